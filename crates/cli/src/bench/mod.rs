@@ -1,0 +1,16 @@
+//! Measurements with real processes over loopback, on a real disk.
+//!
+//! Reading order: `plan` (what is asked), `report` (what is printed), then one file per
+//! measurement: `throughput`, `latency`, `queued` (memory and restart), `grants`. `load` is what
+//! runs in the processes that make the load; `figures` turns samples into numbers.
+
+mod figures;
+mod grants;
+mod latency;
+pub(crate) mod load;
+mod plan;
+mod queued;
+mod report;
+mod throughput;
+
+pub(crate) use plan::{Part, Plan, run};

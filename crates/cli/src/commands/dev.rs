@@ -1,0 +1,267 @@
+//! `astra dev`: server and workers in one process, in one folder, without an account.
+
+use std::io::{IsTerminal, Write};
+use std::net::{SocketAddr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::WorkerId;
+use serde::Serialize;
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
+use worker::attempt::Listener;
+use worker::builtin::Builtin;
+use worker::client::Client;
+use worker::executor::Executor;
+use worker::worker::{Options, Worker};
+
+use super::version::VERSION;
+use crate::config::{self, DATA_DEFAULT, Flags, HTTP_DEFAULT, LogLevel, RESP_DEFAULT, ServerFlags};
+use crate::embedded::{self, EmbeddedServer};
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+use crate::output::{self, Output, Show};
+use crate::profile::Profile;
+use crate::{logging, process, words};
+
+const EXAMPLES: &str = "\
+Examples:
+  astra dev                              everything on this machine, data in ./.astra
+  astra dev --http 127.0.0.1:9000 --workers 3
+  astra dev --reset                      forget everything and start over
+";
+
+/// Tasks that one worker of `astra dev` executes at a time.
+const SLOTS: usize = 8;
+/// Ports that are tried after the usual one.
+const PORTS_TRIED: u16 = 100;
+/// What is under way when Ctrl-C comes may end within this time; the rest comes back later.
+const DRAIN: Duration = Duration::from_secs(2);
+/// What a server keeps in its folder. Anything else there is not ours to delete.
+const OWN_FILES: [&str; 5] =
+    ["astra.db", "astra.db-wal", "astra.db-shm", "astra.lock", "profile.toml"];
+
+/// Start a server and a worker in this folder. No account, this machine only.
+#[derive(Debug, clap::Args)]
+#[command(before_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Where everything is kept. Default ./.astra.
+    #[arg(long, value_name = "DIR")]
+    data: Option<PathBuf>,
+    /// Where to listen. Default 127.0.0.1:8080, or the next free port.
+    #[arg(long, value_name = "ADDR")]
+    http: Option<SocketAddr>,
+    /// Where to listen for Redis clients (127.0.0.1:6380); not served yet.
+    #[arg(long, value_name = "ADDR")]
+    resp: Option<SocketAddr>,
+    /// How many workers to run in this process.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=100))]
+    workers: u16,
+    /// Delete what is in the data folder first.
+    #[arg(long)]
+    reset: bool,
+    /// Do not ask before deleting.
+    #[arg(long, requires = "reset")]
+    yes: bool,
+}
+
+pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> Result<ExitCode> {
+    let Arguments { data, http, resp, .. } = &arguments;
+    let given = ServerFlags { data: data.clone(), http: *http, resp: *resp };
+    let config = config::load(flags, given)?;
+    logging::start(&config.log, LogLevel::Warn);
+    let data = config.data.unwrap_or_else(|| DATA_DEFAULT.into());
+    if let Some(resp) = config.resp.filter(|resp| resp.to_string() != RESP_DEFAULT) {
+        output::warn(format!("the Redis door is not served yet; nothing listens on {resp}"));
+    }
+    if arguments.reset {
+        reset(&data, arguments.yes, output)?;
+    }
+    let http = choose_address(config.http, output)?;
+    let server = start_server(&data, http).await?;
+    let url = format!("http://{}", server.http_addr());
+    write_profile(&data, &url)?;
+
+    let shutdown = CancellationToken::new();
+    let (workers, names) = start_workers(&url, arguments.workers, &shutdown)?;
+    output.show(&Ready::new(server.http_addr(), &data, names));
+    process::told_to_stop().await;
+    output.note("\nstopping; what is queued stays in the folder");
+    shutdown.cancel();
+    let _ = tokio::time::timeout(DRAIN, workers.join_all()).await;
+    Profile::remove(&data);
+    server.stop().await;
+    Ok(ExitCode::Success)
+}
+
+/// The given address, or the usual one, or the next one that is free.
+fn choose_address(given: Option<SocketAddr>, output: Output) -> Result<SocketAddr> {
+    if let Some(address) = given {
+        return if address.ip().is_loopback() {
+            Ok(address)
+        } else {
+            Err(embedded::beyond_loopback(address))
+        };
+    }
+    let usual: SocketAddr = HTTP_DEFAULT.parse().expect("a plain address");
+    let mut address = usual;
+    for port in usual.port()..usual.port() + PORTS_TRIED {
+        address.set_port(port);
+        if TcpListener::bind(address).is_ok() {
+            if address != usual {
+                output.note(format!("port {} is taken, so this one is {port}\n", usual.port()));
+            }
+            return Ok(address);
+        }
+    }
+    Err(Failure::new(
+        ExitCode::Conflict,
+        format!("no port from {} on is free", usual.port()),
+        "choose one with --http 127.0.0.1:PORT",
+    ))
+}
+
+async fn start_server(data: &Path, http: SocketAddr) -> Result<EmbeddedServer> {
+    let started = EmbeddedServer::start(data, http, true).await;
+    started.map_err(|failure| match Profile::read(data) {
+        // The folder, not the port: another `astra dev` is at home here.
+        Some(profile) if profile.is_current() && !failure.message.contains("listen") => failure
+            .with_hint(format!(
+                "`astra dev` already runs in this folder, at {}; use it, or give --data DIR",
+                profile.url
+            )),
+        _ => failure,
+    })
+}
+
+fn write_profile(data: &Path, url: &str) -> Result<()> {
+    let pid = i32::try_from(std::process::id()).unwrap_or(0);
+    Profile { url: url.into(), pid }.write(data).map_err(|error| {
+        let message = format!("cannot write {}: {error}", Profile::path(data).display());
+        Failure::new(ExitCode::Failed, message, "check the folder and the disk")
+    })
+}
+
+fn start_workers(
+    url: &str,
+    count: u16,
+    shutdown: &CancellationToken,
+) -> Result<(JoinSet<()>, Vec<String>)> {
+    let endpoint = url.parse().map_err(|error| Failure::usage(error, ""))?;
+    let client = Client::new(endpoint, None)?;
+    let (mut workers, mut names) = (JoinSet::new(), Vec::new());
+    for number in 1..=count {
+        let worker_id: WorkerId = format!("dev-{number}").parse().expect("a name that fits");
+        names.push(worker_id.to_string());
+        let nobody: Listener = Arc::new(|_| {});
+        let worker = Worker::new(Options {
+            client: client.clone(),
+            worker_id,
+            slots: SLOTS,
+            queues: None,
+            tools: Vec::new(),
+            tags: std::collections::BTreeMap::new(),
+            packages: Vec::new(),
+            executor: Arc::new(Builtin::default()),
+            listener: nobody,
+        });
+        let shutdown = shutdown.clone();
+        workers.spawn(async move {
+            if let Err(error) = worker.run(shutdown).await {
+                tracing::error!(%error, "the worker ended");
+            }
+        });
+    }
+    Ok((workers, names))
+}
+
+/// Deletes what a server keeps in its folder, and nothing else.
+fn reset(data: &Path, is_sure: bool, output: Output) -> Result<()> {
+    if !data.exists() {
+        return Ok(());
+    }
+    embedded::check_unused(data)?;
+    if !is_sure && !confirm(data, output)? {
+        return Err(Failure::new(ExitCode::Interrupted, "nothing was deleted", ""));
+    }
+    for name in OWN_FILES {
+        match std::fs::remove_file(data.join(name)) {
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                let message = format!("cannot delete {name} in {}: {error}", data.display());
+                return Err(Failure::new(ExitCode::Failed, message, "check who owns the folder"));
+            }
+            _ => {}
+        }
+    }
+    output.note(format!("{} is empty again", data.display()));
+    Ok(())
+}
+
+fn confirm(data: &Path, output: Output) -> Result<bool> {
+    if !output.is_for_people() || !std::io::stdin().is_terminal() {
+        let message = format!("--reset would delete everything in {}", data.display());
+        return Err(Failure::usage(message, "say that you mean it: --reset --yes"));
+    }
+    let mut stderr = anstream::stderr();
+    let _ = write!(stderr, "Delete every task and token in {}? [y/N] ", data.display());
+    let _ = stderr.flush();
+    let mut answer = String::new();
+    let _ = std::io::stdin().read_line(&mut answer);
+    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
+}
+
+#[derive(Serialize)]
+struct Ready {
+    version: &'static str,
+    url: String,
+    api: String,
+    data: PathBuf,
+    workers: Vec<String>,
+    slots: usize,
+}
+
+impl Ready {
+    fn new(http: SocketAddr, data: &Path, workers: Vec<String>) -> Self {
+        // People read and type `localhost`; it is the same machine.
+        let is_usual = http.ip() == std::net::Ipv4Addr::LOCALHOST;
+        let host = if is_usual { format!("localhost:{}", http.port()) } else { http.to_string() };
+        Self {
+            version: VERSION,
+            url: format!("http://{host}"),
+            api: format!("http://{host}/api/v1"),
+            data: data.into(),
+            workers,
+            slots: SLOTS,
+        }
+    }
+}
+
+impl Show for Ready {
+    fn text(&self) -> String {
+        let data = self.data.display();
+        let shown = if self.data.is_relative() { format!("./{data}") } else { data.to_string() };
+        let mut text = format!(
+            "astra {} · dev mode · data in {shown} (delete the folder to start over)\n\n\
+             \x20 UI        {}\n  API       {}\n",
+            self.version, self.url, self.api
+        );
+        let types = Builtin::default().types().join(" ");
+        for name in &self.workers {
+            let slots = words::count(self.slots, "slot");
+            words::push(&mut text, format_args!("  Worker    {name} READY · {slots} · {types}\n"));
+        }
+        if self.workers.is_empty() {
+            text.push_str("  Worker    none; start one in another terminal: astra worker start\n");
+        }
+        text.push_str(
+            "\n  Try       astra task submit core.echo -p '{\"hello\":\"world\"}' --wait\n\
+             \x20 Keys      Ctrl-C to stop\n",
+        );
+        text
+    }
+
+    fn quiet(&self) -> String {
+        self.url.clone()
+    }
+}

@@ -1,0 +1,90 @@
+//! `astra internal`: processes and files for the project's own tools. Hidden; may change.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use model::WorkerId;
+use worker::builtin::Builtin;
+
+use super::worker::StartArguments;
+use crate::config::{self, Flags, LogLevel, ServerFlags};
+use crate::context::Context;
+use crate::embedded::EmbeddedServer;
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+use crate::output::{self, Output};
+use crate::process::ServerReady;
+use crate::{bench, chaos, generate, journal, logging, process};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Write the files that are made from the code.
+    Generate {
+        /// The folder that is the repository's root.
+        #[arg(long, value_name = "DIR")]
+        out: PathBuf,
+    },
+    /// Kill real processes at random moments and check that nothing is lost or counted twice.
+    Chaos(chaos::Arguments),
+    /// A server that lives as long as its stdin, and says on stdout where it listens.
+    Server {
+        #[arg(long)]
+        data: PathBuf,
+        #[arg(long)]
+        http: SocketAddr,
+    },
+    /// A worker that lives as long as its stdin, and keeps a journal of verdicts.
+    Worker {
+        #[arg(long)]
+        id: WorkerId,
+        #[arg(long)]
+        slots: usize,
+        #[arg(long)]
+        journal: PathBuf,
+        /// Also execute core.crash, which ends this process, and core.stamp.
+        #[arg(long)]
+        test_types: bool,
+    },
+    /// A load generator.
+    #[command(subcommand)]
+    Load(bench::load::Command),
+}
+
+impl Command {
+    pub(crate) fn is_load(&self) -> bool {
+        matches!(self, Self::Load(_))
+    }
+}
+
+pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Result<ExitCode> {
+    let config = config::load(flags, ServerFlags::default())?;
+    match command {
+        Command::Generate { out } => generate::write(&out)?,
+        Command::Chaos(arguments) => return chaos::run(arguments, output).await,
+        Command::Server { data, http } => {
+            logging::start(&config.log, LogLevel::Info);
+            process::end_with_parent();
+            let server = EmbeddedServer::start(&data, http, false).await?;
+            output.line(&output::json(&ServerReady { http: server.http_addr() }));
+            std::future::pending::<()>().await;
+        }
+        Command::Worker { id, slots, journal, test_types } => {
+            logging::start(&config.log, LogLevel::Info);
+            process::end_with_parent();
+            let context = Context::new(&config, output)?;
+            let arguments = StartArguments { id: None, slots, ..StartArguments::default() };
+            let executor = Arc::new(Builtin { with_test_types: test_types });
+            let mut options = super::worker::options(context.client, id, arguments, executor);
+            options.listener = journal::listener(&journal).map_err(|error| {
+                Failure::new(ExitCode::Failed, format!("cannot open the journal: {error}"), "")
+            })?;
+            super::worker::work(options, output).await?;
+        }
+        Command::Load(command) => {
+            let context = Context::new(&config, output)?;
+            bench::load::run(command, &context).await?;
+        }
+    }
+    Ok(ExitCode::Success)
+}

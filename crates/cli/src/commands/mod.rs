@@ -1,0 +1,18 @@
+//! One file per command: its arguments, and what it does.
+//!
+//! Reading order: [`dev`], [`server`] and [`worker`] run things; [`task`], [`explain`], [`queue`]
+//! and [`token`] ask a server; [`demo`] and [`bench`] show and measure; [`version`],
+//! [`completion`] and [`internal`] are chores.
+
+pub(crate) mod bench;
+pub(crate) mod completion;
+pub(crate) mod demo;
+pub(crate) mod dev;
+pub(crate) mod explain;
+pub(crate) mod internal;
+pub(crate) mod queue;
+pub(crate) mod server;
+pub(crate) mod task;
+pub(crate) mod token;
+pub(crate) mod version;
+pub(crate) mod worker;

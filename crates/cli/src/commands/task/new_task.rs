@@ -1,0 +1,196 @@
+//! A task out of flags.
+
+use std::collections::BTreeMap;
+use std::io::Read;
+
+use model::Timestamp;
+use protocol::rest::tasks::{Package, Requires, Retry, TaskToSubmit};
+use serde_json::value::RawValue;
+
+use crate::duration::Span;
+use crate::failure::{Failure, Result};
+use crate::words;
+
+/// What the task asks for.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Task")]
+pub(crate) struct TaskFlags {
+    /// The task's parameters: JSON, `@file` or `-` for stdin. Default `{}`.
+    #[arg(short, long, value_name = "JSON|@FILE|-")]
+    pub(crate) parameters: Option<String>,
+    /// The queue to stand in. Default `default`.
+    #[arg(long)]
+    pub(crate) queue: Option<String>,
+    /// From -1000 to 1000, higher first.
+    #[arg(long, allow_negative_numbers = true)]
+    pub(crate) priority: Option<i64>,
+    /// Not before this moment (RFC 3339), or so long from now.
+    #[arg(long, value_name = "MOMENT|DURATION")]
+    pub(crate) not_before: Option<String>,
+    /// The longest that one attempt may take.
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) timeout: Option<Span>,
+    /// How long a lease lasts without a heartbeat. Default 30s.
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) lease_ttl: Option<Span>,
+    /// Attempts in all, the first included. Default 3.
+    #[arg(long, value_name = "N")]
+    pub(crate) max_attempts: Option<i64>,
+    /// The pause before the second attempt; it doubles with each further one. Default 1s.
+    #[arg(long, value_name = "DURATION")]
+    pub(crate) backoff: Option<Span>,
+    /// Your own name for the task: submitting it again makes no second one.
+    #[arg(long)]
+    pub(crate) key: Option<String>,
+    /// At most one task with the same key runs at a time.
+    #[arg(long, value_name = "KEY")]
+    pub(crate) concurrency_key: Option<String>,
+    /// A tool that the worker must have; may be given several times.
+    #[arg(long, value_name = "TOOL")]
+    pub(crate) needs_tool: Vec<String>,
+    /// A tag that the worker must carry; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_tag)]
+    pub(crate) needs_tag: Vec<(String, String)>,
+    /// A package that the worker must have installed.
+    #[arg(long, value_name = "NAME@VERSION", value_parser = parse_package)]
+    pub(crate) needs_package: Option<Package>,
+}
+
+pub(crate) fn parse_tag(text: &str) -> std::result::Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((key, value)) if !key.is_empty() => Ok((key.into(), value.into())),
+        _ => Err("not a tag like gpu=true".into()),
+    }
+}
+
+pub(crate) fn parse_package(text: &str) -> std::result::Result<Package, String> {
+    match text.rsplit_once('@') {
+        Some((name, version)) if !name.is_empty() && !version.is_empty() => {
+            Ok(Package { name: name.into(), version: version.into() })
+        }
+        _ => Err("not a package like media@2.1.0".into()),
+    }
+}
+
+impl TaskFlags {
+    /// `count` tasks of this type. Several with a key get the key and their number.
+    pub(crate) fn tasks(&self, task_type: &str, count: usize) -> Result<Vec<TaskToSubmit>> {
+        let parameters = self.parameters.as_deref().map(parameters).transpose()?;
+        let not_before = self.not_before.as_deref().map(moment).transpose()?;
+        let task = |number: usize| TaskToSubmit {
+            task_type: task_type.into(),
+            parameters: parameters.clone(),
+            queue: self.queue.clone(),
+            priority: self.priority,
+            not_before: not_before.clone(),
+            timeout_ms: self.timeout.map(Span::millis),
+            lease_ttl_ms: self.lease_ttl.map(Span::millis),
+            retry: self.retry(),
+            concurrency_key: self.concurrency_key.clone(),
+            requires: self.requires(),
+            idempotency_key: self.key.as_ref().map(|key| match count {
+                1 => key.clone(),
+                _ => format!("{key}-{number}"),
+            }),
+        };
+        Ok((1..=count).map(task).collect())
+    }
+
+    fn retry(&self) -> Option<Retry> {
+        let retry = Retry {
+            max_attempts: self.max_attempts,
+            backoff_ms: self.backoff.map(Span::millis),
+            // A first pause that is longer than the longest one makes no sense to the server.
+            backoff_max_ms: self.backoff.map(Span::millis).filter(|backoff| *backoff > 60_000),
+        };
+        (retry != Retry::default()).then_some(retry)
+    }
+
+    fn requires(&self) -> Option<Requires> {
+        let requires = Requires {
+            tools: self.needs_tool.clone(),
+            tags: self.needs_tag.iter().cloned().collect::<BTreeMap<_, _>>(),
+            package: self.needs_package.clone(),
+        };
+        (requires != Requires::default()).then_some(requires)
+    }
+}
+
+fn parameters(text: &str) -> Result<Box<RawValue>> {
+    let (origin, json) = match text.strip_prefix('@') {
+        Some(path) => (path, read_file(path)?),
+        None if text == "-" => ("stdin", read_stdin()?),
+        None => ("--parameters", text.to_owned()),
+    };
+    let json = json.trim().to_owned();
+    RawValue::from_string(json).map_err(|error| {
+        let message = format!("{origin} is not JSON: {error}");
+        Failure::usage(
+            message,
+            "like -p '{\"hello\":\"world\"}', with quotes around it in the shell",
+        )
+    })
+}
+
+/// A moment as it is, or a duration from now.
+fn moment(text: &str) -> Result<String> {
+    let moment = match text.parse::<Span>() {
+        Ok(span) => Some(words::now().after(span.0)),
+        Err(_) => text.parse::<Timestamp>().ok(),
+    };
+    moment.map(|moment| moment.to_string()).ok_or_else(|| {
+        let message = format!("--not-before {text} is neither a moment nor a duration");
+        Failure::usage(message, "like 2026-01-31T12:00:00Z or 10m")
+    })
+}
+
+pub(crate) fn read_file(path: &str) -> Result<String> {
+    if path == "-" {
+        return read_stdin();
+    }
+    std::fs::read_to_string(path)
+        .map_err(|error| Failure::usage(format!("cannot read {path}: {error}"), "check the path"))
+}
+
+fn read_stdin() -> Result<String> {
+    let mut text = String::new();
+    std::io::stdin()
+        .read_to_string(&mut text)
+        .map_err(|error| Failure::usage(format!("cannot read stdin: {error}"), ""))?;
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_become_a_task() {
+        let flags = TaskFlags {
+            parameters: Some(r#"{"a":1}"#.into()),
+            backoff: Some("2m".parse().expect("a duration")),
+            key: Some("k".into()),
+            needs_tag: vec![parse_tag("gpu=true").expect("a tag")],
+            needs_package: Some(parse_package("media@2.1.0").expect("a package")),
+            ..TaskFlags::default()
+        };
+        let tasks = flags.tasks("core.echo", 2).expect("fits");
+        let expected = r#"{"type":"core.echo","parameters":{"a":1},"retry":{"backoff_ms":120000,"backoff_max_ms":120000},"requires":{"tags":{"gpu":"true"},"package":{"name":"media","version":"2.1.0"}},"idempotency_key":"k-2"}"#;
+        assert_eq!(serde_json::to_string(&tasks[1]).expect("JSON"), expected);
+    }
+
+    #[test]
+    fn a_task_without_flags_says_nothing_but_its_type() {
+        let tasks = TaskFlags::default().tasks("core.noop", 1).expect("fits");
+        assert_eq!(serde_json::to_string(&tasks[0]).expect("JSON"), r#"{"type":"core.noop"}"#);
+    }
+
+    #[test]
+    fn nonsense_is_refused_before_it_leaves() {
+        let wrong_json = TaskFlags { parameters: Some("{a".into()), ..TaskFlags::default() };
+        assert!(wrong_json.tasks("x", 1).is_err());
+        let wrong_moment = TaskFlags { not_before: Some("soon".into()), ..TaskFlags::default() };
+        assert!(wrong_moment.tasks("x", 1).is_err());
+        assert!(parse_tag("gpu").is_err() && parse_package("media").is_err());
+    }
+}

@@ -1,0 +1,197 @@
+//! `astra worker`.
+
+use std::sync::Arc;
+
+use model::WorkerId;
+use protocol::rest::workers::{Health, Workers};
+use tokio_util::sync::CancellationToken;
+use worker::attempt::Listener;
+use worker::builtin::Builtin;
+use worker::client::Client;
+use worker::executor::Executor;
+use worker::worker::{Options, Summary, Worker, WorkerError};
+
+use super::task::{parse_package, parse_tag};
+use crate::config::{self, Flags, LogLevel, ServerFlags};
+use crate::context::Context;
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+use crate::output::{self, Output, Show};
+use crate::{logging, process, words};
+
+const START_EXAMPLES: &str = "\
+Examples:
+  astra worker start
+  astra worker start --server http://10.0.0.5:8080 --token \"$TOKEN\" --slots 16
+  astra worker start --id gpu-3 --tag gpu=true --tool ffmpeg --queue video
+";
+const LIST_EXAMPLES: &str = "\
+Examples:
+  astra worker list
+  astra worker list -o json
+";
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Start a worker: it pulls tasks, executes them and reports. Ctrl-C lets it finish first.
+    #[command(before_help = START_EXAMPLES)]
+    Start(StartArguments),
+    /// List workers, as the server sees them.
+    #[command(before_help = LIST_EXAMPLES)]
+    List,
+}
+
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct StartArguments {
+    /// Its name, the same one every time it starts. Default: this machine's name.
+    #[arg(long, value_name = "NAME")]
+    pub(crate) id: Option<WorkerId>,
+    /// How many tasks it executes at a time.
+    #[arg(long, default_value_t = 8, value_parser = parse_slots)]
+    pub(crate) slots: usize,
+    /// A queue that it serves; may be given several times. Default: every queue.
+    #[arg(long)]
+    pub(crate) queue: Vec<String>,
+    /// A tool that it has; may be given several times.
+    #[arg(long)]
+    pub(crate) tool: Vec<String>,
+    /// A tag that it carries; may be given several times.
+    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_tag)]
+    pub(crate) tag: Vec<(String, String)>,
+    /// A package that it has installed; may be given several times.
+    #[arg(long, value_name = "NAME@VERSION", value_parser = parse_package)]
+    pub(crate) package: Vec<protocol::rest::tasks::Package>,
+}
+
+/// More than this in one process is another process.
+const SLOTS_MAX: usize = 1_000;
+
+fn parse_slots(text: &str) -> std::result::Result<usize, String> {
+    match text.parse() {
+        Ok(slots) if (1..=SLOTS_MAX).contains(&slots) => Ok(slots),
+        _ => Err(format!("not a number from 1 to {SLOTS_MAX}")),
+    }
+}
+
+pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Result<ExitCode> {
+    let config = config::load(flags, ServerFlags::default())?;
+    match command {
+        Command::Start(arguments) => {
+            logging::start(&config.log, LogLevel::Info);
+            let context = Context::new(&config, output)?;
+            start(arguments, &context).await
+        }
+        Command::List => {
+            let context = Context::new(&config, output)?;
+            let workers: Workers = context.ask(context.client.get("/api/v1/workers")).await?;
+            output.show(&workers);
+            Ok(ExitCode::Success)
+        }
+    }
+}
+
+async fn start(arguments: StartArguments, context: &Context) -> Result<ExitCode> {
+    let id = arguments.id.clone().unwrap_or_else(machine_name);
+    let endpoint = context.client.endpoint();
+    let slots = words::count(arguments.slots, "slot");
+    let types = Builtin::default().types().join(" ");
+    context.output.note(format!("worker {id} · {slots} · {types} · asking {endpoint} for work"));
+    let executor = Arc::new(Builtin::default());
+    let options = options(context.client.clone(), id, arguments, executor);
+    let summary = work(options, context.output).await?;
+    context.output.note(format!(
+        "left: {} committed, {} superseded, {} refused",
+        summary.committed, summary.cancelled, summary.rejected
+    ));
+    Ok(if summary.rejected == 0 { ExitCode::Success } else { ExitCode::Failed })
+}
+
+/// A worker's options, with nobody listening to its verdicts.
+pub(crate) fn options(
+    client: Client,
+    worker_id: WorkerId,
+    arguments: StartArguments,
+    executor: Arc<dyn Executor>,
+) -> Options {
+    let nobody: Listener = Arc::new(|_| {});
+    Options {
+        client,
+        worker_id,
+        slots: arguments.slots,
+        queues: (!arguments.queue.is_empty()).then_some(arguments.queue),
+        tools: arguments.tool,
+        tags: arguments.tag.into_iter().collect(),
+        packages: arguments.package,
+        executor,
+        listener: nobody,
+    }
+}
+
+/// Works until told to stop, then finishes what it holds; told a second time, leaves at once.
+pub(crate) async fn work(options: Options, output: Output) -> Result<Summary> {
+    let shutdown = CancellationToken::new();
+    let running = Worker::new(options).run(shutdown.clone());
+    tokio::pin!(running);
+    let summary = tokio::select! {
+        ended = &mut running => ended,
+        () = process::told_to_stop() => {
+            shutdown.cancel();
+            output.note("finishing what is under way; Ctrl-C again leaves it behind");
+            tokio::select! {
+                ended = &mut running => ended,
+                () = process::told_to_stop() => return Err(crate::run::interrupted(
+                    "tasks that were under way come back when their leases end",
+                )),
+            }
+        }
+    };
+    summary.map_err(|WorkerError::Refused(error)| Failure::from(error))
+}
+
+/// This machine's name, as far as it makes a worker's name.
+fn machine_name() -> WorkerId {
+    let name = std::fs::read_to_string("/etc/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    let fitting = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    let name: String = name.trim().chars().take(64).map(fitting).collect();
+    name.parse().unwrap_or_else(|_| "worker".parse().expect("a name that fits"))
+}
+
+impl Show for Workers {
+    fn text(&self) -> String {
+        if self.workers.is_empty() {
+            return "no workers; start one with `astra worker start`".into();
+        }
+        let rows = self.workers.iter().map(|worker| {
+            let doing = if worker.asking { "asking for work" } else { "busy or away" };
+            [
+                worker.worker_id.clone(),
+                health(worker.health).into(),
+                worker.in_flight.to_string(),
+                worker.granted.to_string(),
+                doing.into(),
+                words::ago(&worker.last_seen),
+            ]
+        });
+        let header = ["NAME", "STATE", "RUNNING", "GRANTED", "NOW", "SEEN"];
+        output::table(header, rows.collect())
+    }
+
+    fn quiet(&self) -> String {
+        let ids: Vec<_> = self.workers.iter().map(|worker| worker.worker_id.as_str()).collect();
+        ids.join("\n")
+    }
+
+    fn json_lines(&self) -> Vec<String> {
+        self.workers.iter().map(output::json).collect()
+    }
+}
+
+const fn health(health: Health) -> &'static str {
+    match health {
+        Health::Healthy => "READY",
+        Health::Warn => "WARN",
+        Health::Degraded => "DEGRADED",
+        Health::Lost => "LOST",
+    }
+}

@@ -1,0 +1,162 @@
+//! Everything that this binary asks of the server crate.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+
+use model::{TenantId, Timestamp};
+use protocol::rest::tokens::{CreatedToken, Role, TokenInfo, Tokens};
+use server::app::{Options, Server, StartError};
+use server::auth::{Auth, Caller, TokenError};
+use store::{SqliteStore, Store, StoreError, TokenRow};
+
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+use crate::words;
+
+/// A server inside this process.
+pub(crate) struct EmbeddedServer {
+    server: Server,
+}
+
+impl EmbeddedServer {
+    pub(crate) async fn start(data: &Path, http: SocketAddr, is_dev: bool) -> Result<Self> {
+        let options = Options { data_dir: data.to_owned(), http, dev: is_dev };
+        let server = Server::start(options).await.map_err(|error| start_failure(&error, data))?;
+        Ok(Self { server })
+    }
+
+    pub(crate) fn http_addr(&self) -> SocketAddr {
+        self.server.http_addr()
+    }
+
+    pub(crate) async fn stop(self) {
+        self.server.stop().await;
+    }
+}
+
+/// A token to make.
+#[derive(Clone, Debug)]
+pub(crate) struct NewToken {
+    pub(crate) tenant: TenantId,
+    pub(crate) role: Role,
+    pub(crate) name: Option<String>,
+    pub(crate) expires_at: Option<Timestamp>,
+}
+
+/// Makes a token in a data folder that no server has open.
+pub(crate) async fn create_token(data: &Path, token: NewToken) -> Result<CreatedToken> {
+    let auth = open_auth(data).await?;
+    let NewToken { tenant, role, name, expires_at } = token;
+    let bearer = Caller { tenant, role };
+    let created = auth.create(bearer, name, expires_at, words::now()).await;
+    let (token, row) = created.map_err(|error| token_failure(&error, data))?;
+    Ok(CreatedToken { token, info: info(row) })
+}
+
+/// The tokens of a data folder that no server has open.
+pub(crate) async fn list_tokens(data: &Path, tenant: &TenantId) -> Result<Tokens> {
+    let rows = open_auth(data).await?.list(tenant);
+    Ok(Tokens { tokens: rows.into_iter().map(info).collect() })
+}
+
+/// Ends a token of a data folder that no server has open.
+pub(crate) async fn revoke_token(
+    data: &Path,
+    tenant: &TenantId,
+    token_id: &str,
+) -> Result<TokenInfo> {
+    let revoked = open_auth(data).await?.revoke(tenant, token_id, words::now()).await;
+    revoked.map(info).map_err(|error| token_failure(&error, data))
+}
+
+/// Fails with `Conflict` while a server has the folder open.
+pub(crate) fn check_unused(data: &Path) -> Result<()> {
+    SqliteStore::open(data).map(drop).map_err(|error| store_failure(&error, data))
+}
+
+/// Whether any token opens the server of this folder.
+pub(crate) async fn has_tokens(data: &Path) -> Result<bool> {
+    let store = SqliteStore::open(data).map_err(|error| store_failure(&error, data))?;
+    let tokens = store.tokens().await.map_err(|error| store_failure(&error, data))?;
+    Ok(tokens.iter().any(|token| token.revoked_at.is_none()))
+}
+
+/// The description of the interface.
+pub(crate) fn openapi() -> String {
+    let mut text = crate::output::pretty(&server::doors::http::openapi());
+    text.push('\n');
+    text
+}
+
+/// Pages of the reference that the server crate writes: path and text.
+pub(crate) fn reference_pages() -> Vec<(&'static str, String)> {
+    server::doors::http::reference_pages()
+}
+
+async fn open_auth(data: &Path) -> Result<Auth> {
+    let store = SqliteStore::open(data).map_err(|error| store_failure(&error, data))?;
+    Auth::load(Arc::new(store)).await.map_err(|error| store_failure(&error, data))
+}
+
+fn info(row: TokenRow) -> TokenInfo {
+    TokenInfo {
+        token_id: row.token_id,
+        tenant: row.tenant.to_string(),
+        role: Role::from_word(&row.role).unwrap_or(Role::Viewer),
+        name: row.name,
+        created_at: row.created_at.to_string(),
+        expires_at: row.expires_at.map(|moment| moment.to_string()),
+        revoked_at: row.revoked_at.map(|moment| moment.to_string()),
+    }
+}
+
+fn start_failure(error: &StartError, data: &Path) -> Failure {
+    match error {
+        StartError::Store(error) => store_failure(error, data),
+        StartError::Listen { address, source } => Failure::new(
+            ExitCode::Conflict,
+            format!("cannot listen on {address}: {source}"),
+            "choose another address with --http, like --http 127.0.0.1:8090",
+        ),
+        StartError::DevBeyondLoopback { address } => beyond_loopback(*address),
+    }
+}
+
+/// `astra dev` has no login.
+pub(crate) fn beyond_loopback(address: SocketAddr) -> Failure {
+    Failure::usage(
+        format!("astra dev has no login, so it listens on this machine only; {address} is not it"),
+        "use 127.0.0.1, or `astra server start` with tokens to serve others",
+    )
+}
+
+fn token_failure(error: &TokenError, data: &Path) -> Failure {
+    match error {
+        TokenError::Unknown => {
+            Failure::new(ExitCode::NotFound, error, "list tokens with `astra token list`")
+        }
+        TokenError::TooMany(_) => Failure::new(ExitCode::Conflict, error, "revoke some first"),
+        TokenError::NoRandomness => Failure::new(ExitCode::Failed, error, ""),
+        TokenError::Store(error) => store_failure(error, data),
+    }
+}
+
+fn store_failure(error: &StoreError, data: &Path) -> Failure {
+    match error {
+        StoreError::InUse(_) => Failure::new(
+            ExitCode::Conflict,
+            error,
+            format!(
+                "ask the server that has {} open (--server and --token), or stop it first",
+                data.display()
+            ),
+        ),
+        StoreError::Unavailable(_) => {
+            Failure::new(ExitCode::Failed, error, "check the folder, its owner and the disk")
+        }
+        StoreError::Damaged(_) => {
+            Failure::new(ExitCode::Failed, error, "bring the folder back from a backup")
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! Why a command could not do what was asked: a sentence, and what to do next.
+
+use std::fmt::Display;
+
+use protocol::error_code::ErrorCode;
+use worker::client::ClientError;
+
+use crate::exit_code::ExitCode;
+
+/// A command that ended badly.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    pub(crate) exit: ExitCode,
+    /// For programs: the server's own code, or one of ours.
+    pub(crate) code: String,
+    /// What happened.
+    pub(crate) message: String,
+    /// What to do next.
+    pub(crate) hint: String,
+}
+
+pub(crate) type Result<T> = std::result::Result<T, Failure>;
+
+impl Failure {
+    pub(crate) fn new(exit: ExitCode, message: impl Display, hint: impl Display) -> Self {
+        let code = match exit {
+            ExitCode::Success | ExitCode::Failed => "E.CLI.FAILED",
+            ExitCode::Usage => "E.CLI.USAGE",
+            ExitCode::NotFound => "E.CLI.NOT_FOUND",
+            ExitCode::Auth => "E.CLI.AUTH",
+            ExitCode::Unreachable => "E.CLI.UNREACHABLE",
+            ExitCode::Conflict => "E.CLI.CONFLICT",
+            ExitCode::Validation => "E.CLI.REFUSED",
+            ExitCode::WaitTimeout => "E.CLI.WAIT_TIMEOUT",
+            ExitCode::Interrupted => "E.CLI.INTERRUPTED",
+        };
+        Self { exit, code: code.into(), message: message.to_string(), hint: hint.to_string() }
+    }
+
+    pub(crate) fn usage(message: impl Display, hint: impl Display) -> Self {
+        Self::new(ExitCode::Usage, message, hint)
+    }
+
+    pub(crate) fn with_hint(self, hint: impl Display) -> Self {
+        Self { hint: hint.to_string(), ..self }
+    }
+}
+
+/// Which exit code goes with a refusal of the server.
+fn exit_of(code: ErrorCode) -> ExitCode {
+    match code {
+        ErrorCode::AuthInvalidToken | ErrorCode::AuthForbidden | ErrorCode::AuthHost => {
+            ExitCode::Auth
+        }
+        ErrorCode::RequestMalformed
+        | ErrorCode::RequestInvalid
+        | ErrorCode::RequestTooLarge
+        | ErrorCode::RequestMediaType
+        | ErrorCode::RequestMethod
+        | ErrorCode::LimitBatch => ExitCode::Validation,
+        ErrorCode::RequestNotFound | ErrorCode::TaskNotFound | ErrorCode::TokenNotFound => {
+            ExitCode::NotFound
+        }
+        ErrorCode::TaskConflict | ErrorCode::TaskIdempotency => ExitCode::Conflict,
+        ErrorCode::StoreUnavailable | ErrorCode::ServerStopping => ExitCode::Unreachable,
+        ErrorCode::LimitLiveTasks
+        | ErrorCode::LimitDemands
+        | ErrorCode::LimitWorkers
+        | ErrorCode::LimitTokens
+        | ErrorCode::LimitOverloaded
+        | ErrorCode::RequestTimeout
+        | ErrorCode::Internal => ExitCode::Failed,
+    }
+}
+
+impl From<ClientError> for Failure {
+    fn from(error: ClientError) -> Self {
+        let refusal = error.refusal();
+        let message = error.to_string();
+        match error {
+            ClientError::Refused { detail, .. } => Self {
+                exit: refusal.map_or(ExitCode::Failed, exit_of),
+                code: detail.code,
+                message: detail.message,
+                hint: detail.hint,
+            },
+            ClientError::Unreachable { .. } => Self::new(
+                ExitCode::Unreachable,
+                message,
+                "start one with `astra dev`, or name another with --server URL",
+            ),
+            ClientError::Interrupted { .. } | ClientError::TimedOut { .. } => Self::new(
+                ExitCode::Unreachable,
+                message,
+                "what was asked may have been done; look before you ask again",
+            ),
+            ClientError::Unintelligible { .. } => Self::new(
+                ExitCode::Failed,
+                message,
+                "another program listens there, or a server of another version; check --server",
+            ),
+            ClientError::InvalidToken => {
+                Self::new(ExitCode::Auth, message, "copy the token again, without line breaks")
+            }
+        }
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::new(ExitCode::Failed, format!("{error:#}"), "")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_refusal_has_an_exit_code_of_the_table() {
+        for code in ErrorCode::ALL {
+            let status = code.entry().http_status;
+            let expected = match status {
+                401 | 403 => 4,
+                404 => 3,
+                409 => 6,
+                400 | 405 | 413 | 415 | 422 => 7,
+                503 => 5,
+                _ => 1,
+            };
+            assert_eq!(exit_of(code).number(), expected, "{}", code.name());
+        }
+    }
+}

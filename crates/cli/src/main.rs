@@ -1,0 +1,30 @@
+//! `astra`: the one binary. Reading order: `args`, `run`, then one file per command.
+
+mod args;
+mod bench;
+mod chaos;
+mod commands;
+mod config;
+mod context;
+mod demo;
+mod duration;
+mod embedded;
+mod exit_code;
+mod failure;
+mod generate;
+mod journal;
+mod lab;
+mod logging;
+mod output;
+mod process;
+mod profile;
+mod run;
+mod selector;
+mod words;
+
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
+fn main() -> std::process::ExitCode {
+    run::main().into()
+}

@@ -1,0 +1,174 @@
+//! What people and programs see: data on stdout, everything else on stderr.
+
+use std::fmt::Display;
+use std::io::{self, Write};
+
+use anstyle::{AnsiColor, Style};
+use clap::ValueEnum;
+use comfy_table::{Table, presets};
+use protocol::rest::problem::{Problem, ProblemDetail};
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// How data is written.
+///
+/// Plain comments on the variants: clap would list documented ones over half a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    // For people; may change.
+    #[default]
+    Text,
+    // One JSON value.
+    Json,
+    // One JSON value per line.
+    Jsonl,
+    // Ids and words alone.
+    Quiet,
+}
+
+/// When colours are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Color {
+    // On a terminal, unless `NO_COLOR` is set.
+    #[default]
+    Auto,
+    // Always.
+    Always,
+    // Never.
+    Never,
+}
+
+/// Something that a command answers with.
+pub(crate) trait Show: Serialize {
+    /// For people.
+    fn text(&self) -> String;
+
+    /// The least that is useful: ids, or one word.
+    fn quiet(&self) -> String;
+
+    /// The lines of `-o jsonl`.
+    fn json_lines(&self) -> Vec<String> {
+        vec![json(self)]
+    }
+}
+
+/// Writes what a command has to say.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    format: Format,
+}
+
+impl Output {
+    pub(crate) fn new(format: Format, color: Color) -> Self {
+        match color {
+            Color::Auto => {}
+            Color::Always => anstream::ColorChoice::Always.write_global(),
+            Color::Never => anstream::ColorChoice::Never.write_global(),
+        }
+        Self { format }
+    }
+
+    pub(crate) fn is_for_people(self) -> bool {
+        self.format == Format::Text
+    }
+
+    pub(crate) fn show(self, value: &impl Show) {
+        let text = match self.format {
+            Format::Text => value.text(),
+            Format::Json => pretty(value),
+            Format::Jsonl => value.json_lines().join("\n"),
+            Format::Quiet => value.quiet(),
+        };
+        self.line(text.trim_end());
+    }
+
+    /// A line of data.
+    pub(crate) fn line(self, text: &str) {
+        if !text.is_empty() || self.is_for_people() {
+            // A reader that went away (`| head`) needs no message.
+            let _ = writeln!(anstream::stdout(), "{text}");
+        }
+    }
+
+    /// A remark for whoever watches. Programs that read our data do not want it.
+    pub(crate) fn note(self, text: impl Display) {
+        if self.is_for_people() {
+            let _ = writeln!(anstream::stderr(), "{text}");
+        }
+    }
+
+    /// The command's last word when it failed. In JSON it is the command's one value.
+    pub(crate) fn failure(self, failure: &Failure) {
+        match self.format {
+            Format::Text | Format::Quiet => failure_in_words(failure),
+            Format::Json => self.line(&pretty(&problem(failure))),
+            Format::Jsonl => self.line(&json(&problem(failure))),
+        }
+    }
+}
+
+/// Something that is worth knowing whatever the format.
+pub(crate) fn warn(text: impl Display) {
+    let style = AnsiColor::Yellow.on_default().bold();
+    let _ = writeln!(anstream::stderr(), "{style}warning:{style:#} {text}");
+}
+
+fn failure_in_words(failure: &Failure) {
+    let mut stderr = anstream::stderr().lock();
+    let (red, blue) = (AnsiColor::Red.on_default().bold(), AnsiColor::Cyan.on_default().bold());
+    let _ = writeln!(stderr, "{red}error:{red:#} {}", failure.message);
+    if !failure.hint.is_empty() {
+        let _ = writeln!(stderr, "{blue}hint:{blue:#} {}", failure.hint);
+    }
+}
+
+fn problem(failure: &Failure) -> Problem {
+    Problem {
+        error: ProblemDetail {
+            code: failure.code.clone(),
+            message: failure.message.clone(),
+            hint: failure.hint.clone(),
+        },
+    }
+}
+
+pub(crate) fn json(value: &(impl Serialize + ?Sized)) -> String {
+    serde_json::to_string(value).expect("answers are plain data")
+}
+
+pub(crate) fn pretty(value: &(impl Serialize + ?Sized)) -> String {
+    serde_json::to_string_pretty(value).expect("answers are plain data")
+}
+
+/// Columns without lines around them.
+pub(crate) fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> String {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING);
+    table.set_header(header);
+    for row in rows {
+        table.add_row(row);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table.trim_fmt()
+}
+
+/// A table of names and numbers.
+pub(crate) fn facts(rows: &[(&str, String)]) -> String {
+    let width = rows.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let lines = rows.iter().map(|(name, value)| format!("  {name:<width$}  {value}\n"));
+    lines.collect()
+}
+
+/// Whether somebody watches stderr live.
+pub(crate) fn stderr_is_terminal() -> bool {
+    use std::io::IsTerminal;
+    io::stderr().is_terminal()
+}
+
+/// `text` in a style, where styles are shown.
+pub(crate) fn styled(style: Style, text: impl Display) -> String {
+    format!("{style}{text}{style:#}")
+}

@@ -1,0 +1,130 @@
+//! From the command line to the exit code.
+
+use std::ffi::OsString;
+
+use clap::Parser;
+use clap::error::ErrorKind;
+
+use crate::args::{Cli, Command};
+use crate::commands::{
+    bench, completion, demo, dev, explain, internal, queue, server, task, token, version, worker,
+};
+use crate::config::{self, ServerFlags};
+use crate::context::Context;
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+use crate::output::{Color, Format, Output};
+
+pub(crate) fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return misunderstood(&error),
+    };
+    let output = Output::new(cli.view.format(), cli.view.color);
+    let runtime = match runtime(&cli.command) {
+        Ok(runtime) => runtime,
+        Err(error) => {
+            output.failure(&Failure::new(ExitCode::Failed, error, ""));
+            return ExitCode::Failed;
+        }
+    };
+    let ended = runtime.block_on(run(cli, output));
+    // A thread that waits for stdin or a disk must not keep the process.
+    runtime.shutdown_background();
+    ended.unwrap_or_else(|failure| {
+        output.failure(&failure);
+        failure.exit
+    })
+}
+
+/// Load generators share two cores with the server that they measure: one thread, no stealing.
+fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
+    let mut builder = match command {
+        Command::Internal(command) if command.is_load() => {
+            tokio::runtime::Builder::new_current_thread()
+        }
+        _ => tokio::runtime::Builder::new_multi_thread(),
+    };
+    builder.enable_all().build()
+}
+
+async fn run(cli: Cli, output: Output) -> Result<ExitCode> {
+    // Services have a way of their own to stop.
+    let is_service = matches!(
+        cli.command,
+        Command::Dev(_) | Command::Server(_) | Command::Worker(_) | Command::Internal(_)
+    );
+    let work = dispatch(cli, output);
+    if is_service {
+        return work.await;
+    }
+    tokio::select! {
+        // The command first: it may know better what an interruption means.
+        biased;
+        ended = work => ended,
+        Ok(()) = tokio::signal::ctrl_c() => Err(interrupted("")),
+    }
+}
+
+async fn dispatch(cli: Cli, output: Output) -> Result<ExitCode> {
+    let Cli { command, flags, .. } = cli;
+    let context = || Context::new(&config::load(&flags, ServerFlags::default())?, output);
+    match command {
+        Command::Dev(arguments) => dev::run(arguments, &flags, output).await,
+        Command::Server(command) => server::run(command, &flags).await,
+        Command::Worker(command) => worker::run(command, &flags, output).await,
+        Command::Task(command) => task::run(command, &context()?).await,
+        Command::Explain(arguments) => explain::run(arguments, &context()?).await,
+        Command::Queue(command) => queue::run(command, &context()?).await,
+        Command::Token(command) => token::run(command, &flags, output).await,
+        Command::Demo(arguments) => demo::run(arguments, output).await,
+        Command::Bench(command) => bench::run(command, output).await,
+        Command::Version => Ok(version::run(output)),
+        Command::Completion(arguments) => Ok(completion::run(&arguments)),
+        Command::Internal(command) => internal::run(command, &flags, output).await,
+    }
+}
+
+pub(crate) fn interrupted(hint: &str) -> Failure {
+    Failure::new(ExitCode::Interrupted, "interrupted", hint)
+}
+
+/// Help and version are answers; the rest is a usage error, in the format that was asked for.
+fn misunderstood(error: &clap::Error) -> ExitCode {
+    let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
+    if is_answer || !wants_json(std::env::args_os()) {
+        let _ = error.print();
+        return if is_answer { ExitCode::Success } else { ExitCode::Usage };
+    }
+    let text = error.to_string();
+    let message = text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned();
+    let failure = Failure::usage(message, "look at `astra --help`");
+    Output::new(Format::Json, Color::Never).failure(&failure);
+    ExitCode::Usage
+}
+
+fn wants_json(arguments: impl Iterator<Item = OsString>) -> bool {
+    let words: Vec<String> = arguments.map(|word| word.to_string_lossy().into_owned()).collect();
+    let is_json = |word: &str| word == "json" || word == "jsonl";
+    words.iter().any(|word| {
+        word == "--json"
+            || word.strip_prefix("-o").is_some_and(|rest| is_json(rest.trim_start_matches('=')))
+            || word.strip_prefix("--output=").is_some_and(is_json)
+    }) || words.windows(2).any(|pair| ["-o", "--output"].contains(&&*pair[0]) && is_json(&pair[1]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wish_for_json_is_seen_even_in_a_wrong_command_line() {
+        for words in ["--json", "-o json", "-ojson", "--output=json", "-o jsonl", "x --output json"]
+        {
+            assert!(wants_json(words.split(' ').map(OsString::from)), "{words}");
+        }
+        for words in ["-o text", "json", "submit core.echo", "-o quiet"] {
+            assert!(!wants_json(words.split(' ').map(OsString::from)), "{words}");
+        }
+    }
+}

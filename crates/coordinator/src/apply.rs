@@ -1,0 +1,252 @@
+//! Facts become state: the only code that writes tasks and their indexes, live and at recovery.
+
+use model::TaskId;
+
+use crate::change::{Change, TaskRecord, TaskState, WaitReason};
+use crate::deadline::Deadline;
+use crate::state::{KeySlot, QueueCounts, State, lease_deadline};
+use crate::task::{RareParts, Task};
+
+impl State {
+    /// Makes a fact true.
+    pub(crate) fn apply(&mut self, change: &Change) {
+        match change {
+            Change::TaskSubmitted(record) => {
+                assert!(record.id.number() == self.next_number, "task numbers have no gaps");
+                self.next_number += 1;
+                self.insert_record(record);
+            }
+            Change::TaskRequeued(record) => self.insert_record(record),
+            Change::LeaseGranted { task, .. }
+            | Change::AttemptEnded { task, .. }
+            | Change::TaskSettled { task, .. } => self.advance(*task, change),
+        }
+    }
+
+    /// Takes a task in: a new one, a requeued one, or one that a restart brings back.
+    pub(crate) fn insert_record(&mut self, record: &TaskRecord) {
+        let has_rare = record.concurrency_key.is_some()
+            || record.idempotency.is_some()
+            || !record.ended_attempts.is_empty();
+        let rare = has_rare.then(|| {
+            Box::new(RareParts {
+                concurrency_key: record.concurrency_key.clone(),
+                idempotency: record.idempotency.clone(),
+                ended_attempts: record.ended_attempts.clone(),
+            })
+        });
+        let task = Task {
+            id: record.id,
+            parameters: record.parameters.clone(),
+            created_at: record.created_at,
+            progress: record.progress.clone(),
+            deadline: None,
+            spec: self.placement.add_task(&record.spec),
+            rare,
+        };
+        self.live_bytes += task.parameters.len();
+        if let Some(mark) = task.idempotency() {
+            self.idempotency.insert(mark.key.clone(), task.id);
+        }
+        self.tasks.insert(record.id, task);
+        self.link(record.id);
+    }
+
+    fn advance(&mut self, id: TaskId, change: &Change) {
+        self.unlink(id);
+        let task = self.tasks.get_mut(id).expect("only live tasks change");
+        if let Some(attempt) = change.ended_attempt() {
+            task.push_ended_attempt(attempt.clone());
+        }
+        task.progress = change.progress().clone();
+        if matches!(task.progress.state, TaskState::Settled(_)) {
+            self.remove_settled(id);
+        } else {
+            self.link(id);
+        }
+    }
+
+    /// A waiting task's moment has come. The store need not know: the clock says it as well.
+    pub(crate) fn end_wait(&mut self, id: TaskId) {
+        self.unlink(id);
+        let task = self.tasks.get_mut(id).expect("only live tasks wait");
+        task.progress.state = TaskState::Ready;
+        self.link(id);
+    }
+
+    fn remove_settled(&mut self, id: TaskId) {
+        let task = self.tasks.remove(id).expect("only live tasks settle");
+        if self.loads.is_any_outstanding() {
+            let record = self.record(&task);
+            self.loads.remember(record);
+        }
+        self.live_bytes -= task.parameters.len();
+        self.placement.remove_task(task.spec);
+        if let Some(mark) = task.idempotency() {
+            self.idempotency.remove(&mark.key);
+        }
+        if let Some(key) = task.concurrency_key() {
+            self.promote_parked(key);
+        }
+    }
+
+    /// Enters a task into the indexes of the state that it is in.
+    fn link(&mut self, id: TaskId) {
+        let task = self.tasks.get(id).expect("linked tasks are live");
+        let spec = task.spec;
+        match &task.progress.state {
+            TaskState::Waiting { until, .. } => {
+                let until = *until;
+                self.set_deadline(id, until);
+            }
+            TaskState::Ready if task.concurrency_key().is_some() => self.enter_key(id),
+            TaskState::Ready => self.placement.add_ready(spec, id),
+            TaskState::Leased(lease) => {
+                let (at, holder) = (lease_deadline(lease), lease.holder.clone());
+                self.set_deadline(id, at);
+                self.workers.add_held(holder, id);
+                self.hold_key(id);
+            }
+            TaskState::Settled(_) => panic!("a settled task is in no index"),
+        }
+        self.count(id, |counts, by| *counts += by);
+        let task = self.tasks.get(id).expect("linked tasks are live");
+        if let Some(key) = task.concurrency_key().cloned() {
+            self.promote_parked(&key);
+        }
+    }
+
+    /// Takes a task out of the indexes of the state that it is in.
+    fn unlink(&mut self, id: TaskId) {
+        self.clear_deadline(id);
+        self.count(id, |counts, by| *counts -= by);
+        let task = self.tasks.get(id).expect("unlinked tasks are live");
+        let spec = task.spec;
+        match &task.progress.state {
+            TaskState::Waiting { .. } => {}
+            TaskState::Ready if task.concurrency_key().is_some() => self.leave_key(id),
+            TaskState::Ready => self.placement.remove_ready(spec, id),
+            TaskState::Leased(lease) => {
+                let holder = lease.holder.clone();
+                self.workers.remove_held(&holder, id);
+                self.leave_key(id);
+            }
+            TaskState::Settled(_) => panic!("a settled task is in no index"),
+        }
+    }
+
+    fn count(&mut self, id: TaskId, change: impl Fn(&mut u64, u64)) {
+        let task = self.tasks.get(id).expect("counted tasks are live");
+        let queue = &self.placement.spec(task.spec).demand.queue;
+        if !self.queues.contains_key(queue) {
+            self.queues.insert(queue.clone(), QueueCounts::default());
+        }
+        let counts = self.queues.get_mut(queue).expect("just made sure of");
+        let count = match &task.progress.state {
+            TaskState::Waiting { why: WaitReason::Scheduled, .. } => &mut counts.scheduled,
+            TaskState::Waiting { why: WaitReason::Backoff, .. } => &mut counts.backoff,
+            TaskState::Ready => &mut counts.ready,
+            TaskState::Leased(_) => &mut counts.leased,
+            TaskState::Settled(_) => panic!("a settled task is in no index"),
+        };
+        change(count, 1);
+        if counts.is_empty() {
+            self.queues.remove(&queue.clone());
+        }
+    }
+
+    // ----- deadlines of tasks
+
+    pub(crate) fn set_deadline(&mut self, id: TaskId, at: model::Timestamp) {
+        let task = self.tasks.get_mut(id).expect("live tasks have deadlines");
+        assert!(task.deadline.is_none(), "a task has one deadline");
+        task.deadline = Some(at);
+        self.deadlines.insert(at, Deadline::Task(id));
+    }
+
+    fn clear_deadline(&mut self, id: TaskId) {
+        let task = self.tasks.get_mut(id).expect("live tasks have deadlines");
+        if let Some(at) = task.deadline.take() {
+            self.deadlines.remove(at, Deadline::Task(id));
+        }
+    }
+
+    // ----- concurrency keys: at most one task with a key is visible to placement
+
+    /// A ready task steps to the front, or parks behind a better one.
+    fn enter_key(&mut self, id: TaskId) {
+        let task = self.tasks.get(id).expect("live");
+        let key = task.concurrency_key().expect("entered by key").clone();
+        let (rank, spec) = (self.rank(task), task.spec);
+        let front = self.keys.entry(key.clone()).or_default().front;
+        let beaten = front.filter(|front| self.is_ready_behind(*front, rank));
+        if front.is_some() && beaten.is_none() {
+            self.slot(&key).parked.insert(rank);
+            return;
+        }
+        if let Some(beaten) = beaten {
+            self.park_front(beaten);
+        }
+        self.slot(&key).front = Some(id);
+        self.placement.add_ready(spec, id);
+    }
+
+    /// A leased task is at the front, whoever was ready there.
+    fn hold_key(&mut self, id: TaskId) {
+        let task = self.tasks.get(id).expect("live");
+        let Some(key) = task.concurrency_key().cloned() else { return };
+        let front = self.keys.entry(key.clone()).or_default().front;
+        if let Some(front) = front.filter(|front| *front != id) {
+            self.park_front(front);
+        }
+        self.slot(&key).front = Some(id);
+    }
+
+    fn leave_key(&mut self, id: TaskId) {
+        let task = self.tasks.get(id).expect("live");
+        let Some(key) = task.concurrency_key().cloned() else { return };
+        let (rank, spec) = (self.rank(task), task.spec);
+        let was_ready = matches!(task.progress.state, TaskState::Ready);
+        let slot = self.slot(&key);
+        if slot.front == Some(id) {
+            slot.front = None;
+            if was_ready {
+                self.placement.remove_ready(spec, id);
+            }
+        } else {
+            slot.parked.remove(&rank);
+        }
+    }
+
+    fn park_front(&mut self, front: TaskId) {
+        let task = self.tasks.get(front).expect("live");
+        let key = task.concurrency_key().expect("at the front of a key").clone();
+        let (rank, spec) = (self.rank(task), task.spec);
+        self.placement.remove_ready(spec, front);
+        self.slot(&key).parked.insert(rank);
+    }
+
+    /// Fills an empty front with the best parked task, and drops a slot that nobody needs.
+    fn promote_parked(&mut self, key: &model::ConcurrencyKey) {
+        let Some(slot) = self.keys.get_mut(key) else { return };
+        if slot.front.is_some() {
+            return;
+        }
+        let Some((_, next)) = slot.parked.pop_first() else {
+            self.keys.remove(key);
+            return;
+        };
+        slot.front = Some(next);
+        let spec = self.tasks.get(next).expect("parked tasks are live").spec;
+        self.placement.add_ready(spec, next);
+    }
+
+    fn is_ready_behind(&self, front: TaskId, rank: crate::placement::ReadyRank) -> bool {
+        let task = self.tasks.get(front).expect("the front of a key is live");
+        matches!(task.progress.state, TaskState::Ready) && rank < self.rank(task)
+    }
+
+    fn slot(&mut self, key: &model::ConcurrencyKey) -> &mut KeySlot {
+        self.keys.get_mut(key).expect("a keyed task has its slot")
+    }
+}

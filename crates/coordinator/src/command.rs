@@ -1,0 +1,157 @@
+//! Everything that can be asked of the coordinator.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::{LeaseId, NewTask, Offer, Report, TaskId, Timestamp, WorkerId};
+
+use crate::change::TaskRecord;
+use crate::effect::{LoadKey, LoadTicket};
+
+/// Whom an answer goes to; chosen by the shell.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Ticket(pub u64);
+
+/// The outside world at the moment of a call: the coordinator has no clock and no dice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Moment {
+    /// The shell's clock; it never runs backwards within one process.
+    pub now: Timestamp,
+    /// Fresh random bits, for jitter.
+    pub entropy: u64,
+}
+
+/// A question or an order.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Command {
+    /// Make these tasks, all or none. Answered by `Submitted`.
+    Submit {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// What to make.
+        tasks: Vec<NewTask>,
+    },
+    /// Give a worker up to so many leases; wait for the first one. Answered by `Leases`.
+    RequestLeases {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// What is asked for.
+        request: LeaseRequest,
+    },
+    /// The asker has gone: forget its request. Answered by nothing.
+    Withdraw {
+        /// The request's or the watch's ticket.
+        ticket: Ticket,
+    },
+    /// These grants never reached their worker: take them back at once. Answered by nothing.
+    ReturnLeases {
+        /// What could not be delivered.
+        leases: Vec<LeaseId>,
+    },
+    /// A worker lives and still works on these leases. Answered by `Heartbeats`, in order.
+    Heartbeat {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Who lives.
+        worker: WorkerId,
+        /// What it works on; an empty list stands for all that it holds.
+        leases: Vec<LeaseId>,
+    },
+    /// What workers say about their attempts. Answered by `Judgements`, in order.
+    Report {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// What they say.
+        reports: Vec<Report>,
+    },
+    /// Stop a task. Answered by `Stopped` or `NotLive`.
+    Stop {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which task.
+        task: TaskId,
+    },
+    /// Put a failed, dead or stopped task back into the queue. Answered by `Requeued`.
+    Requeue {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which task.
+        task: TaskId,
+    },
+    /// Wait until a task is settled. Answered by `WatchEnded` or `NotLive`.
+    Watch {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which task.
+        task: TaskId,
+        /// No longer than this.
+        until: Timestamp,
+    },
+    /// Why does a task not run? Answered by `Explained` or `NotLive`.
+    Explain {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which task.
+        task: TaskId,
+    },
+    /// Which workers are there? Answered by `Workers`.
+    ListWorkers {
+        /// Whom to answer.
+        ticket: Ticket,
+    },
+    /// How do the queues stand? Answered by `Queues`.
+    ListQueues {
+        /// Whom to answer.
+        ticket: Ticket,
+    },
+    /// The shell read what an `Effect::Load` asked for.
+    Loaded {
+        /// Which load.
+        load: LoadTicket,
+        /// What the store holds for each key that it knows.
+        found: Vec<(LoadKey, TaskRecord)>,
+    },
+    /// The shell could not read it; the command that waited is refused.
+    LoadFailed {
+        /// Which load.
+        load: LoadTicket,
+    },
+}
+
+impl Command {
+    /// Who waits for the answer, if anyone does.
+    pub fn ticket(&self) -> Option<Ticket> {
+        match self {
+            Self::Submit { ticket, .. }
+            | Self::RequestLeases { ticket, .. }
+            | Self::Heartbeat { ticket, .. }
+            | Self::Report { ticket, .. }
+            | Self::Stop { ticket, .. }
+            | Self::Requeue { ticket, .. }
+            | Self::Watch { ticket, .. }
+            | Self::Explain { ticket, .. }
+            | Self::ListWorkers { ticket }
+            | Self::ListQueues { ticket } => Some(*ticket),
+            Self::Withdraw { .. }
+            | Self::ReturnLeases { .. }
+            | Self::Loaded { .. }
+            | Self::LoadFailed { .. } => None,
+        }
+    }
+}
+
+/// A worker asks for work.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeaseRequest {
+    /// Who asks.
+    pub worker: WorkerId,
+    /// What it can do.
+    pub offer: Arc<Offer>,
+    /// At most so many leases.
+    pub max: u32,
+    /// How long it waits for the first one.
+    pub wait_until: Timestamp,
+    /// A grant is taken back unless the worker shows within this time that it received it.
+    /// `None` where the answer itself travels on a connection that is known to be alive.
+    pub confirm_within: Option<Duration>,
+}

@@ -1,0 +1,181 @@
+//! The one way in: a command or a due moment, then one line per case.
+
+use model::{ShardId, Timestamp};
+
+use crate::change::{Change, TaskRecord, TaskState};
+use crate::command::{Command, Moment, Ticket};
+use crate::deadline::Deadline;
+use crate::effect::{Answer, Effect, LoadKey, LoadTicket, Refusal, Step};
+use crate::lease::fresh_lease;
+use crate::load::Facts;
+use crate::state::State;
+
+/// Decides for one shard.
+#[derive(Debug)]
+pub struct Coordinator {
+    state: State,
+}
+
+/// How much a coordinator has in hand, for gauges.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Live tasks.
+    pub live: u64,
+    /// Tasks that may run and are held by no worker.
+    pub ready: u64,
+    /// Tasks held by workers.
+    pub in_flight: u64,
+}
+
+impl Coordinator {
+    /// A coordinator that knows what the store knows.
+    ///
+    /// Every lease gets one fresh TTL: renewals are not written to the store, so the end that is
+    /// written there may have been moved since, and its worker must be able to come back.
+    pub fn restore(
+        shard: ShardId,
+        next_number: u64,
+        tasks: impl IntoIterator<Item = TaskRecord>,
+        at: Moment,
+    ) -> Self {
+        let mut coordinator = Self { state: State::new(shard, next_number) };
+        let mut turn = Turn::new(&mut coordinator.state, at);
+        for mut record in tasks {
+            if crate::planted::forgets(&record) {
+                continue;
+            }
+            if let TaskState::Leased(lease) = &mut record.progress.state {
+                *lease = fresh_lease(lease, &record.spec, at.now);
+                turn.touch_worker(&lease.holder);
+            }
+            turn.state.insert_record(&record);
+        }
+        coordinator
+    }
+
+    /// Carries out a command.
+    pub fn handle(&mut self, at: Moment, command: Command) -> Step {
+        let mut turn = Turn::new(&mut self.state, at);
+        turn.dispatch(command);
+        turn.place();
+        turn.step
+    }
+
+    /// Acts on everything that is due; calling it early does nothing.
+    pub fn tick(&mut self, at: Moment) -> Step {
+        let mut turn = Turn::new(&mut self.state, at);
+        while let Some((_, deadline)) = turn.state.deadlines.pop_due(at.now) {
+            match deadline {
+                Deadline::Task(task) => turn.on_task_due(task),
+                Deadline::Request(ticket) => turn.on_request_due(ticket),
+                Deadline::Watch(ticket) => turn.on_watch_due(ticket),
+                Deadline::Worker(worker) => turn.on_worker_due(worker),
+            }
+        }
+        turn.place();
+        turn.step
+    }
+
+    /// The moment at which `tick` has something to do.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.state.deadlines.first()
+    }
+
+    /// How much there is to do.
+    pub fn load(&self) -> Load {
+        Load {
+            live: self.state.tasks.len() as u64,
+            ready: self.state.placement.ready_len() as u64,
+            in_flight: self.state.queues.values().map(|counts| counts.leased).sum(),
+        }
+    }
+
+    /// Checks that every index says what the tasks say; a walk over everything, for tests.
+    ///
+    /// # Panics
+    /// When an index lies.
+    pub fn check_invariants(&self) {
+        self.state.check_invariants();
+    }
+}
+
+/// One command, or one look at the deadlines: reads state, collects facts and effects.
+pub(crate) struct Turn<'a> {
+    pub(crate) state: &'a mut State,
+    pub(crate) step: Step,
+    pub(crate) at: Moment,
+    /// What was read from the store for this command.
+    pub(crate) facts: Facts,
+}
+
+impl<'a> Turn<'a> {
+    fn new(state: &'a mut State, at: Moment) -> Self {
+        Self { state, step: Step::default(), at, facts: Facts::default() }
+    }
+
+    pub(crate) fn now(&self) -> Timestamp {
+        self.at.now
+    }
+
+    fn dispatch(&mut self, command: Command) {
+        let missing = self.state.missing_for(&command);
+        if missing.is_empty() {
+            self.carry_out(command);
+        } else {
+            let load = self.state.loads.begin(command);
+            self.step.effects.push(Effect::Load { load, keys: missing });
+        }
+    }
+
+    fn carry_out(&mut self, command: Command) {
+        match command {
+            Command::Submit { ticket, tasks } => self.on_submit(ticket, tasks),
+            Command::RequestLeases { ticket, request } => self.on_request(ticket, request),
+            Command::Withdraw { ticket } => self.on_withdraw(ticket),
+            Command::ReturnLeases { leases } => self.on_return(&leases),
+            Command::Heartbeat { ticket, worker, leases } => {
+                self.on_heartbeat(ticket, &worker, leases);
+            }
+            Command::Report { ticket, reports } => self.on_reports(ticket, reports),
+            Command::Stop { ticket, task } => self.on_stop(ticket, task),
+            Command::Requeue { ticket, task } => self.on_requeue(ticket, task),
+            Command::Watch { ticket, task, until } => self.on_watch(ticket, task, until),
+            Command::Explain { ticket, task } => self.on_explain(ticket, task),
+            Command::ListWorkers { ticket } => self.on_list_workers(ticket),
+            Command::ListQueues { ticket } => self.on_list_queues(ticket),
+            Command::Loaded { load, found } => self.on_loaded(load, found),
+            Command::LoadFailed { load } => self.on_load_failed(load),
+        }
+    }
+
+    fn on_loaded(&mut self, load: LoadTicket, found: Vec<(LoadKey, TaskRecord)>) {
+        let Some(command) = self.state.loads.end(load) else { return };
+        self.facts = found.into_iter().collect();
+        self.carry_out(command);
+        self.state.loads.forget_old();
+    }
+
+    fn on_load_failed(&mut self, load: LoadTicket) {
+        let Some(command) = self.state.loads.end(load) else { return };
+        if let Some(ticket) = command.ticket() {
+            self.answer(ticket, Answer::Refused(Refusal::StoreUnavailable));
+        }
+        self.state.loads.forget_old();
+    }
+
+    /// Records a fact and makes it true.
+    pub(crate) fn change(&mut self, change: Change) {
+        self.state.apply(&change);
+        if let Change::TaskSettled { task, .. } = &change {
+            for (ticket, until) in self.state.watches.take(*task) {
+                self.state.deadlines.remove(until, Deadline::Watch(ticket));
+                self.answer(ticket, Answer::WatchEnded);
+            }
+        }
+        self.step.changes.push(change);
+    }
+
+    pub(crate) fn answer(&mut self, ticket: Ticket, answer: Answer) {
+        self.step.effects.push(Effect::Answer { ticket, answer });
+    }
+}

@@ -1,0 +1,294 @@
+//! Everything that the shell may be told to do, once the facts behind it are durable.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::{IdempotencyKey, LeaseId, Offer, QueueName, TaskId, TaskSpec, Timestamp, WorkerId};
+
+use crate::change::{Change, Outcome, WaitReason};
+use crate::command::Ticket;
+use crate::explain::Explanation;
+
+/// What came of one call: facts to keep, then things to do.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Step {
+    /// Facts, in the order in which they became true.
+    pub changes: Vec<Change>,
+    /// What may leave once `changes` are durable.
+    pub effects: Vec<Effect>,
+}
+
+/// An order to the shell.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Effect {
+    /// Tell the asker.
+    Answer {
+        /// Whom.
+        ticket: Ticket,
+        /// What.
+        answer: Answer,
+    },
+    /// Read settled tasks from the store and come back with `Command::Loaded`.
+    Load {
+        /// Names the load in the command that comes back.
+        load: LoadTicket,
+        /// What to read.
+        keys: Vec<LoadKey>,
+    },
+}
+
+/// Names one load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LoadTicket(pub u64);
+
+/// What a task in the store is looked up by.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum LoadKey {
+    /// By its id.
+    Task(TaskId),
+    /// By its submitter's key.
+    Idempotency(IdempotencyKey),
+}
+
+/// What the asker hears.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Answer {
+    /// The tasks exist, in the order in which they were asked for.
+    Submitted(Vec<SubmittedTask>),
+    /// Leases, best first; empty when the wait is over.
+    Leases(Vec<Grant>),
+    /// One verdict per listed lease, in order.
+    Heartbeats(Vec<HeartbeatVerdict>),
+    /// One judgement per report, in order.
+    Judgements(Vec<Judgement>),
+    /// The task is stopped.
+    Stopped,
+    /// The task is in the queue again.
+    Requeued,
+    /// The watched task is settled, or the wait is over.
+    WatchEnded,
+    /// Why the task does not run.
+    Explained(Box<Explanation>),
+    /// The workers, by name.
+    Workers(Vec<WorkerView>),
+    /// The queues, by name.
+    Queues(Vec<QueueView>),
+    /// The task is not among the live ones: settled, or never known. The store knows which.
+    NotLive,
+    /// The command cannot be carried out; nothing changed.
+    Refused(Refusal),
+}
+
+/// A task that was just submitted, or found again by its idempotency key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SubmittedTask {
+    /// Its name.
+    pub task: TaskId,
+    /// Where it stands.
+    pub state: StateWord,
+    /// Whether an earlier submit with the same key made it.
+    pub existed: bool,
+}
+
+/// The one vocabulary for where a task stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StateWord {
+    /// Not before a moment that the submitter chose.
+    Waiting,
+    /// May run; no worker holds it.
+    Queued,
+    /// An attempt failed; the next is due later.
+    Retrying,
+    /// A worker holds it.
+    Running,
+    /// Done.
+    Completed,
+    /// Failed for good.
+    Failed,
+    /// Out of attempts, or lost too many workers.
+    Dead,
+    /// Stopped by a person.
+    Stopped,
+}
+
+impl From<Outcome> for StateWord {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Completed => Self::Completed,
+            Outcome::Failed => Self::Failed,
+            Outcome::Dead => Self::Dead,
+            Outcome::Stopped => Self::Stopped,
+        }
+    }
+}
+
+/// A worker may now decide an attempt.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Grant {
+    /// The right.
+    pub lease: LeaseId,
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+    /// What the task has in common with others.
+    pub spec: Arc<TaskSpec>,
+    /// JSON, opaque here.
+    pub parameters: Bytes,
+    /// When the right ends unless a heartbeat comes first.
+    pub expires_at: Timestamp,
+    /// How often the worker should give a sign of life.
+    pub heartbeat_every: Duration,
+}
+
+/// What became of a heartbeat for one lease.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeartbeatVerdict {
+    /// The lease lasts until then.
+    Extended {
+        /// Its new end.
+        expires_at: Timestamp,
+    },
+    /// The lease is over: stop the work.
+    Cancelled(LostAuthority),
+    /// The heartbeat makes no sense: a bug on the worker's side.
+    Rejected(Violation),
+}
+
+/// The coordinator's word about a report. Seed 002 section 3: exactly one of three.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The report counts.
+    Committed,
+    /// The reporter had lost its authority; the report is discarded.
+    Cancelled(LostAuthority),
+    /// The report makes no sense: a bug on the worker's side.
+    Rejected(Violation),
+}
+
+/// A verdict, and where the task stands after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Judgement {
+    /// The verdict.
+    pub verdict: Verdict,
+    /// Where the task stands; `None` when there is no such task.
+    pub task_state: Option<StateWord>,
+}
+
+/// How a worker lost its authority. Not a failure: seed 002 section 3.2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LostAuthority {
+    /// The lease ended before the report came.
+    Expired,
+    /// Another lease was granted since.
+    Superseded,
+    /// A person stopped the task.
+    TaskCancelled,
+    /// The task is settled; a heartbeat for it has no point.
+    Settled,
+}
+
+/// What was wrong with a report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Violation {
+    /// There is no such task.
+    UnknownTask,
+    /// No such lease was ever granted.
+    UnknownLease,
+    /// Another worker holds, or held, that lease.
+    NotHolder,
+    /// The lease was reported before, with other words.
+    DuplicateReport,
+}
+
+/// Why a command was not carried out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Refusal {
+    /// Too many live tasks.
+    LiveTasksFull,
+    /// The parameters of live tasks take too much memory.
+    LiveBytesFull,
+    /// Too many different kinds of demand among live tasks.
+    DemandsFull,
+    /// Too many workers.
+    WorkersFull,
+    /// Too many waiting requests.
+    RequestsFull,
+    /// The key belongs to a task with other content.
+    IdempotencyConflict {
+        /// The key.
+        key: IdempotencyKey,
+    },
+    /// What the command needed could not be read from the store.
+    StoreUnavailable,
+    /// There is no such task.
+    UnknownTask,
+    /// The task is in a state from which it cannot be requeued.
+    NotRequeueable {
+        /// Where it stands.
+        state: StateWord,
+    },
+}
+
+/// One worker, as seen from here.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WorkerView {
+    /// Its name.
+    pub worker: WorkerId,
+    /// How it does.
+    pub health: WorkerHealth,
+    /// When it was last heard of.
+    pub last_seen: Timestamp,
+    /// Leases that it holds.
+    pub in_flight: u64,
+    /// Leases that it was ever given.
+    pub granted: u64,
+    /// Whether it waits for work right now.
+    pub is_asking: bool,
+    /// What it offered last.
+    pub offer: Arc<Offer>,
+}
+
+/// The ladder of silence: one missed heartbeat, two, three.
+///
+/// ```text
+///  Healthy -> Warn -> Degraded -> Lost
+///     ^________|_________|_________|   any sign of life
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum WorkerHealth {
+    /// Heard of in time.
+    Healthy,
+    /// Missed one heartbeat.
+    Warn,
+    /// Missed two.
+    Degraded,
+    /// Missed three: taken for lost. Its leases still end by their own time.
+    Lost,
+}
+
+/// One queue, as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct QueueView {
+    /// Its name.
+    pub queue: QueueName,
+    /// Tasks that may run and are held by no worker.
+    pub depth: u64,
+    /// Since when the oldest of them exists.
+    pub oldest_since: Option<Timestamp>,
+    /// Tasks held by workers.
+    pub in_flight: u64,
+    /// Tasks that wait for their next attempt.
+    pub retries_due: u64,
+    /// Tasks that wait for the moment that their submitter chose.
+    pub scheduled: u64,
+}
+
+/// The word for a task that waits for a moment.
+impl From<WaitReason> for StateWord {
+    fn from(why: WaitReason) -> Self {
+        match why {
+            WaitReason::Scheduled => Self::Waiting,
+            WaitReason::Backoff => Self::Retrying,
+        }
+    }
+}

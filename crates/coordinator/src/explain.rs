@@ -1,0 +1,201 @@
+//! Why a task does not run: counts and names, never a shrug.
+
+use std::collections::BTreeMap;
+
+use model::{ConcurrencyKey, Demand, TaskId, Timestamp, WorkerId};
+
+use crate::change::{TaskState, WaitReason};
+use crate::command::Ticket;
+use crate::coordinator::Turn;
+use crate::effect::{Answer, StateWord, WorkerHealth};
+use crate::task::Task;
+
+/// What keeps a live task where it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Explanation {
+    /// Where it stands.
+    pub state: StateWord,
+    /// Since when it exists.
+    pub created_at: Timestamp,
+    /// Attempts so far.
+    pub attempt: u32,
+    /// The reasons, most telling first; a running task says who runs it.
+    pub reasons: Vec<Reason>,
+}
+
+/// One reason.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Reason {
+    /// A worker holds it.
+    HeldBy {
+        /// Who.
+        worker: WorkerId,
+        /// Until when, unless a heartbeat comes.
+        expires_at: Timestamp,
+    },
+    /// Its submitter chose a later moment.
+    NotBefore {
+        /// The moment.
+        until: Timestamp,
+    },
+    /// The last attempt failed; the next is due later.
+    Backoff {
+        /// When.
+        until: Timestamp,
+        /// How often it was tried.
+        attempt: u32,
+        /// How often it may be tried.
+        max_attempts: u32,
+    },
+    /// Another task with the same concurrency key goes first.
+    KeyHeld {
+        /// The key.
+        key: ConcurrencyKey,
+        /// Which task has it.
+        by: TaskId,
+    },
+    /// No worker was heard of at all.
+    NoWorkers,
+    /// So many workers lack something that the task demands.
+    Lacking {
+        /// What they lack.
+        what: Lack,
+        /// How many workers.
+        workers: u64,
+    },
+    /// So many workers could take it, but are taken for lost.
+    Lost {
+        /// How many.
+        workers: u64,
+    },
+    /// So many workers could take it, and none of them asks for work right now.
+    NoneAsking {
+        /// How many.
+        workers: u64,
+    },
+    /// Other tasks go first.
+    Behind {
+        /// How many in its queue with the same demand.
+        tasks: u64,
+    },
+}
+
+/// What a worker lacks.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Lack {
+    /// It does not execute the type.
+    Type,
+    /// It does not serve the queue.
+    Queue,
+    /// It has not this tool.
+    Tool(String),
+    /// It has not this tag, or with another value.
+    Tag(String),
+    /// It has not this package, or another version.
+    Package(String),
+}
+
+impl Lack {
+    /// The first thing of `demand` that `offer` does not cover.
+    pub(crate) fn first(offer: &model::Offer, demand: &Demand) -> Option<Self> {
+        if offer.types.as_ref().is_some_and(|types| !types.contains(&demand.task_type)) {
+            return Some(Self::Type);
+        }
+        if offer.queues.as_ref().is_some_and(|queues| !queues.contains(&demand.queue)) {
+            return Some(Self::Queue);
+        }
+        if let Some(tool) = demand.tools.difference(&offer.tools).next() {
+            return Some(Self::Tool(tool.to_string()));
+        }
+        let missing_tag =
+            demand.tags.iter().find(|(key, value)| offer.tags.get(*key) != Some(value));
+        if let Some((key, value)) = missing_tag {
+            return Some(Self::Tag(format!("{key}={value}")));
+        }
+        match &demand.package {
+            Some(package) if !offer.packages.contains(package) => {
+                Some(Self::Package(format!("{}@{}", package.name, package.version)))
+            }
+            Some(_) | None => None,
+        }
+    }
+}
+
+impl Turn<'_> {
+    pub(crate) fn on_explain(&mut self, ticket: Ticket, id: TaskId) {
+        let Some(task) = self.state.tasks.get(id) else {
+            return self.answer(ticket, Answer::NotLive);
+        };
+        let explanation = Explanation {
+            state: task.progress.state.word(),
+            created_at: task.created_at,
+            attempt: task.progress.attempt,
+            reasons: self.reasons(task),
+        };
+        self.answer(ticket, Answer::Explained(Box::new(explanation)));
+    }
+
+    fn reasons(&self, task: &Task) -> Vec<Reason> {
+        match &task.progress.state {
+            TaskState::Waiting { until, why: WaitReason::Scheduled } => {
+                vec![Reason::NotBefore { until: *until }]
+            }
+            TaskState::Waiting { until, why: WaitReason::Backoff } => vec![Reason::Backoff {
+                until: *until,
+                attempt: task.progress.attempt,
+                max_attempts: self.state.placement.spec(task.spec).retry.max_attempts,
+            }],
+            TaskState::Leased(lease) => {
+                vec![Reason::HeldBy { worker: lease.holder.clone(), expires_at: lease.expires_at }]
+            }
+            TaskState::Ready => self.reasons_of_ready(task),
+            TaskState::Settled(_) => Vec::new(),
+        }
+    }
+
+    fn reasons_of_ready(&self, task: &Task) -> Vec<Reason> {
+        if let Some(key) = task.concurrency_key()
+            && let Some(by) = self.state.keys.get(key).and_then(|slot| slot.front)
+            && by != task.id
+        {
+            return vec![Reason::KeyHeld { key: key.clone(), by }];
+        }
+        let mut reasons = self.reasons_of_workers(task);
+        let ahead = self.state.placement.tasks_ahead(task.spec, task.id);
+        if ahead > 0 {
+            reasons.push(Reason::Behind { tasks: ahead as u64 });
+        }
+        reasons
+    }
+
+    fn reasons_of_workers(&self, task: &Task) -> Vec<Reason> {
+        let demand = &self.state.placement.spec(task.spec).demand;
+        let mut lacking: BTreeMap<Lack, u64> = BTreeMap::new();
+        let (mut lost, mut able, mut asking) = (0, 0, 0);
+        for (health, offer, is_asking) in self.state.workers.offers() {
+            let offer = offer.map(|offer| self.state.placement.offer(offer));
+            let lack = offer.and_then(|offer| Lack::first(offer, demand));
+            match (lack, health) {
+                (Some(lack), _) => *lacking.entry(lack).or_default() += 1,
+                (None, WorkerHealth::Lost) => lost += 1,
+                (None, WorkerHealth::Healthy | WorkerHealth::Warn | WorkerHealth::Degraded) => {
+                    able += 1;
+                    asking += u64::from(is_asking);
+                }
+            }
+        }
+        let mut reasons = Vec::new();
+        if self.state.workers.len() == 0 {
+            reasons.push(Reason::NoWorkers);
+        }
+        if able > 0 && asking == 0 {
+            reasons.push(Reason::NoneAsking { workers: able });
+        }
+        let lack = |(what, workers)| Reason::Lacking { what, workers };
+        reasons.extend(lacking.into_iter().map(lack));
+        if lost > 0 {
+            reasons.push(Reason::Lost { workers: lost });
+        }
+        reasons
+    }
+}

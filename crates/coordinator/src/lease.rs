@@ -1,0 +1,262 @@
+//! Leases: granted, extended, ended by time, handed back.
+
+use std::time::Duration;
+
+use model::{Failure, LeaseId, TaskId, TaskSpec, Timestamp, WorkerId};
+
+use crate::change::{Change, EndedAttempt, Ending, Lease, Progress, TaskState};
+use crate::command::{LeaseRequest, Ticket};
+use crate::coordinator::Turn;
+use crate::deadline::Deadline;
+use crate::effect::{Answer, Grant, HeartbeatVerdict, LostAuthority, Refusal, Violation};
+use crate::placement::OfferIdx;
+use crate::planted::{self, Bug};
+use crate::report::Standing;
+use crate::state::lease_deadline;
+use crate::worker::WORKERS_MAX;
+
+/// Requests that may wait for a task at the same time; one more is refused.
+pub const REQUESTS_MAX: usize = 100_000;
+/// Workers that a task may lose in a row before it is taken for the cause.
+pub const LOSSES_MAX: u32 = 3;
+
+/// A lease as a restart gives it back: one fresh TTL, but never beyond the attempt's own end.
+pub(crate) fn fresh_lease(lease: &Lease, spec: &TaskSpec, now: Timestamp) -> Lease {
+    // The wall clock may have been set back while the server was away; an attempt must not gain
+    // more than its timeout by that.
+    let attempt_ends_at = lease
+        .attempt_ends_at
+        .map(|ends_at| spec.timeout.map_or(ends_at, |timeout| ends_at.min(now.after(timeout))));
+    Lease {
+        holder: lease.holder.clone(),
+        granted_at: lease.granted_at,
+        expires_at: lease_end(spec, attempt_ends_at, now),
+        attempt_ends_at,
+        confirm_by: None,
+    }
+}
+
+fn lease_end(spec: &TaskSpec, attempt_ends_at: Option<Timestamp>, now: Timestamp) -> Timestamp {
+    let end = now.after(spec.lease_ttl);
+    attempt_ends_at.map_or(end, |ends_at| ends_at.min(end))
+}
+
+/// Three chances to be heard within one TTL.
+fn heartbeat_every(spec: &TaskSpec) -> Duration {
+    spec.lease_ttl / 3
+}
+
+impl Turn<'_> {
+    pub(crate) fn on_request(&mut self, ticket: Ticket, request: LeaseRequest) {
+        let workers = &self.state.workers;
+        if !workers.is_known(&request.worker) && workers.len() >= WORKERS_MAX {
+            return self.answer(ticket, Answer::Refused(Refusal::WorkersFull));
+        }
+        self.touch_worker(&request.worker);
+        self.note_offer(&request.worker, &request.offer);
+        let offer = self.state.placement.add_offer_user(&request.offer);
+        let grants = self.grant_up_to(&request, offer);
+        self.state.placement.remove_offer_user(offer);
+        if !grants.is_empty() || request.wait_until <= self.now() {
+            return self.answer(ticket, Answer::Leases(grants));
+        }
+        if self.state.placement.waiting_len() >= REQUESTS_MAX {
+            return self.answer(ticket, Answer::Refused(Refusal::RequestsFull));
+        }
+        self.state.deadlines.insert(request.wait_until, Deadline::Request(ticket));
+        self.state.workers.set_asking(&request.worker, |asking| *asking += 1);
+        let in_flight = self.state.workers.in_flight(&request.worker);
+        self.state.placement.add_waiting(ticket, request, in_flight);
+    }
+
+    /// Gives ready tasks to requests that wait for them.
+    pub(crate) fn place(&mut self) {
+        while let Some(ticket) = self.state.placement.next_to_serve() {
+            let (request, offer) = self.stop_waiting(ticket).expect("it waits");
+            self.touch_worker(&request.worker);
+            let grants = self.grant_up_to(&request, offer);
+            self.answer(ticket, Answer::Leases(grants));
+        }
+    }
+
+    fn grant_up_to(&mut self, request: &LeaseRequest, offer: OfferIdx) -> Vec<Grant> {
+        let mut grants = Vec::new();
+        while grants.len() < request.max as usize {
+            let Some(task) = self.state.placement.best_for(offer) else { break };
+            grants.push(self.grant(task, request));
+        }
+        self.state.workers.count_grants(&request.worker, grants.len() as u64);
+        grants
+    }
+
+    fn grant(&mut self, id: TaskId, request: &LeaseRequest) -> Grant {
+        let now = self.now();
+        let task = self.state.tasks.get(id).expect("ready tasks are live");
+        let spec = self.state.placement.spec(task.spec).clone();
+        let attempt_ends_at = spec.timeout.map(|timeout| now.after(timeout));
+        let lease = Lease {
+            holder: request.worker.clone(),
+            granted_at: now,
+            expires_at: lease_end(&spec, attempt_ends_at, now),
+            attempt_ends_at,
+            confirm_by: request.confirm_within.map(|within| now.after(within)),
+        };
+        let expires_at = lease.expires_at;
+        let progress = Progress {
+            state: TaskState::Leased(lease),
+            attempt: task.progress.attempt + 1,
+            epoch: task.progress.epoch + 1,
+            losses: task.progress.losses,
+        };
+        let grant = Grant {
+            lease: LeaseId { task: id, epoch: progress.epoch },
+            attempt: progress.attempt,
+            parameters: task.parameters.clone(),
+            expires_at,
+            heartbeat_every: heartbeat_every(&spec),
+            spec,
+        };
+        self.change(Change::LeaseGranted { task: id, progress });
+        grant
+    }
+
+    // ----- requests that end without a grant
+
+    pub(crate) fn on_request_due(&mut self, ticket: Ticket) {
+        // The deadline has been taken from its table already, so only the request goes.
+        let Some(waiting) = self.state.placement.remove_waiting(ticket) else { return };
+        self.state.workers.set_asking(&waiting.request.worker, |asking| *asking -= 1);
+        self.touch_worker(&waiting.request.worker);
+        self.answer(ticket, Answer::Leases(Vec::new()));
+    }
+
+    pub(crate) fn on_withdraw(&mut self, ticket: Ticket) {
+        self.stop_waiting(ticket);
+        if let Some(until) = self.state.watches.remove(ticket) {
+            self.state.deadlines.remove(until, Deadline::Watch(ticket));
+        }
+    }
+
+    fn stop_waiting(&mut self, ticket: Ticket) -> Option<(LeaseRequest, OfferIdx)> {
+        let waiting = self.state.placement.remove_waiting(ticket)?;
+        let until = waiting.request.wait_until;
+        self.state.deadlines.remove(until, Deadline::Request(ticket));
+        self.state.workers.set_asking(&waiting.request.worker, |asking| *asking -= 1);
+        Some((waiting.request, waiting.offer))
+    }
+
+    /// Grants that never left this house: the attempts did not happen, but their epochs are spent.
+    pub(crate) fn on_return(&mut self, leases: &[LeaseId]) {
+        for lease in leases {
+            let Some(task) = self.state.tasks.get(lease.task) else { continue };
+            let TaskState::Leased(current) = &task.progress.state else { continue };
+            if task.progress.epoch != lease.epoch {
+                continue;
+            }
+            let worker = current.holder.clone();
+            let progress = Progress {
+                state: TaskState::Ready,
+                attempt: task.progress.attempt.saturating_sub(1),
+                ..task.progress
+            };
+            self.end_attempt(lease.task, worker, Ending::Undelivered, progress);
+        }
+    }
+
+    // ----- heartbeats
+
+    pub(crate) fn on_heartbeat(&mut self, ticket: Ticket, worker: &WorkerId, leases: Vec<LeaseId>) {
+        self.touch_worker(worker);
+        let leases = if leases.is_empty() { self.leases_of(worker) } else { leases };
+        let verdicts = leases.iter().map(|lease| self.extend(*lease, worker)).collect();
+        self.answer(ticket, Answer::Heartbeats(verdicts));
+    }
+
+    fn leases_of(&self, worker: &WorkerId) -> Vec<LeaseId> {
+        let lease = |task: TaskId| {
+            let epoch = self.state.tasks.get(task).expect("held tasks are live").progress.epoch;
+            LeaseId { task, epoch }
+        };
+        self.state.workers.held(worker).map(lease).collect()
+    }
+
+    fn extend(&mut self, lease: LeaseId, worker: &WorkerId) -> HeartbeatVerdict {
+        match self.standing(lease, worker) {
+            Standing::Holder => {}
+            Standing::Reported { .. } => {
+                return HeartbeatVerdict::Cancelled(LostAuthority::Settled);
+            }
+            Standing::Lost(reason) => return HeartbeatVerdict::Cancelled(reason),
+            Standing::Wrong(violation) => return HeartbeatVerdict::Rejected(violation),
+        }
+        let now = self.now();
+        let task = self.state.tasks.get_mut(lease.task).expect("held tasks are live");
+        let spec = self.state.placement.spec(task.spec);
+        let TaskState::Leased(current) = &mut task.progress.state else {
+            return HeartbeatVerdict::Rejected(Violation::UnknownLease);
+        };
+        current.confirm_by = None;
+        if !planted::is(Bug::HeartbeatDoesNotExtend) {
+            // Soft state: the table of deadlines keeps the earlier moment, and the look that
+            // comes then finds that there is time left.
+            current.expires_at =
+                lease_end(spec, current.attempt_ends_at, now).max(current.expires_at);
+        }
+        HeartbeatVerdict::Extended { expires_at: current.expires_at }
+    }
+
+    // ----- time
+
+    /// A task's deadline has come: its wait is over, or its lease may be.
+    pub(crate) fn on_task_due(&mut self, id: TaskId) {
+        let now = self.now();
+        let task = self.state.tasks.get_mut(id).expect("deadlines of live tasks");
+        task.deadline = None; // It has just been taken from the table.
+        match &task.progress.state {
+            // Not a fact to keep: a restart sees by the clock that the wait is over.
+            TaskState::Waiting { .. } => self.state.end_wait(id),
+            TaskState::Leased(lease) => {
+                let at = lease_deadline(lease);
+                if at > now && !planted::is(Bug::RescueByIdOnly) {
+                    self.state.set_deadline(id, at);
+                } else {
+                    self.expire(id);
+                }
+            }
+            TaskState::Ready | TaskState::Settled(_) => {
+                panic!("only waiting and leased tasks have deadlines")
+            }
+        }
+    }
+
+    /// Ends the current lease of a task, because its time is up.
+    pub(crate) fn expire(&mut self, id: TaskId) {
+        let now = self.now();
+        let task = self.state.tasks.get(id).expect("leased tasks are live");
+        let TaskState::Leased(lease) = &task.progress.state else { return };
+        let worker = lease.holder.clone();
+        let is_over = |end: Option<Timestamp>| end.is_some_and(|end| end <= now);
+        if is_over(lease.attempt_ends_at) {
+            let failure = Failure {
+                code: "E.TIMEOUT".into(),
+                reason: "the attempt took longer than its timeout".into(),
+            };
+            return self.after_failed_attempt(id, worker, Ending::TimedOut, failure);
+        }
+        let undelivered = lease.expires_at > now && is_over(lease.confirm_by);
+        let ending = if undelivered { Ending::Undelivered } else { Ending::Expired };
+        self.after_lost_worker(id, worker, ending);
+    }
+
+    /// Records an attempt that ended while the task goes on.
+    pub(crate) fn end_attempt(
+        &mut self,
+        task: TaskId,
+        worker: WorkerId,
+        ending: Ending,
+        progress: Progress,
+    ) {
+        let attempt = EndedAttempt { epoch: progress.epoch, worker, at: self.now(), ending };
+        self.change(Change::AttemptEnded { task, attempt, progress });
+    }
+}

@@ -1,0 +1,47 @@
+//! The coordinator alone decides what is true: who holds a task, whether a report counts, what
+//! runs next. It is pure: no clock, no dice, no I/O.
+//!
+//! Reading order: [`Command`] (everything that can be asked), [`Change`] (every fact that can
+//! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
+//! in), then one file per rule: `submit`, `lease`, `report`, `retry`, `cancel`, `worker`,
+//! `explain`, `load`. Underneath: `state` (the tables), `apply` (the only code that writes
+//! tasks), `placement`, `table`, `deadline`, `watch`.
+
+mod apply;
+mod cancel;
+mod change;
+mod command;
+mod coordinator;
+mod deadline;
+mod effect;
+mod explain;
+mod lease;
+mod load;
+mod placement;
+pub mod planted;
+mod report;
+mod retry;
+mod state;
+mod submit;
+mod table;
+mod task;
+mod watch;
+mod worker;
+
+pub use change::{
+    Change, EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, TaskRecord, TaskState,
+    WaitReason,
+};
+pub use command::{Command, LeaseRequest, Moment, Ticket};
+pub use coordinator::{Coordinator, Load};
+pub use effect::{
+    Answer, Effect, Grant, HeartbeatVerdict, Judgement, LoadKey, LoadTicket, LostAuthority,
+    QueueView, Refusal, StateWord, Step, SubmittedTask, Verdict, Violation, WorkerHealth,
+    WorkerView,
+};
+pub use explain::{Explanation, Lack, Reason};
+pub use lease::{LOSSES_MAX, REQUESTS_MAX};
+pub use placement::DEMANDS_MAX;
+pub use submit::{LIVE_BYTES_MAX, LIVE_TASKS_MAX};
+pub use watch::WATCHES_MAX;
+pub use worker::{WORKER_FORGOTTEN_AFTER, WORKER_HEARTBEAT_EVERY, WORKERS_MAX};

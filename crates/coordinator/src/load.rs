@@ -1,0 +1,126 @@
+//! Commands that need a settled task from the store wait here until the shell has read it.
+//!
+//! A fact that was read may be stale when it arrives: the task may have been requeued and settled
+//! again meanwhile. So while any load is outstanding, what settles is remembered, and memory is
+//! asked before the facts.
+
+use std::collections::BTreeMap;
+
+use model::{IdempotencyKey, TaskId};
+
+use crate::change::TaskRecord;
+use crate::command::Command;
+use crate::effect::{LoadKey, LoadTicket};
+use crate::state::State;
+
+/// Loads that are under way, and what settled since they began.
+#[derive(Debug, Default)]
+pub(crate) struct Loads {
+    last: u64,
+    outstanding: BTreeMap<LoadTicket, Command>,
+    /// What settled while a load was outstanding, with the newest load at that time.
+    recent: BTreeMap<TaskId, (LoadTicket, TaskRecord)>,
+    recent_by_key: BTreeMap<IdempotencyKey, TaskId>,
+}
+
+impl Loads {
+    pub(crate) fn is_any_outstanding(&self) -> bool {
+        !self.outstanding.is_empty()
+    }
+
+    pub(crate) fn begin(&mut self, command: Command) -> LoadTicket {
+        self.last += 1;
+        let load = LoadTicket(self.last);
+        self.outstanding.insert(load, command);
+        load
+    }
+
+    /// The command that waited, if the load is known.
+    pub(crate) fn end(&mut self, load: LoadTicket) -> Option<Command> {
+        self.outstanding.remove(&load)
+    }
+
+    /// Drops what no outstanding load can be stale about.
+    pub(crate) fn forget_old(&mut self) {
+        let Some(oldest) = self.outstanding.keys().next().copied() else {
+            self.recent.clear();
+            self.recent_by_key.clear();
+            return;
+        };
+        self.recent.retain(|_, (newest, _)| *newest >= oldest);
+        let recent = &self.recent;
+        self.recent_by_key.retain(|_, task| recent.contains_key(task));
+    }
+
+    pub(crate) fn remember(&mut self, record: TaskRecord) {
+        if let Some(mark) = &record.idempotency {
+            self.recent_by_key.insert(mark.key.clone(), record.id);
+        }
+        self.recent.insert(record.id, (LoadTicket(self.last), record));
+    }
+}
+
+/// What the store was asked for and knew.
+#[derive(Debug, Default)]
+pub(crate) struct Facts(BTreeMap<LoadKey, TaskRecord>);
+
+impl FromIterator<(LoadKey, TaskRecord)> for Facts {
+    fn from_iter<I: IntoIterator<Item = (LoadKey, TaskRecord)>>(found: I) -> Self {
+        Self(found.into_iter().collect())
+    }
+}
+
+impl State {
+    /// What must be read from the store before `command` can be judged.
+    pub(crate) fn missing_for(&self, command: &Command) -> Vec<LoadKey> {
+        let by_task = |task: TaskId| {
+            let is_missing = self.could_be_settled(task) && !self.loads.recent.contains_key(&task);
+            is_missing.then_some(LoadKey::Task(task))
+        };
+        match command {
+            Command::Submit { tasks, .. } => {
+                let marks = tasks.iter().filter_map(|task| task.idempotency.as_ref());
+                let unknown = marks.filter(|mark| {
+                    !self.idempotency.contains_key(&mark.key)
+                        && !self.loads.recent_by_key.contains_key(&mark.key)
+                });
+                unknown.map(|mark| LoadKey::Idempotency(mark.key.clone())).collect()
+            }
+            Command::Report { reports, .. } => {
+                reports.iter().filter_map(|report| by_task(report.lease.task)).collect()
+            }
+            Command::Heartbeat { leases, .. } => {
+                leases.iter().filter_map(|lease| by_task(lease.task)).collect()
+            }
+            Command::Requeue { task, .. } => by_task(*task).into_iter().collect(),
+            Command::RequestLeases { .. }
+            | Command::Withdraw { .. }
+            | Command::ReturnLeases { .. }
+            | Command::Stop { .. }
+            | Command::Watch { .. }
+            | Command::Explain { .. }
+            | Command::ListWorkers { .. }
+            | Command::ListQueues { .. }
+            | Command::Loaded { .. }
+            | Command::LoadFailed { .. } => Vec::new(),
+        }
+    }
+
+    /// A settled task, from memory if it settled lately, else from what was read.
+    pub(crate) fn settled<'a>(&'a self, task: TaskId, facts: &'a Facts) -> Option<&'a TaskRecord> {
+        let recent = self.loads.recent.get(&task).map(|(_, record)| record);
+        recent.or_else(|| facts.0.get(&LoadKey::Task(task)))
+    }
+
+    /// A settled task by its submitter's key.
+    pub(crate) fn settled_by_key<'a>(
+        &'a self,
+        key: &IdempotencyKey,
+        facts: &'a Facts,
+    ) -> Option<&'a TaskRecord> {
+        match self.loads.recent_by_key.get(key) {
+            Some(task) => self.loads.recent.get(task).map(|(_, record)| record),
+            None => facts.0.get(&LoadKey::Idempotency(key.clone())),
+        }
+    }
+}

@@ -1,0 +1,356 @@
+//! Who can take what: ready tasks by what they demand, waiting requests by what they offer.
+//!
+//! Tasks with equal demands share one entry, and so do workers with equal offers. A grant looks
+//! at the kinds of demand that an offer covers (few), never at all tasks or all workers.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use model::{Demand, Offer, TaskId, TaskSpec};
+use slab::Slab;
+
+use crate::command::{LeaseRequest, Ticket};
+
+/// Different kinds of demand among the live tasks of a tenant.
+pub const DEMANDS_MAX: usize = 10_000;
+
+/// Entries that nothing uses are kept until there are so many more than used ones; dropping each
+/// at once would make a queue that runs empty and fills again match all offers every time.
+const IDLE_ENTRIES_KEPT: usize = 256;
+
+/// `explain` counts no further than this.
+const TASKS_AHEAD_COUNTED: usize = 100_000;
+
+/// An interned [`TaskSpec`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SpecIdx(u32);
+
+/// An interned [`Demand`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct DemandIdx(u32);
+
+/// An interned [`Offer`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct OfferIdx(u32);
+
+/// A request that waits for a task.
+#[derive(Clone, Debug)]
+pub(crate) struct WaitingRequest {
+    pub(crate) request: LeaseRequest,
+    pub(crate) offer: OfferIdx,
+    rank: RequestRank,
+}
+
+/// Which waiting request goes first: fewest leases in flight, then the one that waits longest.
+type RequestRank = (u64, Ticket);
+
+/// The order of ready tasks: higher priority first, then the older one.
+pub(crate) type ReadyRank = (Reverse<i16>, TaskId);
+
+#[derive(Debug)]
+struct SpecEntry {
+    spec: Arc<TaskSpec>,
+    demand: DemandIdx,
+    tasks: u64,
+}
+
+#[derive(Debug)]
+struct DemandEntry {
+    demand: Arc<Demand>,
+    specs: u64,
+    ready: BTreeMap<Reverse<i16>, BTreeSet<TaskId>>,
+    /// Requests whose offer covers this demand.
+    requests: BTreeSet<RequestRank>,
+}
+
+#[derive(Debug)]
+struct OfferEntry {
+    offer: Arc<Offer>,
+    users: u64,
+    /// Demands that this offer covers.
+    demands: BTreeSet<DemandIdx>,
+    requests: BTreeSet<RequestRank>,
+}
+
+/// The indexes behind every grant.
+#[derive(Debug, Default)]
+pub(crate) struct Placement {
+    specs: Slab<SpecEntry>,
+    spec_by_value: BTreeMap<Arc<TaskSpec>, SpecIdx>,
+    demands: Slab<DemandEntry>,
+    demand_by_value: BTreeMap<Arc<Demand>, DemandIdx>,
+    offers: Slab<OfferEntry>,
+    offer_by_value: BTreeMap<Arc<Offer>, OfferIdx>,
+    waiting: BTreeMap<Ticket, WaitingRequest>,
+    /// Demands that gained a ready task while requests wait for it.
+    unserved: BTreeSet<DemandIdx>,
+    ready_len: usize,
+    specs_used: usize,
+    offers_used: usize,
+}
+
+fn index(key: usize) -> u32 {
+    u32::try_from(key).expect("fewer entries than 2^32")
+}
+
+impl Placement {
+    // ----- specs: what tasks have in common
+
+    pub(crate) fn spec(&self, spec: SpecIdx) -> &Arc<TaskSpec> {
+        &self.specs[spec.0 as usize].spec
+    }
+
+    /// Whether `specs` can be interned without passing [`DEMANDS_MAX`].
+    pub(crate) fn has_room_for<'a>(
+        &mut self,
+        specs: impl Iterator<Item = &'a Arc<TaskSpec>>,
+    ) -> bool {
+        let mut new_demands = BTreeSet::new();
+        for spec in specs {
+            let is_known = self.demand_by_value.contains_key(&spec.demand);
+            if !is_known && !new_demands.contains(&spec.demand) {
+                new_demands.insert(&spec.demand);
+            }
+        }
+        if new_demands.is_empty() {
+            return true;
+        }
+        if self.demands.len() + new_demands.len() > DEMANDS_MAX {
+            self.sweep_specs();
+        }
+        self.demands.len() + new_demands.len() <= DEMANDS_MAX
+    }
+
+    /// Interns a spec for one more task.
+    pub(crate) fn add_task(&mut self, spec: &Arc<TaskSpec>) -> SpecIdx {
+        let idx = match self.spec_by_value.get(spec) {
+            Some(idx) => *idx,
+            None => self.intern_spec(spec),
+        };
+        let entry = &mut self.specs[idx.0 as usize];
+        entry.tasks += 1;
+        self.specs_used += usize::from(entry.tasks == 1);
+        idx
+    }
+
+    pub(crate) fn remove_task(&mut self, spec: SpecIdx) {
+        let entry = &mut self.specs[spec.0 as usize];
+        entry.tasks -= 1;
+        self.specs_used -= usize::from(entry.tasks == 0);
+    }
+
+    fn intern_spec(&mut self, spec: &Arc<TaskSpec>) -> SpecIdx {
+        if self.specs.len() > 2 * self.specs_used + IDLE_ENTRIES_KEPT {
+            self.sweep_specs();
+        }
+        let demand = match self.demand_by_value.get(&spec.demand) {
+            Some(idx) => *idx,
+            None => self.intern_demand(&spec.demand),
+        };
+        self.demands[demand.0 as usize].specs += 1;
+        let entry = SpecEntry { spec: Arc::clone(spec), demand, tasks: 0 };
+        let idx = SpecIdx(index(self.specs.insert(entry)));
+        self.spec_by_value.insert(Arc::clone(spec), idx);
+        idx
+    }
+
+    fn intern_demand(&mut self, demand: &Demand) -> DemandIdx {
+        let demand = Arc::new(demand.clone());
+        let mut requests = BTreeSet::new();
+        let mut coverers = Vec::new();
+        for (key, offer) in &self.offers {
+            if offer.offer.covers(&demand) {
+                requests.extend(offer.requests.iter().copied());
+                coverers.push(key);
+            }
+        }
+        let entry =
+            DemandEntry { demand: Arc::clone(&demand), specs: 0, ready: BTreeMap::new(), requests };
+        let idx = DemandIdx(index(self.demands.insert(entry)));
+        for key in coverers {
+            self.offers[key].demands.insert(idx);
+        }
+        self.demand_by_value.insert(demand, idx);
+        idx
+    }
+
+    fn sweep_specs(&mut self) {
+        let idle: Vec<usize> =
+            self.specs.iter().filter(|(_, entry)| entry.tasks == 0).map(|(key, _)| key).collect();
+        for key in idle {
+            let entry = self.specs.remove(key);
+            self.spec_by_value.remove(&entry.spec);
+            self.release_demand(entry.demand);
+        }
+    }
+
+    fn release_demand(&mut self, idx: DemandIdx) {
+        let key = idx.0 as usize;
+        self.demands[key].specs -= 1;
+        if self.demands[key].specs > 0 {
+            return;
+        }
+        let entry = self.demands.remove(key);
+        self.demand_by_value.remove(&entry.demand);
+        self.unserved.remove(&idx);
+        for (_, offer) in &mut self.offers {
+            offer.demands.remove(&idx);
+        }
+    }
+
+    // ----- ready tasks
+
+    pub(crate) fn add_ready(&mut self, spec: SpecIdx, task: TaskId) {
+        let SpecEntry { spec, demand, .. } = &self.specs[spec.0 as usize];
+        let entry = &mut self.demands[demand.0 as usize];
+        let is_new = entry.ready.entry(Reverse(spec.priority)).or_default().insert(task);
+        assert!(is_new, "a task is ready once");
+        self.ready_len += 1;
+        if !entry.requests.is_empty() {
+            self.unserved.insert(*demand);
+        }
+    }
+
+    pub(crate) fn remove_ready(&mut self, spec: SpecIdx, task: TaskId) {
+        let SpecEntry { spec, demand, .. } = &self.specs[spec.0 as usize];
+        let entry = &mut self.demands[demand.0 as usize];
+        let rank = Reverse(spec.priority);
+        let same_priority = entry.ready.get_mut(&rank).expect("the task is ready");
+        let was_ready = same_priority.remove(&task);
+        assert!(was_ready, "the task is ready");
+        if same_priority.is_empty() {
+            entry.ready.remove(&rank);
+        }
+        self.ready_len -= 1;
+    }
+
+    pub(crate) fn is_ready(&self, spec: SpecIdx, task: TaskId) -> bool {
+        let SpecEntry { spec, demand, .. } = &self.specs[spec.0 as usize];
+        let ready = &self.demands[demand.0 as usize].ready;
+        ready.get(&Reverse(spec.priority)).is_some_and(|tasks| tasks.contains(&task))
+    }
+
+    pub(crate) fn ready_len(&self) -> usize {
+        self.ready_len
+    }
+
+    /// How many ready tasks with the same demand go before this one.
+    pub(crate) fn tasks_ahead(&self, spec: SpecIdx, task: TaskId) -> usize {
+        let SpecEntry { spec, demand, .. } = &self.specs[spec.0 as usize];
+        let own = Reverse(spec.priority);
+        let ready = &self.demands[demand.0 as usize].ready;
+        let higher: usize = ready.range(..own).map(|(_, tasks)| tasks.len()).sum();
+        higher
+            + ready
+                .get(&own)
+                .map_or(0, |tasks| tasks.range(..task).take(TASKS_AHEAD_COUNTED).count())
+    }
+
+    /// The oldest ready task of each demand and priority, for the age of a queue.
+    pub(crate) fn oldest_ready(&self) -> impl Iterator<Item = (&Demand, TaskId)> {
+        self.demands.iter().flat_map(|(_, entry)| {
+            let oldest = entry.ready.values().filter_map(BTreeSet::first);
+            oldest.map(|task| (entry.demand.as_ref(), *task))
+        })
+    }
+
+    /// The ready task that a worker with this offer should get next.
+    pub(crate) fn best_for(&self, offer: OfferIdx) -> Option<TaskId> {
+        let covered = self.offers[offer.0 as usize].demands.iter();
+        let heads = covered.filter_map(|idx| self.head(*idx));
+        heads.min().map(|(_, task)| task)
+    }
+
+    fn head(&self, demand: DemandIdx) -> Option<ReadyRank> {
+        let (priority, tasks) = self.demands[demand.0 as usize].ready.first_key_value()?;
+        tasks.first().map(|task| (*priority, *task))
+    }
+
+    // ----- offers
+
+    pub(crate) fn offer(&self, offer: OfferIdx) -> &Arc<Offer> {
+        &self.offers[offer.0 as usize].offer
+    }
+
+    /// Interns an offer for one more user (a worker, or a request).
+    pub(crate) fn add_offer_user(&mut self, offer: &Arc<Offer>) -> OfferIdx {
+        let idx = match self.offer_by_value.get(offer) {
+            Some(idx) => *idx,
+            None => self.intern_offer(offer),
+        };
+        let entry = &mut self.offers[idx.0 as usize];
+        entry.users += 1;
+        self.offers_used += usize::from(entry.users == 1);
+        idx
+    }
+
+    pub(crate) fn remove_offer_user(&mut self, offer: OfferIdx) {
+        let entry = &mut self.offers[offer.0 as usize];
+        entry.users -= 1;
+        self.offers_used -= usize::from(entry.users == 0);
+    }
+
+    fn intern_offer(&mut self, offer: &Arc<Offer>) -> OfferIdx {
+        if self.offers.len() > 2 * self.offers_used + IDLE_ENTRIES_KEPT {
+            self.sweep_offers();
+        }
+        let covered = self.demands.iter().filter(|(_, entry)| offer.covers(&entry.demand));
+        let demands = covered.map(|(key, _)| DemandIdx(index(key))).collect();
+        let entry =
+            OfferEntry { offer: Arc::clone(offer), users: 0, demands, requests: BTreeSet::new() };
+        let idx = OfferIdx(index(self.offers.insert(entry)));
+        self.offer_by_value.insert(Arc::clone(offer), idx);
+        idx
+    }
+
+    fn sweep_offers(&mut self) {
+        let idle: Vec<usize> =
+            self.offers.iter().filter(|(_, entry)| entry.users == 0).map(|(key, _)| key).collect();
+        for key in idle {
+            let entry = self.offers.remove(key);
+            self.offer_by_value.remove(&entry.offer);
+        }
+    }
+
+    // ----- requests that wait
+
+    pub(crate) fn waiting_len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    pub(crate) fn add_waiting(&mut self, ticket: Ticket, request: LeaseRequest, in_flight: u64) {
+        let offer = self.add_offer_user(&request.offer);
+        let rank = (in_flight, ticket);
+        let entry = &mut self.offers[offer.0 as usize];
+        entry.requests.insert(rank);
+        for demand in &entry.demands {
+            self.demands[demand.0 as usize].requests.insert(rank);
+        }
+        let before = self.waiting.insert(ticket, WaitingRequest { request, offer, rank });
+        assert!(before.is_none(), "a ticket is used once");
+    }
+
+    pub(crate) fn remove_waiting(&mut self, ticket: Ticket) -> Option<WaitingRequest> {
+        let waiting = self.waiting.remove(&ticket)?;
+        let entry = &mut self.offers[waiting.offer.0 as usize];
+        entry.requests.remove(&waiting.rank);
+        for demand in &entry.demands {
+            self.demands[demand.0 as usize].requests.remove(&waiting.rank);
+        }
+        self.remove_offer_user(waiting.offer);
+        Some(waiting)
+    }
+
+    /// A request that a ready task has been found for, if there is one.
+    pub(crate) fn next_to_serve(&mut self) -> Option<Ticket> {
+        while let Some(demand) = self.unserved.first().copied() {
+            let entry = &self.demands[demand.0 as usize];
+            match entry.requests.first() {
+                Some((_, ticket)) if !entry.ready.is_empty() => return Some(*ticket),
+                Some(_) | None => self.unserved.remove(&demand),
+            };
+        }
+        None
+    }
+}

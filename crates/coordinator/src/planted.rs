@@ -1,0 +1,64 @@
+//! Deliberate bugs, to prove that the simulation would find them. Without the feature `planted`
+//! every question here is answered with `false` at compile time.
+
+use crate::change::TaskRecord;
+
+/// A bug that can be planted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bug {
+    /// The sweep ends whatever lease the task has, without looking whether it has been extended.
+    RescueByIdOnly,
+    /// A heartbeat is answered, but does not extend the lease.
+    HeartbeatDoesNotExtend,
+    /// Retries of tasks that failed together come back together.
+    BackoffWithoutJitter,
+    /// A lost worker does not count as an attempt, so poison is retried for ever.
+    LossNotCounted,
+    /// A report under an older epoch counts like one under the newest.
+    EpochNotChecked,
+    /// Anyone may report on a lease.
+    HolderNotChecked,
+    /// A lease that is over counts until the sweep has come.
+    ExpiryDecidedBySweep,
+    /// The list of ready tasks lives only in memory: a restart forgets them.
+    ReadyOnlyInMemory,
+}
+
+impl Bug {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::RescueByIdOnly,
+        Self::HeartbeatDoesNotExtend,
+        Self::BackoffWithoutJitter,
+        Self::LossNotCounted,
+        Self::EpochNotChecked,
+        Self::HolderNotChecked,
+        Self::ExpiryDecidedBySweep,
+        Self::ReadyOnlyInMemory,
+    ];
+}
+
+#[cfg(feature = "planted")]
+thread_local! {
+    static PLANTED: std::cell::Cell<Option<Bug>> = const { std::cell::Cell::new(None) };
+}
+
+/// Plants a bug in every coordinator of this thread, or takes it out.
+#[cfg(feature = "planted")]
+pub fn plant(bug: Option<Bug>) {
+    PLANTED.with(|planted| planted.set(bug));
+}
+
+#[cfg(feature = "planted")]
+pub(crate) fn is(bug: Bug) -> bool {
+    PLANTED.with(|planted| planted.get() == Some(bug))
+}
+
+#[cfg(not(feature = "planted"))]
+pub(crate) const fn is(_: Bug) -> bool {
+    false
+}
+
+pub(crate) fn forgets(record: &TaskRecord) -> bool {
+    is(Bug::ReadyOnlyInMemory) && matches!(record.progress.state, crate::change::TaskState::Ready)
+}

@@ -1,0 +1,157 @@
+//! The tables and their indexes.
+//!
+//! Hard state is what the store keeps: the tasks, changed only by `apply`. Soft state is what a
+//! restart may forget: who asks, who watches, when a worker was last heard of, and by how much a
+//! heartbeat extended a lease.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{ConcurrencyKey, IdempotencyKey, QueueName, ShardId, TaskId, Timestamp};
+
+use crate::change::{Lease, TaskRecord, TaskState};
+use crate::deadline::{Deadline, Deadlines};
+use crate::load::Loads;
+use crate::placement::{Placement, ReadyRank};
+use crate::table::TaskTable;
+use crate::task::Task;
+use crate::watch::Watches;
+use crate::worker::Workers;
+
+/// All that a coordinator knows.
+#[derive(Debug)]
+pub(crate) struct State {
+    pub(crate) shard: ShardId,
+    pub(crate) next_number: u64,
+    pub(crate) tasks: TaskTable,
+    pub(crate) placement: Placement,
+    pub(crate) keys: BTreeMap<ConcurrencyKey, KeySlot>,
+    pub(crate) idempotency: BTreeMap<IdempotencyKey, TaskId>,
+    pub(crate) queues: BTreeMap<QueueName, QueueCounts>,
+    /// Bytes of parameters in live tasks.
+    pub(crate) live_bytes: usize,
+    pub(crate) deadlines: Deadlines,
+    pub(crate) workers: Workers,
+    pub(crate) watches: Watches,
+    pub(crate) loads: Loads,
+}
+
+/// One concurrency key: the task that may run, and those that stand behind it.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct KeySlot {
+    /// Ready or leased; the only task with this key that placement can see.
+    pub(crate) front: Option<TaskId>,
+    /// Ready, but hidden from placement.
+    pub(crate) parked: BTreeSet<ReadyRank>,
+}
+
+/// How many tasks of a queue are in which state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct QueueCounts {
+    pub(crate) scheduled: u64,
+    pub(crate) backoff: u64,
+    pub(crate) ready: u64,
+    pub(crate) leased: u64,
+}
+
+impl QueueCounts {
+    pub(crate) fn is_empty(self) -> bool {
+        self == Self::default()
+    }
+}
+
+impl State {
+    pub(crate) fn new(shard: ShardId, next_number: u64) -> Self {
+        Self {
+            shard,
+            next_number,
+            tasks: TaskTable::default(),
+            placement: Placement::default(),
+            keys: BTreeMap::new(),
+            idempotency: BTreeMap::new(),
+            queues: BTreeMap::new(),
+            live_bytes: 0,
+            deadlines: Deadlines::default(),
+            workers: Workers::default(),
+            watches: Watches::default(),
+            loads: Loads::default(),
+        }
+    }
+
+    /// Whether the store could know a task that memory does not: its number was given out here.
+    pub(crate) fn could_be_settled(&self, task: TaskId) -> bool {
+        task.shard() == self.shard
+            && task.number() < self.next_number
+            && self.tasks.get(task).is_none()
+    }
+
+    pub(crate) fn rank(&self, task: &Task) -> ReadyRank {
+        (Reverse(self.placement.spec(task.spec).priority), task.id)
+    }
+
+    /// The whole of a live task, as the store would give it back.
+    pub(crate) fn record(&self, task: &Task) -> TaskRecord {
+        TaskRecord {
+            id: task.id,
+            spec: self.placement.spec(task.spec).clone(),
+            parameters: task.parameters.clone(),
+            created_at: task.created_at,
+            concurrency_key: task.concurrency_key().cloned(),
+            idempotency: task.idempotency().cloned(),
+            progress: task.progress.clone(),
+            ended_attempts: task.ended_attempts().to_vec(),
+        }
+    }
+
+    /// Checks that every index says what the tasks say. Costs a walk over everything: tests and
+    /// the simulation call it after each step.
+    ///
+    /// # Panics
+    /// When an index lies.
+    pub(crate) fn check_invariants(&self) {
+        let mut expected = State::new(self.shard, self.next_number);
+        let mut deadlines = 0;
+        for task in self.tasks.iter() {
+            assert!(task.id.shard() == self.shard && task.id.number() < self.next_number);
+            assert!(task.progress.epoch >= task.progress.attempt, "{task:?}");
+            self.check_task(task);
+            deadlines += usize::from(task.deadline.is_some());
+            let record = self.record(task);
+            expected.insert_record(&record);
+        }
+        assert_eq!(self.keys, expected.keys, "concurrency keys");
+        assert_eq!(self.idempotency, expected.idempotency, "idempotency keys");
+        assert_eq!(self.queues, expected.queues, "queue counts");
+        assert_eq!(self.live_bytes, expected.live_bytes, "live bytes");
+        assert_eq!(self.placement.ready_len(), expected.placement.ready_len(), "ready tasks");
+        assert_eq!(self.workers.held_len(), expected.workers.held_len(), "leases held");
+        deadlines += self.placement.waiting_len() + self.watches.len() + self.workers.len();
+        assert_eq!(self.deadlines.len(), deadlines, "deadlines");
+    }
+
+    fn check_task(&self, task: &Task) {
+        let is_ready = self.placement.is_ready(task.spec, task.id);
+        match &task.progress.state {
+            TaskState::Waiting { until, .. } => assert_eq!(task.deadline, Some(*until)),
+            TaskState::Ready => {
+                let slot = task.concurrency_key().map(|key| &self.keys[key]);
+                let is_front = slot.is_none_or(|slot| slot.front == Some(task.id));
+                assert_eq!(is_ready, is_front, "ready and visible: {task:?}");
+                assert_eq!(task.deadline, None);
+            }
+            TaskState::Leased(lease) => {
+                assert!(!is_ready, "leased and ready: {task:?}");
+                let at = task.deadline.expect("a lease ends");
+                assert!(at <= lease_deadline(lease), "a deadline may be early, never late");
+                assert!(self.deadlines.contains(at, Deadline::Task(task.id)));
+                assert!(self.workers.holds(&lease.holder, task.id));
+            }
+            TaskState::Settled(_) => panic!("a settled task left memory: {task:?}"),
+        }
+    }
+}
+
+/// The moment at which a lease must be looked at.
+pub(crate) fn lease_deadline(lease: &Lease) -> Timestamp {
+    lease.confirm_by.map_or(lease.expires_at, |confirm_by| confirm_by.min(lease.expires_at))
+}

@@ -1,0 +1,115 @@
+//! New tasks: all of a submit or none of it.
+
+use std::collections::BTreeMap;
+
+use model::{IdempotencyKey, IdempotencyMark, NewTask, TaskId};
+
+use crate::change::{Change, Progress, TaskRecord, TaskState, WaitReason};
+use crate::command::Ticket;
+use crate::coordinator::Turn;
+use crate::effect::{Answer, Refusal, StateWord, SubmittedTask};
+
+/// Live tasks that a tenant may have.
+pub const LIVE_TASKS_MAX: usize = 10_000_000;
+/// Bytes of parameters that the live tasks of a tenant may hold.
+pub const LIVE_BYTES_MAX: usize = 8 << 30;
+
+impl Turn<'_> {
+    pub(crate) fn on_submit(&mut self, ticket: Ticket, tasks: Vec<NewTask>) {
+        let known = match self.known_tasks(&tasks) {
+            Ok(known) => known,
+            Err(refusal) => return self.answer(ticket, Answer::Refused(refusal)),
+        };
+        let mut made: BTreeMap<IdempotencyKey, TaskId> = BTreeMap::new();
+        let mut answers = Vec::with_capacity(tasks.len());
+        for (task, known) in tasks.into_iter().zip(known) {
+            let key = task.idempotency.as_ref().map(|mark| mark.key.clone());
+            let twin = key.as_ref().and_then(|key| made.get(key).copied());
+            if let Some(existing) = known.or_else(|| twin.map(|task| self.view(task))) {
+                answers.push(existing);
+                continue;
+            }
+            let submitted = self.submit(task);
+            if let Some(key) = key {
+                made.insert(key, submitted.task);
+            }
+            answers.push(submitted);
+        }
+        self.answer(ticket, Answer::Submitted(answers));
+    }
+
+    /// For each task the one that an earlier submit made under the same key; or why nothing of
+    /// this submit can be.
+    fn known_tasks(&mut self, tasks: &[NewTask]) -> Result<Vec<Option<SubmittedTask>>, Refusal> {
+        let bytes: usize = tasks.iter().map(|task| task.parameters.len()).sum();
+        if self.state.tasks.len() + tasks.len() > LIVE_TASKS_MAX {
+            return Err(Refusal::LiveTasksFull);
+        }
+        if self.state.live_bytes + bytes > LIVE_BYTES_MAX {
+            return Err(Refusal::LiveBytesFull);
+        }
+        if !self.state.placement.has_room_for(tasks.iter().map(|task| &task.spec)) {
+            return Err(Refusal::DemandsFull);
+        }
+        let mut marks: BTreeMap<&IdempotencyKey, u64> = BTreeMap::new();
+        let mut known = Vec::with_capacity(tasks.len());
+        for task in tasks {
+            let Some(mark) = &task.idempotency else {
+                known.push(None);
+                continue;
+            };
+            if *marks.entry(&mark.key).or_insert(mark.fingerprint) != mark.fingerprint {
+                return Err(Refusal::IdempotencyConflict { key: mark.key.clone() });
+            }
+            known.push(self.find_by_mark(mark)?);
+        }
+        Ok(known)
+    }
+
+    fn find_by_mark(&self, mark: &IdempotencyMark) -> Result<Option<SubmittedTask>, Refusal> {
+        let live = self.state.idempotency.get(&mark.key);
+        let found = if let Some(id) = live {
+            let task = self.state.tasks.get(*id).expect("keys of live tasks");
+            Some((task.idempotency(), self.view(*id)))
+        } else {
+            self.state.settled_by_key(&mark.key, &self.facts).map(|record| {
+                let state = record.progress.state.word();
+                let view = SubmittedTask { task: record.id, state, existed: true };
+                (record.idempotency.as_ref(), view)
+            })
+        };
+        match found {
+            Some((Some(earlier), _)) if earlier.fingerprint != mark.fingerprint => {
+                Err(Refusal::IdempotencyConflict { key: mark.key.clone() })
+            }
+            Some((_, view)) => Ok(Some(view)),
+            None => Ok(None),
+        }
+    }
+
+    fn view(&self, task: TaskId) -> SubmittedTask {
+        let live = self.state.tasks.get(task).expect("viewed tasks are live");
+        SubmittedTask { task, state: live.progress.state.word(), existed: true }
+    }
+
+    fn submit(&mut self, task: NewTask) -> SubmittedTask {
+        let now = self.now();
+        let id = TaskId::of(self.state.shard, self.state.next_number);
+        let state = match task.not_before {
+            Some(until) if until > now => TaskState::Waiting { until, why: WaitReason::Scheduled },
+            Some(_) | None => TaskState::Ready,
+        };
+        let word: StateWord = state.word();
+        self.change(Change::TaskSubmitted(Box::new(TaskRecord {
+            id,
+            spec: task.spec,
+            parameters: task.parameters,
+            created_at: now,
+            concurrency_key: task.concurrency_key,
+            idempotency: task.idempotency,
+            progress: Progress { state, attempt: 0, epoch: 0, losses: 0 },
+            ended_attempts: Vec::new(),
+        })));
+        SubmittedTask { task: id, state: word, existed: false }
+    }
+}

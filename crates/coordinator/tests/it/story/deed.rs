@@ -1,0 +1,195 @@
+//! The deeds of a story.
+//!
+//! ```text
+//! submit a key=.. prio=.. ttl=.. timeout=.. attempts=.. backoff=.. backoff_max=.. after=..
+//!          needs=tool:x,tag:k=v,package:n@v type=.. queue=.. ckey=.. + b ...
+//! w1 takes 2 waits 10s confirm=5s offers tool:x,tag:k=v types=.. queues=..
+//! w1 beats | w1 beats L1,L2             w1 goes away        returned L1,L2
+//! w1 completes L1,L2 with X as ID       w1 fails L1 fatal as ID
+//! stop a | requeue a | watch a 10s | unwatch | explain a | workers | queues
+//! restart | time passes                 dice 7
+//! loads wait | load arrives | loads arrive | loads fail
+//! ticks wait | ticks come
+//! ```
+//!
+//! A lease is `L1`, in the order of grants, or `a#7`, whether it was granted or not. A task is
+//! its name, `nobody` (never submitted) or `foreign:a` (the same number of another tenant).
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use coordinator::Command;
+use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, TaskId, WorkerId};
+
+use super::texts::{digest, duration, moment, new_task, offer, plain_request};
+use super::{Question, World, shard};
+
+impl World {
+    pub(crate) fn play(&mut self, deed: &str) {
+        let words: Vec<&str> = deed.split_whitespace().collect();
+        match words.as_slice() {
+            ["submit", ..] => self.submit(deed.strip_prefix("submit").expect("just matched")),
+            ["stop", name] => {
+                let task = self.task(name);
+                self.ask(about(deed), |ticket| Command::Stop { ticket, task });
+            }
+            ["requeue", name] => {
+                let task = self.task(name);
+                self.ask(about(deed), |ticket| Command::Requeue { ticket, task });
+            }
+            ["explain", name] => {
+                let task = self.task(name);
+                self.ask(about(deed), |ticket| Command::Explain { ticket, task });
+            }
+            ["watch", name, time] => {
+                let (task, until) = (self.task(name), moment(time));
+                self.ask(about(deed), |ticket| Command::Watch { ticket, task, until });
+            }
+            ["workers"] => self.ask(about(deed), |ticket| Command::ListWorkers { ticket }),
+            ["queues"] => self.ask(about(deed), |ticket| Command::ListQueues { ticket }),
+            ["returned", leases] => {
+                let leases = self.leases(leases);
+                self.order(Command::ReturnLeases { leases });
+            }
+            [worker, "takes", options @ ..] => self.take(worker, options),
+            [worker, "beats", leases @ ..] => self.beat(worker, leases),
+            [worker, "completes" | "fails", ..] => self.report(worker, &words[1..]),
+            [worker, "goes", "away"] => self.withdraw(Some(worker)),
+            ["unwatch"] => self.withdraw(None),
+            _ => self.play_fate(&words),
+        }
+    }
+
+    /// What neither people nor workers do.
+    fn play_fate(&mut self, words: &[&str]) {
+        match words {
+            ["restart"] => self.restart(),
+            ["time", "passes"] => {}
+            ["dice", number] => self.entropy = number.parse().expect("a number"),
+            ["loads", "wait"] => self.slow_loads = Some(Vec::new()),
+            ["load", "arrives"] => self.first_load_arrives(),
+            ["loads", "arrive"] => self.end_loads(|load, found| Command::Loaded { load, found }),
+            ["loads", "fail"] => self.end_loads(|load, _| Command::LoadFailed { load }),
+            ["ticks", "wait"] => self.ticks = false,
+            ["ticks", "come"] => {
+                self.ticks = true;
+                self.tick();
+            }
+            _ => panic!("no such deed: {}", words.join(" ")),
+        }
+    }
+
+    fn submit(&mut self, text: &str) {
+        let (names, tasks) = text.split(" + ").map(|task| new_task(task.trim())).unzip();
+        self.ask(Question::Submit { names }, |ticket| Command::Submit { ticket, tasks });
+    }
+
+    fn take(&mut self, worker: &str, options: &[&str]) {
+        let worker: WorkerId = worker.parse().expect("a worker");
+        let mut request = plain_request(worker.clone(), self.now);
+        request.max = options[0].parse().expect("how many");
+        let mut options = &options[1..];
+        while let Some((option, rest)) = options.split_first() {
+            options = rest;
+            if *option == "waits" {
+                request.wait_until = self.now.after(duration(rest[0]));
+                options = &rest[1..];
+            } else if *option == "offers" {
+                request.offer = Arc::new(offer(rest));
+                options = &[];
+            } else {
+                let within = option.strip_prefix("confirm=").expect("waits, offers or confirm=");
+                request.confirm_within = Some(duration(within));
+            }
+        }
+        self.ask(Question::Take { worker }, |ticket| Command::RequestLeases { ticket, request });
+    }
+
+    fn beat(&mut self, worker: &str, leases: &[&str]) {
+        let worker: WorkerId = worker.parse().expect("a worker");
+        let leases = leases.first().map(|leases| self.leases(leases)).unwrap_or_default();
+        let question = Question::Heartbeat { worker: worker.clone(), leases: leases.clone() };
+        self.ask(question, |ticket| Command::Heartbeat { ticket, worker, leases });
+    }
+
+    fn report(&mut self, worker: &str, words: &[&str]) {
+        let worker: WorkerId = worker.parse().expect("a worker");
+        let leases = self.leases(words[1]);
+        let after = |word| words.iter().position(|other| *other == word).map(|at| words[at + 1]);
+        let outcome = if words[0] == "completes" {
+            let result = Bytes::copy_from_slice(after("with").unwrap_or("1").as_bytes());
+            ReportedOutcome::Completed { result }
+        } else {
+            let failure = Failure { code: "E.TEST".into(), reason: "boom".into() };
+            ReportedOutcome::Failed { failure, retryable: !words.contains(&"fatal") }
+        };
+        let content = format!("{outcome:?}");
+        let key = ReportKey(digest(after("as").unwrap_or(&content)));
+        let report = |lease: &LeaseId| Report {
+            lease: *lease,
+            worker: worker.clone(),
+            key,
+            outcome: outcome.clone(),
+        };
+        let reports = leases.iter().map(report).collect();
+        let question = Question::Report { worker: worker.clone(), leases };
+        self.ask(question, |ticket| Command::Report { ticket, reports });
+    }
+
+    /// The open requests of a worker, or all watches, are withdrawn.
+    fn withdraw(&mut self, worker: Option<&str>) {
+        let is_meant = |question: &Question| match question {
+            Question::Take { worker: who } => Some(who.as_str()) == worker,
+            Question::About { deed } => worker.is_none() && deed.starts_with("watch"),
+            Question::Submit { .. } | Question::Heartbeat { .. } | Question::Report { .. } => false,
+        };
+        let meant: Vec<_> = self.asked.extract_if(.., |_, question| is_meant(question)).collect();
+        for (ticket, _) in meant {
+            self.order(Command::Withdraw { ticket });
+        }
+    }
+
+    fn first_load_arrives(&mut self) {
+        let slow = self.slow_loads.as_mut().expect("loads wait");
+        let (load, found) = slow.remove(0);
+        self.order(Command::Loaded { load, found });
+    }
+
+    fn end_loads(&mut self, end: impl Fn(coordinator::LoadTicket, Found) -> Command) {
+        for (load, found) in self.slow_loads.take().expect("loads wait") {
+            self.order(end(load, found));
+        }
+    }
+
+    // ----- names
+
+    pub(crate) fn task(&self, name: &str) -> TaskId {
+        if name == "nobody" {
+            return TaskId::of(shard(), 999_999);
+        }
+        if let Some(name) = name.strip_prefix("foreign:") {
+            let elsewhere = ShardId::new(8).expect("a small number");
+            return TaskId::of(elsewhere, self.task(name).number());
+        }
+        let named = self.names.iter().find(|(_, other)| *other == name);
+        *named.unwrap_or_else(|| panic!("no such task: {name}")).0
+    }
+
+    fn leases(&self, names: &str) -> Vec<LeaseId> {
+        names.split(',').map(|name| self.lease(name)).collect()
+    }
+
+    fn lease(&self, name: &str) -> LeaseId {
+        if let Some((task, epoch)) = name.split_once('#') {
+            return LeaseId { task: self.task(task), epoch: epoch.parse().expect("an epoch") };
+        }
+        let number: usize = name.strip_prefix('L').expect("L1 or a#1").parse().expect("a number");
+        self.leases[number - 1]
+    }
+}
+
+type Found = Vec<(coordinator::LoadKey, coordinator::TaskRecord)>;
+
+fn about(deed: &str) -> Question {
+    Question::About { deed: deed.to_owned() }
+}

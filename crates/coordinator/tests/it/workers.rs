@@ -1,0 +1,250 @@
+//! Workers: heard of, silent, lost, back, forgotten.
+
+use coordinator::{Command, Coordinator, Effect, Moment, Ticket, WORKERS_MAX};
+use expect_test::expect;
+use model::WorkerId;
+
+use crate::story::{START, check, plain_request, shard};
+
+#[test]
+fn a_silent_worker_goes_through_warn_degraded_lost() {
+    // Missed heartbeats count when they are half an interval late.
+    check(
+        "
+            0s  w1 takes 1
+        14999ms workers
+           15s  workers
+           24s  workers
+           25s  workers
+           34s  workers
+           35s  workers
+        ",
+        expect![[r#"
+            0s      w1 gets nothing
+            14.999s w1 is HEALTHY, seen at 0s, 0 in flight of 0 granted, does not ask
+            15s     w1 is WARN, seen at 0s, 0 in flight of 0 granted, does not ask
+            24s     w1 is WARN, seen at 0s, 0 in flight of 0 granted, does not ask
+            25s     w1 is DEGRADED, seen at 0s, 0 in flight of 0 granted, does not ask
+            34s     w1 is DEGRADED, seen at 0s, 0 in flight of 0 granted, does not ask
+            35s     w1 is LOST, seen at 0s, 0 in flight of 0 granted, does not ask
+        "#]],
+    );
+}
+
+#[test]
+fn any_sign_of_life_brings_a_worker_back() {
+    check(
+        "
+          0s  submit a
+          0s  w1 takes 1
+         16s  w1 beats
+         30s  workers
+         42s  w1 completes L1
+         50s  workers
+         60s  workers
+         90s  w1 takes 1
+         91s  workers
+        100s  w1 beats nobody#1
+        104s  workers
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      L1 of a to w1 until 30s
+            16s     w1: [EXTENDED until 46s]
+            30s     w1 is HEALTHY, seen at 16s, 1 in flight of 1 granted, does not ask
+            42s     a is COMPLETED with 1
+            42s     w1: L1 COMMITTED; COMPLETED
+            50s     w1 is HEALTHY, seen at 42s, 0 in flight of 1 granted, does not ask
+            60s     w1 is WARN, seen at 42s, 0 in flight of 1 granted, does not ask
+            90s     w1 gets nothing
+            91s     w1 is HEALTHY, seen at 90s, 0 in flight of 1 granted, does not ask
+            100s    w1: nobody#1 REJECTED (unknown_task)
+            104s    w1 is HEALTHY, seen at 100s, 0 in flight of 1 granted, does not ask
+        "#]],
+    );
+}
+
+#[test]
+fn a_worker_that_waits_for_work_is_alive() {
+    check(
+        "
+          0s  w1 takes 1 waits 60s
+         59s  workers
+         61s  workers
+         76s  workers
+        ",
+        expect![[r#"
+            59s     w1 is HEALTHY, seen at 45s, 0 in flight of 0 granted, asks
+            60s     w1 gets nothing
+            61s     w1 is HEALTHY, seen at 60s, 0 in flight of 0 granted, does not ask
+            76s     w1 is WARN, seen at 60s, 0 in flight of 0 granted, does not ask
+        "#]],
+    );
+}
+
+#[test]
+fn a_lost_worker_is_forgotten_after_an_hour() {
+    check(
+        "
+            0s  w1 takes 1
+         3599s  workers
+         3600s  workers
+         3601s  workers
+        ",
+        expect![[r#"
+            0s      w1 gets nothing
+            3599s   w1 is LOST, seen at 0s, 0 in flight of 0 granted, does not ask
+            3600s   w1 is LOST, seen at 0s, 0 in flight of 0 granted, does not ask
+        "#]],
+    );
+}
+
+#[test]
+fn a_lost_worker_that_still_holds_a_lease_is_not_forgotten() {
+    check(
+        "
+            0s  submit a ttl=2h
+            0s  w1 takes 1
+         3601s  workers
+         7199s  w1 completes L1
+         7200s  workers
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      L1 of a to w1 until 2h
+            3601s   w1 is LOST, seen at 0s, 1 in flight of 1 granted, does not ask
+            7199s   a is COMPLETED with 1
+            7199s   w1: L1 COMMITTED; COMPLETED
+            2h      w1 is HEALTHY, seen at 7199s, 0 in flight of 1 granted, does not ask
+        "#]],
+    );
+}
+
+#[test]
+fn the_leases_of_a_lost_worker_end_by_their_own_time() {
+    check(
+        "
+           0s  submit a ttl=100s
+           0s  w1 takes 1
+          99s  workers
+          99s  w1 completes L1
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      L1 of a to w1 until 100s
+            99s     w1 is LOST, seen at 0s, 1 in flight of 1 granted, does not ask
+            99s     a is COMPLETED with 1
+            99s     w1: L1 COMMITTED; COMPLETED
+        "#]],
+    );
+}
+
+#[test]
+fn a_worker_is_counted_with_what_it_holds() {
+    check(
+        "
+           0s  submit a + b + c
+           0s  w1 takes 2
+           0s  w2 takes 5
+           1s  w1 completes L1
+           2s  workers
+           2s  queues
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      b is QUEUED
+            0s      c is QUEUED
+            0s      L1 of a to w1 until 30s
+            0s      L2 of b to w1 until 30s
+            0s      L3 of c to w2 until 30s
+            1s      a is COMPLETED with 1
+            1s      w1: L1 COMMITTED; COMPLETED
+            2s      w1 is HEALTHY, seen at 1s, 1 in flight of 2 granted, does not ask
+            2s      w2 is HEALTHY, seen at 0s, 1 in flight of 1 granted, does not ask
+            2s      queue default: 0 queued, 2 in flight, 0 retrying, 0 scheduled
+        "#]],
+    );
+}
+
+#[test]
+fn a_reporter_that_was_never_heard_of_is_not_made_a_worker() {
+    check(
+        "
+           0s  ghost completes nobody#1
+           0s  workers
+        ",
+        expect![[r#"
+            0s      ghost: nobody#1 REJECTED (unknown_task); no such task
+        "#]],
+    );
+}
+
+#[test]
+fn one_worker_too_many_is_refused_by_every_way_in() {
+    let mut coordinator = Coordinator::restore(shard(), 0, [], at());
+    for number in 0..WORKERS_MAX {
+        let request = plain_request(worker(number), at().now);
+        let command = Command::RequestLeases { ticket: Ticket(0), request };
+        coordinator.handle(at(), command);
+    }
+    assert_eq!(n_workers(&mut coordinator), WORKERS_MAX);
+
+    let request = plain_request(worker(WORKERS_MAX), at().now);
+    let step = coordinator.handle(at(), Command::RequestLeases { ticket: Ticket(0), request });
+    expect![[r#"
+        Step {
+            changes: [],
+            effects: [
+                Answer {
+                    ticket: Ticket(
+                        0,
+                    ),
+                    answer: Refused(
+                        WorkersFull,
+                    ),
+                },
+            ],
+        }
+    "#]]
+    .assert_debug_eq(&step);
+
+    let stranger = worker(WORKERS_MAX + 1);
+    let ticket = Ticket(0);
+    coordinator.handle(at(), Command::Heartbeat { ticket, worker: stranger, leases: vec![] });
+    assert_eq!(n_workers(&mut coordinator), WORKERS_MAX);
+
+    let request = plain_request(worker(0), at().now);
+    let step = coordinator.handle(at(), Command::RequestLeases { ticket: Ticket(0), request });
+    expect![[r#"
+        Step {
+            changes: [],
+            effects: [
+                Answer {
+                    ticket: Ticket(
+                        0,
+                    ),
+                    answer: Leases(
+                        [],
+                    ),
+                },
+            ],
+        }
+    "#]]
+    .assert_debug_eq(&step);
+}
+
+fn at() -> Moment {
+    Moment { now: START, entropy: 0 }
+}
+
+fn worker(number: usize) -> WorkerId {
+    format!("w{number}").parse().expect("a worker")
+}
+
+fn n_workers(coordinator: &mut Coordinator) -> usize {
+    let step = coordinator.handle(at(), Command::ListWorkers { ticket: Ticket(0) });
+    match step.effects.as_slice() {
+        [Effect::Answer { answer: coordinator::Answer::Workers(workers), .. }] => workers.len(),
+        effects => panic!("one list of workers: {effects:?}"),
+    }
+}

@@ -1,0 +1,49 @@
+//! What a worker says about an attempt. The coordinator decides what it is worth.
+
+use bytes::Bytes;
+
+use crate::id::LeaseId;
+use crate::text::WorkerId;
+
+/// Recognises a report that is sent again: a digest of its `report_id`, or of its content.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReportKey(pub u128);
+
+/// Why an attempt failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// A short code, like `E.RUNNER.FAILURE`.
+    pub code: String,
+    /// A sentence for people.
+    pub reason: String,
+}
+
+/// How an attempt ended, by the worker's word.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReportedOutcome {
+    /// The work is done; the result is JSON, opaque here.
+    Completed {
+        /// What the work gave.
+        result: Bytes,
+    },
+    /// The work failed.
+    Failed {
+        /// Why.
+        failure: Failure,
+        /// Whether another attempt could help, by the worker's word.
+        retryable: bool,
+    },
+}
+
+/// A worker's word about one lease.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Report {
+    /// The lease that it claims to hold.
+    pub lease: LeaseId,
+    /// Who reports.
+    pub worker: WorkerId,
+    /// Recognises the same report when it is sent again.
+    pub key: ReportKey,
+    /// What happened.
+    pub outcome: ReportedOutcome,
+}

@@ -1,0 +1,112 @@
+//! What a person asks for: a task, what it demands of a worker, and how it is retried.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::text::{
+    ConcurrencyKey, IdempotencyKey, PackageName, PackageVersion, QueueName, TagKey, TagValue,
+    ToolName, TypeName,
+};
+use crate::time::Timestamp;
+
+/// How long a lease lasts without a heartbeat, unless the task says otherwise.
+pub const LEASE_TTL_DEFAULT: Duration = Duration::from_secs(30);
+/// Shorter leases would end before a heartbeat can cross a slow network.
+pub const LEASE_TTL_MIN: Duration = Duration::from_millis(100);
+/// Longer leases would hide a lost worker for more than a day.
+pub const LEASE_TTL_MAX: Duration = Duration::from_hours(24);
+/// The longest attempt.
+pub const TIMEOUT_MAX: Duration = Duration::from_hours(30 * 24);
+/// The longest pause before a retry.
+pub const BACKOFF_MAX: Duration = Duration::from_hours(7 * 24);
+/// The most attempts that a task may ask for.
+pub const ATTEMPTS_MAX: u32 = 1_000;
+/// Priorities lie between minus and plus this.
+pub const PRIORITY_LIMIT: i16 = 1_000;
+
+/// One version of a node package.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PackageRef {
+    /// Which package.
+    pub name: PackageName,
+    /// Exactly this version.
+    pub version: PackageVersion,
+}
+
+/// What a worker must offer to be given a task.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Demand {
+    /// The worker must serve this queue.
+    pub queue: QueueName,
+    /// The worker must execute this type.
+    pub task_type: TypeName,
+    /// The worker must have all these tools.
+    pub tools: BTreeSet<ToolName>,
+    /// The worker must carry all these tags, with these values.
+    pub tags: BTreeMap<TagKey, TagValue>,
+    /// The worker must have installed this package.
+    pub package: Option<PackageRef>,
+}
+
+/// When a failed attempt is tried again. The coordinator decides; workers never do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct RetryPolicy {
+    /// Attempts in all, the first included.
+    pub max_attempts: u32,
+    /// The pause before the second attempt; it doubles with each further one.
+    pub backoff: Duration,
+    /// The longest pause.
+    pub backoff_max: Duration,
+}
+
+impl Default for RetryPolicy {
+    fn default() -> Self {
+        Self {
+            max_attempts: 3,
+            backoff: Duration::from_secs(1),
+            backoff_max: Duration::from_mins(1),
+        }
+    }
+}
+
+/// What tasks of one kind have in common; thousands of tasks share one.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskSpec {
+    /// What it takes to execute the task.
+    pub demand: Demand,
+    /// Higher goes first.
+    pub priority: i16,
+    /// How long a lease lasts without a heartbeat.
+    pub lease_ttl: Duration,
+    /// The longest that one attempt may take, however alive its worker is.
+    pub timeout: Option<Duration>,
+    /// What happens after a failed attempt.
+    pub retry: RetryPolicy,
+}
+
+/// Marks a submit, so that a repeated one is recognised.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdempotencyMark {
+    /// The submitter's own name for the task.
+    pub key: IdempotencyKey,
+    /// A digest of what was asked; the same key with another digest is a conflict.
+    pub fingerprint: u64,
+}
+
+/// A task that is to be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewTask {
+    /// What it has in common with others.
+    pub spec: Arc<TaskSpec>,
+    /// JSON, checked at the door and opaque from there on.
+    pub parameters: Bytes,
+    /// It does not start before this moment.
+    pub not_before: Option<Timestamp>,
+    /// At most one task with the same key runs at a time.
+    pub concurrency_key: Option<ConcurrencyKey>,
+    /// Recognises a repeated submit.
+    pub idempotency: Option<IdempotencyMark>,
+}

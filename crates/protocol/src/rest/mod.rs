@@ -1,0 +1,12 @@
+//! The messages of the HTTP door, as JSON: one file per noun.
+//!
+//! Requests refuse unknown fields, so that a typing error is not silently ignored. Answers are
+//! read leniently, so that an older client understands a newer server.
+
+pub mod health;
+pub mod leases;
+pub mod problem;
+pub mod queues;
+pub mod tasks;
+pub mod tokens;
+pub mod workers;

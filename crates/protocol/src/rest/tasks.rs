@@ -1,0 +1,316 @@
+//! Tasks: submit, look at, stop, requeue, explain.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
+use utoipa::ToSchema;
+
+/// `POST /tasks`: many tasks, all or none.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct SubmitTasks {
+    /// What to make; at least one.
+    pub tasks: Vec<TaskToSubmit>,
+}
+
+/// One task to make.
+#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct TaskToSubmit {
+    /// What kind of work it is.
+    #[serde(rename = "type")]
+    #[schema(example = "core.echo")]
+    pub task_type: String,
+    /// Any JSON; workers get it as it stands. Default `{}`.
+    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub parameters: Option<Box<RawValue>>,
+    /// The queue that it stands in. Default `default`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub queue: Option<String>,
+    /// From -1000 to 1000, higher first. Default 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub priority: Option<i64>,
+    /// It does not start before this moment (RFC 3339).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(format = "date-time")]
+    pub not_before: Option<String>,
+    /// The longest that one attempt may take. Default: no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<i64>,
+    /// How long a lease lasts without a heartbeat. Default 30000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease_ttl_ms: Option<i64>,
+    /// When a failed attempt is tried again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Retry>,
+    /// At most one task with the same key runs at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_key: Option<String>,
+    /// What a worker must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub requires: Option<Requires>,
+    /// A repeated submit with the same key makes no second task.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+/// A `null` that was sent is JSON like any other, and not the absence of it.
+fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
+    Box::<RawValue>::deserialize(from).map(Some)
+}
+
+/// When a failed attempt is tried again.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Retry {
+    /// Attempts in all, the first included. Default 3.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_attempts: Option<i64>,
+    /// The pause before the second attempt; it doubles with each further one. Default 1000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff_ms: Option<i64>,
+    /// The longest pause. Default 60000.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub backoff_max_ms: Option<i64>,
+}
+
+/// What a worker must have.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Requires {
+    /// All these tools.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// All these tags, with these values.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tags: BTreeMap<String, String>,
+    /// This package, in exactly this version.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub package: Option<Package>,
+}
+
+/// One version of a package.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(deny_unknown_fields)]
+pub struct Package {
+    /// Which package.
+    pub name: String,
+    /// Which version.
+    pub version: String,
+}
+
+/// `201` of `POST /tasks`: the tasks exist and survive a crash.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SubmittedTasks {
+    /// In the order of the request.
+    pub tasks: Vec<SubmittedTask>,
+}
+
+/// A task that exists.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SubmittedTask {
+    /// Its name from now on.
+    pub task_id: String,
+    /// Where it stands.
+    pub state: State,
+    /// `true` when an earlier submit with the same key made it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub existed: bool,
+}
+
+/// Where a task stands.
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
+)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum State {
+    /// Not before a moment that its submitter chose.
+    Waiting,
+    /// May run; no worker holds it.
+    Queued,
+    /// An attempt failed; the next one is due later.
+    Retrying,
+    /// A worker holds it.
+    Running,
+    /// Done; the result counts.
+    Completed,
+    /// Failed for good.
+    Failed,
+    /// Out of attempts, or lost too many workers. `requeue` brings it back.
+    Dead,
+    /// Stopped by a person.
+    Stopped,
+}
+
+impl State {
+    /// All states, in the order in which a task can pass through them.
+    pub const ALL: [Self; 8] = [
+        Self::Waiting,
+        Self::Queued,
+        Self::Retrying,
+        Self::Running,
+        Self::Completed,
+        Self::Failed,
+        Self::Dead,
+        Self::Stopped,
+    ];
+
+    /// The word on the wire.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Waiting => "WAITING",
+            Self::Queued => "QUEUED",
+            Self::Retrying => "RETRYING",
+            Self::Running => "RUNNING",
+            Self::Completed => "COMPLETED",
+            Self::Failed => "FAILED",
+            Self::Dead => "DEAD",
+            Self::Stopped => "STOPPED",
+        }
+    }
+
+    /// The state with this word, in any case.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.word().eq_ignore_ascii_case(word))
+    }
+
+    /// Whether nothing but a requeue leaves this state.
+    pub const fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::Failed | Self::Dead | Self::Stopped)
+    }
+}
+
+/// A task, whole.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Task {
+    /// Its name.
+    pub task_id: String,
+    /// What kind of work it is.
+    #[serde(rename = "type")]
+    pub task_type: String,
+    /// The queue that it stands in.
+    pub queue: String,
+    /// Where it stands.
+    pub state: State,
+    /// Higher first.
+    pub priority: i16,
+    /// What its worker gets.
+    #[schema(value_type = serde_json::Value)]
+    pub parameters: Box<RawValue>,
+    /// When it was submitted.
+    pub created_at: String,
+    /// Attempts since it was submitted or requeued.
+    pub attempt: u32,
+    /// How often it may be tried.
+    pub max_attempts: u32,
+    /// When it may start, if that lies ahead.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<String>,
+    /// The current lease, while it runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<CurrentLease>,
+    /// When it came to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settled_at: Option<String>,
+    /// Who brought it to its end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<String>,
+    /// What it gave.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub result: Option<Box<RawValue>>,
+    /// Why it did not complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<TaskError>,
+    /// Attempts that ended without settling it, oldest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub ended_attempts: Vec<EndedAttempt>,
+    /// At most one task with the same key runs at a time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub concurrency_key: Option<String>,
+    /// The submitter's own name for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+}
+
+/// Who holds a task.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct CurrentLease {
+    /// The lease.
+    pub lease_id: String,
+    /// Its holder.
+    pub worker_id: String,
+    /// When it was granted.
+    pub granted_at: String,
+}
+
+/// Why a task did not complete.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct TaskError {
+    /// A short code, the worker's or ours.
+    pub code: String,
+    /// A sentence.
+    pub reason: String,
+}
+
+/// An attempt that ended without settling its task.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct EndedAttempt {
+    /// Its lease.
+    pub lease_id: String,
+    /// Who held it.
+    pub worker_id: String,
+    /// When it ended.
+    pub ended_at: String,
+    /// How it ended: `FAILED`, `EXPIRED`, `TIMED_OUT`, `UNDELIVERED` or `STOPPED`.
+    pub ending: String,
+    /// What the worker said, when it failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<TaskError>,
+}
+
+/// A page of `GET /tasks`.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct TaskPage {
+    /// Newest first.
+    pub tasks: Vec<Task>,
+    /// Give it as `cursor` to go on; absent at the end. A page may be short, or empty, and still
+    /// have one: a call looks at a bounded number of rows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_cursor: Option<String>,
+}
+
+/// Why a task does not run.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Explanation {
+    /// Its name.
+    pub task_id: String,
+    /// Where it stands.
+    pub state: State,
+    /// How long it exists.
+    pub age_ms: u64,
+    /// Attempts so far.
+    pub attempt: u32,
+    /// One sentence that says it all.
+    pub summary: String,
+    /// The reasons, most telling first.
+    pub reasons: Vec<Reason>,
+}
+
+/// One reason.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct Reason {
+    /// For programs: `held_by`, `not_before`, `backoff`, `key_held`, `no_workers`, `lacking`,
+    /// `workers_lost`, `none_asking`, `behind`, `settled`.
+    pub code: String,
+    /// For people.
+    pub message: String,
+    /// What to do about it, where there is something to do.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+    /// How many workers or tasks it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+}

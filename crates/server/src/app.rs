@@ -1,0 +1,176 @@
+//! The server as a whole: options in, a running service out.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::TenantId;
+use store::{SqliteStore, Store, StoreError};
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::Auth;
+use crate::clock::Clock;
+use crate::doors::http;
+use crate::metrics::Metrics;
+use crate::shards::Shards;
+
+/// The tenant of whoever has not been told another one.
+pub const DEFAULT_TENANT: &str = "default";
+/// How long a stopping server waits for its parts.
+const STOP_WITHIN: Duration = Duration::from_secs(5);
+
+/// What a server is started with.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Where the embedded store lives.
+    pub data_dir: PathBuf,
+    /// Where the HTTP door listens.
+    pub http: SocketAddr,
+    /// Whether requests without a token are welcome; only on loopback.
+    pub dev: bool,
+}
+
+impl Options {
+    /// Takes the address before anything else, so that a wrong one costs nothing.
+    async fn listen(&self) -> Result<TcpListener, StartError> {
+        let address = self.http;
+        if self.dev && !address.ip().is_loopback() {
+            return Err(StartError::DevBeyondLoopback { address });
+        }
+        let listen_error = |source| StartError::Listen { address, source };
+        TcpListener::bind(address).await.map_err(listen_error)
+    }
+}
+
+/// Why a server did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// Its store did not open.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Its address is taken, or not this machine's.
+    #[error("cannot listen on {address}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Dev access beyond loopback would be access for everyone.
+    #[error("dev mode listens on loopback only, and {address} is not")]
+    DevBeyondLoopback {
+        /// The address.
+        address: SocketAddr,
+    },
+}
+
+/// What the doors share.
+pub struct App {
+    /// The memory.
+    pub store: Arc<dyn Store>,
+    /// The coordinators.
+    pub shards: Shards,
+    /// The tokens.
+    pub auth: Auth,
+    /// The numbers.
+    pub metrics: Arc<Metrics>,
+    /// The time.
+    pub clock: Clock,
+    /// This build.
+    pub version: &'static str,
+}
+
+/// A server that runs until it is stopped.
+pub struct Server {
+    app: Arc<App>,
+    http_addr: SocketAddr,
+    shutdown: CancellationToken,
+    http: JoinHandle<()>,
+}
+
+impl Server {
+    /// Opens the embedded store and serves it.
+    pub async fn start(options: Options) -> Result<Self, StartError> {
+        let listener = options.listen().await?;
+        let store = Arc::new(SqliteStore::open(&options.data_dir)?);
+        Self::serve(listener, store, options.dev).await
+    }
+
+    /// Serves a store that is open already; the data folder of `options` is not looked at.
+    pub async fn start_on(store: Arc<dyn Store>, options: Options) -> Result<Self, StartError> {
+        let listener = options.listen().await?;
+        Self::serve(listener, store, options.dev).await
+    }
+
+    /// Takes over every shard and opens the doors.
+    async fn serve(
+        listener: TcpListener,
+        store: Arc<dyn Store>,
+        is_dev: bool,
+    ) -> Result<Self, StartError> {
+        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
+        let listen_error = |source| StartError::Listen { address: unknown, source };
+        let http_addr = listener.local_addr().map_err(listen_error)?;
+        let mut auth = Auth::load(Arc::clone(&store)).await?;
+        if is_dev {
+            auth = auth
+                .with_dev_access(http_addr)
+                .map_err(|_| StartError::DevBeyondLoopback { address: http_addr })?;
+        }
+        let shutdown = CancellationToken::new();
+        let (clock, metrics) = (Clock::start(), Arc::new(Metrics::new()));
+        let shards = Shards::new(Arc::clone(&store), clock, Arc::clone(&metrics), shutdown.clone());
+        let version = env!("CARGO_PKG_VERSION");
+        let app = Arc::new(App { store, shards, auth, metrics, clock, version });
+        app.open_shards(is_dev).await?;
+        let http =
+            tokio::spawn(http::listener::serve(listener, Arc::clone(&app), shutdown.clone()));
+        Ok(Self { app, http_addr, shutdown, http })
+    }
+
+    /// Where the HTTP door listens; useful when port 0 was asked for.
+    pub fn http_addr(&self) -> SocketAddr {
+        self.http_addr
+    }
+
+    /// What the doors share.
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// Finishes what is under way and stops. What was answered stays true either way.
+    pub async fn stop(self) {
+        self.shutdown.cancel();
+        let all = async {
+            if let Err(error) = self.http.await {
+                tracing::error!(%error, "the HTTP door ended badly");
+            }
+            self.app.shards.stopped().await;
+        };
+        if tokio::time::timeout(STOP_WITHIN, all).await.is_err() {
+            tracing::warn!("stopped before every part had come to its end");
+        }
+    }
+}
+
+impl App {
+    /// Takes over every shard that the store knows, so that leases end and retries come back even
+    /// when nobody asks.
+    async fn open_shards(&self, is_dev: bool) -> Result<(), StartError> {
+        let mut tenants = self.store.tenants().await?;
+        if is_dev {
+            tenants.push(DEFAULT_TENANT.parse::<TenantId>().expect("a name that fits"));
+        }
+        for tenant in &tenants {
+            if self.shards.of(tenant).await.is_err() {
+                let reason = format!("the shard of tenant {tenant} cannot be claimed");
+                return Err(StoreError::Unavailable(reason).into());
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,239 @@
+//! Tokens: who is asking, for which tenant, in which role.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use aws_lc_rs::{constant_time, digest, rand};
+use model::{TenantId, Timestamp};
+use parking_lot::RwLock;
+use protocol::rest::tokens::Role;
+use store::{Store, StoreError, TokenRow};
+
+/// Tokens that one tenant may have, revoked ones included.
+pub const TOKENS_PER_TENANT_MAX: usize = 10_000;
+/// The note on a token, in characters.
+pub const TOKEN_NAME_CHARS_MAX: usize = 256;
+/// A longer `Authorization` value cannot be one of ours, and is not even looked up.
+const TOKEN_TEXT_BYTES_MAX: usize = 256;
+const SECRET_BYTES: usize = 32;
+const TOKEN_ID_BYTES: usize = 8;
+const PREFIX: &str = "astra";
+/// The word that opens a server in dev mode, as no header at all does.
+const DEV_TOKEN: &str = "dev-token";
+const DEV_TENANT: &str = "default";
+
+/// Who is asking.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// For which tenant.
+    pub tenant: TenantId,
+    /// In which role.
+    pub role: Role,
+}
+
+/// Why a token could not be made or revoked.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TokenError {
+    /// The tenant has as many tokens as it may have.
+    #[error("tenant {0} has {TOKENS_PER_TENANT_MAX} tokens already")]
+    TooMany(TenantId),
+    /// The tenant has no such token.
+    #[error("no token with this id")]
+    Unknown,
+    /// The system gives no random bytes.
+    #[error("the system gives no random bytes")]
+    NoRandomness,
+    /// The store could not keep it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Access without a token was asked for on an address that others can reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "dev mode lets anyone in, so it only listens on this machine; {0} can be reached by others"
+)]
+pub struct NotLoopback(pub SocketAddr);
+
+/// The tokens that open this server.
+pub struct Auth {
+    store: Arc<dyn Store>,
+    /// A snapshot: requests read it without waiting for one another.
+    tokens: RwLock<Arc<HashMap<String, TokenRow>>>,
+    dev_caller: Option<Caller>,
+}
+
+impl Auth {
+    /// Reads every token from the store.
+    pub async fn load(store: Arc<dyn Store>) -> Result<Self, StoreError> {
+        let rows = store.tokens().await?;
+        let tokens = rows.into_iter().map(|row| (row.token_id.clone(), row)).collect();
+        Ok(Self { store, tokens: RwLock::new(Arc::new(tokens)), dev_caller: None })
+    }
+
+    /// Lets requests without a token, and those with `dev-token`, in as admin of `default`.
+    pub fn with_dev_access(mut self, listens_on: SocketAddr) -> Result<Self, NotLoopback> {
+        if !listens_on.ip().is_loopback() {
+            return Err(NotLoopback(listens_on));
+        }
+        let tenant = DEV_TENANT.parse().expect("the name follows the rule");
+        self.dev_caller = Some(Caller { tenant, role: Role::Admin });
+        Ok(self)
+    }
+
+    /// Whether requests without a token are let in.
+    pub fn has_dev_access(&self) -> bool {
+        self.dev_caller.is_some()
+    }
+
+    /// Who stands behind an `Authorization` header. `None` says nothing about why: unknown,
+    /// expired and revoked tokens must look the same from outside.
+    pub fn identify(&self, authorization: Option<&[u8]>, now: Timestamp) -> Option<Caller> {
+        let Some(header) = authorization else { return self.dev_caller.clone() };
+        let token = bearer(header)?;
+        if token == DEV_TOKEN {
+            return self.dev_caller.clone();
+        }
+        self.find(token, now)
+    }
+
+    fn find(&self, token: &str, now: Timestamp) -> Option<Caller> {
+        let (token_id, secret) = split(token)?;
+        let tokens = Arc::clone(&self.tokens.read());
+        let row = tokens.get(token_id)?;
+        let digest = digest_of(secret);
+        constant_time::verify_slices_are_equal(&digest, &row.digest).ok()?;
+        if row.revoked_at.is_some() || row.expires_at.is_some_and(|end| end <= now) {
+            return None;
+        }
+        let role = Role::from_word(&row.role)?;
+        Some(Caller { tenant: row.tenant.clone(), role })
+    }
+
+    /// Makes a token that stands for `bearer`. The text is shown once; what is kept of it is a
+    /// digest.
+    pub async fn create(
+        &self,
+        bearer: Caller,
+        name: Option<String>,
+        expires_at: Option<Timestamp>,
+        now: Timestamp,
+    ) -> Result<(String, TokenRow), TokenError> {
+        let Caller { tenant, role } = bearer;
+        if self.count(&tenant) >= TOKENS_PER_TENANT_MAX {
+            return Err(TokenError::TooMany(tenant));
+        }
+        let token_id = random_hex::<TOKEN_ID_BYTES>()?;
+        let secret = random_hex::<SECRET_BYTES>()?;
+        let row = TokenRow {
+            token_id: token_id.clone(),
+            tenant,
+            role: role.word().to_owned(),
+            digest: digest_of(&secret),
+            name,
+            created_at: now,
+            expires_at,
+            revoked_at: None,
+        };
+        self.keep(row.clone()).await?;
+        Ok((format!("{PREFIX}_{token_id}_{secret}"), row))
+    }
+
+    /// A tenant's tokens, oldest first.
+    pub fn list(&self, tenant: &TenantId) -> Vec<TokenRow> {
+        let tokens = Arc::clone(&self.tokens.read());
+        let mut rows: Vec<_> =
+            tokens.values().filter(|row| row.tenant == *tenant).cloned().collect();
+        rows.sort_by(|a, b| (a.created_at, &a.token_id).cmp(&(b.created_at, &b.token_id)));
+        rows
+    }
+
+    /// Ends a token. Revoking it again changes nothing.
+    pub async fn revoke(
+        &self,
+        tenant: &TenantId,
+        token_id: &str,
+        now: Timestamp,
+    ) -> Result<TokenRow, TokenError> {
+        let found = self.tokens.read().get(token_id).cloned();
+        let mut row = found.filter(|row| row.tenant == *tenant).ok_or(TokenError::Unknown)?;
+        if row.revoked_at.is_none() {
+            row.revoked_at = Some(now);
+            self.keep(row.clone()).await?;
+        }
+        Ok(row)
+    }
+
+    /// Durable first, then believed: a token that opens a door today opens it after a crash.
+    async fn keep(&self, row: TokenRow) -> Result<(), StoreError> {
+        self.store.put_token(row.clone()).await?;
+        let mut tokens = self.tokens.write();
+        Arc::make_mut(&mut tokens).insert(row.token_id.clone(), row);
+        Ok(())
+    }
+
+    fn count(&self, tenant: &TenantId) -> usize {
+        self.tokens.read().values().filter(|row| row.tenant == *tenant).count()
+    }
+}
+
+/// The token in `Bearer <token>`.
+fn bearer(header: &[u8]) -> Option<&str> {
+    if header.len() > TOKEN_TEXT_BYTES_MAX {
+        return None;
+    }
+    let (scheme, token) = std::str::from_utf8(header).ok()?.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+/// The id and the secret in `astra_<id>_<secret>`.
+fn split(token: &str) -> Option<(&str, &str)> {
+    token.strip_prefix(PREFIX)?.strip_prefix('_')?.split_once('_')
+}
+
+fn digest_of(secret: &str) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest::digest(&digest::SHA256, secret.as_bytes()).as_ref());
+    bytes
+}
+
+fn random_hex<const N: usize>() -> Result<String, TokenError> {
+    let mut bytes = [0; N];
+    rand::fill(&mut bytes).map_err(|_| TokenError::NoRandomness)?;
+    let mut text = String::with_capacity(2 * N);
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a String takes everything");
+    }
+    Ok(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bearer_header_is_read_strictly() {
+        assert_eq!(bearer(b"Bearer abc"), Some("abc"));
+        assert_eq!(bearer(b"bearer  abc"), Some("abc"));
+        for wrong in [&b"Basic abc"[..], b"abc", b"Bearer\xff x", &[b'x'; 300]] {
+            assert_eq!(bearer(wrong), None);
+        }
+    }
+
+    #[test]
+    fn a_token_is_an_id_and_a_secret() {
+        assert_eq!(split("astra_1a_2b"), Some(("1a", "2b")));
+        for wrong in ["", "astra", "astra_1a", "other_1a_2b", "astra1a_2b"] {
+            assert_eq!(split(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn secrets_differ() {
+        let one = random_hex::<SECRET_BYTES>().expect("random");
+        assert_eq!(one.len(), 64);
+        assert_ne!(one, random_hex::<SECRET_BYTES>().expect("random"));
+    }
+}

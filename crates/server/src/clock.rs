@@ -1,0 +1,31 @@
+//! The server's clock: it starts at the wall's time and never runs backwards.
+
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use model::Timestamp;
+
+/// Wall time at the start plus the monotonic time since: a stepped wall clock (NTP, a resumed
+/// machine) can neither end a lease early nor revive one.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    started: Instant,
+    started_at: Timestamp,
+}
+
+impl Clock {
+    /// A clock that starts now.
+    pub fn start() -> Self {
+        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Self { started: Instant::now(), started_at: Timestamp::default().after(wall) }
+    }
+
+    /// The moment.
+    pub fn now(&self) -> Timestamp {
+        self.started_at.after(self.started.elapsed())
+    }
+
+    /// The runtime's instant for a moment of this clock.
+    pub(crate) fn instant_of(&self, moment: Timestamp) -> tokio::time::Instant {
+        (self.started + moment.since(self.started_at)).into()
+    }
+}

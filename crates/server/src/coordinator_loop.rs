@@ -1,0 +1,273 @@
+//! One loop per shard: commands in, facts to the store, effects out.
+//!
+//! Turns are pipelined: while one turn's facts become durable, the next is handled in memory.
+//! The effects of a turn leave when it and all turns before it are durable. A failed commit ends
+//! the loop's memory: it claims the shard anew, restores it from the store and goes on.
+
+use std::collections::VecDeque;
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use coordinator::{Answer, Command, Coordinator, Effect, Moment, Step};
+use model::TenantId;
+use store::{ClaimedShard, CommitError, Committed, Store, StoreError, StoreFuture, Turn};
+use tokio::sync::mpsc;
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::dice::Dice;
+use crate::handle::Message;
+use crate::metrics::Metrics;
+use crate::outbox::Outbox;
+
+/// Commands that one turn takes up at most.
+pub const COMMANDS_PER_TURN_MAX: usize = 1_024;
+/// Turns whose facts are not durable yet; beyond this, commands wait in the inbox.
+pub const TURNS_IN_FLIGHT_MAX: usize = 256;
+/// The pause between two tries to get a store back.
+const RECOVERY_EVERY: Duration = Duration::from_millis(500);
+/// How long a stopping loop waits for its last commits.
+const STOP_WITHIN: Duration = Duration::from_secs(3);
+
+/// What a loop needs from the server.
+#[derive(Clone)]
+pub(crate) struct LoopParts {
+    pub(crate) tenant: TenantId,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Whether the shard answers right now.
+    pub(crate) is_ready: Arc<AtomicBool>,
+    pub(crate) shutdown: CancellationToken,
+}
+
+/// Why a loop's memory came to its end.
+enum Ended {
+    /// The server stops.
+    Stopped,
+    /// A turn could not be kept.
+    Failed(CommitError),
+}
+
+/// Runs a shard until the server stops, through every failure of its store.
+pub(crate) async fn run(
+    parts: LoopParts,
+    mut claim: Option<ClaimedShard>,
+    mut inbox: mpsc::Receiver<Message>,
+) {
+    while !parts.shutdown.is_cancelled() {
+        match Live::begin(&parts, claim.take()).await {
+            Ok(mut live) => {
+                set_ready(&parts, true);
+                let ended = live.serve(&mut inbox).await;
+                set_ready(&parts, false);
+                match ended {
+                    Ended::Stopped => return,
+                    Ended::Failed(error) => {
+                        tracing::error!(tenant = %parts.tenant, %error, "a turn is lost; starting over from the store");
+                    }
+                }
+            }
+            Err(error) => tracing::error!(tenant = %parts.tenant, %error, "cannot restore"),
+        }
+        refuse_for(&mut inbox, RECOVERY_EVERY, &parts.shutdown).await;
+    }
+}
+
+fn set_ready(parts: &LoopParts, is_ready: bool) {
+    parts.is_ready.store(is_ready, Ordering::Release);
+    parts.metrics.set_store_available(is_ready);
+}
+
+/// Lets askers know at once that nothing can be kept: their replies are dropped.
+async fn refuse_for(
+    inbox: &mut mpsc::Receiver<Message>,
+    pause: Duration,
+    shutdown: &CancellationToken,
+) {
+    let refusing = async { while inbox.recv().await.is_some() {} };
+    tokio::select! {
+        () = refusing => {}
+        () = tokio::time::sleep(pause) => {}
+        () = shutdown.cancelled() => {}
+    }
+}
+
+/// A shard with its memory.
+struct Live<'a> {
+    parts: &'a LoopParts,
+    claim: ClaimedShard,
+    coordinator: Coordinator,
+    outbox: Outbox,
+    dice: Dice,
+    /// Turns on their way to the store, oldest first.
+    in_flight: VecDeque<PendingTurn>,
+    /// Orders that the loop gives itself.
+    own: Vec<Command>,
+    alarm: Pin<Box<Sleep>>,
+}
+
+struct PendingTurn {
+    commit: StoreFuture<Result<Committed, CommitError>>,
+    effects: Vec<Effect>,
+    changes: usize,
+}
+
+impl<'a> Live<'a> {
+    async fn begin(parts: &'a LoopParts, claim: Option<ClaimedShard>) -> Result<Self, StoreError> {
+        let claim = match claim {
+            Some(claim) => claim,
+            None => parts.store.claim(parts.tenant.clone()).await?,
+        };
+        let restored = parts.store.restore(claim).await?;
+        let live_tasks = restored.tasks.len();
+        let mut dice = Dice::seeded();
+        let at = Moment { now: parts.clock.now(), entropy: dice.roll() };
+        let coordinator =
+            Coordinator::restore(claim.shard, restored.next_number, restored.tasks, at);
+        tracing::info!(tenant = %parts.tenant, live_tasks, epoch = claim.epoch, "shard restored");
+        Ok(Self {
+            parts,
+            claim,
+            coordinator,
+            outbox: Outbox::new(claim.shard, Arc::clone(&parts.store)),
+            dice,
+            in_flight: VecDeque::new(),
+            own: Vec::new(),
+            alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
+        })
+    }
+
+    async fn serve(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Ended {
+        let mut messages = Vec::with_capacity(COMMANDS_PER_TURN_MAX);
+        loop {
+            self.obey_own();
+            self.set_alarm();
+            let has_room = self.in_flight.len() < TURNS_IN_FLIGHT_MAX;
+            tokio::select! {
+                biased;
+                () = self.parts.shutdown.cancelled() => return self.finish(inbox).await,
+                committed = next_commit(&mut self.in_flight) => {
+                    if let Err(error) = self.release(committed) {
+                        return Ended::Failed(error);
+                    }
+                }
+                command = self.outbox.next_loaded() => self.turn(|live, at| live.coordinator.handle(at, command)),
+                _ = inbox.recv_many(&mut messages, COMMANDS_PER_TURN_MAX), if has_room => {
+                    self.take_up(&mut messages);
+                }
+                () = self.alarm.as_mut(), if has_room => self.turn(|live, at| live.coordinator.tick(at)),
+            }
+        }
+    }
+
+    /// Handles everything that came in, as one turn.
+    fn take_up(&mut self, messages: &mut Vec<Message>) {
+        let messages = messages.drain(..);
+        self.turn(|live, at| {
+            let mut step = Step::default();
+            for message in messages {
+                let command = match message {
+                    Message::Ask { command, ticket, reply } => {
+                        live.outbox.expect(ticket, reply);
+                        command
+                    }
+                    Message::Tell(command) => command,
+                };
+                if let Command::Withdraw { ticket } = &command {
+                    live.outbox.forget(*ticket);
+                }
+                let more = live.coordinator.handle(at, command);
+                step.changes.extend(more.changes);
+                step.effects.extend(more.effects);
+            }
+            step
+        });
+    }
+
+    fn turn(&mut self, decide: impl FnOnce(&mut Self, Moment) -> Step) {
+        let at = Moment { now: self.parts.clock.now(), entropy: self.dice.roll() };
+        let step = decide(self, at);
+        if step.changes.is_empty() && step.effects.is_empty() {
+            return;
+        }
+        let (tenant, metrics) = (&self.parts.tenant, &self.parts.metrics);
+        metrics.observe_step(tenant, &step.changes, at.now);
+        let load = self.coordinator.load();
+        metrics.set_live(tenant, load.live, load.ready, load.in_flight);
+        let changes = step.changes.len();
+        let commit = self.parts.store.commit(Turn { claim: self.claim, changes: step.changes });
+        self.in_flight.push_back(PendingTurn { commit, effects: step.effects, changes });
+    }
+
+    /// The oldest turn is durable: its effects may leave. Or it is lost.
+    fn release(
+        &mut self,
+        (committed, turn): (Result<Committed, CommitError>, PendingTurn),
+    ) -> Result<(), CommitError> {
+        let committed = committed?;
+        if turn.changes > 0 {
+            self.parts.metrics.observe_commit(committed.took, turn.changes);
+        }
+        for effect in turn.effects {
+            self.observe(&effect);
+            let leases = self.outbox.send(effect);
+            if !leases.is_empty() {
+                self.own.push(Command::ReturnLeases { leases });
+            }
+        }
+        Ok(())
+    }
+
+    fn observe(&self, effect: &Effect) {
+        if let Effect::Answer { answer: Answer::Judgements(judgements), .. } = effect {
+            self.parts.metrics.observe_verdicts(&self.parts.tenant, judgements);
+        }
+    }
+
+    fn obey_own(&mut self) {
+        while let Some(command) = self.own.pop() {
+            self.turn(|live, at| live.coordinator.handle(at, command));
+        }
+    }
+
+    fn set_alarm(&mut self) {
+        let far = || Instant::now() + Duration::from_hours(1);
+        let deadline = self.coordinator.next_deadline();
+        let at = deadline.map_or_else(far, |at| self.parts.clock.instant_of(at));
+        if deadline.is_some() && self.alarm.deadline() != at || self.alarm.is_elapsed() {
+            self.alarm.as_mut().reset(at);
+        }
+    }
+
+    /// The server stops: what is under way becomes durable and is answered, nothing new begins.
+    async fn finish(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Ended {
+        inbox.close();
+        let all = async {
+            while !self.in_flight.is_empty() {
+                let committed = next_commit(&mut self.in_flight).await;
+                if self.release(committed).is_err() {
+                    return;
+                }
+            }
+        };
+        if tokio::time::timeout(STOP_WITHIN, all).await.is_err() {
+            tracing::warn!(tenant = %self.parts.tenant, "stopped before the last commits were done");
+        }
+        Ended::Stopped
+    }
+}
+
+/// Waits for the oldest turn; for ever when there is none.
+async fn next_commit(
+    in_flight: &mut VecDeque<PendingTurn>,
+) -> (Result<Committed, CommitError>, PendingTurn) {
+    let Some(oldest) = in_flight.front_mut() else { return std::future::pending().await };
+    let committed = poll_fn(|context| oldest.commit.as_mut().poll(context)).await;
+    let turn = in_flight.pop_front().expect("it was there");
+    (committed, turn)
+}

@@ -1,0 +1,261 @@
+//! From the coordinator's and the store's types to words on the wire.
+
+use std::fmt::Write;
+
+use bytes::Bytes;
+use coordinator::{
+    EndedAttempt, Ending, Grant, HeartbeatVerdict, Judgement, LostAuthority, StateWord, TaskRecord,
+    TaskState, Verdict, Violation, WorkerHealth,
+};
+use model::{Failure, LeaseId, Timestamp};
+use protocol::rest::leases::{HeartbeatAnswer, HeartbeatWord, VerdictAnswer, VerdictWord};
+use protocol::rest::tasks::{self as wire, CurrentLease, State, Task, TaskError};
+use protocol::rest::workers::Health;
+use serde_json::value::RawValue;
+
+use super::problem::ApiError;
+
+pub(crate) fn state_word(state: StateWord) -> State {
+    match state {
+        StateWord::Waiting => State::Waiting,
+        StateWord::Queued => State::Queued,
+        StateWord::Retrying => State::Retrying,
+        StateWord::Running => State::Running,
+        StateWord::Completed => State::Completed,
+        StateWord::Failed => State::Failed,
+        StateWord::Dead => State::Dead,
+        StateWord::Stopped => State::Stopped,
+    }
+}
+
+/// Where a task stands, in the one vocabulary.
+pub(crate) fn state_of(record: &TaskRecord) -> State {
+    state_word(match &record.progress.state {
+        TaskState::Waiting { why, .. } => (*why).into(),
+        TaskState::Ready => StateWord::Queued,
+        TaskState::Leased(_) => StateWord::Running,
+        TaskState::Settled(settlement) => settlement.outcome.into(),
+    })
+}
+
+pub(crate) fn health_word(health: WorkerHealth) -> Health {
+    match health {
+        WorkerHealth::Healthy => Health::Healthy,
+        WorkerHealth::Warn => Health::Warn,
+        WorkerHealth::Degraded => Health::Degraded,
+        WorkerHealth::Lost => Health::Lost,
+    }
+}
+
+fn lost_authority_word(lost: LostAuthority) -> &'static str {
+    match lost {
+        LostAuthority::Expired => "expired",
+        LostAuthority::Superseded => "superseded",
+        LostAuthority::TaskCancelled => "task_cancelled",
+        LostAuthority::Settled => "settled",
+    }
+}
+
+fn violation_word(violation: Violation) -> &'static str {
+    match violation {
+        Violation::UnknownTask => "unknown_task",
+        Violation::UnknownLease => "unknown_lease",
+        Violation::NotHolder => "not_holder",
+        Violation::DuplicateReport => "duplicate_report",
+    }
+}
+
+/// Why a report is refused before any coordinator sees it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoLease {
+    /// The text names no lease.
+    Malformed,
+    /// The lease is of another tenant. Told as if there were no such task.
+    Foreign,
+}
+
+impl NoLease {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Malformed => "malformed",
+            Self::Foreign => violation_word(Violation::UnknownTask),
+        }
+    }
+
+    pub(crate) fn verdict(self) -> VerdictAnswer {
+        let reason = Some(self.word().to_owned());
+        VerdictAnswer { verdict: VerdictWord::Rejected, reason, task_state: None }
+    }
+
+    pub(crate) fn heartbeat(self) -> HeartbeatAnswer {
+        let reason = Some(self.word().to_owned());
+        HeartbeatAnswer { verdict: HeartbeatWord::Rejected, expires_at: None, reason }
+    }
+}
+
+pub(crate) fn verdict_answer(judgement: Judgement) -> VerdictAnswer {
+    let (verdict, reason) = match judgement.verdict {
+        Verdict::Committed => (VerdictWord::Committed, None),
+        Verdict::Cancelled(lost) => (VerdictWord::Cancelled, Some(lost_authority_word(lost))),
+        Verdict::Rejected(violation) => (VerdictWord::Rejected, Some(violation_word(violation))),
+    };
+    let task_state = judgement.task_state.map(state_word);
+    VerdictAnswer { verdict, reason: reason.map(str::to_owned), task_state }
+}
+
+pub(crate) fn heartbeat_answer(verdict: HeartbeatVerdict) -> HeartbeatAnswer {
+    let (verdict, expires_at, reason) = match verdict {
+        HeartbeatVerdict::Extended { expires_at } => {
+            (HeartbeatWord::Extended, Some(expires_at.to_string()), None)
+        }
+        HeartbeatVerdict::Cancelled(lost) => {
+            (HeartbeatWord::Cancelled, None, Some(lost_authority_word(lost)))
+        }
+        HeartbeatVerdict::Rejected(violation) => {
+            (HeartbeatWord::Rejected, None, Some(violation_word(violation)))
+        }
+    };
+    HeartbeatAnswer { verdict, expires_at, reason: reason.map(str::to_owned) }
+}
+
+/// A task, whole.
+pub(crate) fn task(record: &TaskRecord) -> Result<Task, ApiError> {
+    let progress = &record.progress;
+    let demand = &record.spec.demand;
+    let mut task = Task {
+        task_id: record.id.to_string(),
+        task_type: demand.task_type.to_string(),
+        queue: demand.queue.to_string(),
+        state: state_of(record),
+        priority: record.spec.priority,
+        parameters: raw(&record.parameters)?,
+        created_at: record.created_at.to_string(),
+        attempt: progress.attempt,
+        max_attempts: record.spec.retry.max_attempts,
+        not_before: None,
+        lease: None,
+        settled_at: None,
+        worker_id: None,
+        result: None,
+        error: None,
+        ended_attempts: record.ended_attempts.iter().map(|one| ended(record, one)).collect(),
+        concurrency_key: record.concurrency_key.as_ref().map(ToString::to_string),
+        idempotency_key: record.idempotency.as_ref().map(|mark| mark.key.to_string()),
+    };
+    add_state(&mut task, record)?;
+    Ok(task)
+}
+
+/// What only a task in this state has.
+fn add_state(task: &mut Task, record: &TaskRecord) -> Result<(), ApiError> {
+    match &record.progress.state {
+        TaskState::Waiting { until, .. } => task.not_before = Some(until.to_string()),
+        TaskState::Ready => {}
+        TaskState::Leased(lease) => {
+            let lease_id = LeaseId { task: record.id, epoch: record.progress.epoch };
+            task.lease = Some(CurrentLease {
+                lease_id: lease_id.to_string(),
+                worker_id: lease.holder.to_string(),
+                granted_at: lease.granted_at.to_string(),
+            });
+        }
+        TaskState::Settled(settlement) => {
+            task.settled_at = Some(settlement.at.to_string());
+            task.worker_id = settlement.holder.as_ref().map(ToString::to_string);
+            task.result = settlement.result.as_ref().map(raw).transpose()?;
+            task.error = settlement.failure.as_ref().map(task_error);
+        }
+    }
+    Ok(())
+}
+
+fn task_error(failure: &Failure) -> TaskError {
+    TaskError { code: failure.code.clone(), reason: failure.reason.clone() }
+}
+
+fn ended(record: &TaskRecord, attempt: &EndedAttempt) -> wire::EndedAttempt {
+    let (ending, error) = match &attempt.ending {
+        Ending::Failed { failure, .. } => ("FAILED", Some(task_error(failure))),
+        Ending::Expired => ("EXPIRED", None),
+        Ending::TimedOut => ("TIMED_OUT", None),
+        Ending::Undelivered => ("UNDELIVERED", None),
+        Ending::Stopped => ("STOPPED", None),
+    };
+    wire::EndedAttempt {
+        lease_id: LeaseId { task: record.id, epoch: attempt.epoch }.to_string(),
+        worker_id: attempt.worker.to_string(),
+        ended_at: attempt.at.to_string(),
+        ending: ending.to_owned(),
+        error,
+    }
+}
+
+/// Bytes that were checked when they came in, as JSON.
+fn raw(bytes: &Bytes) -> Result<Box<RawValue>, ApiError> {
+    let text = String::from_utf8(bytes.to_vec()).ok();
+    text.and_then(|text| RawValue::from_string(text).ok())
+        .ok_or_else(|| ApiError::internal("the store holds a payload that is not JSON"))
+}
+
+/// The body of `POST /leases`, written by hand: parameters are JSON already, and parsing each
+/// again only to copy it would cost more than all the rest of the answer. A test reads it back as
+/// `GrantedLeases`.
+pub(crate) fn granted_leases(grants: &[Grant]) -> Vec<u8> {
+    let payload: usize = grants.iter().map(|grant| grant.parameters.len()).sum();
+    let mut body = Vec::with_capacity(payload + 320 * grants.len() + 16);
+    body.extend_from_slice(b"{\"leases\":[");
+    let mut expires = Moment::default();
+    let mut head = String::with_capacity(256);
+    for (position, grant) in grants.iter().enumerate() {
+        if position > 0 {
+            body.push(b',');
+        }
+        head.clear();
+        write_head(&mut head, grant);
+        body.extend_from_slice(head.as_bytes());
+        body.extend_from_slice(&grant.parameters);
+        head.clear();
+        write_tail(&mut head, grant, expires.text(grant.expires_at));
+        body.extend_from_slice(head.as_bytes());
+    }
+    body.extend_from_slice(b"]}");
+    body
+}
+
+/// Names of types hold no character that JSON would have to escape.
+fn write_head(text: &mut String, grant: &Grant) {
+    let (task, epoch) = (grant.lease.task, grant.lease.epoch);
+    let (attempt, task_type) = (grant.attempt, &grant.spec.demand.task_type);
+    let mut buffer = [0; uuid::fmt::Hyphenated::LENGTH];
+    let task = task.to_uuid().hyphenated().encode_lower(&mut buffer);
+    write!(
+        text,
+        r#"{{"lease_id":"{task}-{epoch}","task_id":"{task}","attempt":{attempt},"type":"{task_type}","parameters":"#
+    )
+    .expect("a String takes everything");
+}
+
+fn write_tail(text: &mut String, grant: &Grant, expires_at: &str) {
+    let heartbeat_ms = grant.heartbeat_every.as_millis();
+    write!(text, r#","expires_at":"{expires_at}","heartbeat_ms":{heartbeat_ms}}}"#)
+        .expect("a String takes everything");
+}
+
+/// Leases of one answer mostly end at the same moment; its text is made once.
+#[derive(Default)]
+struct Moment {
+    at: Timestamp,
+    text: String,
+}
+
+impl Moment {
+    fn text(&mut self, at: Timestamp) -> &str {
+        if self.text.is_empty() || self.at != at {
+            *self = Self { at, text: at.to_string() };
+        }
+        &self.text
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+//! The body of a request: bounded bytes, then JSON, then the type that is asked for.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::{HeaderMap, header};
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt;
+use protocol::error_code::ErrorCode;
+use serde::de::DeserializeOwned;
+
+use super::convert::range_words;
+use super::json_path::{is_deeper_than, offset_of, path_at};
+use super::problem::ApiError;
+use crate::app::App;
+
+/// The largest body that is read.
+pub(crate) const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// How deep JSON may nest, payloads included.
+pub(crate) const JSON_DEPTH_MAX: usize = 64;
+/// How long a body may take to arrive.
+pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// So much of a body that is too large is still taken in and thrown away: a peer that is cut off
+/// in the middle of its sending would see a broken connection and not the answer.
+pub(crate) const DISCARDED_BYTES_MAX: usize = 256 * 1024 * 1024;
+
+/// The bytes of a body that says it is JSON.
+pub(crate) struct JsonBytes(Bytes);
+
+impl FromRequest<Arc<App>> for JsonBytes {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, ApiError> {
+        check_media_type(request.headers())?;
+        let reading = read_bounded(request.into_body());
+        let bytes = tokio::time::timeout(BODY_TIMEOUT, reading).await.map_err(|_| {
+            let message = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
+            ApiError::new(ErrorCode::RequestTimeout, message)
+        })??;
+        if is_deeper_than(&bytes, JSON_DEPTH_MAX) {
+            let rule = format!("nests more than {JSON_DEPTH_MAX} levels deep");
+            return Err(ApiError::invalid("the body", rule)
+                .with_hint("send deeply nested data as a string"));
+        }
+        Ok(Self(bytes))
+    }
+}
+
+impl JsonBytes {
+    /// The body as this type.
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
+        self.try_read().map_err(|error| self.explain(&error))
+    }
+
+    pub(crate) fn try_read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.0)
+    }
+
+    /// What is wrong with the body, by field where there is one.
+    pub(crate) fn explain(&self, error: &serde_json::Error) -> ApiError {
+        let place = format!(" at line {} column {}", error.line(), error.column());
+        let text = error.to_string();
+        let what = text.trim_end_matches(&place);
+        if !error.is_data() {
+            let message = format!("the body is not JSON: {what}{place}");
+            return ApiError::new(ErrorCode::RequestMalformed, message);
+        }
+        let path = path_at(&self.0, offset_of(&self.0, error.line(), error.column()));
+        let field = if path.is_empty() { "the body" } else { &path };
+        let range = range_words(&path).map(|range| format!(" ({range})")).unwrap_or_default();
+        ApiError::new(ErrorCode::RequestInvalid, format!("{field}: {what}{range}{place}"))
+    }
+}
+
+/// A body of this type.
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        JsonBytes::from_request(request, app).await?.read().map(Self)
+    }
+}
+
+fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
+    let given = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
+    let essence = given.and_then(|value| value.split(';').next()).map(str::trim);
+    match essence {
+        Some(essence) if essence.eq_ignore_ascii_case("application/json") => Ok(()),
+        Some(other) => Err(ApiError::new(
+            ErrorCode::RequestMediaType,
+            format!("the body is declared as `{other}`, not as application/json"),
+        )),
+        None => Err(ApiError::new(ErrorCode::RequestMediaType, "the body has no Content-Type")),
+    }
+}
+
+/// Reads as much as may be read. Memory follows what arrived, never what a header promises.
+async fn read_bounded(mut body: Body) -> Result<Bytes, ApiError> {
+    let Some(first) = next_data(&mut body).await? else { return Ok(Bytes::new()) };
+    let mut whole: Option<BytesMut> = None;
+    let mut length = first.len();
+    while let Some(data) = next_data(&mut body).await? {
+        length += data.len();
+        if length > BODY_BYTES_MAX {
+            // What was read is freed before the rest is taken in.
+            drop((first, whole));
+            discard(&mut body).await;
+            return Err(too_large());
+        }
+        whole.get_or_insert_with(|| BytesMut::from(first.as_ref())).extend_from_slice(&data);
+    }
+    if length > BODY_BYTES_MAX {
+        return Err(too_large());
+    }
+    Ok(whole.map_or(first, BytesMut::freeze))
+}
+
+async fn next_data(body: &mut Body) -> Result<Option<Bytes>, ApiError> {
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|_| {
+            ApiError::new(ErrorCode::RequestMalformed, "the body ended before it was complete")
+        })?;
+        // Trailers say nothing that is asked for here.
+        if let Ok(data) = frame.into_data() {
+            return Ok(Some(data));
+        }
+    }
+    Ok(None)
+}
+
+async fn discard(body: &mut Body) {
+    let mut discarded = 0;
+    while discarded < DISCARDED_BYTES_MAX {
+        match next_data(body).await {
+            Ok(Some(data)) => discarded += data.len(),
+            Ok(None) | Err(_) => return,
+        }
+    }
+}
+
+fn too_large() -> ApiError {
+    let message = format!("the body is larger than {} MiB", BODY_BYTES_MAX / 1024 / 1024);
+    ApiError::new(ErrorCode::RequestTooLarge, message)
+}

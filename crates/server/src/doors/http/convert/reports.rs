@@ -1,0 +1,144 @@
+//! Reports about leases.
+
+use bytes::Bytes;
+use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId};
+use protocol::error_code::ErrorCode;
+use protocol::rest::leases::{self as wire, Complete, Fail, ReportOutcome};
+use serde_json::value::RawValue;
+
+use super::super::answers::NoLease;
+use super::{ApiError, digest_of, prose, text};
+
+/// Reports in one call.
+pub(crate) const REPORTS_PER_CALL_MAX: usize = 10_000;
+/// The result of one attempt.
+pub(crate) const RESULT_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Why an attempt failed, in characters.
+pub(crate) const REASON_CHARS_MAX: usize = 4_096;
+/// The code of a failure, in characters.
+pub(crate) const CODE_CHARS_MAX: usize = 128;
+/// A worker's own name for a report, in characters.
+pub(crate) const REPORT_ID_CHARS_MAX: usize = 256;
+const DEFAULT_CODE: &str = "E.RUNNER.FAILURE";
+
+/// The lease that a text names, if it can be one of this shard.
+pub(crate) fn lease(text: &str, shard: ShardId) -> Result<LeaseId, NoLease> {
+    let lease: LeaseId = text.parse().map_err(|_| NoLease::Malformed)?;
+    if lease.task.shard() == shard { Ok(lease) } else { Err(NoLease::Foreign) }
+}
+
+/// A report, or why no coordinator needs to see it.
+pub(crate) type Judgeable = Result<Report, NoLease>;
+
+pub(crate) fn complete(
+    lease: Result<LeaseId, NoLease>,
+    body: Complete,
+) -> Result<Judgeable, ApiError> {
+    let worker = text(&"", &body.worker_id)?;
+    let outcome = completed(body.result)?;
+    let key = key(body.report_id.as_deref(), &outcome)?;
+    Ok(lease.map(|lease| Report { lease, worker, key, outcome }))
+}
+
+pub(crate) fn fail(lease: Result<LeaseId, NoLease>, body: Fail) -> Result<Judgeable, ApiError> {
+    let worker = text(&"", &body.worker_id)?;
+    let outcome = failed(body.reason, body.code, body.retryable)?;
+    let key = key(body.report_id.as_deref(), &outcome)?;
+    Ok(lease.map(|lease| Report { lease, worker, key, outcome }))
+}
+
+/// All reports of one call. One that cannot be read refuses the call; one whose lease cannot be
+/// found does not.
+pub(crate) fn reports(
+    reports: Vec<wire::Report>,
+    shard: ShardId,
+) -> Result<Vec<Judgeable>, ApiError> {
+    if reports.len() > REPORTS_PER_CALL_MAX {
+        return Err(ApiError::batch("reports", reports.len(), REPORTS_PER_CALL_MAX));
+    }
+    reports.into_iter().enumerate().map(|(at, one)| report(at, one, shard)).collect()
+}
+
+fn report(position: usize, report: wire::Report, shard: ShardId) -> Result<Judgeable, ApiError> {
+    // The place is written down only where it is needed: in the sentence about an error.
+    let inner = || {
+        let worker = text(&"", &report.worker_id)?;
+        let lease = lease(&report.lease_id, shard);
+        let outcome = match report.outcome {
+            ReportOutcome::Complete => {
+                refuse("reason", report.reason.is_some())?;
+                refuse("code", report.code.is_some())?;
+                refuse("retryable", report.retryable.is_some())?;
+                completed(report.result)?
+            }
+            ReportOutcome::Fail => {
+                refuse("result", report.result.is_some())?;
+                let reason = report.reason.ok_or_else(|| {
+                    ApiError::invalid("reason", "is missing; a failed attempt says why")
+                })?;
+                failed(reason, report.code, report.retryable)?
+            }
+        };
+        let key = key(report.report_id.as_deref(), &outcome)?;
+        Ok(lease.map(|lease| Report { lease, worker, key, outcome }))
+    };
+    inner().map_err(|mut error: ApiError| {
+        error.message.insert_str(0, &format!("reports[{position}]."));
+        error
+    })
+}
+
+/// Fields of the other outcome are a misunderstanding, and not silently dropped.
+fn refuse(field: &str, is_given: bool) -> Result<(), ApiError> {
+    if is_given {
+        return Err(ApiError::invalid(field, "does not go with this outcome"));
+    }
+    Ok(())
+}
+
+fn completed(result: Option<Box<RawValue>>) -> Result<ReportedOutcome, ApiError> {
+    let Some(result) = result else {
+        return Ok(ReportedOutcome::Completed { result: Bytes::from_static(b"null") });
+    };
+    let length = result.get().len();
+    if length > RESULT_BYTES_MAX {
+        let message = format!("result has {length} bytes, at most {RESULT_BYTES_MAX} are taken");
+        return Err(ApiError::new(ErrorCode::RequestTooLarge, message)
+            .with_hint("put the data where others can fetch it, and its address in result"));
+    }
+    Ok(ReportedOutcome::Completed { result: Box::<str>::from(result).into_boxed_bytes().into() })
+}
+
+fn failed(
+    reason: String,
+    code: Option<String>,
+    retryable: Option<bool>,
+) -> Result<ReportedOutcome, ApiError> {
+    prose(&"reason", &reason, REASON_CHARS_MAX)?;
+    let code = code.unwrap_or_else(|| DEFAULT_CODE.to_owned());
+    prose(&"code", &code, CODE_CHARS_MAX)?;
+    let failure = Failure { code, reason };
+    Ok(ReportedOutcome::Failed { failure, retryable: retryable.unwrap_or(true) })
+}
+
+/// Recognises the report when it is sent again: by the worker's own name for it, or by content.
+fn key(report_id: Option<&str>, outcome: &ReportedOutcome) -> Result<ReportKey, ApiError> {
+    let digest = match (report_id, outcome) {
+        (Some(report_id), _) => {
+            prose(&"report_id", report_id, REPORT_ID_CHARS_MAX)?;
+            digest_of(b"astra.report.id.v1", &[report_id.as_bytes()])
+        }
+        (None, ReportedOutcome::Completed { result }) => {
+            digest_of(b"astra.report.complete.v1", &[result])
+        }
+        (None, ReportedOutcome::Failed { failure, retryable }) => digest_of(
+            b"astra.report.fail.v1",
+            &[failure.code.as_bytes(), failure.reason.as_bytes(), &[u8::from(*retryable)]],
+        ),
+    };
+    let (first, _) = digest.split_first_chunk().expect("32 bytes");
+    Ok(ReportKey(u128::from_be_bytes(*first)))
+}
+
+#[cfg(test)]
+mod tests;

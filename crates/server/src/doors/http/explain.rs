@@ -1,0 +1,213 @@
+//! Why a task does not run, in sentences.
+
+use coordinator::{Explanation, Lack, Outcome, Reason, Settlement, TaskRecord, TaskState};
+use model::{TaskId, Timestamp};
+use protocol::rest::tasks as wire;
+
+use super::answers::{state_of, state_word};
+
+/// A live task, as the coordinator explains it.
+pub(super) fn explain_live(
+    task: TaskId,
+    explanation: &Explanation,
+    now: Timestamp,
+) -> wire::Explanation {
+    let state = state_word(explanation.state);
+    let reasons: Vec<_> = explanation.reasons.iter().map(|one| reason(one, now)).collect();
+    let summary = match reasons.first() {
+        Some(first) => format!("{}: {}", state.word(), first.message),
+        None => format!("{}: the next free worker takes it", state.word()),
+    };
+    wire::Explanation {
+        task_id: task.to_string(),
+        state,
+        age_ms: millis_between(explanation.created_at, now),
+        attempt: explanation.attempt,
+        summary,
+        reasons,
+    }
+}
+
+/// A task that came to its end, as the store has it.
+pub(super) fn explain_settled(record: &TaskRecord, now: Timestamp) -> wire::Explanation {
+    let state = state_of(record);
+    let (message, hint) = match &record.progress.state {
+        TaskState::Settled(settlement) => settled_words(settlement),
+        // It was requeued between two looks; the next look explains it.
+        TaskState::Waiting { .. } | TaskState::Ready | TaskState::Leased(_) => {
+            ("it has just been requeued".to_owned(), Some("ask again".to_owned()))
+        }
+    };
+    wire::Explanation {
+        task_id: record.id.to_string(),
+        state,
+        age_ms: millis_between(record.created_at, now),
+        attempt: record.progress.attempt,
+        summary: format!("{}: {message}", state.word()),
+        reasons: vec![wire::Reason { code: "settled".to_owned(), message, hint, count: None }],
+    }
+}
+
+fn settled_words(settlement: &Settlement) -> (String, Option<String>) {
+    let at = settlement.at;
+    let why = settlement
+        .failure
+        .as_ref()
+        .map_or_else(String::new, |failure| format!(": {} ({})", failure.reason, failure.code));
+    let by = settlement.holder.as_ref().map_or_else(String::new, |worker| format!(" by {worker}"));
+    let requeue = Some("bring it back with `astra task requeue`".to_owned());
+    match settlement.outcome {
+        Outcome::Completed => (format!("completed{by} at {at}"), None),
+        Outcome::Failed => (format!("failed for good at {at}{why}"), requeue),
+        Outcome::Dead => (format!("given up at {at}{why}"), requeue),
+        Outcome::Stopped => (format!("stopped by a person at {at}"), requeue),
+    }
+}
+
+fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
+    match reason {
+        Reason::HeldBy { worker, expires_at } => {
+            let left = seconds_until(*expires_at, now);
+            words("held_by", format!("{worker} runs it; its lease lasts {left} more"))
+        }
+        Reason::NotBefore { until } => {
+            let left = seconds_until(*until, now);
+            words("not_before", format!("it is not to start before {until}, in {left}"))
+        }
+        Reason::Backoff { until, attempt, max_attempts } => {
+            let left = seconds_until(*until, now);
+            let text =
+                format!("attempt {attempt} of {max_attempts} failed; the next is due in {left}");
+            words("backoff", text)
+        }
+        Reason::KeyHeld { key, by } => {
+            words("key_held", format!("task {by} has the concurrency key `{key}` and goes first"))
+                .hint(format!("wait for it, or stop it with `astra task cancel {by}`"))
+        }
+        Reason::NoWorkers => words("no_workers", "no worker has asked for work yet".to_owned())
+            .hint("start one with `astra worker start`".to_owned()),
+        Reason::Lacking { what, workers } => lacking(what, *workers),
+        Reason::Lost { workers } => {
+            let text = format!("{} could take it, but went silent", counted(*workers, "worker"));
+            words("workers_lost", text)
+                .count(*workers)
+                .hint("look at their machines, or start other workers".to_owned())
+        }
+        Reason::NoneAsking { workers } => none_asking(*workers),
+        Reason::Behind { tasks } => {
+            let verb = if *tasks == 1 { "goes" } else { "go" };
+            let text = format!("{} of the same kind {verb} first", counted(*tasks, "task"));
+            words("behind", text)
+                .count(*tasks)
+                .hint("add workers, or give it a higher priority".to_owned())
+        }
+    }
+}
+
+fn lacking(what: &Lack, workers: u64) -> wire::Reason {
+    let who = counted(workers, "worker");
+    let one = workers == 1;
+    let (lack, lacks) = if one { ("lacks", "does not") } else { ("lack", "do not") };
+    let (text, hint) = match what {
+        Lack::Type => (
+            format!("{who} {lacks} execute its type"),
+            "start a worker that offers the type".to_owned(),
+        ),
+        Lack::Queue => (
+            format!("{who} {lacks} serve its queue"),
+            "start a worker that serves the queue".to_owned(),
+        ),
+        Lack::Tool(tool) => {
+            (format!("{who} {lack} tool {tool}"), format!("install {tool} on a worker's machine"))
+        }
+        Lack::Tag(tag) => (
+            format!("{who} {lack} tag {tag}"),
+            format!("give a worker the tag {tag}, or submit without requiring it"),
+        ),
+        Lack::Package(package) => {
+            (format!("{who} {lack} package {package}"), format!("install {package} on a worker"))
+        }
+    };
+    words("lacking", text).count(workers).hint(hint)
+}
+
+fn none_asking(workers: u64) -> wire::Reason {
+    let text =
+        format!("{} can take it, and none asks for work right now", counted(workers, "worker"));
+    words("none_asking", text)
+        .count(workers)
+        .hint("wait until one asks for work, or add workers".to_owned())
+}
+
+fn counted(number: u64, noun: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {noun}{plural}")
+}
+
+fn seconds_until(moment: Timestamp, now: Timestamp) -> String {
+    format!("{:.1} s", moment.since(now).as_secs_f64())
+}
+
+fn millis_between(earlier: Timestamp, later: Timestamp) -> u64 {
+    u64::try_from(later.since(earlier).as_millis()).unwrap_or(u64::MAX)
+}
+
+fn words(code: &str, message: String) -> wire::Reason {
+    wire::Reason { code: code.to_owned(), message, hint: None, count: None }
+}
+
+/// Additions to a reason.
+trait With {
+    fn hint(self, hint: String) -> Self;
+    fn count(self, count: u64) -> Self;
+}
+
+impl With for wire::Reason {
+    fn hint(mut self, hint: String) -> Self {
+        self.hint = Some(hint);
+        self
+    }
+
+    fn count(mut self, count: u64) -> Self {
+        self.count = Some(count);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_is_a_sentence_with_a_way_out() {
+        let lacks_tag = Reason::Lacking { what: Lack::Tag("gpu=true".to_owned()), workers: 2 };
+        check(&lacks_tag, "lacking", "2 workers lack tag gpu=true");
+        let one = Reason::Lacking { what: Lack::Type, workers: 1 };
+        check(&one, "lacking", "1 worker does not execute its type");
+        check(&Reason::NoWorkers, "no_workers", "no worker has asked for work yet");
+        let asking = Reason::NoneAsking { workers: 3 };
+        check(&asking, "none_asking", "3 workers can take it, and none asks for work right now");
+        check(&Reason::Behind { tasks: 1 }, "behind", "1 task of the same kind goes first");
+        check(
+            &Reason::Lost { workers: 1 },
+            "workers_lost",
+            "1 worker could take it, but went silent",
+        );
+    }
+
+    fn check(given: &Reason, code: &str, message: &str) {
+        let made = reason(given, Timestamp::from_millis(0));
+        assert_eq!((made.code.as_str(), made.message.as_str()), (code, message));
+        assert!(made.hint.is_some(), "{code} says what to do");
+    }
+
+    #[test]
+    fn times_are_told_from_now() {
+        let until = Timestamp::from_millis(12_500);
+        let made = reason(
+            &Reason::Backoff { until, attempt: 1, max_attempts: 3 },
+            Timestamp::from_millis(10_000),
+        );
+        assert_eq!(made.message, "attempt 1 of 3 failed; the next is due in 2.5 s");
+    }
+}

@@ -1,0 +1,170 @@
+//! What every request passes, in one layer: host, token, role; and what every answer gets.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::extract::{FromRequestParts, MatchedPath, Request, State};
+use axum::http::request::Parts;
+use axum::http::{HeaderMap, HeaderValue, Uri, header};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use futures_util::FutureExt;
+use protocol::error_code::ErrorCode;
+
+use super::permissions::{Access, Lookup, Permission, find};
+use super::problem::ApiError;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::handle::CoordinatorHandle;
+
+/// The label of requests that match no route.
+const UNMATCHED: &str = "unmatched";
+/// Names of this machine that no other machine's page can be served under.
+const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// The layer.
+pub(super) async fn gate(
+    State(app): State<Arc<App>>,
+    matched: Option<MatchedPath>,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let started = Instant::now();
+    let lookup = matched.map(|path| find(request.method(), path.as_str()));
+    let route = match lookup {
+        Some(Lookup::Found(row)) => row.path,
+        Some(Lookup::WrongMethod | Lookup::Missing) | None => UNMATCHED,
+    };
+    let mut response = match admit(&app, lookup, &mut request) {
+        Ok(()) => answer(route, request, next).await,
+        Err(refusal) => refusal.into_response(),
+    };
+    add_headers(response.headers_mut());
+    app.metrics.observe_request(route, response.status().as_u16(), started.elapsed());
+    response
+}
+
+fn admit(app: &App, lookup: Option<Lookup>, request: &mut Request) -> Result<(), ApiError> {
+    if app.auth.has_dev_access() {
+        check_host(request.uri(), request.headers())?;
+    }
+    match lookup {
+        // Where there is no route, the router's own answers say so.
+        Some(Lookup::Found(Permission { access: Access::Anyone, .. }) | Lookup::WrongMethod)
+        | None => Ok(()),
+        Some(Lookup::Found(row)) => {
+            let caller = identify(app, request.headers())?;
+            if !row.access.allows(caller.role) {
+                return Err(forbidden(&caller, row.access));
+            }
+            request.extensions_mut().insert(caller);
+            Ok(())
+        }
+        Some(Lookup::Missing) => {
+            tracing::error!(path = %request.uri().path(), "a route has no row of permissions");
+            Err(ApiError::new(ErrorCode::AuthForbidden, "nobody may do this"))
+        }
+    }
+}
+
+fn identify(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
+    app.auth.identify(authorization, app.clock.now()).ok_or_else(|| {
+        ApiError::new(ErrorCode::AuthInvalidToken, "no token, or one that is not valid here")
+    })
+}
+
+fn forbidden(caller: &Caller, access: Access) -> ApiError {
+    let message =
+        format!("a {} token may not do this; it takes {}", caller.role.word(), access.words());
+    ApiError::new(ErrorCode::AuthForbidden, message)
+}
+
+/// Without tokens, the browser is the way in for strangers: a page from elsewhere that resolves
+/// its own name to 127.0.0.1, or that posts here from another origin. Both show in these headers.
+fn check_host(uri: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+    let host = headers.get(header::HOST).and_then(|value| value.to_str().ok());
+    let is_ours = host.is_some_and(is_loopback_name)
+        && uri.authority().is_none_or(|authority| is_loopback_name(authority.as_str()));
+    if !is_ours {
+        return Err(ApiError::new(ErrorCode::AuthHost, "the Host header names another machine"));
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return Ok(()) };
+    let origin = origin.to_str().ok().and_then(|origin| origin.split_once("://"));
+    if origin.is_some_and(|(_, authority)| Some(authority) == host) {
+        return Ok(());
+    }
+    let message = "a page from another origin may not talk to a server in dev mode";
+    Err(ApiError::new(ErrorCode::AuthHost, message))
+}
+
+fn is_loopback_name(authority: &str) -> bool {
+    let end = if authority.starts_with('[') { authority.find(']').map(|at| at + 1) } else { None };
+    let end = end.or_else(|| authority.find(':')).unwrap_or(authority.len());
+    let (name, port) = authority.split_at(end);
+    let is_port = port.is_empty()
+        || port.strip_prefix(':').is_some_and(|digits| digits.bytes().all(|b| b.is_ascii_digit()));
+    is_port && LOOPBACK_NAMES.iter().any(|loopback| name.eq_ignore_ascii_case(loopback))
+}
+
+/// A panic in one request is that request's alone.
+async fn answer(route: &'static str, request: Request, next: Next) -> Response {
+    let answered = AssertUnwindSafe(next.run(request)).catch_unwind().await;
+    answered.unwrap_or_else(|_| {
+        tracing::error!(route, "a handler panicked");
+        ApiError::internal("the server ran into a bug of its own").into_response()
+    })
+}
+
+fn add_headers(headers: &mut HeaderMap) {
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.entry(header::CACHE_CONTROL).or_insert_with(|| HeaderValue::from_static("no-store"));
+}
+
+/// Who is asking, for handlers.
+pub(super) struct Asker(pub(super) Caller);
+
+impl FromRequestParts<Arc<App>> for Asker {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
+        // Only the gate puts a caller here; a route that everyone may use has none.
+        let caller = parts.extensions.get().cloned().map(Self);
+        caller.ok_or_else(|| ApiError::internal("the route asks for a caller and has none"))
+    }
+}
+
+/// The coordinator of the caller's tenant.
+pub(super) struct Coordinator {
+    pub(super) caller: Caller,
+    pub(super) handle: CoordinatorHandle,
+}
+
+impl FromRequestParts<Arc<App>> for Coordinator {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let Asker(caller) = Asker::from_request_parts(parts, app).await?;
+        let handle = app.shards.of(&caller.tenant).await?;
+        Ok(Self { caller, handle })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_s_names_are_loopback() {
+        for good in ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]", "[::1]:8080"] {
+            assert!(is_loopback_name(good), "{good}");
+        }
+        for bad in
+            ["", "evil.example", "localhost.evil.example", "127.0.0.1.evil", "[::1", "[::2]:80"]
+        {
+            assert!(!is_loopback_name(bad), "{bad}");
+        }
+        assert!(!is_loopback_name("localhost:80@evil.example"));
+    }
+}

@@ -1,0 +1,86 @@
+//! Whether the server lives, whether it can work, and its numbers.
+
+use std::sync::Arc;
+
+use axum::Router;
+use axum::extract::State;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use protocol::error_code::ErrorCode;
+use protocol::rest::health::Health;
+use protocol::rest::problem::Problem;
+use utoipa::openapi::OpenApi;
+
+use super::gate::{Asker, Coordinator};
+use super::problem::{ApiError, json, json_bytes};
+use super::workers;
+use crate::app::App;
+
+const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Does the process live?
+#[utoipa::path(
+    get, path = "/healthz", tag = "server", security(()),
+    responses((status = 200, body = Health, description = "It does."))
+)]
+pub(super) async fn healthz(State(app): State<Arc<App>>) -> Response {
+    json(StatusCode::OK, &health(&app, "ok"))
+}
+
+/// Can it work?
+///
+/// It can when its store keeps what it is given.
+#[utoipa::path(
+    get, path = "/readyz", tag = "server", security(()),
+    responses(
+        (status = 200, body = Health, description = "It can."),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+    if !app.shards.all_ready() {
+        let message = "the store cannot keep anything right now";
+        return Err(ApiError::new(ErrorCode::StoreUnavailable, message));
+    }
+    Ok(json(StatusCode::OK, &health(&app, "ready")))
+}
+
+fn health(app: &App, status: &str) -> Health {
+    Health { status: status.to_owned(), version: app.version.to_owned() }
+}
+
+/// Numbers, for Prometheus
+///
+/// The caller's tenant and the server as a whole; no other tenant's numbers.
+#[utoipa::path(
+    get, path = "/metrics", tag = "server",
+    responses(
+        (status = 200, body = String, content_type = METRICS_TYPE,
+            description = "docs/reference/metrics.md lists them."),
+        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN")
+    )
+)]
+pub(super) async fn metrics(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+) -> Result<Response, ApiError> {
+    // Numbers matter most while the store is away, so its absence must not hide them.
+    if let Ok(handle) = app.shards.of(&caller.tenant).await {
+        let coordinator = Coordinator { caller: caller.clone(), handle };
+        if let Ok(views) = workers::views(&coordinator).await {
+            app.metrics.set_workers(&caller.tenant, &views);
+        }
+    }
+    let text = app.metrics.render(&caller.tenant);
+    let text = text.map_err(|_| ApiError::internal("the numbers cannot be written"))?;
+    let content_type = (header::CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));
+    Ok(([content_type], text).into_response())
+}
+
+/// Serves the document that describes the interface.
+pub(super) fn openapi_route(document: &OpenApi) -> Router<Arc<App>> {
+    let body = serde_json::to_vec(document).expect("the document is plain data");
+    Router::new()
+        .route("/api/v1/openapi.json", get(|| async move { json_bytes(StatusCode::OK, body) }))
+}

@@ -1,0 +1,158 @@
+//! Where in a JSON text a position lies: `tasks[3].retry.backoff_ms`.
+//!
+//! The parser says at which line and column it stopped; people think in fields. This is only
+//! asked after an error, so it may take its time.
+
+use std::fmt::Write;
+
+/// One level of nesting.
+enum Level {
+    Object { key: String, expects_key: bool },
+    Array { index: usize },
+}
+
+/// The deepest nesting in a text that is probably JSON; brackets inside strings do not count.
+pub(super) fn is_deeper_than(text: &[u8], depth_max: usize) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in text {
+        if in_string {
+            match byte {
+                _ if escaped => escaped = false,
+                b'\\' => escaped = true,
+                b'"' => in_string = false,
+                _ => {}
+            }
+            continue;
+        }
+        match byte {
+            b'"' => in_string = true,
+            b'[' | b'{' => {
+                depth += 1;
+                if depth > depth_max {
+                    return true;
+                }
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// The byte that a parser's line and column (both from 1, columns in bytes) stand for.
+pub(super) fn offset_of(text: &[u8], line: usize, column: usize) -> usize {
+    let before: usize = text
+        .split_inclusive(|byte| *byte == b'\n')
+        .take(line.saturating_sub(1))
+        .map(<[u8]>::len)
+        .sum();
+    (before + column).min(text.len())
+}
+
+/// The path to the value that was last begun before `offset`; empty at the top.
+pub(super) fn path_at(text: &[u8], offset: usize) -> String {
+    let mut levels: Vec<Level> = Vec::new();
+    let mut bytes = text[..offset.min(text.len())].iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'{' => levels.push(Level::Object { key: String::new(), expects_key: true }),
+            b'[' => levels.push(Level::Array { index: 0 }),
+            b'}' | b']' => {
+                levels.pop();
+            }
+            b',' => levels.last_mut().map_or((), step),
+            b'"' => {
+                let string = rest_of_string(&mut bytes);
+                if let Some(Level::Object { key, expects_key: expects_key @ true }) =
+                    levels.last_mut()
+                {
+                    *key = string;
+                    *expects_key = false;
+                }
+            }
+            _ => {}
+        }
+    }
+    write_path(&levels)
+}
+
+fn step(level: &mut Level) {
+    match level {
+        Level::Object { key, expects_key } => {
+            key.clear();
+            *expects_key = true;
+        }
+        Level::Array { index } => *index += 1,
+    }
+}
+
+/// Escapes stay as they are: the path is for people, and our own fields have none.
+fn rest_of_string(bytes: &mut impl Iterator<Item = u8>) -> String {
+    let mut string = Vec::new();
+    let mut escaped = false;
+    for byte in bytes {
+        if byte == b'"' && !escaped {
+            break;
+        }
+        escaped = byte == b'\\' && !escaped;
+        string.push(byte);
+    }
+    String::from_utf8_lossy(&string).into_owned()
+}
+
+fn write_path(levels: &[Level]) -> String {
+    let mut path = String::new();
+    for level in levels {
+        match level {
+            Level::Object { key, .. } if key.is_empty() => {}
+            Level::Object { key, .. } => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(key);
+            }
+            Level::Array { index } => {
+                write!(path, "[{index}]").expect("a String takes everything");
+            }
+        }
+    }
+    path
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_position_becomes_a_path() {
+        check(
+            r#"{"tasks":[{"type":"x"},{"retry":{"backoff_ms":"soon"#,
+            "tasks[1].retry.backoff_ms",
+        );
+        check(r#"{"tasks":[{"type":"x"}"#, "tasks[0]");
+        check(r#"{"tasks":[{"type":"x","a\"]}":1"#, r#"tasks[0].a\"]}"#);
+        check(r#"{"worker_id":"w","max":-"#, "max");
+        check("[1,2,", "[2]");
+        check("nonsense", "");
+    }
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(path_at(text.as_bytes(), text.len()), expected);
+    }
+
+    #[test]
+    fn lines_and_columns_become_offsets() {
+        let text = b"{\n  \"a\": 1\n}";
+        assert_eq!(offset_of(text, 1, 1), 1);
+        assert_eq!(offset_of(text, 2, 3), 5);
+        assert_eq!(offset_of(text, 9, 9), text.len());
+    }
+
+    #[test]
+    fn only_real_brackets_nest() {
+        assert!(is_deeper_than(b"[[[]]]", 2));
+        assert!(!is_deeper_than(b"[[[]]]", 3));
+        assert!(!is_deeper_than(br#"["[[[[\"[[", "\\"]"#, 1));
+        assert!(!is_deeper_than(b"[],[],[]]]]]", 1));
+    }
+}

@@ -1,0 +1,92 @@
+//! Leases: ask for work, stay alive.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use coordinator::{Answer, Command};
+use model::WorkerId;
+use protocol::rest::leases::{GrantedLeases, Heartbeat, HeartbeatAnswer, RequestLeases};
+use protocol::rest::problem::Problem;
+
+use super::answers::{granted_leases, heartbeat_answer};
+use super::body::Json;
+use super::convert::{lease_request, reports, text};
+use super::gate::Coordinator;
+use super::params::PathName;
+use super::problem::{ApiError, json, json_bytes};
+use crate::app::App;
+
+/// Ask for work
+///
+/// Waits up to `wait_ms` for the first lease, then gives what there is, up to `max`. The list is
+/// empty when the wait is over. A request that is given up while it waits gets nothing.
+#[utoipa::path(
+    post, path = "/api/v1/leases", tag = "leases", request_body = RequestLeases,
+    responses(
+        (status = 200, body = GrantedLeases, description = "Leases, best first."),
+        (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
+        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
+        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
+        (status = 413, body = Problem, description = "E.REQUEST.TOO_LARGE"),
+        (status = 415, body = Problem, description = "E.REQUEST.MEDIA_TYPE"),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID, E.LIMIT.BATCH"),
+        (status = 429, body = Problem, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn request(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    Json(body): Json<RequestLeases>,
+) -> Result<Response, ApiError> {
+    let request = lease_request(&body, app.clock.now())?;
+    match coordinator.handle.ask(|ticket| Command::RequestLeases { ticket, request }).await? {
+        Answer::Leases(grants) => {
+            let tenant = &coordinator.caller.tenant;
+            app.metrics.observe_grants(tenant, &grants, app.clock.now());
+            Ok(json_bytes(StatusCode::OK, granted_leases(&grants)))
+        }
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// Stay alive
+///
+/// Extends the lease, or says at once that it is over.
+#[utoipa::path(
+    post, path = "/api/v1/leases/{lease_id}/heartbeat", tag = "leases", request_body = Heartbeat,
+    params(("lease_id" = String, Path, description = "The lease.")),
+    responses(
+        (status = 200, body = HeartbeatAnswer, description = "The verdict, whatever it is."),
+        (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
+        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
+        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
+        (status = 413, body = Problem, description = "E.REQUEST.TOO_LARGE"),
+        (status = 415, body = Problem, description = "E.REQUEST.MEDIA_TYPE"),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn heartbeat(
+    coordinator: Coordinator,
+    path: PathName,
+    Json(body): Json<Heartbeat>,
+) -> Result<Response, ApiError> {
+    let worker: WorkerId = text(&"", &body.worker_id)?;
+    let lease = match reports::lease(path.as_str(), coordinator.handle.shard()) {
+        Ok(lease) => lease,
+        Err(no_lease) => return Ok(json(StatusCode::OK, &no_lease.heartbeat())),
+    };
+    let leases = vec![lease];
+    match coordinator.handle.ask(|ticket| Command::Heartbeat { ticket, worker, leases }).await? {
+        Answer::Heartbeats(verdicts) if verdicts.len() == 1 => {
+            Ok(json(StatusCode::OK, &heartbeat_answer(verdicts[0])))
+        }
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}

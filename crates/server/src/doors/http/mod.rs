@@ -1,0 +1,29 @@
+//! The HTTP door: JSON under `/api/v1`.
+//!
+//! Reading order: `listener` (sockets), `router` (paths), `gate` (what every request passes),
+//! `permissions` (who may do what), `body` (bytes to types), `convert` and its neighbours (words
+//! to commands and back), then one file per noun: `tasks`, `leases`, `reports`, `workers`,
+//! `queues`, `tokens`, `health`. `problem` is how a refusal looks.
+
+pub(crate) mod answers;
+pub(crate) mod body;
+pub(crate) mod convert;
+mod explain;
+mod gate;
+mod health;
+mod json_path;
+pub(crate) mod leases;
+pub mod listener;
+mod params;
+mod permissions;
+pub(crate) mod problem;
+mod queues;
+mod reference;
+pub(crate) mod reports;
+mod router;
+pub(crate) mod tasks;
+pub(crate) mod tokens;
+mod workers;
+
+pub use reference::reference_pages;
+pub use router::{openapi, router};

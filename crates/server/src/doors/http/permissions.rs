@@ -1,0 +1,157 @@
+//! Who may do what: one row per method and path. What has no row is refused.
+
+use axum::http::Method;
+use protocol::rest::tokens::Role;
+
+/// Who may use a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Access {
+    /// Everyone, without a token: it tells nothing about any tenant.
+    Anyone,
+    /// Bearers of a token with one of these roles.
+    Roles(&'static [Role]),
+}
+
+/// One row.
+#[derive(Debug)]
+pub(super) struct Permission {
+    pub(super) method: Method,
+    pub(super) path: &'static str,
+    pub(super) access: Access,
+}
+
+const ADMIN: Access = Access::Roles(&[Role::Admin]);
+const SUBMITTERS: Access = Access::Roles(&[Role::Admin, Role::Client]);
+const EXECUTORS: Access = Access::Roles(&[Role::Admin, Role::Worker]);
+const READERS: Access = Access::Roles(&[Role::Admin, Role::Client, Role::Viewer]);
+/// A worker may look at the task that it works on, but not through all of them.
+const EVERY_ROLE: Access = Access::Roles(&Role::ALL);
+
+/// The table.
+pub(super) static PERMISSIONS: &[Permission] = &[
+    post("/api/v1/tasks", SUBMITTERS),
+    get("/api/v1/tasks", READERS),
+    get("/api/v1/tasks/{task_id}", EVERY_ROLE),
+    post("/api/v1/tasks/{task_id}/cancel", SUBMITTERS),
+    post("/api/v1/tasks/{task_id}/requeue", SUBMITTERS),
+    get("/api/v1/tasks/{task_id}/explain", READERS),
+    post("/api/v1/leases", EXECUTORS),
+    post("/api/v1/leases/{lease_id}/heartbeat", EXECUTORS),
+    post("/api/v1/leases/{lease_id}/complete", EXECUTORS),
+    post("/api/v1/leases/{lease_id}/fail", EXECUTORS),
+    post("/api/v1/reports", EXECUTORS),
+    get("/api/v1/workers", READERS),
+    get("/api/v1/queues", READERS),
+    get("/api/v1/tokens", ADMIN),
+    post("/api/v1/tokens", ADMIN),
+    delete("/api/v1/tokens/{token_id}", ADMIN),
+    get("/api/v1/openapi.json", Access::Anyone),
+    get("/healthz", Access::Anyone),
+    get("/readyz", Access::Anyone),
+    get("/metrics", EVERY_ROLE),
+    get("/", Access::Anyone),
+    get("/assets/status.css", Access::Anyone),
+    get("/assets/status.js", Access::Anyone),
+];
+
+const fn get(path: &'static str, access: Access) -> Permission {
+    Permission { method: Method::GET, path, access }
+}
+
+const fn post(path: &'static str, access: Access) -> Permission {
+    Permission { method: Method::POST, path, access }
+}
+
+const fn delete(path: &'static str, access: Access) -> Permission {
+    Permission { method: Method::DELETE, path, access }
+}
+
+/// What the table says about a request.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Lookup {
+    /// The route's row.
+    Found(&'static Permission),
+    /// The path has rows, but none with this method.
+    WrongMethod,
+    /// The path has no row at all.
+    Missing,
+}
+
+/// The row for a request. `HEAD` asks for no more than `GET` does.
+pub(super) fn find(method: &Method, path: &str) -> Lookup {
+    let method = if *method == Method::HEAD { &Method::GET } else { method };
+    let mut of_path = PERMISSIONS.iter().filter(|row| row.path == path).peekable();
+    if of_path.peek().is_none() {
+        return Lookup::Missing;
+    }
+    of_path.find(|row| row.method == *method).map_or(Lookup::WrongMethod, Lookup::Found)
+}
+
+impl Access {
+    /// Whether a bearer of this role may.
+    pub(super) fn allows(self, role: Role) -> bool {
+        match self {
+            Self::Anyone => true,
+            Self::Roles(roles) => roles.contains(&role),
+        }
+    }
+
+    /// The roles, for a sentence.
+    pub(super) fn words(self) -> String {
+        match self {
+            Self::Anyone => "anyone".to_owned(),
+            Self::Roles(roles) => {
+                let words: Vec<_> = roles.iter().map(|role| role.word()).collect();
+                words.join(" or ")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::router::openapi;
+    use super::*;
+
+    /// Paths that are for people and not part of the documented interface.
+    const UNDOCUMENTED: [&str; 4] =
+        ["/", "/assets/status.css", "/assets/status.js", "/api/v1/openapi.json"];
+
+    #[test]
+    fn every_route_has_a_row_and_every_row_a_route() {
+        let documented = openapi();
+        let routes: BTreeSet<(String, String)> = documented
+            .paths
+            .paths
+            .iter()
+            .flat_map(|(path, item)| {
+                let item = serde_json::to_value(item).expect("JSON");
+                let methods = item.as_object().expect("an object").keys().cloned();
+                methods.map(move |method| (method.to_uppercase(), path.clone())).collect::<Vec<_>>()
+            })
+            .collect();
+        let rows: BTreeSet<(String, String)> = PERMISSIONS
+            .iter()
+            .filter(|row| !UNDOCUMENTED.contains(&row.path))
+            .map(|row| (row.method.to_string(), row.path.to_owned()))
+            .collect();
+        assert_eq!(routes, rows);
+    }
+
+    #[test]
+    fn an_admin_may_do_everything_and_a_viewer_changes_nothing() {
+        for row in PERMISSIONS {
+            assert!(row.access.allows(Role::Admin), "{row:?}");
+            assert!(row.method == Method::GET || !row.access.allows(Role::Viewer), "{row:?}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_row_is_missing() {
+        assert!(matches!(find(&Method::GET, "/api/v1/secrets"), Lookup::Missing));
+        assert!(matches!(find(&Method::PUT, "/api/v1/tasks"), Lookup::WrongMethod));
+        assert!(matches!(find(&Method::HEAD, "/api/v1/tasks"), Lookup::Found(_)));
+    }
+}

@@ -1,0 +1,171 @@
+//! How a refusal looks: one status, one code, a sentence, a hint.
+
+use std::fmt::Display;
+
+use axum::body::Body;
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use coordinator::{Answer, Refusal};
+use protocol::error_code::ErrorCode;
+use protocol::rest::problem::{Problem, ProblemDetail};
+use serde::Serialize;
+use store::StoreError;
+
+use super::answers::state_word;
+use crate::auth::TokenError;
+use crate::handle::AskError;
+
+/// A request that is not carried out. Nothing changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ApiError {
+    pub(crate) code: ErrorCode,
+    pub(crate) message: String,
+    pub(crate) hint: Option<String>,
+}
+
+impl ApiError {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), hint: None }
+    }
+
+    /// A hint that is closer to the case than the code's own.
+    #[must_use]
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// A field that breaks its rule.
+    pub(crate) fn invalid(field: impl Display, rule: impl Display) -> Self {
+        Self::new(ErrorCode::RequestInvalid, format!("{field} {rule}"))
+    }
+
+    /// A list with more entries than one call may carry.
+    pub(crate) fn batch(field: &str, count: usize, max: usize) -> Self {
+        let message = format!("{field} has {count} entries, one call carries at most {max}");
+        Self::new(ErrorCode::LimitBatch, message)
+    }
+
+    /// The same words for an id that is none, is unknown or belongs to another tenant: the answer
+    /// must not tell which.
+    pub(crate) fn no_such_task() -> Self {
+        Self::new(ErrorCode::TaskNotFound, "no task with this id")
+    }
+
+    /// An answer that the command cannot have: a bug, told to the log and not to the caller.
+    pub(crate) fn unexpected(answer: &Answer) -> Self {
+        tracing::error!(?answer, "the coordinator gave an answer to another question");
+        Self::new(ErrorCode::Internal, "the coordinator gave an answer to another question")
+    }
+
+    pub(crate) fn internal(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Internal, message)
+    }
+}
+
+impl From<AskError> for ApiError {
+    fn from(error: AskError) -> Self {
+        let code = match error {
+            AskError::Overloaded => ErrorCode::LimitOverloaded,
+            AskError::Unavailable => ErrorCode::StoreUnavailable,
+            AskError::Stopping => ErrorCode::ServerStopping,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        // The store's own words may name files; they are for the log.
+        tracing::warn!(%error, "the store could not answer a request");
+        Self::new(ErrorCode::StoreUnavailable, "the store cannot answer right now")
+    }
+}
+
+impl From<TokenError> for ApiError {
+    fn from(error: TokenError) -> Self {
+        let code = match error {
+            TokenError::TooMany(_) => ErrorCode::LimitTokens,
+            TokenError::Unknown => ErrorCode::TokenNotFound,
+            TokenError::NoRandomness => ErrorCode::Internal,
+            TokenError::Store(error) => return error.into(),
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<Refusal> for ApiError {
+    fn from(refusal: Refusal) -> Self {
+        match refusal {
+            Refusal::LiveTasksFull => {
+                Self::new(ErrorCode::LimitLiveTasks, "as many live tasks as the server holds")
+            }
+            Refusal::LiveBytesFull => Self::new(
+                ErrorCode::LimitLiveTasks,
+                "the parameters of live tasks take as much memory as the server gives them",
+            ),
+            Refusal::DemandsFull => Self::new(
+                ErrorCode::LimitDemands,
+                "as many different demands (type, queue, requires) as the server holds",
+            ),
+            Refusal::WorkersFull => {
+                Self::new(ErrorCode::LimitWorkers, "as many workers as the server knows")
+            }
+            Refusal::RequestsFull => {
+                Self::new(ErrorCode::LimitWorkers, "as many waiting requests as the server holds")
+            }
+            Refusal::IdempotencyConflict { key } => Self::new(
+                ErrorCode::TaskIdempotency,
+                format!("idempotency_key `{key}` belongs to a task with other content"),
+            ),
+            Refusal::UnknownTask => Self::no_such_task(),
+            Refusal::StoreUnavailable => AskError::Unavailable.into(),
+            Refusal::NotRequeueable { state } => Self::new(
+                ErrorCode::TaskConflict,
+                format!("the task is {}; it cannot be requeued", state_word(state).word()),
+            )
+            .with_hint("a FAILED, DEAD or STOPPED task can be requeued"),
+        }
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let entry = self.code.entry();
+        let status = StatusCode::from_u16(entry.http_status).expect("the table has real statuses");
+        let detail = ProblemDetail {
+            code: entry.name.to_owned(),
+            message: self.message,
+            hint: self.hint.unwrap_or_else(|| entry.hint.to_owned()),
+        };
+        let mut response = json(status, &Problem { error: detail });
+        let headers = response.headers_mut();
+        if self.code == ErrorCode::AuthInvalidToken {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
+        if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        response
+    }
+}
+
+/// An answer as JSON.
+pub(crate) fn json(status: StatusCode, answer: &impl Serialize) -> Response {
+    match serde_json::to_vec(answer) {
+        Ok(bytes) => json_bytes(status, bytes),
+        Err(error) => {
+            tracing::error!(%error, "an answer could not be written as JSON");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// An answer that is JSON already.
+pub(crate) fn json_bytes(status: StatusCode, bytes: Vec<u8>) -> Response {
+    let mut response = Response::new(Body::from(bytes));
+    *response.status_mut() = status;
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(header::CONTENT_TYPE, json);
+    response
+}

@@ -1,0 +1,341 @@
+//! Tasks: submit, look at, list, stop, requeue, explain.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use coordinator::{Answer, Command, LoadKey, Outcome, TaskRecord, TaskState};
+use model::{NewTask, ShardId, TaskId};
+use protocol::error_code::ErrorCode;
+use protocol::rest::problem::Problem;
+use protocol::rest::tasks::{
+    Explanation, SubmitTasks, SubmittedTask, SubmittedTasks, Task, TaskPage, TaskToSubmit,
+};
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use store::PageQuery;
+
+use super::answers;
+use super::body::JsonBytes;
+use super::convert::tasks::new_tasks;
+use super::convert::{PAGE_LIMIT, WAIT_MS, state, text};
+use super::explain::{explain_live, explain_settled};
+use super::gate::Coordinator;
+use super::params::{PathName, QueryPairs};
+use super::problem::{ApiError, json};
+use crate::app::App;
+
+/// A page ends before its payloads grow beyond this, so that large tasks cannot make it huge.
+pub(crate) const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
+const PAGE_TASKS_DEFAULT: i64 = 50;
+/// A task that is settled when the coordinator looks and live when the store is read was requeued
+/// in between; that often in a row it is not.
+const STOP_TRIES: usize = 3;
+
+/// Submit tasks
+///
+/// All or none. The answer comes when they survive a crash. A single task may be sent without
+/// the list around it.
+#[utoipa::path(
+    post, path = "/api/v1/tasks", tag = "tasks", request_body = SubmitTasks,
+    responses(
+        (status = 201, body = SubmittedTasks, description = "The tasks exist."),
+        (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
+        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
+        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
+        (status = 409, body = Problem, description = "E.TASK.IDEMPOTENCY"),
+        (status = 413, body = Problem, description = "E.REQUEST.TOO_LARGE"),
+        (status = 415, body = Problem, description = "E.REQUEST.MEDIA_TYPE"),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID, E.LIMIT.BATCH"),
+        (status = 429, body = Problem,
+            description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn submit(
+    coordinator: Coordinator,
+    body: JsonBytes,
+) -> Result<Response, ApiError> {
+    let tasks = tasks_of(&body)?;
+    match coordinator.handle.ask(|ticket| Command::Submit { ticket, tasks }).await? {
+        Answer::Submitted(tasks) => {
+            let tasks = tasks.into_iter().map(submitted).collect();
+            Ok(json(StatusCode::CREATED, &SubmittedTasks { tasks }))
+        }
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+fn submitted(task: coordinator::SubmittedTask) -> SubmittedTask {
+    SubmittedTask {
+        task_id: task.task.to_string(),
+        state: answers::state_word(task.state),
+        existed: task.existed,
+    }
+}
+
+/// The list is what busy submitters send, so it is tried first; what else was meant is only
+/// looked into when it is no list.
+fn tasks_of(body: &JsonBytes) -> Result<Vec<NewTask>, ApiError> {
+    #[derive(Deserialize)]
+    struct Shape {
+        tasks: Option<IgnoredAny>,
+    }
+    let list_error = match body.try_read::<SubmitTasks>() {
+        Ok(list) => return new_tasks(list.tasks),
+        Err(error) => error,
+    };
+    match body.try_read::<Shape>() {
+        Ok(Shape { tasks: None }) => {
+            let task: TaskToSubmit = body.read()?;
+            new_tasks(vec![task]).map_err(without_place)
+        }
+        Err(error) if !error.is_data() => Err(body.explain(&error)),
+        Ok(Shape { tasks: Some(_) }) | Err(_) => Err(body.explain(&list_error)),
+    }
+}
+
+/// Who sent one task did not send a list, and should not read of one.
+fn without_place(mut error: ApiError) -> ApiError {
+    error.message = error.message.replacen("tasks[0].", "", 1);
+    error
+}
+
+/// Look at a task
+///
+/// With `wait_ms`, the answer waits until the task is settled or the time is over.
+#[utoipa::path(
+    get, path = "/api/v1/tasks/{task_id}", tag = "tasks",
+    params(
+        ("task_id" = String, Path, description = "The task."),
+        ("wait_ms" = Option<i64>, Query, description = "0 to 60000. Default 0.")
+    ),
+    responses(
+        (status = 200, body = Task, description = "The task as it is durable."),
+        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
+        (status = 404, body = Problem, description = "E.TASK.NOT_FOUND"),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    path: PathName,
+    query: QueryPairs,
+) -> Result<Response, ApiError> {
+    let task = path.task(coordinator.handle.shard())?;
+    let query = query.only(&["wait_ms"])?;
+    let wait_ms = query.number(WAIT_MS)?.unwrap_or(0);
+    if wait_ms > 0 {
+        let until = app.clock.now().after(WAIT_MS.check_millis(&"", wait_ms)?);
+        match coordinator.handle.ask(|ticket| Command::Watch { ticket, task, until }).await? {
+            Answer::WatchEnded | Answer::NotLive => {}
+            Answer::Refused(refusal) => return Err(refusal.into()),
+            other => return Err(ApiError::unexpected(&other)),
+        }
+    }
+    found(&load(&app, task).await?)
+}
+
+/// List tasks
+///
+/// Newest first, a page at a time.
+#[utoipa::path(
+    get, path = "/api/v1/tasks", tag = "tasks",
+    params(
+        ("state" = Option<String>, Query, description = "Only these states, comma-separated."),
+        ("type" = Option<String>, Query, description = "Only this type."),
+        ("queue" = Option<String>, Query, description = "Only this queue."),
+        ("limit" = Option<i64>, Query, description = "1 to 500. Default 50."),
+        ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
+    ),
+    responses(
+        (status = 200, body = TaskPage, description = "A page; follow `next_cursor`."),
+        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
+        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    query: QueryPairs,
+) -> Result<Response, ApiError> {
+    let shard = coordinator.handle.shard();
+    let query = page_query(query, shard)?;
+    let page = app.store.list(shard, query).await?;
+    Ok(json(StatusCode::OK, &bounded_page(&page)?))
+}
+
+fn page_query(query: QueryPairs, shard: ShardId) -> Result<PageQuery, ApiError> {
+    let query = query.only(&["state", "type", "queue", "limit", "cursor"])?;
+    let states = query.all("state").flat_map(|words| words.split(',')).map(state);
+    let limit = query.number(PAGE_LIMIT)?.unwrap_or(PAGE_TASKS_DEFAULT);
+    Ok(PageQuery {
+        states: states.collect::<Result<_, _>>()?,
+        task_type: query.first("type").map(|word| text(&"", word)).transpose()?,
+        queue: query.first("queue").map(|word| text(&"", word)).transpose()?,
+        before: query.first("cursor").map(|text| cursor(text, shard)).transpose()?,
+        limit: u32::try_from(limit).expect("at most PAGE_TASKS_MAX"),
+    })
+}
+
+fn cursor(text: &str, shard: ShardId) -> Result<TaskId, ApiError> {
+    let task: Option<TaskId> = text.parse().ok();
+    task.filter(|task| task.shard() == shard).ok_or_else(|| {
+        ApiError::invalid("cursor", "is not a `next_cursor` of an earlier page")
+            .with_hint("leave it out to start at the newest task")
+    })
+}
+
+fn bounded_page(page: &store::TaskPage) -> Result<TaskPage, ApiError> {
+    let mut next_before = page.next_before;
+    let mut bytes = 0;
+    let mut tasks = Vec::with_capacity(page.tasks.len());
+    for record in &page.tasks {
+        bytes += payload_bytes(record);
+        if bytes > PAGE_BYTES_MAX && !tasks.is_empty() {
+            break;
+        }
+        tasks.push(answers::task(record)?);
+    }
+    if tasks.len() < page.tasks.len() {
+        next_before = tasks.len().checked_sub(1).map(|last| page.tasks[last].id);
+    }
+    Ok(TaskPage { tasks, next_cursor: next_before.map(|task| task.to_string()) })
+}
+
+fn payload_bytes(record: &TaskRecord) -> usize {
+    let result = match &record.progress.state {
+        TaskState::Settled(settlement) => settlement.result.as_ref().map_or(0, bytes::Bytes::len),
+        TaskState::Waiting { .. } | TaskState::Ready | TaskState::Leased(_) => 0,
+    };
+    record.parameters.len() + result
+}
+
+/// Stop a task
+///
+/// Its worker learns it with its next heartbeat or report. Stopping a stopped task changes
+/// nothing.
+#[utoipa::path(
+    post, path = "/api/v1/tasks/{task_id}/cancel", tag = "tasks",
+    params(("task_id" = String, Path, description = "The task.")),
+    responses(
+        (status = 200, body = Task, description = "The task is STOPPED."),
+        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
+        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
+        (status = 404, body = Problem, description = "E.TASK.NOT_FOUND"),
+        (status = 409, body = Problem, description = "E.TASK.CONFLICT: it came to another end."),
+        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn cancel(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    path: PathName,
+) -> Result<Response, ApiError> {
+    let task = path.task(coordinator.handle.shard())?;
+    for _ in 0..STOP_TRIES {
+        match coordinator.handle.ask(|ticket| Command::Stop { ticket, task }).await? {
+            Answer::Stopped => return found(&load(&app, task).await?),
+            Answer::NotLive => {}
+            Answer::Refused(refusal) => return Err(refusal.into()),
+            other => return Err(ApiError::unexpected(&other)),
+        }
+        let record = load(&app, task).await?;
+        match &record.progress.state {
+            TaskState::Settled(settlement) if settlement.outcome == Outcome::Stopped => {
+                return found(&record);
+            }
+            TaskState::Settled(_) => return Err(already_settled(&record)),
+            TaskState::Waiting { .. } | TaskState::Ready | TaskState::Leased(_) => {}
+        }
+    }
+    Err(ApiError::new(ErrorCode::TaskConflict, "the task is being requeued; try again"))
+}
+
+fn already_settled(record: &TaskRecord) -> ApiError {
+    let state = answers::state_of(record).word();
+    ApiError::new(ErrorCode::TaskConflict, format!("the task is already {state}"))
+        .with_hint("only a task that has not come to its end can be stopped")
+}
+
+/// Requeue a task
+///
+/// Puts a FAILED, DEAD or STOPPED task back into its queue, with fresh attempts.
+#[utoipa::path(
+    post, path = "/api/v1/tasks/{task_id}/requeue", tag = "tasks",
+    params(("task_id" = String, Path, description = "The task.")),
+    responses(
+        (status = 200, body = Task, description = "The task is in its queue again."),
+        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
+        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
+        (status = 404, body = Problem, description = "E.TASK.NOT_FOUND"),
+        (status = 409, body = Problem, description = "E.TASK.CONFLICT: it cannot be requeued."),
+        (status = 429, body = Problem,
+            description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn requeue(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    path: PathName,
+) -> Result<Response, ApiError> {
+    let task = path.task(coordinator.handle.shard())?;
+    match coordinator.handle.ask(|ticket| Command::Requeue { ticket, task }).await? {
+        Answer::Requeued => found(&load(&app, task).await?),
+        Answer::NotLive => Err(ApiError::no_such_task()),
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// Explain a task
+///
+/// Why it does not run, with what to do about it.
+#[utoipa::path(
+    get, path = "/api/v1/tasks/{task_id}/explain", tag = "tasks",
+    params(("task_id" = String, Path, description = "The task.")),
+    responses(
+        (status = 200, body = Explanation, description = "The reasons, most telling first."),
+        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
+        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
+        (status = 404, body = Problem, description = "E.TASK.NOT_FOUND"),
+        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn explain(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    path: PathName,
+) -> Result<Response, ApiError> {
+    let task = path.task(coordinator.handle.shard())?;
+    let now = app.clock.now();
+    let explained = match coordinator.handle.ask(|ticket| Command::Explain { ticket, task }).await?
+    {
+        Answer::Explained(explanation) => explain_live(task, &explanation, now),
+        Answer::NotLive => explain_settled(&load(&app, task).await?, now),
+        Answer::Refused(refusal) => return Err(refusal.into()),
+        other => return Err(ApiError::unexpected(&other)),
+    };
+    Ok(json(StatusCode::OK, &explained))
+}
+
+/// The task as it is durable.
+async fn load(app: &App, task: TaskId) -> Result<TaskRecord, ApiError> {
+    let keys = vec![LoadKey::Task(task)];
+    let mut rows = app.store.load(task.shard(), keys).await?;
+    rows.pop().map(|(_, record)| record).ok_or_else(ApiError::no_such_task)
+}
+
+fn found(record: &TaskRecord) -> Result<Response, ApiError> {
+    Ok(json(StatusCode::OK, &answers::task(record)?))
+}

@@ -1,0 +1,106 @@
+//! Tokens: make, list, revoke. A token makes tokens of its own tenant only.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use protocol::rest::problem::Problem;
+use protocol::rest::tokens::{CreateToken, CreatedToken, Role, TokenInfo, Tokens};
+use store::TokenRow;
+
+use super::body::Json;
+use super::convert::{moment, prose};
+use super::gate::Asker;
+use super::params::PathName;
+use super::problem::{ApiError, json};
+use crate::app::App;
+use crate::auth::{Caller, TOKEN_NAME_CHARS_MAX};
+
+/// List tokens
+///
+/// Without their secrets, which nobody has but their bearers.
+#[utoipa::path(
+    get, path = "/api/v1/tokens", tag = "tokens",
+    responses(
+        (status = 200, body = Tokens, description = "Oldest first."),
+        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
+        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN")
+    )
+)]
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+) -> Result<Response, ApiError> {
+    let tokens = app.auth.list(&caller.tenant).iter().map(info).collect::<Result<_, _>>()?;
+    Ok(json(StatusCode::OK, &Tokens { tokens }))
+}
+
+/// Make a token
+///
+/// The answer is the only time that the token is shown.
+#[utoipa::path(
+    post, path = "/api/v1/tokens", tag = "tokens", request_body = CreateToken,
+    responses(
+        (status = 201, body = CreatedToken, description = "The token, and what is kept of it."),
+        (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
+        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
+        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
+        (status = 415, body = Problem, description = "E.REQUEST.MEDIA_TYPE"),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.TOKENS"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    Json(body): Json<CreateToken>,
+) -> Result<Response, ApiError> {
+    prose(&"name", body.name.as_deref().unwrap_or_default(), TOKEN_NAME_CHARS_MAX)?;
+    let now = app.clock.now();
+    let expires_at = body.expires_at.map(|text| moment(&"expires_at", &text)).transpose()?;
+    if expires_at.is_some_and(|end| end <= now) {
+        return Err(ApiError::invalid("expires_at", "lies in the past"));
+    }
+    let bearer = Caller { tenant: caller.tenant, role: body.role };
+    let (token, row) = app.auth.create(bearer, body.name, expires_at, now).await?;
+    Ok(json(StatusCode::CREATED, &CreatedToken { token, info: info(&row)? }))
+}
+
+/// Revoke a token
+///
+/// It opens nothing from here on. Revoking it again changes nothing.
+#[utoipa::path(
+    delete, path = "/api/v1/tokens/{token_id}", tag = "tokens",
+    params(("token_id" = String, Path, description = "The token.")),
+    responses(
+        (status = 200, body = TokenInfo, description = "The token is revoked."),
+        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
+        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
+        (status = 404, body = Problem, description = "E.TOKEN.NOT_FOUND"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn revoke(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    path: PathName,
+) -> Result<Response, ApiError> {
+    let row = app.auth.revoke(&caller.tenant, path.as_str(), app.clock.now()).await?;
+    Ok(json(StatusCode::OK, &info(&row)?))
+}
+
+fn info(row: &TokenRow) -> Result<TokenInfo, ApiError> {
+    let role = Role::from_word(&row.role)
+        .ok_or_else(|| ApiError::internal("a token has a role that this version does not know"))?;
+    Ok(TokenInfo {
+        token_id: row.token_id.clone(),
+        tenant: row.tenant.to_string(),
+        role,
+        name: row.name.clone(),
+        created_at: row.created_at.to_string(),
+        expires_at: row.expires_at.map(|moment| moment.to_string()),
+        revoked_at: row.revoked_at.map(|moment| moment.to_string()),
+    })
+}

@@ -1,0 +1,5 @@
+//! The doors: where bytes from outside become commands, and answers become bytes.
+//!
+//! All doors have the same file names: `listener` accepts, `convert` translates words.
+
+pub mod http;

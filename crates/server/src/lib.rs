@@ -1,0 +1,20 @@
+//! Serves: a coordinator loop per tenant, the doors, tokens, metrics.
+//!
+//! Reading order: [`app`] (the whole), [`handle`] (how doors talk to a loop), `coordinator_loop`
+//! (the one turn that everything goes through), `outbox` (effects leave), [`shards`], then
+//! [`doors`], [`auth`], [`metrics`].
+
+pub mod app;
+pub mod auth;
+pub mod clock;
+mod coordinator_loop;
+mod dice;
+pub mod doors;
+pub mod handle;
+pub mod limits;
+pub mod metrics;
+mod outbox;
+pub mod shards;
+pub(crate) mod ui;
+
+pub use coordinator_loop::{COMMANDS_PER_TURN_MAX, TURNS_IN_FLIGHT_MAX};

@@ -1,0 +1,193 @@
+//! Every limit of the system, for people. Each constant stands in the file that enforces it.
+
+use std::fmt::Display;
+use std::time::Duration;
+
+use crate::doors::http::body;
+use crate::doors::http::convert::{self, reports, tasks};
+use crate::doors::http::listener;
+use crate::doors::http::tasks::PAGE_BYTES_MAX;
+use crate::{auth, handle, metrics};
+
+/// One limit.
+#[derive(Clone, Debug)]
+pub struct LimitRow {
+    /// Its name in the code.
+    pub name: &'static str,
+    /// Its value, with its unit.
+    pub value: String,
+    /// What it bounds.
+    pub meaning: &'static str,
+}
+
+/// Every limit.
+pub fn all() -> Vec<LimitRow> {
+    let mut rows = model_limits();
+    rows.extend(coordinator_limits());
+    rows.extend(request_limits());
+    rows.extend(payload_limits());
+    rows.extend(server_limits());
+    rows
+}
+
+fn model_limits() -> Vec<LimitRow> {
+    vec![
+        span("LEASE_TTL_MIN", model::LEASE_TTL_MIN, "The shortest lease that a task may ask for."),
+        span("LEASE_TTL_MAX", model::LEASE_TTL_MAX, "The longest lease that a task may ask for."),
+        span("TIMEOUT_MAX", model::TIMEOUT_MAX, "The longest that one attempt may be given."),
+        span("BACKOFF_MAX", model::BACKOFF_MAX, "The longest pause before a retry."),
+        count("ATTEMPTS_MAX", model::ATTEMPTS_MAX, "The most attempts that a task may ask for."),
+        count(
+            "PRIORITY_LIMIT",
+            model::PRIORITY_LIMIT,
+            "Priorities lie between minus and plus this.",
+        ),
+    ]
+}
+
+/// The limits of live state, per tenant.
+fn coordinator_limits() -> Vec<LimitRow> {
+    vec![
+        count("LIVE_TASKS_MAX", coordinator::LIVE_TASKS_MAX, "Live tasks of one tenant."),
+        bytes("LIVE_BYTES_MAX", coordinator::LIVE_BYTES_MAX, "Parameters of its live tasks."),
+        count("DEMANDS_MAX", coordinator::DEMANDS_MAX, "Different demands among its live tasks."),
+        count("WORKERS_MAX", coordinator::WORKERS_MAX, "Workers of one tenant."),
+        count("REQUESTS_MAX", coordinator::REQUESTS_MAX, "Requests that wait for a lease."),
+        count("WATCHES_MAX", coordinator::WATCHES_MAX, "Requests that wait for a task's end."),
+        count("LOSSES_MAX", coordinator::LOSSES_MAX, "Workers in a row that a task may lose."),
+        span(
+            "WORKER_FORGOTTEN_AFTER",
+            coordinator::WORKER_FORGOTTEN_AFTER,
+            "A silent worker without leases is forgotten after this.",
+        ),
+    ]
+}
+
+fn request_limits() -> Vec<LimitRow> {
+    vec![
+        count("TASKS_PER_SUBMIT_MAX", tasks::TASKS_PER_SUBMIT_MAX, "Tasks in one submit."),
+        count("LEASES_PER_REQUEST_MAX", convert::LEASES_PER_REQUEST_MAX, "Leases in one request."),
+        count("REPORTS_PER_CALL_MAX", reports::REPORTS_PER_CALL_MAX, "Reports in one call."),
+        count("PAGE_TASKS_MAX", convert::PAGE_TASKS_MAX, "Tasks on a page."),
+        count(
+            "ROWS_PER_LIST_MAX",
+            store::ROWS_PER_LIST_MAX,
+            "Rows that one page of a filtered list looks at.",
+        ),
+        bytes("PAGE_BYTES_MAX", PAGE_BYTES_MAX, "Payloads on a page; the first task always fits."),
+        count("WAIT_MS_MAX", convert::WAIT_MS_MAX, "How long a request may wait, in ms."),
+        count("CONFIRM_MS_MAX", convert::CONFIRM_MS_MAX, "How long to confirm a lease, in ms."),
+        count(
+            "DEMAND_ENTRIES_MAX",
+            tasks::DEMAND_ENTRIES_MAX,
+            "Tools, and tags, that a task may demand.",
+        ),
+        count(
+            "OFFER_ENTRIES_MAX",
+            convert::OFFER_ENTRIES_MAX,
+            "Types, queues, tools, tags and packages that a worker may offer, of each.",
+        ),
+    ]
+}
+
+fn payload_limits() -> Vec<LimitRow> {
+    vec![
+        bytes("BODY_BYTES_MAX", body::BODY_BYTES_MAX, "The body of one request."),
+        bytes("PARAMETERS_BYTES_MAX", tasks::PARAMETERS_BYTES_MAX, "The parameters of one task."),
+        bytes("RESULT_BYTES_MAX", reports::RESULT_BYTES_MAX, "The result of one attempt."),
+        count("REASON_CHARS_MAX", reports::REASON_CHARS_MAX, "Why an attempt failed, characters."),
+        count("CODE_CHARS_MAX", reports::CODE_CHARS_MAX, "The code of a failure, characters."),
+        count("REPORT_ID_CHARS_MAX", reports::REPORT_ID_CHARS_MAX, "A report's id, characters."),
+        count("TOKEN_NAME_CHARS_MAX", auth::TOKEN_NAME_CHARS_MAX, "A token's note, characters."),
+        count("JSON_DEPTH_MAX", body::JSON_DEPTH_MAX, "How deep JSON may nest."),
+    ]
+}
+
+fn server_limits() -> Vec<LimitRow> {
+    vec![
+        count("CONNECTIONS_MAX", listener::CONNECTIONS_MAX, "HTTP connections at the same time."),
+        bytes("HEAD_BYTES_MAX", listener::HEAD_BYTES_MAX, "The head of one request."),
+        count("HEADERS_MAX", listener::HEADERS_MAX, "Headers in one request."),
+        span("HEAD_TIMEOUT", listener::HEAD_TIMEOUT, "Silence on a connection between requests."),
+        span("BODY_TIMEOUT", body::BODY_TIMEOUT, "How long a body may take to arrive."),
+        bytes(
+            "DISCARDED_BYTES_MAX",
+            body::DISCARDED_BYTES_MAX,
+            "So much of a body that is too large is taken in and thrown away.",
+        ),
+        span("STOP_GRACE", listener::STOP_GRACE, "How long requests may take after a stop."),
+        count(
+            "COMMANDS_PER_TURN_MAX",
+            crate::COMMANDS_PER_TURN_MAX,
+            "Commands that one turn of a coordinator takes up.",
+        ),
+        count(
+            "TURNS_IN_FLIGHT_MAX",
+            crate::TURNS_IN_FLIGHT_MAX,
+            "Turns on their way to the store; beyond this, commands wait.",
+        ),
+        count("INBOX_MAX", handle::INBOX_MAX, "Questions that wait for one coordinator."),
+        count("TOKENS_PER_TENANT_MAX", auth::TOKENS_PER_TENANT_MAX, "Tokens of one tenant."),
+        count(
+            "NODE_TYPES_PER_TENANT_MAX",
+            metrics::NODE_TYPES_PER_TENANT_MAX,
+            "Values of the label node_type per tenant; further types count as `other`.",
+        ),
+        count(
+            "TRACKED_LEASES_PER_TENANT_MAX",
+            metrics::TRACKED_LEASES_PER_TENANT_MAX,
+            "Leases whose latency is measured at the same time.",
+        ),
+    ]
+}
+
+fn row(name: &'static str, value: String, meaning: &'static str) -> LimitRow {
+    LimitRow { name, value, meaning }
+}
+
+fn count(name: &'static str, value: impl Display, meaning: &'static str) -> LimitRow {
+    row(name, format!("{value}"), meaning)
+}
+
+fn bytes(name: &'static str, value: usize, meaning: &'static str) -> LimitRow {
+    const KIB: usize = 1024;
+    let value = match value {
+        whole if whole % (KIB * KIB * KIB) == 0 => format!("{} GiB", whole / KIB / KIB / KIB),
+        whole if whole % (KIB * KIB) == 0 => format!("{} MiB", whole / KIB / KIB),
+        whole if whole % KIB == 0 => format!("{} KiB", whole / KIB),
+        odd => format!("{odd} bytes"),
+    };
+    row(name, value, meaning)
+}
+
+fn span(name: &'static str, value: Duration, meaning: &'static str) -> LimitRow {
+    const DAY: u64 = 24 * 3600;
+    let seconds = value.as_secs();
+    let value = match seconds {
+        0 => format!("{} ms", value.as_millis()),
+        whole if whole % DAY == 0 => format!("{} days", whole / DAY),
+        other => format!("{other} s"),
+    };
+    row(name, value, meaning)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn limits_have_units_and_one_name_each() {
+        let mut names: Vec<_> = all().iter().map(|row| row.name).collect();
+        names.sort_unstable();
+        let n_rows = names.len();
+        names.dedup();
+        assert_eq!(names.len(), n_rows);
+        let text = |name: &str| {
+            all().into_iter().find(|row| row.name == name).map(|row| row.value).expect("a row")
+        };
+        assert_eq!(text("BODY_BYTES_MAX"), "16 MiB");
+        assert_eq!(text("LEASE_TTL_MIN"), "100 ms");
+        assert_eq!(text("TIMEOUT_MAX"), "30 days");
+        assert_eq!(text("STOP_GRACE"), "3 s");
+    }
+}

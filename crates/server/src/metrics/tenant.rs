@@ -1,0 +1,161 @@
+//! What is counted for one tenant.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use coordinator::{Change, Ending, Grant, TaskState};
+use model::{TaskId, TenantId, Timestamp, TypeName};
+use parking_lot::Mutex;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
+
+use super::{Families, TenantLabel, TypeLabels, VerdictLabels};
+
+/// Distinct values of `node_type` per tenant; further types count as `other`.
+pub const NODE_TYPES_PER_TENANT_MAX: usize = 500;
+/// Leases whose latency is measured at the same time; further ones are only counted.
+pub const TRACKED_LEASES_PER_TENANT_MAX: usize = 1_000_000;
+const OTHER: &str = "other";
+
+/// The three verdicts, as a position in an array.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum TenantVerdict {
+    Committed,
+    Cancelled,
+    Rejected,
+}
+
+impl TenantVerdict {
+    pub(super) const ALL: [Self; 3] = [Self::Committed, Self::Cancelled, Self::Rejected];
+
+    fn word(self) -> &'static str {
+        match self {
+            Self::Committed => "COMMITTED",
+            Self::Cancelled => "CANCELLED",
+            Self::Rejected => "REJECTED",
+        }
+    }
+}
+
+pub(super) struct TenantMetrics {
+    tenant: String,
+    pub(super) submitted: Counter,
+    pub(super) live: Gauge,
+    pub(super) ready: Gauge,
+    pub(super) in_flight: Gauge,
+    verdicts: [Counter; 3],
+    leases: Mutex<Leases>,
+}
+
+/// The types of a tenant, and which of its leases are out.
+#[derive(Default)]
+struct Leases {
+    types: HashMap<TypeName, Arc<TypeMetrics>, foldhash::fast::RandomState>,
+    out: HashMap<TaskId, LeaseOut, foldhash::fast::RandomState>,
+}
+
+struct TypeMetrics {
+    dispatched: Counter,
+    latency_ms: Histogram,
+}
+
+struct LeaseOut {
+    granted_at: Timestamp,
+    of_type: Arc<TypeMetrics>,
+}
+
+impl TenantMetrics {
+    pub(super) fn new(tenant: &TenantId, families: &Families) -> Self {
+        let tenant = tenant.to_string();
+        let label = TenantLabel { tenant: tenant.clone() };
+        let verdicts = TenantVerdict::ALL.map(|verdict| {
+            let labels = VerdictLabels { tenant: tenant.clone(), verdict: verdict.word() };
+            families.reports.get_or_create_owned(&labels)
+        });
+        Self {
+            submitted: families.submitted.get_or_create_owned(&label),
+            live: families.live.get_or_create_owned(&label),
+            ready: families.ready.get_or_create_owned(&label),
+            in_flight: families.in_flight.get_or_create_owned(&label),
+            verdicts,
+            leases: Mutex::default(),
+            tenant,
+        }
+    }
+
+    pub(super) fn count_verdicts(&self, verdict: TenantVerdict, count: u64) {
+        if count > 0 {
+            self.verdicts[verdict as usize].inc_by(count);
+        }
+    }
+
+    /// Counts grants and remembers when each was made. A batch mostly shares one specification,
+    /// so the type is looked up where it changes and not for each grant.
+    pub(super) fn track(&self, families: &Families, grants: &[Grant], now: Timestamp) {
+        let mut leases = self.leases.lock();
+        for alike in grants.chunk_by(|a, b| Arc::ptr_eq(&a.spec, &b.spec)) {
+            let of_type = leases.of_type(&self.tenant, families, &alike[0].spec.demand.task_type);
+            of_type.dispatched.inc_by(alike.len() as u64);
+            for grant in alike {
+                if leases.out.len() >= TRACKED_LEASES_PER_TENANT_MAX {
+                    break;
+                }
+                let out = LeaseOut { granted_at: now, of_type: Arc::clone(&of_type) };
+                leases.out.insert(grant.lease.task, out);
+            }
+        }
+    }
+
+    /// Measures the leases that a committed report ended, and forgets all that ended.
+    pub(super) fn forget_ended(&self, changes: &[Change], now: Timestamp) {
+        let mut ended = changes.iter().filter_map(ending_of).peekable();
+        if ended.peek().is_none() {
+            return;
+        }
+        let mut leases = self.leases.lock();
+        for (task, is_reported) in ended {
+            let Some(out) = leases.out.remove(&task) else { continue };
+            if is_reported {
+                let millis = now.since(out.granted_at).as_secs_f64() * 1e3;
+                out.of_type.latency_ms.observe(millis);
+            }
+        }
+    }
+}
+
+impl Leases {
+    fn of_type(&mut self, tenant: &str, families: &Families, name: &TypeName) -> Arc<TypeMetrics> {
+        if let Some(found) = self.types.get(name) {
+            return Arc::clone(found);
+        }
+        let has_room = self.types.len() < NODE_TYPES_PER_TENANT_MAX;
+        let node_type = if has_room { name.as_str() } else { OTHER };
+        let labels = TypeLabels { tenant: tenant.to_owned(), node_type: node_type.to_owned() };
+        let made = Arc::new(TypeMetrics {
+            dispatched: families.dispatch.get_or_create_owned(&labels),
+            latency_ms: families.result_latency_ms.get_or_create_owned(&labels),
+        });
+        if has_room {
+            self.types.insert(name.clone(), Arc::clone(&made));
+        }
+        made
+    }
+}
+
+/// The task whose lease ended with this fact, and whether a committed report ended it.
+fn ending_of(change: &Change) -> Option<(TaskId, bool)> {
+    match change {
+        Change::TaskSettled { task, progress, .. } => {
+            let is_reported = matches!(
+                &progress.state,
+                TaskState::Settled(settlement) if settlement.report.is_some()
+            );
+            Some((*task, is_reported))
+        }
+        Change::AttemptEnded { task, attempt, .. } => {
+            Some((*task, matches!(attempt.ending, Ending::Failed { .. })))
+        }
+        Change::TaskSubmitted(_) | Change::LeaseGranted { .. } | Change::TaskRequeued(_) => None,
+    }
+}

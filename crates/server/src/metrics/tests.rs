@@ -1,0 +1,145 @@
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use coordinator::{EndedAttempt, Outcome, Progress, Settlement, TaskState};
+use model::{Demand, Failure, LeaseId, ReportKey, RetryPolicy, ShardId, TaskId, TaskSpec};
+
+use super::*;
+
+#[test]
+fn every_metric_of_the_table_is_exposed_and_no_other() {
+    let metrics = busy_metrics();
+    let text = metrics.render(&tenant("a")).expect("text");
+    let exposed: BTreeSet<&str> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .filter_map(|line| line.split(' ').next())
+        .collect();
+    let table: BTreeSet<&str> =
+        METRICS.iter().map(|row| row.name.trim_end_matches("_total")).collect();
+    assert_eq!(exposed, table);
+    for row in METRICS {
+        let line = text.lines().find(|line| !line.starts_with('#') && line.starts_with(row.name));
+        let line = line.unwrap_or_else(|| panic!("{} has a series", row.name));
+        for label in row.labels {
+            assert!(line.contains(&format!("{label}=\"")), "{line} has the label {label}");
+        }
+    }
+}
+
+#[test]
+fn a_committed_report_is_measured_from_its_grant() {
+    let text = busy_metrics().render(&tenant("a")).expect("text");
+    let labels = r#"{tenant="a",node_type="core.echo"}"#;
+    assert!(text.contains(&format!("cmd_dispatch_total{labels} 2\n")), "{text}");
+    assert!(text.contains(&format!("result_latency_ms_sum{labels} 750.0\n")), "{text}");
+    assert!(text.contains("cmd_retry_total{reason=\"failed\"} 1\n"), "{text}");
+}
+
+#[test]
+fn a_tenant_sees_no_series_of_another() {
+    let text = busy_metrics().render(&tenant("b")).expect("text");
+    assert!(!text.contains("tenant=\"a\""), "{text}");
+    assert!(text.contains("tenant=\"b\""), "{text}");
+    assert!(text.contains("store_available 1\n") && text.ends_with("# EOF\n"), "{text}");
+}
+
+#[test]
+fn types_beyond_the_limit_count_as_other() {
+    let metrics = Metrics::new();
+    for number in 0..NODE_TYPES_PER_TENANT_MAX + 20 {
+        let grant = grant(number as u64, &format!("t{number}"));
+        metrics.observe_grants(&tenant("a"), &[grant], at(0));
+    }
+    let text = metrics.render(&tenant("a")).expect("text");
+    let series = text.lines().filter(|line| line.starts_with("cmd_dispatch_total")).count();
+    assert_eq!(series, NODE_TYPES_PER_TENANT_MAX + 1);
+    assert!(text.contains(r#"cmd_dispatch_total{tenant="a",node_type="other"} 20"#), "{text}");
+}
+
+fn busy_metrics() -> Metrics {
+    let metrics = Metrics::new();
+    let tenant_a = tenant("a");
+    metrics.observe_grants(&tenant_a, &[grant(1, "core.echo"), grant(2, "core.echo")], at(1_000));
+    metrics.observe_step(&tenant_a, &[settled(1), failed(2)], at(1_375));
+    metrics.observe_commit(Duration::from_micros(900), 3);
+    metrics.observe_request("/api/v1/tasks", 201, Duration::from_millis(1));
+    metrics.set_store_available(true);
+    metrics.set_live(&tenant("b"), 3, 2, 1);
+    let worker = WorkerView {
+        worker: "w1".parse().expect("name"),
+        health: WorkerHealth::Warn,
+        last_seen: at(0),
+        in_flight: 0,
+        granted: 0,
+        is_asking: false,
+        offer: Arc::default(),
+    };
+    metrics.set_workers(&tenant_a, &[worker]);
+    metrics
+}
+
+fn settled(number: u64) -> Change {
+    let settlement = Settlement {
+        outcome: Outcome::Completed,
+        at: at(1_375),
+        holder: None,
+        report: Some(ReportKey(1)),
+        result: None,
+        failure: None,
+    };
+    let progress = progress(TaskState::Settled(Box::new(settlement)));
+    Change::TaskSettled { task: task(number), attempt: None, progress }
+}
+
+fn failed(number: u64) -> Change {
+    let failure = Failure { code: String::new(), reason: String::new() };
+    let attempt = EndedAttempt {
+        epoch: 1,
+        worker: "w1".parse().expect("name"),
+        at: at(1_375),
+        ending: Ending::Failed { report: ReportKey(2), failure },
+    };
+    Change::AttemptEnded { task: task(number), attempt, progress: progress(TaskState::Ready) }
+}
+
+fn progress(state: TaskState) -> Progress {
+    Progress { state, attempt: 1, epoch: 1, losses: 0 }
+}
+
+fn grant(number: u64, task_type: &str) -> Grant {
+    let demand = Demand {
+        queue: "default".parse().expect("name"),
+        task_type: task_type.parse().expect("name"),
+        tools: BTreeSet::new(),
+        tags: BTreeMap::new(),
+        package: None,
+    };
+    let spec = TaskSpec {
+        demand,
+        priority: 0,
+        lease_ttl: Duration::from_secs(30),
+        timeout: None,
+        retry: RetryPolicy::default(),
+    };
+    Grant {
+        lease: LeaseId { task: task(number), epoch: 1 },
+        attempt: 1,
+        spec: Arc::new(spec),
+        parameters: Bytes::from_static(b"{}"),
+        expires_at: at(31_000),
+        heartbeat_every: Duration::from_secs(10),
+    }
+}
+
+fn task(number: u64) -> TaskId {
+    TaskId::of(ShardId::new(0).expect("fits"), number)
+}
+
+fn tenant(name: &str) -> TenantId {
+    name.parse().expect("name")
+}
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}

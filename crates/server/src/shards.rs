@@ -1,0 +1,107 @@
+//! The coordinators of all tenants: started when a tenant is first heard of, then kept.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use model::TenantId;
+use parking_lot::RwLock;
+use store::Store;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::clock::Clock;
+use crate::coordinator_loop::{self, LoopParts};
+use crate::handle::{AskError, CoordinatorHandle};
+use crate::metrics::Metrics;
+
+/// The coordinators of all tenants. Cheap to clone.
+#[derive(Clone)]
+pub struct Shards {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    metrics: Arc<Metrics>,
+    shutdown: CancellationToken,
+    loops: TaskTracker,
+    open: RwLock<BTreeMap<TenantId, OpenShard>>,
+    /// Held while a shard is opened, so that two first requests claim it once.
+    opening: tokio::sync::Mutex<()>,
+}
+
+#[derive(Clone)]
+struct OpenShard {
+    handle: CoordinatorHandle,
+    is_ready: Arc<AtomicBool>,
+}
+
+impl Shards {
+    pub(crate) fn new(
+        store: Arc<dyn Store>,
+        clock: Clock,
+        metrics: Arc<Metrics>,
+        shutdown: CancellationToken,
+    ) -> Self {
+        let inner = Inner {
+            store,
+            clock,
+            metrics,
+            shutdown,
+            loops: TaskTracker::new(),
+            open: RwLock::default(),
+            opening: tokio::sync::Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// The coordinator of one tenant.
+    pub async fn of(&self, tenant: &TenantId) -> Result<CoordinatorHandle, AskError> {
+        if let Some(shard) = self.inner.open.read().get(tenant) {
+            return Ok(shard.handle.clone());
+        }
+        self.open(tenant).await
+    }
+
+    async fn open(&self, tenant: &TenantId) -> Result<CoordinatorHandle, AskError> {
+        let _opening = self.inner.opening.lock().await;
+        if let Some(shard) = self.inner.open.read().get(tenant) {
+            return Ok(shard.handle.clone());
+        }
+        if self.inner.shutdown.is_cancelled() {
+            return Err(AskError::Stopping);
+        }
+        let claim = self.inner.store.claim(tenant.clone()).await.map_err(|error| {
+            tracing::error!(%tenant, %error, "cannot claim the shard");
+            AskError::Unavailable
+        })?;
+        let (handle, inbox) = CoordinatorHandle::new(claim.shard);
+        let is_ready = Arc::new(AtomicBool::new(false));
+        let parts = LoopParts {
+            tenant: tenant.clone(),
+            store: Arc::clone(&self.inner.store),
+            clock: self.inner.clock,
+            metrics: Arc::clone(&self.inner.metrics),
+            is_ready: Arc::clone(&is_ready),
+            shutdown: self.inner.shutdown.clone(),
+        };
+        self.inner.loops.spawn(coordinator_loop::run(parts, Some(claim), inbox));
+        let shard = OpenShard { handle: handle.clone(), is_ready };
+        self.inner.open.write().insert(tenant.clone(), shard);
+        Ok(handle)
+    }
+
+    /// Whether every shard answers.
+    pub fn all_ready(&self) -> bool {
+        let open = self.inner.open.read();
+        open.values().all(|shard| shard.is_ready.load(Ordering::Acquire))
+    }
+
+    /// Waits until every loop has come to its end.
+    pub(crate) async fn stopped(&self) {
+        self.inner.loops.close();
+        self.inner.loops.wait().await;
+    }
+}

@@ -1,0 +1,11 @@
+//! The HTTP door, from outside: a real server on a real store, real sockets, bytes in, bytes out.
+
+mod access;
+mod bad_input;
+mod leases;
+mod metrics;
+mod reports;
+mod support;
+mod surface;
+mod tasks;
+mod tokens;

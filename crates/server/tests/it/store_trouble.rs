@@ -1,0 +1,183 @@
+//! A store that fails: no false success, clear refusals, and the server comes back by itself.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::Mutex;
+
+use coordinator::{LoadKey, TaskRecord};
+use model::{QueueName, ShardId, TenantId};
+use serde_json::json;
+use store::{
+    ClaimedShard, CommitError, Committed, PageQuery, Restored, SqliteStore, Store, StoreError,
+    StoreFuture, TaskPage, TokenRow, Turn,
+};
+
+use crate::support::TestServer;
+
+/// How the disk is today.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Disk {
+    Fine,
+    /// Nothing can be written.
+    Full,
+    /// The next commit is written, and then reported as failed.
+    LosesTheNextAnswer,
+}
+
+/// A real store behind a disk that can be broken.
+struct TroubledStore {
+    inner: SqliteStore,
+    trouble: Arc<Mutex<Trouble>>,
+}
+
+struct Trouble {
+    disk: Disk,
+    /// Claims with a failed turn: later turns build on facts that were never kept.
+    broken: BTreeSet<(ShardId, u64)>,
+}
+
+fn full<E>(error: fn(String) -> E) -> E {
+    error("no space left on device".to_owned())
+}
+
+impl TroubledStore {
+    fn is_full(&self) -> bool {
+        self.trouble.lock().expect("not poisoned").disk == Disk::Full
+    }
+}
+
+impl Store for TroubledStore {
+    fn claim(&self, tenant: TenantId) -> StoreFuture<Result<ClaimedShard, StoreError>> {
+        if self.is_full() {
+            return Box::pin(async { Err(full(StoreError::Unavailable)) });
+        }
+        self.inner.claim(tenant)
+    }
+
+    fn restore(&self, claim: ClaimedShard) -> StoreFuture<Result<Restored, StoreError>> {
+        self.inner.restore(claim)
+    }
+
+    fn commit(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {
+        let key = (turn.claim.shard, turn.claim.epoch);
+        let mut trouble = self.trouble.lock().expect("not poisoned");
+        if trouble.disk == Disk::Full || trouble.broken.contains(&key) {
+            trouble.broken.insert(key);
+            return Box::pin(async { Err(full(CommitError::Unavailable)) });
+        }
+        if trouble.disk == Disk::LosesTheNextAnswer && !turn.changes.is_empty() {
+            trouble.disk = Disk::Fine;
+            trouble.broken.insert(key);
+            let committing = self.inner.commit(turn);
+            return Box::pin(async move {
+                committing.await?;
+                Err(CommitError::Unavailable("the answer was lost".to_owned()))
+            });
+        }
+        self.inner.commit(turn)
+    }
+
+    fn load(
+        &self,
+        shard: ShardId,
+        keys: Vec<LoadKey>,
+    ) -> StoreFuture<Result<Vec<(LoadKey, TaskRecord)>, StoreError>> {
+        self.inner.load(shard, keys)
+    }
+
+    fn list(&self, shard: ShardId, query: PageQuery) -> StoreFuture<Result<TaskPage, StoreError>> {
+        self.inner.list(shard, query)
+    }
+
+    fn count_dead(&self, shard: ShardId) -> StoreFuture<Result<Vec<(QueueName, u64)>, StoreError>> {
+        self.inner.count_dead(shard)
+    }
+
+    fn tenants(&self) -> StoreFuture<Result<Vec<TenantId>, StoreError>> {
+        self.inner.tenants()
+    }
+
+    fn put_token(&self, token: TokenRow) -> StoreFuture<Result<(), StoreError>> {
+        self.inner.put_token(token)
+    }
+
+    fn tokens(&self) -> StoreFuture<Result<Vec<TokenRow>, StoreError>> {
+        self.inner.tokens()
+    }
+
+    fn probe(&self) -> StoreFuture<Result<(), StoreError>> {
+        self.inner.probe()
+    }
+}
+
+async fn troubled() -> (TestServer, Arc<Mutex<Trouble>>) {
+    let trouble = Arc::new(Mutex::new(Trouble { disk: Disk::Fine, broken: BTreeSet::new() }));
+    let handle = Arc::clone(&trouble);
+    let server = TestServer::dev_on(|data| {
+        let inner = SqliteStore::open(data).expect("a store");
+        Arc::new(TroubledStore { inner, trouble: handle })
+    })
+    .await;
+    (server, trouble)
+}
+
+fn set(trouble: &Mutex<Trouble>, disk: Disk) {
+    trouble.lock().expect("not poisoned").disk = disk;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_disk_is_told_and_the_server_comes_back_by_itself() {
+    let (server, trouble) = troubled().await;
+    let before = server.submit(json!({"type": "before"})).await;
+    let lease = server.lease("w1").await;
+    set(&trouble, Disk::Full);
+    let task = json!({"type": "during", "idempotency_key": "during"});
+    server.post("/api/v1/tasks", &task).await.refused(503, "E.STORE.UNAVAILABLE");
+    server.get("/readyz").await.refused(503, "E.STORE.UNAVAILABLE");
+    server.post("/api/v1/tasks", &task).await.refused(503, "E.STORE.UNAVAILABLE");
+    // Reading needs no space.
+    let shown = server.get(&format!("/api/v1/tasks/{before}")).await.expect(200);
+    assert_eq!(shown["state"], "RUNNING");
+
+    set(&trouble, Disk::Fine);
+    server.until_ready().await;
+    let page = server.get("/api/v1/tasks").await.expect(200);
+    assert_eq!(page["tasks"].as_array().expect("a list").len(), 1, "nothing half-kept: {page}");
+    // The lease outlived the trouble.
+    let path = format!("/api/v1/leases/{}/complete", lease["lease_id"].as_str().expect("an id"));
+    let verdict = server.post(&path, &json!({"worker_id": "w1"})).await.expect(200);
+    assert_eq!(verdict["verdict"], "COMMITTED");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_answer_of_the_store_makes_no_second_task() {
+    let (server, trouble) = troubled().await;
+    let task = json!({"type": "once", "idempotency_key": "once"});
+    set(&trouble, Disk::LosesTheNextAnswer);
+    server.post("/api/v1/tasks", &task).await.refused(503, "E.STORE.UNAVAILABLE");
+    server.until_ready().await;
+    let again = server.post("/api/v1/tasks", &task).await.expect(201);
+    assert_eq!(again["tasks"][0]["existed"], true, "{again}");
+    let page = server.get("/api/v1/tasks").await.expect(200);
+    assert_eq!(page["tasks"].as_array().expect("a list").len(), 1, "{page}");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_answer_of_the_store_does_not_change_a_verdict() {
+    let (server, trouble) = troubled().await;
+    server.submit(json!({"type": "once"})).await;
+    let lease = server.lease("w1").await;
+    let path = format!("/api/v1/leases/{}/complete", lease["lease_id"].as_str().expect("an id"));
+    let report = json!({"worker_id": "w1", "result": 1, "report_id": "r1"});
+    set(&trouble, Disk::LosesTheNextAnswer);
+    server.post(&path, &report).await.refused(503, "E.STORE.UNAVAILABLE");
+    server.until_ready().await;
+    let verdict = server.post(&path, &report).await.expect(200);
+    assert_eq!((&verdict["verdict"], &verdict["task_state"]), (&json!("COMMITTED"), &json!("COMPLETED")));
+    let other = json!({"worker_id": "w1", "result": 2, "report_id": "r2"});
+    let verdict = server.post(&path, &other).await.expect(200);
+    assert_eq!(verdict["reason"], "duplicate_report");
+    server.stop().await;
+}

@@ -1,0 +1,83 @@
+//! What happens when: one ordered list of events.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use coordinator::LoadTicket;
+
+use crate::faults::Fault;
+use crate::message::Wire;
+use crate::submitter::SubmitterTimer;
+use crate::worker::WorkerTimer;
+
+/// Something that happens at a moment.
+#[derive(Clone, Debug)]
+pub(crate) enum Event {
+    /// A message reaches its end of the wire.
+    Deliver(Box<Wire>),
+    /// A shell takes up what is in its inbox.
+    ShellTurn { shell: usize },
+    /// A shell's alarm rings.
+    ShellTick { shell: usize, alarm: u64 },
+    /// A shell's process claims the shard and reads it.
+    ShellStart { shell: usize },
+    /// A commit reaches the point at which it is durable or not.
+    StoreApplies { commit: u64 },
+    /// The store says how a commit ended.
+    StoreReplies { commit: u64 },
+    /// A read that a shell asked for is done.
+    LoadDone { shell: usize, life: u64, load: LoadTicket },
+    /// A worker's timer.
+    Worker { worker: usize, process: u64, timer: WorkerTimer },
+    /// A submitter's timer.
+    Submitter { submitter: usize, timer: SubmitterTimer },
+    /// A planned fault strikes.
+    Fault(Fault),
+    /// No more faults: from here on everything must come to its end.
+    FaultsEnd,
+}
+
+/// Events by time; those of one moment in the order in which they were planned.
+#[derive(Debug, Default)]
+pub(crate) struct Agenda {
+    heap: BinaryHeap<Reverse<Entry>>,
+    planned: u64,
+}
+
+#[derive(Debug)]
+struct Entry {
+    at: u64,
+    number: u64,
+    event: Event,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Self) -> bool {
+        (self.at, self.number) == (other.at, other.number)
+    }
+}
+
+impl Eq for Entry {}
+
+impl PartialOrd for Entry {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Entry {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.at, self.number).cmp(&(other.at, other.number))
+    }
+}
+
+impl Agenda {
+    pub(crate) fn plan(&mut self, at: u64, event: Event) {
+        self.planned += 1;
+        self.heap.push(Reverse(Entry { at, number: self.planned, event }));
+    }
+
+    pub(crate) fn next(&mut self) -> Option<(u64, Event)> {
+        self.heap.pop().map(|Reverse(entry)| (entry.at, entry.event))
+    }
+}

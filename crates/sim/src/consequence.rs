@@ -1,0 +1,139 @@
+//! What the faults must lead to now and then; a run in which one of these never happens has not
+//! tested what it claims to test.
+
+use crate::faults::Fault;
+
+/// Something that must happen sometimes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consequence {
+    /// A report counted.
+    Committed,
+    /// CANCELLED, because the lease had ended.
+    CancelledExpired,
+    /// CANCELLED, because another lease was granted since.
+    CancelledSuperseded,
+    /// CANCELLED, because a person stopped the task.
+    CancelledTaskCancelled,
+    /// REJECTED: there is no such task.
+    RejectedUnknownTask,
+    /// REJECTED: no such lease was granted.
+    RejectedUnknownLease,
+    /// REJECTED: another worker holds the lease.
+    RejectedNotHolder,
+    /// REJECTED: the lease was reported before, with other words.
+    RejectedDuplicateReport,
+    /// REJECTED at the door: the text is no lease id.
+    RejectedMalformed,
+    /// A report that had been committed was committed again, by the stored verdict.
+    VerdictReplayed,
+    /// A heartbeat that was sent in time came too late.
+    ExpiredWithHeartbeatInFlight,
+    /// A heartbeat extended a lease.
+    LeaseExtended,
+    /// A task lost three workers in a row.
+    DeadByPoison,
+    /// A task ran out of attempts.
+    DeadByAttempts,
+    /// A failed attempt was followed by another one.
+    RetriedAfterFailure,
+    /// An attempt took longer than its timeout.
+    TimedOut,
+    /// A grant that nobody confirmed was taken back.
+    UndeliveredTakenBack,
+    /// A stale owner's turn failed.
+    FencedTurn,
+    /// After a commit of unknown fate the facts were read, and work went on.
+    AmbiguousCommitRecovered,
+    /// A repeated submit found its task.
+    IdempotentSubmitFound,
+    /// A key with other content was refused.
+    IdempotencyConflict,
+    /// A person put a task back into the queue.
+    RequeuedByHand,
+    /// A report was on its way when its task was stopped.
+    StopRacedComplete,
+    /// A task waited because another one held its concurrency key.
+    KeyMadeTaskWait,
+    /// A settled task was read back from the store.
+    SettledTaskLoaded,
+    /// A coordinator started while leases were alive.
+    RestartWithLiveLeases,
+}
+
+impl Consequence {
+    /// All of them, with their words.
+    pub const ALL: [(Self, &'static str); 26] = [
+        (Self::Committed, "COMMITTED"),
+        (Self::CancelledExpired, "CANCELLED (expired)"),
+        (Self::CancelledSuperseded, "CANCELLED (superseded)"),
+        (Self::CancelledTaskCancelled, "CANCELLED (task_cancelled)"),
+        (Self::RejectedUnknownTask, "REJECTED (unknown_task)"),
+        (Self::RejectedUnknownLease, "REJECTED (unknown_lease)"),
+        (Self::RejectedNotHolder, "REJECTED (not_holder)"),
+        (Self::RejectedDuplicateReport, "REJECTED (duplicate_report)"),
+        (Self::RejectedMalformed, "REJECTED (malformed)"),
+        (Self::VerdictReplayed, "verdict replayed"),
+        (Self::ExpiredWithHeartbeatInFlight, "lease expired, heartbeat in flight"),
+        (Self::LeaseExtended, "lease extended"),
+        (Self::DeadByPoison, "task dead by poison"),
+        (Self::DeadByAttempts, "task dead by attempts"),
+        (Self::RetriedAfterFailure, "retried after failure"),
+        (Self::TimedOut, "attempt timed out"),
+        (Self::UndeliveredTakenBack, "undelivered grant taken back"),
+        (Self::FencedTurn, "turn fenced"),
+        (Self::AmbiguousCommitRecovered, "ambiguous commit recovered"),
+        (Self::IdempotentSubmitFound, "idempotent submit found again"),
+        (Self::IdempotencyConflict, "idempotency conflict refused"),
+        (Self::RequeuedByHand, "requeued by hand"),
+        (Self::StopRacedComplete, "stop raced with a report"),
+        (Self::KeyMadeTaskWait, "concurrency key made a task wait"),
+        (Self::SettledTaskLoaded, "settled task loaded"),
+        (Self::RestartWithLiveLeases, "restart with live leases"),
+    ];
+
+    fn position(self) -> usize {
+        Self::ALL.iter().position(|(consequence, _)| *consequence == self).unwrap_or(0)
+    }
+}
+
+/// How often everything happened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    faults: [u64; Fault::ALL.len()],
+    consequences: [u64; Consequence::ALL.len()],
+}
+
+impl Counters {
+    pub(crate) fn fault(&mut self, fault: Fault) {
+        self.faults[fault.position()] += 1;
+    }
+
+    pub(crate) fn happened(&mut self, consequence: Consequence) {
+        self.consequences[consequence.position()] += 1;
+    }
+
+    /// Adds another run's counts.
+    pub fn add(&mut self, other: &Self) {
+        for (mine, theirs) in self.faults.iter_mut().zip(other.faults) {
+            *mine += theirs;
+        }
+        for (mine, theirs) in self.consequences.iter_mut().zip(other.consequences) {
+            *mine += theirs;
+        }
+    }
+
+    /// Every fault and consequence with its words and its count.
+    pub fn rows(&self) -> impl Iterator<Item = (String, u64)> {
+        let faults = Fault::ALL.into_iter().zip(self.faults).map(|(fault, count)| {
+            let (number, words) = fault.name();
+            (format!("{number} {words}"), count)
+        });
+        let consequences = Consequence::ALL.into_iter().zip(self.consequences);
+        faults.chain(consequences.map(|((_, words), count)| (words.to_owned(), count)))
+    }
+
+    /// What never happened.
+    pub fn never(&self) -> Vec<String> {
+        self.rows().filter(|(_, count)| *count == 0).map(|(words, _)| words).collect()
+    }
+}

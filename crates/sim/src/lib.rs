@@ -1,0 +1,38 @@
+//! The real coordinator under every fault, from one seed.
+//!
+//! A run has two phases: first faults without mercy, then none, and everything must come to its
+//! end. Reading order: [`RunConfig`] and `world` (what exists, and the loop), `agenda` (what
+//! happens when), `shell` and `shell_life` (what the production loop does), `store`, `network`,
+//! `worker`, `worker_faults`, `submitter`, `workload` (what they do and suffer), `oracle` (what
+//! must be true), `liveness`, then `sweep`, `shrink` and `report` (many seeds, and what to say).
+
+mod agenda;
+mod clock;
+mod consequence;
+mod faults;
+mod known;
+mod liveness;
+mod message;
+mod network;
+mod oracle;
+mod planted;
+mod rng;
+mod run;
+mod shell;
+mod shell_life;
+mod store;
+mod submitter;
+mod trace;
+mod worker;
+mod worker_faults;
+mod workload;
+mod world;
+
+pub use consequence::{Consequence, Counters};
+pub use faults::{Fault, FaultSet};
+pub use oracle::Violation;
+pub use planted::{Planted, ShellBug};
+pub use rng::Dice;
+pub use run::{RunResult, run};
+pub use trace::Trace;
+pub use world::RunConfig;

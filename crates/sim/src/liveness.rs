@@ -1,0 +1,74 @@
+//! After the faults: everything that was accepted comes to its end within a bound that follows
+//! from its spec.
+
+use std::time::Duration;
+
+use coordinator::{Command, Effect, Moment, Ticket};
+use model::TaskId;
+
+use crate::oracle::Place;
+use crate::world::World;
+
+/// Room for restarts, calls that wait for a dead asker, and queues.
+const SLACK: Duration = Duration::from_secs(60);
+/// The longest that an honest worker works on a task once the faults are over.
+const WORK_MAX: Duration = Duration::from_millis(500);
+
+impl World {
+    /// By when the last task must be settled.
+    pub(crate) fn liveness_bound(&self) -> u64 {
+        let now = self.shell_now(self.front);
+        let mut longest_wait = Duration::ZERO;
+        let mut work = SLACK;
+        for task in self.durable.tasks.values() {
+            match task.place {
+                Place::Settled(_) => continue,
+                Place::Waiting { until } => longest_wait = longest_wait.max(until.since(now)),
+                Place::Ready | Place::Leased => {}
+            }
+            // A task may lose as many workers as it takes to call it poison, and each loss
+            // costs a term; a queue or a concurrency key may put all tasks in a row.
+            work += WORK_MAX + (task.spec.lease_ttl + task.spec.retry.backoff_max) * 4;
+        }
+        u64::try_from((longest_wait + work).as_millis()).unwrap_or(u64::MAX)
+    }
+
+    pub(crate) fn is_all_done(&self) -> bool {
+        let is_settled = |place: Place| matches!(place, Place::Settled(_));
+        self.submitters.iter().all(crate::submitter::Submitter::is_content)
+            && self.durable.tasks.values().all(|task| is_settled(task.place))
+            && !self.workers.iter().any(|worker| worker.is_alive && worker.is_reporting())
+    }
+
+    /// Says what stands still, and why by the coordinator's own word.
+    pub(crate) fn report_stuck(&mut self) {
+        let stuck = self.durable.tasks.iter().find(|(_, task)| {
+            !matches!(task.place, Place::Settled(_))
+        });
+        let Some((id, task)) = stuck.map(|(id, task)| (*id, task.clone())) else {
+            return self.notes.broken("P3", || "a client waits for an answer for ever".into());
+        };
+        let why = self.explain(id);
+        let workers: Vec<String> = self
+            .workers
+            .iter()
+            .map(|worker| format!("{} alive {} jobs {}", worker.id, worker.is_alive, worker.jobs.len()))
+            .collect();
+        self.notes.broken("P5", || {
+            let number = id.number();
+            format!("task {number} is not settled in time: {task:?}; explained: {why}; workers: {workers:?}")
+        });
+    }
+
+    fn explain(&mut self, task: TaskId) -> String {
+        let at = Moment { now: self.shell_now(self.front), entropy: 0 };
+        let Some(mind) = &mut self.shells[self.front].mind else { return "no coordinator".into() };
+        let ticket = Ticket(u64::MAX);
+        let step = mind.coordinator.handle(at, Command::Explain { ticket, task });
+        let answers = step.effects.into_iter().filter_map(|effect| match effect {
+            Effect::Answer { answer, .. } => Some(format!("{answer:?}")),
+            Effect::Load { .. } => None,
+        });
+        answers.collect()
+    }
+}

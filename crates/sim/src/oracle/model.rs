@@ -1,0 +1,398 @@
+//! What the facts say of each task, worked out anew from the facts alone.
+//!
+//! One model follows what is durable; each shell has another one that follows what its
+//! coordinator has decided, durable or not.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use coordinator::{Change, EndedAttempt, Ending, Lease, Outcome, Progress, TaskRecord, TaskState};
+use model::{
+    ConcurrencyKey, IdempotencyKey, IdempotencyMark, LeaseId, ReportKey, TaskId, TaskSpec,
+    Timestamp, WorkerId,
+};
+
+use crate::consequence::Consequence;
+use crate::oracle::notes::Notes;
+use crate::workload::intent_of;
+
+/// Workers that a task may lose in a row: the promise, not the coordinator's constant.
+const LOSSES_MAX: u32 = 3;
+
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Model {
+    pub(crate) tasks: BTreeMap<TaskId, TaskModel>,
+    pub(crate) marks: BTreeMap<IdempotencyKey, TaskId>,
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct TaskModel {
+    pub(crate) spec: Arc<TaskSpec>,
+    pub(crate) intent: u64,
+    pub(crate) key: Option<ConcurrencyKey>,
+    pub(crate) mark: Option<IdempotencyMark>,
+    pub(crate) place: Place,
+    /// Every lease ever granted; the first has epoch 1.
+    pub(crate) leases: Vec<LeaseModel>,
+    /// How often a person has put the task back.
+    pub(crate) generation: u32,
+    pub(crate) stops: u32,
+    pub(crate) stopped_at: Option<Timestamp>,
+    pub(crate) result: Option<Bytes>,
+    attempts: u32,
+    losses: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    Waiting { until: Timestamp },
+    Ready,
+    Leased,
+    Settled(Outcome),
+}
+
+#[derive(Clone, Debug)]
+pub(crate) struct LeaseModel {
+    pub(crate) holder: WorkerId,
+    pub(crate) ends_at: Timestamp,
+    pub(crate) attempt_ends_at: Option<Timestamp>,
+    pub(crate) confirm_by: Option<Timestamp>,
+    pub(crate) end: Option<LeaseEnd>,
+    /// The generation of the task when it was granted.
+    pub(crate) generation: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LeaseEnd {
+    /// A report under it counted.
+    Committed(ReportKey),
+    /// Time took it away.
+    Lost,
+    /// The shell gave it back: it never reached its worker.
+    Returned,
+    /// A person stopped the task.
+    Stopped,
+}
+
+impl LeaseModel {
+    /// The moment at which it is over unless a heartbeat comes.
+    pub(crate) fn due(&self) -> Timestamp {
+        self.confirm_by.map_or(self.ends_at, |confirm_by| confirm_by.min(self.ends_at))
+    }
+}
+
+impl Model {
+    pub(crate) fn lease(&self, lease: LeaseId) -> Option<&LeaseModel> {
+        let index = usize::try_from(lease.epoch).ok()?.checked_sub(1)?;
+        self.tasks.get(&lease.task)?.leases.get(index)
+    }
+
+    pub(crate) fn lease_mut(&mut self, lease: LeaseId) -> Option<&mut LeaseModel> {
+        let index = usize::try_from(lease.epoch).ok()?.checked_sub(1)?;
+        self.tasks.get_mut(&lease.task)?.leases.get_mut(index)
+    }
+
+    /// The same as a process knows it that starts now: every lease has one fresh term, and nobody
+    /// knows who has confirmed what.
+    pub(crate) fn restored(&self, now: Timestamp) -> Self {
+        let mut model = self.clone();
+        for task in model.tasks.values_mut().filter(|task| task.place == Place::Leased) {
+            let Some(lease) = task.leases.last_mut() else { continue };
+            let end = lease.attempt_ends_at;
+            // A wall clock that was set back must not lengthen an attempt.
+            lease.attempt_ends_at =
+                end.map(|end| task.spec.timeout.map_or(end, |timeout| end.min(now.after(timeout))));
+            let term = now.after(task.spec.lease_ttl);
+            lease.ends_at = lease.attempt_ends_at.map_or(term, |end| end.min(term));
+            lease.confirm_by = None;
+        }
+        model
+    }
+
+    /// Takes a fact in. `now` is the clock of the coordinator that decided it; facts that become
+    /// durable carry no such clock, and are only checked for their order.
+    pub(crate) fn observe(&mut self, change: &Change, now: Option<Timestamp>, notes: &mut Notes) {
+        match change {
+            Change::TaskSubmitted(record) => self.submitted(record, notes),
+            Change::TaskRequeued(record) => self.requeued(record, notes),
+            Change::LeaseGranted { task, progress } => self.granted(*task, progress, now, notes),
+            Change::AttemptEnded { task, attempt, progress } => {
+                self.note_return(*task, attempt, progress, (now, notes));
+                self.attempt_ended(*task, attempt, now, notes);
+                self.goes_on(*task, &attempt.ending, progress, now, notes);
+            }
+            Change::TaskSettled { task, attempt, progress } => {
+                self.settled(*task, attempt.as_ref(), progress, (now, notes));
+            }
+        }
+    }
+
+    fn submitted(&mut self, record: &TaskRecord, notes: &mut Notes) {
+        let task = TaskModel {
+            spec: Arc::clone(&record.spec),
+            intent: intent_of(&record.parameters),
+            key: record.concurrency_key.clone(),
+            mark: record.idempotency.clone(),
+            place: place_of(&record.progress.state),
+            leases: Vec::new(),
+            generation: 0,
+            stops: 0,
+            stopped_at: None,
+            result: None,
+            attempts: 0,
+            losses: 0,
+        };
+        let number = record.id.number();
+        let before = self.tasks.insert(record.id, task);
+        notes.demand(before.is_none(), "P1", || format!("task {number} was made twice"));
+        if let Some(mark) = &record.idempotency {
+            let before = self.marks.insert(mark.key.clone(), record.id);
+            notes.demand(before.is_none(), "P1", || format!("{} made two tasks", mark.key));
+        }
+    }
+
+    fn requeued(&mut self, record: &TaskRecord, notes: &mut Notes) {
+        let number = record.id.number();
+        let Some(task) = self.tasks.get_mut(&record.id) else {
+            return notes.broken("P1", || format!("task {number} was requeued but never made"));
+        };
+        let is_allowed =
+            matches!(task.place, Place::Settled(outcome) if outcome != Outcome::Completed);
+        notes.demand(is_allowed, "P2", || format!("task {number} requeued from {:?}", task.place));
+        let keeps_epoch = usize::try_from(record.progress.epoch) == Ok(task.leases.len());
+        notes.demand(keeps_epoch, "P4", || format!("the epoch of task {number} changed in requeue"));
+        task.place = place_of(&record.progress.state);
+        task.generation += 1;
+        (task.attempts, task.losses) = (0, 0);
+    }
+
+    fn granted(
+        &mut self,
+        id: TaskId,
+        progress: &Progress,
+        now: Option<Timestamp>,
+        notes: &mut Notes,
+    ) {
+        let TaskState::Leased(lease) = &progress.state else { return };
+        self.check_key(id, notes);
+        let number = id.number();
+        let Some(task) = self.tasks.get_mut(&id) else {
+            return notes.broken("P1", || format!("task {number} was granted but never made"));
+        };
+        let may_start = match task.place {
+            Place::Ready => true,
+            // Only a clock can say that the wait is over, and what is durable has none.
+            Place::Waiting { until } => now.is_none_or(|now| until <= now),
+            Place::Leased | Place::Settled(_) => false,
+        };
+        notes.demand(may_start, "P4", || format!("task {number} granted while {:?}", task.place));
+        let rises = usize::try_from(progress.epoch) == Ok(task.leases.len() + 1);
+        notes.demand(rises, "P4", || {
+            format!("task {number}: epoch {} after {} leases", progress.epoch, task.leases.len())
+        });
+        task.attempts += 1;
+        notes.demand(task.attempts <= task.spec.retry.max_attempts, "P6", || {
+            format!("task {number} is tried for the {}. time", task.attempts)
+        });
+        notes.demand(task.losses < LOSSES_MAX, "P6", || {
+            format!("task {number} is granted after it lost {} workers in a row", task.losses)
+        });
+        check_term(task, number, lease, now, notes);
+        task.place = Place::Leased;
+        task.leases.push(LeaseModel {
+            holder: lease.holder.clone(),
+            ends_at: lease.expires_at,
+            attempt_ends_at: lease.attempt_ends_at,
+            confirm_by: lease.confirm_by,
+            end: None,
+            generation: task.generation,
+        });
+    }
+
+    /// At most one task with a key runs at a time.
+    fn check_key(&self, id: TaskId, notes: &mut Notes) {
+        let Some(key) = self.tasks.get(&id).and_then(|task| task.key.as_ref()) else { return };
+        let rival = self.tasks.iter().find(|(other, task)| {
+            **other != id && task.place == Place::Leased && task.key.as_ref() == Some(key)
+        });
+        if let Some((rival, _)) = rival {
+            let (number, rival) = (id.number(), rival.number());
+            notes.broken("P11", || format!("tasks {rival} and {number} both run under key {key}"));
+        }
+    }
+
+    /// A grant that never left the house does not count as an attempt: that is how a returned
+    /// lease looks in the facts.
+    fn note_return(
+        &mut self,
+        id: TaskId,
+        attempt: &EndedAttempt,
+        progress: &Progress,
+        (now, notes): (Option<Timestamp>, &mut Notes),
+    ) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        let is_returned = progress.attempt < task.attempts;
+        let Some(lease) = task.leases.last_mut() else { return };
+        let was_returned = lease.end == Some(LeaseEnd::Returned);
+        if now.is_none() && is_returned && attempt.ending == Ending::Undelivered {
+            lease.end = Some(LeaseEnd::Returned);
+        } else {
+            let number = id.number();
+            notes.demand(now.is_none() || is_returned == was_returned, "P6", || {
+                format!("an attempt of task {number} does not count, though its worker had it")
+            });
+        }
+    }
+
+    fn attempt_ended(
+        &mut self,
+        id: TaskId,
+        attempt: &EndedAttempt,
+        now: Option<Timestamp>,
+        notes: &mut Notes,
+    ) {
+        let number = id.number();
+        let lease_id = LeaseId { task: id, epoch: attempt.epoch };
+        let is_current = self.tasks.get(&id).is_some_and(|task| {
+            task.place == Place::Leased && usize::try_from(attempt.epoch) == Ok(task.leases.len())
+        });
+        notes.demand(is_current, "P4", || {
+            format!("an attempt of task {number} ended under epoch {} that is over", attempt.epoch)
+        });
+        let Some(lease) = self.lease_mut(lease_id) else { return };
+        notes.demand(lease.holder == attempt.worker, "P4", || {
+            format!("an attempt of task {number} ended by {}, not its holder", attempt.worker)
+        });
+        let is_due = |moment: Option<Timestamp>| match (moment, now) {
+            (Some(moment), Some(now)) => moment <= now,
+            (_, None) => true,
+            (None, Some(_)) => false,
+        };
+        let was_returned = lease.end == Some(LeaseEnd::Returned);
+        let (is_right, end) = match &attempt.ending {
+            Ending::Failed { report, .. } => (true, LeaseEnd::Committed(*report)),
+            Ending::Expired => (is_due(Some(lease.ends_at)), LeaseEnd::Lost),
+            Ending::TimedOut => (is_due(lease.attempt_ends_at), LeaseEnd::Lost),
+            Ending::Undelivered if was_returned => (true, LeaseEnd::Returned),
+            Ending::Undelivered => (is_due(lease.confirm_by), LeaseEnd::Lost),
+            Ending::Stopped => (true, LeaseEnd::Stopped),
+        };
+        notes.demand(is_right, "P4", || {
+            format!(
+                "task {number} epoch {}: {:?} at {now:?}, but {} holds it until {:?}",
+                attempt.epoch, attempt.ending, lease.holder, lease.ends_at
+            )
+        });
+        lease.end = Some(end);
+        count_ending(&attempt.ending, now, notes);
+    }
+
+    fn goes_on(
+        &mut self,
+        id: TaskId,
+        ending: &Ending,
+        progress: &Progress,
+        now: Option<Timestamp>,
+        notes: &mut Notes,
+    ) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        task.place = place_of(&progress.state);
+        let last_end = task.leases.last().and_then(|lease| lease.end);
+        match ending {
+            Ending::Failed { .. } | Ending::TimedOut => {
+                task.losses = 0;
+                if let (Place::Waiting { until }, Some(now)) = (task.place, now) {
+                    notes.pause(task.spec.retry, task.attempts, until.since(now));
+                    notes.happened(Consequence::RetriedAfterFailure);
+                }
+            }
+            Ending::Undelivered if last_end == Some(LeaseEnd::Returned) => task.attempts -= 1,
+            Ending::Expired | Ending::Undelivered => task.losses += 1,
+            Ending::Stopped => {}
+        }
+        let is_live = !matches!(task.place, Place::Leased | Place::Settled(_));
+        notes.demand(is_live, "P2", || format!("task {} ended an attempt oddly", id.number()));
+    }
+
+    fn settled(
+        &mut self,
+        id: TaskId,
+        attempt: Option<&EndedAttempt>,
+        progress: &Progress,
+        (now, notes): (Option<Timestamp>, &mut Notes),
+    ) {
+        let number = id.number();
+        let TaskState::Settled(settlement) = &progress.state else { return };
+        let Some(task) = self.tasks.get_mut(&id) else {
+            return notes.broken("P1", || format!("task {number} settled but was never made"));
+        };
+        let was_settled = matches!(task.place, Place::Settled(_));
+        notes.demand(!was_settled, "P2", || format!("task {number} was settled twice"));
+        if let Some(key) = settlement.report {
+            let is_current = usize::try_from(progress.epoch) == Ok(task.leases.len());
+            let is_held = task.place == Place::Leased && is_current;
+            notes.demand(is_held, "P4", || format!("task {number} was settled without a lease"));
+            if let Some(lease) = task.leases.last_mut() {
+                lease.end = Some(LeaseEnd::Committed(key));
+            }
+        }
+        let is_poison = task.losses + 1 >= LOSSES_MAX;
+        if settlement.outcome == Outcome::Stopped {
+            task.stops += 1;
+            task.stopped_at = Some(settlement.at);
+        }
+        task.result.clone_from(&settlement.result);
+        if let Some(attempt) = attempt {
+            self.attempt_ended(id, attempt, now, notes);
+        }
+        if let Some(task) = self.tasks.get_mut(&id) {
+            task.place = Place::Settled(settlement.outcome);
+        }
+        if settlement.outcome == Outcome::Dead && now.is_some() {
+            let lost = attempt.is_some_and(|attempt| attempt.ending != Ending::TimedOut);
+            notes.happened(if lost && is_poison {
+                Consequence::DeadByPoison
+            } else {
+                Consequence::DeadByAttempts
+            });
+        }
+    }
+}
+
+/// A lease lasts one term from its grant, cut by the attempt's own end.
+fn check_term(
+    task: &TaskModel,
+    number: u64,
+    lease: &Lease,
+    now: Option<Timestamp>,
+    notes: &mut Notes,
+) {
+    let end = task.spec.timeout.map(|timeout| lease.granted_at.after(timeout));
+    let term = lease.granted_at.after(task.spec.lease_ttl);
+    let expires_at = end.map_or(term, |end| end.min(term));
+    let is_right = lease.expires_at == expires_at
+        && lease.attempt_ends_at == end
+        && now.is_none_or(|now| now == lease.granted_at);
+    notes.demand(is_right, "P4", || format!("task {number} was granted for an odd term: {lease:?}"));
+}
+
+fn count_ending(ending: &Ending, now: Option<Timestamp>, notes: &mut Notes) {
+    if now.is_none() {
+        return;
+    }
+    match ending {
+        Ending::TimedOut => notes.happened(Consequence::TimedOut),
+        Ending::Undelivered => notes.happened(Consequence::UndeliveredTakenBack),
+        Ending::Failed { .. } | Ending::Expired | Ending::Stopped => {}
+    }
+}
+
+fn place_of(state: &TaskState) -> Place {
+    match state {
+        TaskState::Waiting { until, .. } => Place::Waiting { until: *until },
+        TaskState::Ready => Place::Ready,
+        TaskState::Leased(_) => Place::Leased,
+        TaskState::Settled(settlement) => Place::Settled(settlement.outcome),
+    }
+}

@@ -1,0 +1,114 @@
+//! P5: nobody waits without a reason.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use coordinator::{Answer, Command, Effect, Ticket};
+use model::{Offer, TaskId, Timestamp};
+
+use crate::consequence::Consequence;
+use crate::oracle::model::{Model, Place, TaskModel};
+use crate::oracle::notes::Notes;
+
+/// Requests that a coordinator has heard and not answered.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct WaitingRequests(BTreeMap<Ticket, Arc<Offer>>);
+
+impl WaitingRequests {
+    pub(crate) fn observe(&mut self, command: Option<&Command>, effects: &[Effect]) {
+        match command {
+            Some(Command::RequestLeases { ticket, request }) => {
+                self.0.insert(*ticket, Arc::clone(&request.offer));
+            }
+            Some(Command::Withdraw { ticket }) => {
+                self.0.remove(ticket);
+            }
+            _ => {}
+        }
+        for effect in effects {
+            if let Effect::Answer { ticket, answer: Answer::Leases(_) | Answer::Refused(_) } =
+                effect
+            {
+                self.0.remove(ticket);
+            }
+        }
+    }
+}
+
+impl Model {
+    /// After a step: no ready task waits while a fit worker asks, and the coordinator wakes up no
+    /// later than the first thing is due.
+    pub(crate) fn check_waiting(
+        &self,
+        requests: &WaitingRequests,
+        wakes_at: Option<Timestamp>,
+        notes: &mut Notes,
+    ) {
+        let offers: BTreeSet<&Arc<Offer>> = requests.0.values().collect();
+        let mut keys = BTreeMap::new();
+        for task in self.tasks.values() {
+            if let (Some(key), Place::Ready | Place::Leased) = (&task.key, task.place) {
+                *keys.entry(key).or_insert(0_u32) += 1;
+            }
+        }
+        for (id, task) in &self.tasks {
+            self.check_due(*id, task, wakes_at, notes);
+            let is_alone = task.key.as_ref().is_none_or(|key| keys.get(key) == Some(&1));
+            if task.place != Place::Ready {
+                continue;
+            }
+            if !is_alone {
+                notes.happened(Consequence::KeyMadeTaskWait);
+                continue;
+            }
+            let is_fit = offers.iter().any(|offer| offer.covers(&task.spec.demand));
+            notes.demand(!is_fit, "P5", || {
+                format!("task {} is ready and a fit worker asks, but it is not granted", id.number())
+            });
+        }
+    }
+
+    fn check_due(
+        &self,
+        id: TaskId,
+        task: &TaskModel,
+        wakes_at: Option<Timestamp>,
+        notes: &mut Notes,
+    ) {
+        let due = match task.place {
+            Place::Waiting { until } => until,
+            Place::Leased => match task.leases.last() {
+                Some(lease) => lease.due(),
+                None => return,
+            },
+            Place::Ready | Place::Settled(_) => return,
+        };
+        notes.demand(wakes_at.is_some_and(|at| at <= due), "P5", || {
+            let number = id.number();
+            format!("task {number} is due at {due}, but the coordinator sleeps until {wakes_at:?}")
+        });
+    }
+
+    /// After the coordinator has looked at its deadlines: nothing that is due is left.
+    pub(crate) fn check_nothing_due(&self, now: Timestamp, notes: &mut Notes) {
+        for (id, task) in &self.tasks {
+            let is_due = match task.place {
+                Place::Leased => task.leases.last().is_some_and(|lease| lease.due() <= now),
+                Place::Waiting { .. } | Place::Ready | Place::Settled(_) => false,
+            };
+            notes.demand(!is_due, "P5", || {
+                format!("the lease of task {} is over, but nobody took it back", id.number())
+            });
+        }
+    }
+
+    /// Waits that the clock has ended are no facts; the coordinator sees them by itself, and so
+    /// does the model.
+    pub(crate) fn end_waits(&mut self, now: Timestamp) {
+        for task in self.tasks.values_mut() {
+            if matches!(task.place, Place::Waiting { until } if until <= now) {
+                task.place = Place::Ready;
+            }
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! Someone who wants work done, writes down what was promised, and changes his mind at times.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use coordinator::{Answer, Refusal, SubmittedTask};
+use model::{NewTask, TaskId, Timestamp};
+
+use crate::agenda::Event;
+use crate::faults::Fault;
+use crate::message::{Ask, Call, Peer, Reply, Request, Told, Wire};
+use crate::oracle::Place;
+use crate::planted::ShellBug;
+use crate::rng::Dice;
+use crate::workload::{Intent, SUBMIT_WITHIN, key_text};
+use crate::world::World;
+
+/// How long a submitter waits before it asks again.
+const PATIENCE: u64 = 2_000;
+/// Tries of an order that is not needed for the end of the run.
+const TRIES_MAX: u32 = 4;
+
+#[derive(Debug)]
+pub(crate) struct Submitter {
+    pub(crate) half_open_until: u64,
+    /// Wishes by the time of their submit.
+    plan: BTreeMap<u64, Vec<u64>>,
+    calls: BTreeMap<u64, Order>,
+    acknowledged: Vec<(u64, TaskId)>,
+    dice: Dice,
+}
+
+/// Something that a submitter wants answered.
+#[derive(Clone, Debug)]
+struct Order {
+    wish: Wish,
+    tries: u32,
+    is_repeated: bool,
+}
+
+#[derive(Clone, Debug)]
+enum Wish {
+    Submit { intents: Vec<u64>, key_suffix: u32, is_keyed: bool },
+    /// The same key with other content.
+    Conflict(u64),
+    Stop(TaskId),
+    Requeue(TaskId),
+    Look(TaskId, u64),
+}
+
+/// What a submitter's clock wakes it for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SubmitterTimer {
+    Submit,
+    Meddle,
+    GiveUp(u64),
+}
+
+impl Submitter {
+    /// Whether everything that was to be submitted has been acknowledged.
+    pub(crate) fn is_content(&self) -> bool {
+        let is_open = |order: &Order| matches!(order.wish, Wish::Submit { .. });
+        self.plan.is_empty()
+            && !self.calls.values().any(|order| is_open(order) && !order.is_repeated)
+    }
+}
+
+impl World {
+    pub(crate) fn spawn_submitters(&mut self) {
+        for number in 0..2_u64 {
+            let dice = Dice::of_parts(self.seed, 50 + number, 13);
+            let plan = BTreeMap::new();
+            let (calls, acknowledged) = (BTreeMap::new(), Vec::new());
+            let it = Submitter { half_open_until: 0, plan, calls, acknowledged, dice };
+            self.submitters.push(it);
+        }
+        for number in 0..self.config.tasks {
+            if self.config.skip.contains(&number) {
+                continue;
+            }
+            let mut dice = Dice::of_parts(self.seed, number, 17);
+            // Wishes that share a moment travel in one submit.
+            let at = dice.below(SUBMIT_WITHIN / 250) * 250;
+            let submitter = dice.index(self.submitters.len());
+            self.submitters[submitter].plan.entry(at).or_default().push(number);
+        }
+        for submitter in 0..self.submitters.len() {
+            self.submitter_timer(submitter, 10, SubmitterTimer::Submit);
+            self.submitter_timer(submitter, 1_000, SubmitterTimer::Meddle);
+        }
+    }
+
+    fn submitter_timer(&mut self, submitter: usize, after: u64, timer: SubmitterTimer) {
+        self.agenda.plan(self.clock.now + after, Event::Submitter { submitter, timer });
+    }
+
+    pub(crate) fn submitter_wakes(&mut self, submitter: usize, timer: SubmitterTimer) {
+        match timer {
+            SubmitterTimer::Submit => self.submitter_submits(submitter),
+            SubmitterTimer::Meddle => self.submitter_meddles(submitter),
+            SubmitterTimer::GiveUp(number) => self.submitter_gives_up(submitter, number),
+        }
+    }
+
+    fn submitter_submits(&mut self, submitter: usize) {
+        while let Some(first) = self.submitters[submitter].plan.first_entry() {
+            if *first.key() > self.clock.now {
+                let after = *first.key() - self.clock.now;
+                return self.submitter_timer(submitter, after, SubmitterTimer::Submit);
+            }
+            let intents = first.remove();
+            let is_keyed = |number: &u64| Intent::of(self.seed, *number, true).is_keyed;
+            let (keyed, plain): (Vec<_>, Vec<_>) = intents.into_iter().partition(is_keyed);
+            for (intents, is_keyed) in [(keyed, true), (plain, false)] {
+                if !intents.is_empty() {
+                    let wish = Wish::Submit { intents, key_suffix: 0, is_keyed };
+                    self.submitter_asks(submitter, wish, 1);
+                }
+            }
+        }
+    }
+
+    fn submitter_asks(&mut self, submitter: usize, wish: Wish, tries: u32) {
+        let Some(ask) = self.to_ask(&wish) else { return };
+        self.last_call += 1;
+        let number = self.last_call;
+        let order = Order { wish, tries, is_repeated: false };
+        self.submitters[submitter].calls.insert(number, order);
+        let sent_at = self.clock.now;
+        let call = Call { peer: Peer::Submitter(submitter), process: 0, number, sent_at };
+        let shell = self.choose_shell();
+        self.post(Wire::Request(Request { call, shell, ask }));
+        self.submitter_timer(submitter, PATIENCE, SubmitterTimer::GiveUp(number));
+    }
+
+    fn to_ask(&self, wish: &Wish) -> Option<Ask> {
+        Some(match wish {
+            Wish::Submit { intents, key_suffix, is_keyed } => {
+                let key = |number: u64| is_keyed.then(|| format!("wish-{number}-{key_suffix}"));
+                Ask::Submit(intents.iter().map(|number| self.to_task(*number, key(*number))).collect())
+            }
+            Wish::Conflict(number) => {
+                let mut task = self.to_task(*number, Some(format!("wish-{number}-0")));
+                if let Some(mark) = &mut task.idempotency {
+                    mark.fingerprint ^= 1;
+                }
+                Ask::Submit(vec![task])
+            }
+            Wish::Stop(task) => Ask::Stop(*task),
+            Wish::Requeue(task) => Ask::Requeue(*task),
+            Wish::Look(task, kind) => match kind {
+                0 => Ask::Watch(*task, Duration::from_secs(3)),
+                1 => Ask::ListWorkers,
+                2 => Ask::ListQueues,
+                _ => Ask::Explain(*task),
+            },
+        })
+    }
+
+    fn to_task(&self, number: u64, key: Option<String>) -> NewTask {
+        let wall = Timestamp::from_millis(self.clock.wall());
+        let mut task = Intent::of(self.seed, number, true).to_task(wall, key.clone());
+        if let (Some(mark), Some(key)) = (&mut task.idempotency, key) {
+            mark.key = key_text(&key);
+        }
+        task
+    }
+
+    /// No answer: who has a key asks again under the same one; who has none cannot know, and
+    /// leaves it at that.
+    fn submitter_gives_up(&mut self, submitter: usize, number: u64) {
+        let renames = self.has_bug(ShellBug::NewRequestIdAfterAmbiguousCommit);
+        let Some(order) = self.submitters[submitter].calls.get_mut(&number) else { return };
+        if std::mem::replace(&mut order.is_repeated, true) {
+            return;
+        }
+        let (mut wish, tries) = (order.wish.clone(), order.tries + 1);
+        match &mut wish {
+            Wish::Submit { is_keyed: false, .. } => return,
+            Wish::Submit { key_suffix, .. } => *key_suffix += u32::from(renames),
+            _ if tries > TRIES_MAX => return,
+            Wish::Conflict(_) | Wish::Stop(_) | Wish::Requeue(_) | Wish::Look(..) => {}
+        }
+        self.submitter_asks(submitter, wish, tries);
+    }
+
+    // ----- changes of mind
+
+    fn submitter_meddles(&mut self, submitter: usize) {
+        if !self.has_faults {
+            return;
+        }
+        let it = &mut self.submitters[submitter];
+        let after = it.dice.between(300, 2_500);
+        let kind = it.dice.below(10);
+        let known = it.dice.pick(&it.acknowledged.clone()).copied();
+        self.submitter_timer(submitter, after, SubmitterTimer::Meddle);
+        let Some((intent, task)) = known else { return };
+        let is_keyed = Intent::of(self.seed, intent, true).is_keyed;
+        let wish = match kind {
+            0 => Wish::Stop(task),
+            1 | 2 => Wish::Requeue(self.one_to_requeue(submitter).unwrap_or(task)),
+            3 | 4 if is_keyed => {
+                Wish::Submit { intents: vec![intent], key_suffix: 0, is_keyed: true }
+            }
+            5 if is_keyed => Wish::Conflict(intent),
+            _ => Wish::Look(task, kind % 4),
+        };
+        self.submitter_asks(submitter, wish, 1);
+    }
+
+    /// A person looks at the list of failed tasks first.
+    fn one_to_requeue(&mut self, submitter: usize) -> Option<TaskId> {
+        let is_over = |place: Place| {
+            matches!(place, Place::Settled(outcome) if outcome != coordinator::Outcome::Completed)
+        };
+        let over = self.durable.tasks.iter().filter(|(_, task)| is_over(task.place));
+        let over: Vec<TaskId> = over.map(|(id, _)| *id).collect();
+        self.submitters[submitter].dice.pick(&over).copied()
+    }
+
+    // ----- answers
+
+    pub(crate) fn submitter_hears(&mut self, submitter: usize, reply: Reply) {
+        let number = reply.call.number;
+        let calls = &mut self.submitters[submitter].calls;
+        let answer = match reply.told {
+            Told::Answer(answer) => answer,
+            Told::Unavailable | Told::Malformed => {
+                return self.submitter_timer(submitter, 300, SubmitterTimer::GiveUp(number));
+            }
+        };
+        let Some(order) = calls.remove(&number) else { return };
+        let (durable, notes) = (&self.durable, &mut self.notes);
+        match (order.wish, answer) {
+            (Wish::Submit { intents, .. }, Answer::Submitted(made)) => {
+                self.submitter_is_told(submitter, &intents, &made);
+            }
+            (Wish::Submit { .. }, answer) => {
+                notes.broken("P1", || format!("a submit was answered by {answer:?}"));
+            }
+            (Wish::Conflict(number), Answer::Submitted(made)) => {
+                notes.broken("P1", || format!("wish {number} with other content made {made:?}"));
+            }
+            (Wish::Conflict(_), answer) => {
+                let refusal = Answer::Refused(Refusal::IdempotencyConflict { key: key_text("-") });
+                let _ = (refusal, answer);
+            }
+            (Wish::Stop(task), Answer::Stopped) => self.journal.stopped(task, durable, notes),
+            (Wish::Requeue(task), Answer::Requeued) => self.journal.requeued(task, durable, notes),
+            (Wish::Stop(_) | Wish::Requeue(_) | Wish::Look(..), _) => {}
+        }
+    }
+
+    fn submitter_is_told(&mut self, submitter: usize, intents: &[u64], made: &[SubmittedTask]) {
+        for (intent, made) in intents.iter().zip(made) {
+            self.journal.submitted(*intent, *made, &self.durable, &mut self.notes);
+            self.submitters[submitter].acknowledged.push((*intent, made.task));
+        }
+    }
+
+    pub(crate) fn became_half_open(&mut self) {
+        let until = self.clock.now + self.fault_dice.heavy_tail(1_000, 4);
+        let count = self.workers.len() + self.submitters.len();
+        let victim = self.fault_dice.index(count);
+        if let Some(worker) = self.workers.get_mut(victim) {
+            worker.half_open_until = until;
+        } else if let Some(submitter) = self.submitters.get_mut(victim - self.workers.len()) {
+            submitter.half_open_until = until;
+        }
+        self.trace.note(self.clock.now, &[4, victim as u64, until], || {
+            format!("{} peer {victim} hears nothing until {until} ms", Fault::HalfOpen.name().0)
+        });
+    }
+}

@@ -1,0 +1,244 @@
+//! One run: everything that exists, and the loop that moves it.
+
+use std::collections::BTreeSet;
+
+use crate::agenda::{Agenda, Event};
+use crate::clock::WorldClock;
+use crate::faults::{Fault, FaultSet};
+use crate::network::{Network, describe};
+use crate::oracle::{Journal, Model, Notes};
+use crate::planted::ShellBug;
+use crate::rng::Dice;
+use crate::shell::Shell;
+use crate::store::FakeStore;
+use crate::submitter::Submitter;
+use crate::trace::Trace;
+use crate::worker::Worker;
+use crate::workload::Intent;
+
+/// How long the faults last.
+pub(crate) const SAFETY_MS: u64 = 60_000;
+/// A run that takes more steps than this does not come to its end.
+const EVENTS_MAX: u64 = 2_000_000;
+
+/// What to run.
+#[derive(Clone, Debug)]
+pub struct RunConfig {
+    /// Everything follows from it.
+    pub seed: u64,
+    /// How many wishes there are.
+    pub tasks: u64,
+    /// Wishes that are left out.
+    pub skip: BTreeSet<u64>,
+    /// Faults that may happen.
+    pub faults: FaultSet,
+    /// A bug to plant around the coordinator.
+    pub bug: Option<ShellBug>,
+    /// Whether the text of the trace is kept.
+    pub is_verbose: bool,
+}
+
+impl RunConfig {
+    /// The usual run of a seed.
+    pub fn of(seed: u64, tasks: u64) -> Self {
+        let (skip, faults) = (BTreeSet::new(), FaultSet::ALL);
+        Self { seed, tasks, skip, faults, bug: None, is_verbose: false }
+    }
+}
+
+/// Everything that exists in a run.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) config: RunConfig,
+    pub(crate) seed: u64,
+    pub(crate) faults: FaultSet,
+    pub(crate) clock: WorldClock,
+    pub(crate) agenda: Agenda,
+    pub(crate) trace: Trace,
+    pub(crate) notes: Notes,
+    pub(crate) journal: Journal,
+    pub(crate) durable: Model,
+    pub(crate) network: Network,
+    pub(crate) store: FakeStore,
+    pub(crate) shells: Vec<Shell>,
+    /// The shell that clients are sent to.
+    pub(crate) front: usize,
+    pub(crate) workers: Vec<Worker>,
+    pub(crate) submitters: Vec<Submitter>,
+    pub(crate) has_faults: bool,
+    /// Whether the coordinator's own tables are checked after every step.
+    pub(crate) is_thorough: bool,
+    pub(crate) fault_dice: Dice,
+    pub(crate) route_dice: Dice,
+    pub(crate) steps: u64,
+    pub(crate) lives: u64,
+    pub(crate) processes: u64,
+    pub(crate) last_call: u64,
+}
+
+impl World {
+    pub(crate) fn new(config: RunConfig) -> Self {
+        let (seed, faults) = (config.seed, config.faults);
+        let mut world = Self {
+            seed,
+            faults,
+            clock: WorldClock::default(),
+            agenda: Agenda::default(),
+            trace: Trace::new(config.is_verbose),
+            notes: Notes::default(),
+            journal: Journal::default(),
+            durable: Model::default(),
+            network: Network::new(seed, faults),
+            store: FakeStore::new(seed, faults),
+            shells: Vec::new(),
+            front: 0,
+            workers: Vec::new(),
+            submitters: Vec::new(),
+            has_faults: true,
+            is_thorough: seed.is_multiple_of(8),
+            fault_dice: Dice::for_purpose(seed, "faults"),
+            route_dice: Dice::for_purpose(seed, "routes"),
+            steps: 0,
+            lives: 0,
+            processes: 0,
+            last_call: 0,
+            config,
+        };
+        world.front = world.spawn_shell(0);
+        world.spawn_submitters();
+        world.spawn_workers();
+        world.plan_faults();
+        world.agenda.plan(SAFETY_MS, Event::FaultsEnd);
+        world
+    }
+
+    /// Lets time pass until everything is done, a promise is broken, or nothing moves any more.
+    pub(crate) fn run(&mut self) {
+        let mut end = None;
+        for _ in 0..EVENTS_MAX {
+            let Some((at, event)) = self.agenda.next() else { return };
+            self.clock.now = at;
+            self.happens(event);
+            if self.notes.broken.is_some() {
+                return;
+            }
+            if self.has_faults {
+                continue;
+            }
+            let bound = *end.get_or_insert_with(|| self.clock.now + self.liveness_bound());
+            if self.is_all_done() {
+                return self.journal.check_all(&self.durable, &mut self.notes);
+            }
+            if self.clock.now > bound {
+                return self.report_stuck();
+            }
+        }
+        self.notes.broken("P5", || "the run does not come to its end".into());
+    }
+
+    fn happens(&mut self, event: Event) {
+        match event {
+            Event::Deliver(wire) => {
+                let now = self.clock.now;
+                self.trace.note(now, &[5], || describe(&wire));
+                self.delivered(*wire);
+            }
+            Event::ShellTurn { shell } => self.shell_turn(shell),
+            Event::ShellTick { shell, alarm } => self.shell_tick(shell, alarm),
+            Event::ShellStart { shell } => self.shell_starts(shell),
+            Event::StoreApplies { commit } => self.store_applies(commit),
+            Event::StoreReplies { commit } => self.store_replies(commit),
+            Event::LoadDone { shell, life, load } => self.load_done(shell, life, load),
+            Event::Worker { worker, process, timer } => self.worker_wakes(worker, process, timer),
+            Event::Submitter { submitter, timer } => self.submitter_wakes(submitter, timer),
+            Event::Fault(fault) => self.planned_fault(fault),
+            Event::FaultsEnd => self.heal(),
+        }
+    }
+
+    /// Faults of processes, clocks and disks strike at moments that are drawn beforehand.
+    fn plan_faults(&mut self) {
+        let kinds = [
+            (Fault::HalfOpen, 4),
+            (Fault::WorkerKill, 6),
+            (Fault::WorkerPause, 5),
+            (Fault::CoordinatorKill, 4),
+            (Fault::CoordinatorPause, 3),
+            (Fault::SecondCoordinator, 3),
+            (Fault::WallJump, 2),
+            (Fault::DiskFull, 2),
+        ];
+        for (fault, times_max) in kinds {
+            let mut dice = Dice::for_purpose(self.seed, fault.name().1);
+            for _ in 0..dice.between(0, times_max) {
+                let at = dice.between(500, SAFETY_MS - 1_000);
+                if self.faults.has(fault) {
+                    self.agenda.plan(at, Event::Fault(fault));
+                }
+            }
+        }
+    }
+
+    fn planned_fault(&mut self, fault: Fault) {
+        match fault {
+            Fault::HalfOpen => self.became_half_open(),
+            Fault::WorkerKill => self.worker_killed(),
+            Fault::WorkerPause => self.worker_paused(),
+            Fault::CoordinatorKill => self.coordinator_killed(),
+            Fault::CoordinatorPause => self.coordinator_paused(),
+            Fault::SecondCoordinator => {
+                let delay = self.fault_dice.between(10, 500);
+                self.second_coordinator(delay);
+            }
+            Fault::WallJump => self.wall_jumped(),
+            Fault::DiskFull => {
+                self.store.full_until = self.clock.now + self.fault_dice.heavy_tail(500, 4);
+            }
+            // The others strike where they happen: at a message, a commit, a report.
+            _ => {}
+        }
+    }
+
+    /// The faults end; what is left must come to its end by itself.
+    fn heal(&mut self) {
+        self.has_faults = false;
+        self.network.heal();
+        self.store.heal();
+        self.heal_workers();
+        for submitter in &mut self.submitters {
+            submitter.half_open_until = 0;
+        }
+        for shell in 0..self.shells.len() {
+            self.shells[shell].paused_until = self.clock.now.min(self.shells[shell].paused_until);
+            if shell != self.front && self.shells[shell].mind.is_some() {
+                self.kill_shell(shell, 0);
+            }
+        }
+        self.trace.note(self.clock.now, &[6], || "the faults end".into());
+    }
+
+    // ----- small things that everyone needs
+
+    pub(crate) fn fault(&mut self, fault: Fault, words: impl FnOnce() -> String) {
+        self.notes.counters.fault(fault);
+        self.trace.fault(self.clock.now, fault, words);
+    }
+
+    pub(crate) fn has_bug(&self, bug: ShellBug) -> bool {
+        self.config.bug == Some(bug)
+    }
+
+    pub(crate) fn is_poison(&self, intent: u64) -> bool {
+        Intent::of(self.seed, intent, self.faults.has(Fault::Poison)).is_poison
+    }
+
+    /// Clients go to the shell in front; some still have the address of an earlier one.
+    pub(crate) fn choose_shell(&mut self) -> usize {
+        let others = (0..self.shells.len()).filter(|shell| self.shells[*shell].mind.is_some());
+        let others: Vec<usize> = others.collect();
+        if self.has_faults && self.route_dice.chance(250) {
+            return self.route_dice.pick(&others).copied().unwrap_or(self.front);
+        }
+        self.front
+    }
+}

@@ -1,0 +1,204 @@
+//! Short stories, one per promise.
+
+use std::sync::Arc;
+
+use coordinator::{Change, LoadKey};
+use model::{IdempotencyMark, TaskId};
+
+use super::history::Dice;
+use super::replay::replay;
+use super::sample::{granted, settled, submitted, tenant};
+use crate::contract::{ClaimedShard, CommitError, Store, Turn};
+
+/// Puts a store through every promise. `open` gives a fresh, empty store each time; `reopen`
+/// closes a store and opens it again with what it kept.
+pub async fn exercise(
+    open: impl AsyncFn() -> Arc<dyn Store>,
+    reopen: impl AsyncFn(Arc<dyn Store>) -> Arc<dyn Store>,
+) {
+    a_turn_is_kept_whole_or_not_at_all(open().await).await;
+    a_stale_claim_keeps_nothing(open().await).await;
+    a_stale_claim_hurts_no_other_shard(open().await).await;
+    a_failed_turn_fails_the_later_ones_of_its_claim(open().await).await;
+    turns_are_kept_in_the_order_of_the_calls(open().await).await;
+    a_turn_without_changes_follows_its_claim(open().await).await;
+    a_task_of_another_shard_is_refused(open().await).await;
+    a_task_settles_once(open().await).await;
+    an_epoch_never_falls(open().await).await;
+    a_key_belongs_to_one_task(open().await).await;
+    a_probe_answers(open().await).await;
+    for seed in 0..4 {
+        let mut dice = Dice::new(seed);
+        let choices: Vec<u32> =
+            (0..400).map(|_| u32::try_from(dice.roll(1 << 30)).expect("30 bits")).collect();
+        replay(open().await, &reopen, &choices).await;
+    }
+}
+
+async fn claim(store: &Arc<dyn Store>, name: &str) -> ClaimedShard {
+    store.claim(tenant(name)).await.expect("claims")
+}
+
+async fn commit(
+    store: &Arc<dyn Store>,
+    claim: ClaimedShard,
+    changes: Vec<Change>,
+) -> Result<(), CommitError> {
+    store.commit(Turn { claim, changes }).await.map(|_| ())
+}
+
+async fn live(store: &Arc<dyn Store>, claim: ClaimedShard) -> Vec<u64> {
+    let restored = store.restore(claim).await.expect("restores");
+    restored.tasks.iter().map(|task| task.id.number()).collect()
+}
+
+fn is_unavailable(outcome: &Result<(), CommitError>) -> bool {
+    matches!(outcome, Err(CommitError::Unavailable(_)))
+}
+
+async fn a_turn_is_kept_whole_or_not_at_all(store: Arc<dyn Store>) {
+    let shard = claim(&store, "acme").await;
+    let task = |number| TaskId::of(shard.shard, number);
+    let broken = vec![submitted(task(0)), submitted(task(1)), granted(task(99), 1)];
+    assert!(is_unavailable(&commit(&store, shard, broken).await));
+
+    let shard = claim(&store, "acme").await;
+    let restored = store.restore(shard).await.expect("restores");
+    assert_eq!((restored.tasks.len(), restored.next_number), (0, 0));
+    commit(&store, shard, vec![submitted(task(0)), submitted(task(1))]).await.expect("kept");
+    assert_eq!(live(&store, shard).await, [0, 1]);
+}
+
+async fn a_stale_claim_keeps_nothing(store: Arc<dyn Store>) {
+    let old = claim(&store, "acme").await;
+    commit(&store, old, vec![submitted(TaskId::of(old.shard, 0))]).await.expect("kept");
+    let new = claim(&store, "acme").await;
+    assert_eq!(new, ClaimedShard { shard: old.shard, epoch: old.epoch + 1 });
+
+    for _ in 0..2 {
+        let late = commit(&store, old, vec![submitted(TaskId::of(old.shard, 1))]).await;
+        assert_eq!(late, Err(CommitError::Fenced));
+    }
+    let from_the_future = ClaimedShard { epoch: new.epoch + 1, ..new };
+    let early = commit(&store, from_the_future, vec![submitted(TaskId::of(old.shard, 1))]).await;
+    assert_eq!(early, Err(CommitError::Fenced));
+    assert_eq!(live(&store, new).await, [0]);
+    commit(&store, new, vec![submitted(TaskId::of(old.shard, 1))]).await.expect("kept");
+}
+
+async fn a_stale_claim_hurts_no_other_shard(store: Arc<dyn Store>) {
+    let stale = claim(&store, "acme").await;
+    let other = claim(&store, "bolt").await;
+    let current = claim(&store, "acme").await;
+    let submit = |claim: ClaimedShard, number| {
+        let changes = vec![submitted(TaskId::of(claim.shard, number))];
+        store.commit(Turn { claim, changes })
+    };
+    // All three are queued before the first is awaited, so that they may share a transaction.
+    let commits = (submit(stale, 0), submit(other, 0), submit(current, 1));
+    assert!(matches!(commits.0.await, Err(CommitError::Fenced)));
+    commits.1.await.expect("another shard's turn");
+    commits.2.await.expect("the new owner's turn");
+    assert_eq!(live(&store, current).await, [1]);
+    assert_eq!(live(&store, other).await, [0]);
+}
+
+async fn a_failed_turn_fails_the_later_ones_of_its_claim(store: Arc<dyn Store>) {
+    let shard = claim(&store, "acme").await;
+    let task = |number| TaskId::of(shard.shard, number);
+    let turn = |changes| store.commit(Turn { claim: shard, changes });
+    let kept = turn(vec![submitted(task(0))]);
+    kept.await.expect("kept");
+
+    // The second is queued before the first is known to fail.
+    let (failed, pipelined) = (turn(vec![granted(task(7), 1)]), turn(vec![submitted(task(1))]));
+    assert!(is_unavailable(&failed.await.map(|_| ())));
+    assert!(is_unavailable(&pipelined.await.map(|_| ())));
+    assert!(is_unavailable(&commit(&store, shard, vec![submitted(task(2))]).await));
+    assert!(is_unavailable(&commit(&store, shard, vec![]).await));
+
+    let shard = claim(&store, "acme").await;
+    assert_eq!(live(&store, shard).await, [0]);
+    commit(&store, shard, vec![submitted(task(1))]).await.expect("a new claim goes on");
+}
+
+async fn turns_are_kept_in_the_order_of_the_calls(store: Arc<dyn Store>) {
+    let shard = claim(&store, "acme").await;
+    let task = TaskId::of(shard.shard, 0);
+    let mut turns = vec![vec![submitted(task)]];
+    turns.extend((1..200).map(|epoch| vec![granted(task, epoch)]));
+    let commits: Vec<_> =
+        turns.into_iter().map(|changes| store.commit(Turn { claim: shard, changes })).collect();
+    for commit in commits {
+        commit.await.expect("kept");
+    }
+    let restored = store.restore(shard).await.expect("restores");
+    assert_eq!(restored.tasks[0].progress.epoch, 199);
+}
+
+async fn a_turn_without_changes_follows_its_claim(store: Arc<dyn Store>) {
+    let old = claim(&store, "acme").await;
+    commit(&store, old, vec![]).await.expect("nothing to keep");
+    let new = claim(&store, "acme").await;
+    assert_eq!(commit(&store, old, vec![]).await, Err(CommitError::Fenced));
+    commit(&store, new, vec![]).await.expect("nothing to keep");
+}
+
+async fn a_task_of_another_shard_is_refused(store: Arc<dyn Store>) {
+    let acme = claim(&store, "acme").await;
+    let bolt = claim(&store, "bolt").await;
+    assert_ne!(acme.shard, bolt.shard);
+    let theirs = TaskId::of(bolt.shard, 0);
+    commit(&store, bolt, vec![submitted(theirs)]).await.expect("kept");
+    assert!(is_unavailable(&commit(&store, acme, vec![granted(theirs, 1)]).await));
+
+    let keys = vec![LoadKey::Task(theirs)];
+    assert_eq!(store.load(acme.shard, keys.clone()).await.expect("loads"), []);
+    let found = store.load(bolt.shard, keys).await.expect("loads");
+    assert_eq!(found[0].1.progress.epoch, 0, "nothing of the refused turn is kept");
+}
+
+async fn a_task_settles_once(store: Arc<dyn Store>) {
+    let shard = claim(&store, "acme").await;
+    let task = TaskId::of(shard.shard, 0);
+    let life = vec![submitted(task), granted(task, 1), settled(task, 1)];
+    commit(&store, shard, life).await.expect("a whole life in one turn");
+    assert!(is_unavailable(&commit(&store, shard, vec![settled(task, 1)]).await));
+    let shard = claim(&store, "acme").await;
+    assert!(is_unavailable(&commit(&store, shard, vec![granted(task, 2)]).await));
+    let shard = claim(&store, "acme").await;
+    assert!(is_unavailable(&commit(&store, shard, vec![submitted(task)]).await));
+    assert_eq!(live(&store, shard).await, [0_u64; 0]);
+}
+
+async fn an_epoch_never_falls(store: Arc<dyn Store>) {
+    let shard = claim(&store, "acme").await;
+    let task = TaskId::of(shard.shard, 0);
+    commit(&store, shard, vec![submitted(task), granted(task, 5)]).await.expect("kept");
+    assert!(is_unavailable(&commit(&store, shard, vec![granted(task, 4)]).await));
+}
+
+async fn a_key_belongs_to_one_task(store: Arc<dyn Store>) {
+    let shard = claim(&store, "acme").await;
+    let marked = |number| {
+        let mut change = submitted(TaskId::of(shard.shard, number));
+        if let Change::TaskSubmitted(record) = &mut change {
+            let key = "order 66".parse().expect("valid");
+            record.idempotency = Some(IdempotencyMark { key, fingerprint: number });
+        }
+        change
+    };
+    commit(&store, shard, vec![marked(0)]).await.expect("kept");
+    assert!(is_unavailable(&commit(&store, shard, vec![marked(1)]).await));
+    let other = claim(&store, "bolt").await;
+    let mut change = submitted(TaskId::of(other.shard, 0));
+    if let (Change::TaskSubmitted(record), Change::TaskSubmitted(first)) = (&mut change, marked(0))
+    {
+        record.idempotency = first.idempotency;
+    }
+    commit(&store, other, vec![change]).await.expect("another tenant's keys are its own");
+}
+
+async fn a_probe_answers(store: Arc<dyn Store>) {
+    store.probe().await.expect("a healthy store");
+}

@@ -1,0 +1,158 @@
+//! What every store owes the coordinator.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::time::Duration;
+
+use coordinator::{Change, LoadKey, StateWord, TaskRecord};
+use model::{QueueName, ShardId, TaskId, TenantId, Timestamp, TypeName};
+
+/// What an asynchronous call gives.
+pub type StoreFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A durable, fenced memory. Cheap to share; every method may be called from any thread.
+pub trait Store: Send + Sync + 'static {
+    /// Takes a tenant's shard over: creates it if it is new, and raises its epoch by one, so that
+    /// whatever a former owner still commits fails as a whole.
+    fn claim(&self, tenant: TenantId) -> StoreFuture<Result<ClaimedShard, StoreError>>;
+
+    /// Every live task of a claimed shard, and the number that the next new task gets.
+    fn restore(&self, shard: ClaimedShard) -> StoreFuture<Result<Restored, StoreError>>;
+
+    /// Makes a turn's changes durable, all or none.
+    ///
+    /// The order of the calls is the order of the commits. The turn is queued before this returns;
+    /// the future only waits for it. After one failed turn every later turn of the same claim
+    /// fails too, because it builds on facts that were never kept: claim and restore again.
+    fn commit(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>>;
+
+    /// The tasks that these keys name, live or settled, as they are durable now.
+    fn load(
+        &self,
+        shard: ShardId,
+        keys: Vec<LoadKey>,
+    ) -> StoreFuture<Result<Vec<(LoadKey, TaskRecord)>, StoreError>>;
+
+    /// A page of tasks, newest first.
+    fn list(&self, shard: ShardId, query: PageQuery) -> StoreFuture<Result<TaskPage, StoreError>>;
+
+    /// How many tasks of each queue are dead.
+    fn count_dead(&self, shard: ShardId) -> StoreFuture<Result<Vec<(QueueName, u64)>, StoreError>>;
+
+    /// Every tenant that has a shard or a token, by name.
+    fn tenants(&self) -> StoreFuture<Result<Vec<TenantId>, StoreError>>;
+
+    /// Keeps a new token, or a token's new state (same `token_id`).
+    fn put_token(&self, token: TokenRow) -> StoreFuture<Result<(), StoreError>>;
+
+    /// Every token, oldest first.
+    fn tokens(&self) -> StoreFuture<Result<Vec<TokenRow>, StoreError>>;
+
+    /// Whether the store can keep something right now: writes and syncs a probe.
+    fn probe(&self) -> StoreFuture<Result<(), StoreError>>;
+}
+
+/// The right to commit to one shard, until someone claims it anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClaimedShard {
+    /// Which shard.
+    pub shard: ShardId,
+    /// Fences coordinators, as a lease's epoch fences workers.
+    pub epoch: u64,
+}
+
+/// What a claimed shard holds.
+#[derive(Debug, Default, PartialEq)]
+pub struct Restored {
+    /// Live tasks, oldest first.
+    pub tasks: Vec<TaskRecord>,
+    /// The number that the next new task gets.
+    pub next_number: u64,
+}
+
+/// What one turn of a coordinator made true.
+#[derive(Debug)]
+pub struct Turn {
+    /// Whose turn.
+    pub claim: ClaimedShard,
+    /// The facts, in order.
+    pub changes: Vec<Change>,
+}
+
+/// A turn is durable.
+#[derive(Clone, Copy, Debug)]
+pub struct Committed {
+    /// How long its transaction took, sync included.
+    pub took: Duration,
+}
+
+/// A turn is not durable; nothing of it is.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommitError {
+    /// Someone claimed the shard since.
+    #[error("the shard has a new owner")]
+    Fenced,
+    /// The store could not write or sync it, or could not write what it builds on.
+    #[error("the store cannot keep it: {0}")]
+    Unavailable(String),
+}
+
+/// The store could not answer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// It cannot read or write right now.
+    #[error("the store is not available: {0}")]
+    Unavailable(String),
+    /// What it read is not what was once written.
+    #[error("the store is damaged: {0}")]
+    Damaged(String),
+    /// Another process has it open.
+    #[error("{0}")]
+    InUse(String),
+}
+
+/// Which tasks a page shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PageQuery {
+    /// Only these states; empty means all.
+    pub states: Vec<StateWord>,
+    /// Only this type.
+    pub task_type: Option<TypeName>,
+    /// Only this queue.
+    pub queue: Option<QueueName>,
+    /// Only tasks submitted before this one.
+    pub before: Option<TaskId>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// A page of tasks.
+#[derive(Debug, Default, PartialEq)]
+pub struct TaskPage {
+    /// Newest first.
+    pub tasks: Vec<TaskRecord>,
+    /// Where to go on. A page may be short and still have one: one call looks at a bounded number
+    /// of rows, so that a rare state cannot make the store read everything.
+    pub next_before: Option<TaskId>,
+}
+
+/// A token, as it is kept: its secret only as a digest.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRow {
+    /// Names it.
+    pub token_id: String,
+    /// Whose.
+    pub tenant: TenantId,
+    /// What its bearer may do; a word of the `protocol` crate.
+    pub role: String,
+    /// SHA-256 of the secret.
+    pub digest: [u8; 32],
+    /// A note for people.
+    pub name: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it ends.
+    pub expires_at: Option<Timestamp>,
+    /// When it was revoked.
+    pub revoked_at: Option<Timestamp>,
+}

@@ -1,0 +1,27 @@
+//! Remembers: facts become durable here before anyone hears of them, and come back after a crash.
+//!
+//! Reading order: [`Store`] (what every store owes the coordinator), [`Tables`] (the same in plain
+//! memory: the reference), [`conformance`] (the promise as tests), `rows` (changes become row
+//! writes), [`sqlite`] (the embedded store).
+
+mod claims;
+#[doc(hidden)]
+pub mod conformance;
+mod contract;
+mod memory;
+mod page;
+mod rows;
+mod spec_document;
+pub mod sqlite;
+mod tables;
+mod words;
+
+pub use contract::{
+    ClaimedShard, CommitError, Committed, PageQuery, Restored, Store, StoreError, StoreFuture,
+    TaskPage, TokenRow, Turn,
+};
+pub use memory::MemoryStore;
+pub use page::ROWS_PER_LIST_MAX;
+pub use rows::Contradiction;
+pub use sqlite::SqliteStore;
+pub use tables::Tables;

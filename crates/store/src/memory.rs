@@ -1,0 +1,116 @@
+//! A store that forgets at the end of the process, for tests.
+
+use std::future::ready;
+use std::sync::Arc;
+use std::time::Duration;
+
+use coordinator::{LoadKey, TaskRecord};
+use model::{QueueName, ShardId, TenantId};
+use parking_lot::Mutex;
+
+use crate::claims::Claims;
+use crate::contract::{
+    ClaimedShard, CommitError, Committed, PageQuery, Restored, Store, StoreError, StoreFuture,
+    TaskPage, TokenRow, Turn,
+};
+use crate::tables::Tables;
+
+/// [`Tables`] behind the contract. Clones share what they hold.
+#[derive(Clone, Debug, Default)]
+pub struct MemoryStore {
+    inner: Arc<Mutex<Inner>>,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    tables: Tables,
+    claims: Claims,
+    is_unavailable: bool,
+}
+
+const TOLD_TO_FAIL: &str = "it was told to fail";
+
+impl MemoryStore {
+    /// Whether it can read and write from here on; a test's switch for a disk in trouble.
+    pub fn set_available(&self, is_available: bool) {
+        self.inner.lock().is_unavailable = !is_available;
+    }
+
+    fn ask<T: Send + 'static>(
+        &self,
+        question: impl FnOnce(&mut Inner) -> T,
+    ) -> StoreFuture<Result<T, StoreError>> {
+        let mut inner = self.inner.lock();
+        let answer = if inner.is_unavailable {
+            Err(StoreError::Unavailable(TOLD_TO_FAIL.into()))
+        } else {
+            Ok(question(&mut inner))
+        };
+        Box::pin(ready(answer))
+    }
+}
+
+impl Inner {
+    fn commit(&mut self, turn: &Turn) -> Result<Committed, CommitError> {
+        self.claims.check(turn.claim)?;
+        let kept = if turn.changes.is_empty() {
+            Ok(())
+        } else if self.is_unavailable {
+            Err(CommitError::Unavailable(TOLD_TO_FAIL.into()))
+        } else {
+            self.tables.commit(turn.claim, &turn.changes)
+        };
+        kept.inspect_err(|error| self.claims.broke(turn.claim, error))?;
+        Ok(Committed { took: Duration::ZERO })
+    }
+}
+
+impl Store for MemoryStore {
+    fn claim(&self, tenant: TenantId) -> StoreFuture<Result<ClaimedShard, StoreError>> {
+        self.ask(|inner| {
+            let claim = inner.tables.claim(&tenant);
+            inner.claims.made(claim);
+            claim
+        })
+    }
+
+    fn restore(&self, shard: ClaimedShard) -> StoreFuture<Result<Restored, StoreError>> {
+        self.ask(|inner| inner.tables.restore(shard.shard))
+    }
+
+    fn commit(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {
+        Box::pin(ready(self.inner.lock().commit(&turn)))
+    }
+
+    fn load(
+        &self,
+        shard: ShardId,
+        keys: Vec<LoadKey>,
+    ) -> StoreFuture<Result<Vec<(LoadKey, TaskRecord)>, StoreError>> {
+        self.ask(|inner| inner.tables.load(shard, &keys))
+    }
+
+    fn list(&self, shard: ShardId, query: PageQuery) -> StoreFuture<Result<TaskPage, StoreError>> {
+        self.ask(|inner| inner.tables.list(shard, &query))
+    }
+
+    fn count_dead(&self, shard: ShardId) -> StoreFuture<Result<Vec<(QueueName, u64)>, StoreError>> {
+        self.ask(|inner| inner.tables.count_dead(shard))
+    }
+
+    fn tenants(&self) -> StoreFuture<Result<Vec<TenantId>, StoreError>> {
+        self.ask(|inner| inner.tables.tenants())
+    }
+
+    fn put_token(&self, token: TokenRow) -> StoreFuture<Result<(), StoreError>> {
+        self.ask(|inner| inner.tables.put_token(token))
+    }
+
+    fn tokens(&self) -> StoreFuture<Result<Vec<TokenRow>, StoreError>> {
+        self.ask(|inner| inner.tables.tokens())
+    }
+
+    fn probe(&self) -> StoreFuture<Result<(), StoreError>> {
+        self.ask(|_| ())
+    }
+}

@@ -1,0 +1,254 @@
+//! Folds the changes of many turns into row writes, for every store that speaks SQL.
+//!
+//! Each change carries the whole mutable part of its task, so the last one wins: all changes of a
+//! transaction to one task become one write. A task that is submitted, leased and settled within
+//! one transaction is a single insert.
+
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
+
+use coordinator::{Change, EndedAttempt, Ending, Progress, TaskRecord, TaskState};
+use model::{Failure, ReportKey, TaskId};
+
+use crate::contract::Turn;
+use crate::words::{ending_text, state_text, state_word};
+
+/// A change that cannot follow from what the store holds: an error in the coordinator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Contradiction {
+    /// The change is about another shard's task.
+    #[error("task {0} belongs to another shard")]
+    ForeignTask(TaskId),
+    /// A task was submitted twice.
+    #[error("task {0} exists")]
+    TaskExists(TaskId),
+    /// An idempotency key was given to a second task.
+    #[error("the idempotency key of task {0} belongs to another task")]
+    KeyTaken(TaskId),
+    /// The task does not stand where the change starts, or its epoch would fall.
+    #[error("task {0} is not in a state that this could follow")]
+    OutOfOrder(TaskId),
+    /// An attempt ended twice.
+    #[error("an attempt of task {0} ended twice")]
+    AttemptEndedTwice(TaskId),
+}
+
+/// What one transaction writes.
+#[derive(Debug, Default)]
+pub(crate) struct Batch<'a> {
+    /// One write per task, in the order in which the tasks were first touched.
+    pub tasks: Vec<TaskWrite<'a>>,
+    /// Attempts for the history, oldest first.
+    pub ended: Vec<EndedWrite<'a>>,
+    slots: HashMap<TaskId, usize, foldhash::fast::RandomState>,
+}
+
+/// The one write to a task's row.
+#[derive(Debug)]
+pub(crate) struct TaskWrite<'a> {
+    pub task: TaskId,
+    pub kind: WriteKind<'a>,
+    /// Where the task stands after the transaction.
+    pub progress: &'a Progress,
+}
+
+#[derive(Debug)]
+pub(crate) enum WriteKind<'a> {
+    /// The task is new.
+    Insert(&'a TaskRecord),
+    /// The task has a row.
+    Update {
+        /// Whether the row is a settled one: the first change must be a requeue.
+        was_settled: bool,
+    },
+}
+
+/// An attempt for the history.
+#[derive(Debug)]
+pub(crate) struct EndedWrite<'a> {
+    pub task: TaskId,
+    pub attempt: &'a EndedAttempt,
+    /// A requeue lists the attempts that the store has, and perhaps the one that settled the task.
+    pub may_exist: bool,
+}
+
+impl<'a> Batch<'a> {
+    /// Folds turns, in order.
+    pub(crate) fn fold(turns: impl Iterator<Item = &'a Turn>) -> Result<Self, Contradiction> {
+        let mut batch = Self::default();
+        for turn in turns {
+            batch.slots.reserve(turn.changes.len());
+            batch.tasks.reserve(turn.changes.len());
+            for change in &turn.changes {
+                let task = change.task();
+                if task.shard() != turn.claim.shard {
+                    return Err(Contradiction::ForeignTask(task));
+                }
+                batch.add(task, change)?;
+            }
+        }
+        Ok(batch)
+    }
+
+    fn add(&mut self, task: TaskId, change: &'a Change) -> Result<(), Contradiction> {
+        let next_slot = self.tasks.len();
+        match self.slots.entry(task) {
+            Entry::Vacant(slot) => {
+                slot.insert(next_slot);
+                self.tasks.push(TaskWrite::first(task, change));
+            }
+            Entry::Occupied(slot) => self.tasks[*slot.get()].follow(change)?,
+        }
+        if let Change::TaskSubmitted(record) | Change::TaskRequeued(record) = change {
+            self.ended.extend(record.ended_attempts.iter().map(|attempt| EndedWrite {
+                task,
+                attempt,
+                may_exist: true,
+            }));
+        }
+        if let Some(attempt) = change.ended_attempt() {
+            self.ended.push(EndedWrite { task, attempt, may_exist: false });
+        }
+        Ok(())
+    }
+}
+
+impl<'a> TaskWrite<'a> {
+    fn first(task: TaskId, change: &'a Change) -> Self {
+        let kind = match change {
+            Change::TaskSubmitted(record) => WriteKind::Insert(record),
+            Change::TaskRequeued(_) => WriteKind::Update { was_settled: true },
+            Change::LeaseGranted { .. }
+            | Change::AttemptEnded { .. }
+            | Change::TaskSettled { .. } => WriteKind::Update { was_settled: false },
+        };
+        Self { task, kind, progress: change.progress() }
+    }
+
+    fn follow(&mut self, change: &'a Change) -> Result<(), Contradiction> {
+        check_order(Some(self.progress), change)?;
+        self.progress = change.progress();
+        Ok(())
+    }
+}
+
+/// Whether `change` may follow when the task stands at `before`; `None` when there is no task.
+pub(crate) fn check_order(before: Option<&Progress>, change: &Change) -> Result<(), Contradiction> {
+    let task = change.task();
+    let Some(before) = before else {
+        let is_new = matches!(change, Change::TaskSubmitted(_));
+        return if is_new { Ok(()) } else { Err(Contradiction::OutOfOrder(task)) };
+    };
+    let starts_settled = match change {
+        Change::TaskSubmitted(_) => return Err(Contradiction::TaskExists(task)),
+        Change::TaskRequeued(_) => true,
+        Change::LeaseGranted { .. } | Change::AttemptEnded { .. } | Change::TaskSettled { .. } => {
+            false
+        }
+    };
+    let stands_settled = matches!(before.state, TaskState::Settled(_));
+    if starts_settled != stands_settled || change.progress().epoch < before.epoch {
+        return Err(Contradiction::OutOfOrder(task));
+    }
+    Ok(())
+}
+
+/// The mutable columns of a task's row.
+#[derive(Debug)]
+pub(crate) struct ProgressRow<'a> {
+    pub state: &'static str,
+    pub wait_until: Option<i64>,
+    pub attempt: u32,
+    pub epoch: u32,
+    pub losses: u32,
+    pub holder: Option<&'a str>,
+    pub granted_at: Option<i64>,
+    pub expires_at: Option<i64>,
+    pub attempt_ends_at: Option<i64>,
+    pub settled_at: Option<i64>,
+    pub report_key: Option<[u8; 16]>,
+    pub failure_code: Option<&'a str>,
+    pub failure_reason: Option<&'a str>,
+    pub result: Option<&'a [u8]>,
+}
+
+impl<'a> From<&'a Progress> for ProgressRow<'a> {
+    fn from(progress: &'a Progress) -> Self {
+        let mut row = Self {
+            state: state_text(state_word(&progress.state)),
+            wait_until: None,
+            attempt: progress.attempt,
+            epoch: progress.epoch,
+            losses: progress.losses,
+            holder: None,
+            granted_at: None,
+            expires_at: None,
+            attempt_ends_at: None,
+            settled_at: None,
+            report_key: None,
+            failure_code: None,
+            failure_reason: None,
+            result: None,
+        };
+        row.fill(&progress.state);
+        row
+    }
+}
+
+impl<'a> ProgressRow<'a> {
+    fn fill(&mut self, state: &'a TaskState) {
+        match state {
+            TaskState::Waiting { until, .. } => self.wait_until = Some(until.to_integer()),
+            TaskState::Ready => {}
+            // `confirm_by` has no column. Signs of life are not written, so after a restart nobody
+            // knows whether the holder confirmed; the lease gets a fresh term instead.
+            TaskState::Leased(lease) => {
+                self.holder = Some(lease.holder.as_str());
+                self.granted_at = Some(lease.granted_at.to_integer());
+                self.expires_at = Some(lease.expires_at.to_integer());
+                self.attempt_ends_at = lease.attempt_ends_at.map(model::Timestamp::to_integer);
+            }
+            TaskState::Settled(settlement) => {
+                self.holder = settlement.holder.as_ref().map(model::WorkerId::as_str);
+                self.settled_at = Some(settlement.at.to_integer());
+                self.report_key = settlement.report.map(report_key_bytes);
+                self.result = settlement.result.as_deref();
+                self.set_failure(settlement.failure.as_ref());
+            }
+        }
+    }
+
+    fn set_failure(&mut self, failure: Option<&'a Failure>) {
+        self.failure_code = failure.map(|failure| failure.code.as_str());
+        self.failure_reason = failure.map(|failure| failure.reason.as_str());
+    }
+}
+
+/// The columns of an ended attempt that depend on how it ended.
+#[derive(Debug)]
+pub(crate) struct EndingRow<'a> {
+    pub ending: &'static str,
+    pub report_key: Option<[u8; 16]>,
+    pub failure: Option<&'a Failure>,
+}
+
+impl<'a> From<&'a Ending> for EndingRow<'a> {
+    fn from(ending: &'a Ending) -> Self {
+        let word = ending_text(ending);
+        match ending {
+            Ending::Failed { report, failure } => Self {
+                ending: word,
+                report_key: Some(report_key_bytes(*report)),
+                failure: Some(failure),
+            },
+            Ending::Expired | Ending::TimedOut | Ending::Undelivered | Ending::Stopped => {
+                Self { ending: word, report_key: None, failure: None }
+            }
+        }
+    }
+}
+
+/// Report keys are kept as 16 bytes, the most significant one first.
+pub(crate) fn report_key_bytes(key: ReportKey) -> [u8; 16] {
+    key.0.to_be_bytes()
+}

@@ -1,0 +1,202 @@
+//! The data folder: who may use it, and how its database is opened.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, Read, Seek, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::migrations::{self, APPLICATION_ID};
+use crate::contract::StoreError;
+
+const DATABASE_FILE: &str = "astra.db";
+const LOCK_FILE: &str = "astra.lock";
+/// Every SQLite database begins so.
+const HEADER: &[u8; 16] = b"SQLite format 3\0";
+/// Another program, like the `sqlite3` shell, may hold the file for a moment.
+pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A data folder that this process owns as long as this lives.
+#[derive(Clone, Debug)]
+pub(super) struct DataFolder {
+    database: PathBuf,
+    _lock: Arc<File>,
+}
+
+impl DataFolder {
+    /// Takes the folder, and makes it if it is missing.
+    pub(super) fn take(folder: &Path) -> Result<Self, StoreError> {
+        let cannot_use = |error: io::Error| {
+            StoreError::Unavailable(format!("cannot use the folder {}: {error}", folder.display()))
+        };
+        create_private(folder).map_err(cannot_use)?;
+        // An absolute path cannot be mistaken for a `file:` URI by SQLite.
+        let folder = folder.canonicalize().map_err(cannot_use)?;
+        let lock = take_lock(&folder)?;
+        // The names of new files must survive a power cut as well as their content.
+        File::open(&folder).and_then(|folder| folder.sync_all()).map_err(cannot_use)?;
+        Ok(Self { database: folder.join(DATABASE_FILE), _lock: Arc::new(lock) })
+    }
+
+    /// The connection that writes; brings the tables to their newest form.
+    pub(super) fn open_writer(&self) -> Result<Connection, StoreError> {
+        self.check_files()?;
+        self.prepare_writer().map_err(|error| self.name_file(error))
+    }
+
+    fn prepare_writer(&self) -> Result<Connection, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
+            | OpenFlags::SQLITE_OPEN_CREATE
+            | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(&self.database, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        check_owner(&connection)?;
+        connection.pragma_update(None, "page_size", 4096)?;
+        let mode: String =
+            connection.query_row("PRAGMA journal_mode = WAL", [], |row| row.get(0))?;
+        if mode != "wal" {
+            let why = format!("the file system does not carry a write-ahead log ({mode})");
+            return Err(StoreError::Unavailable(why));
+        }
+        set_up(&connection)?;
+        migrations::migrate(&mut connection)?;
+        // A process that ended after a failed sync may have left log pages that the kernel shows
+        // but that are not on the disk, and a later sync would not write them. Copying the log
+        // into the database and syncing that makes them durable before anything builds on them.
+        checkpoint_all(&connection)?;
+        Ok(connection)
+    }
+
+    /// A connection that copies the log into the database beside the writer.
+    pub(super) fn open_checkpointer(&self) -> Result<Connection, StoreError> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.database, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        set_up(&connection)?;
+        Ok(connection)
+    }
+
+    /// A connection that reads.
+    pub(super) fn open_reader(&self) -> Result<Connection, StoreError> {
+        let connection = self.open_checkpointer()?;
+        connection.pragma_update(None, "query_only", true)?;
+        Ok(connection)
+    }
+
+    /// Looks at the files before SQLite does: it would start a new database in the place of a
+    /// missing one, and drop the log of the old one.
+    fn check_files(&self) -> Result<(), StoreError> {
+        let log = self.database.with_file_name(format!("{DATABASE_FILE}-wal"));
+        let length = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
+        if length(&self.database) == 0 {
+            if length(&log) > 0 {
+                let (database, log) = (self.database.display(), log.display());
+                return Err(StoreError::Damaged(format!(
+                    "{database} is missing, but its log {log} is there: bring the database back"
+                )));
+            }
+            return Ok(());
+        }
+        let mut header = [0; HEADER.len()];
+        let read = File::open(&self.database).and_then(|mut file| file.read_exact(&mut header));
+        match read {
+            Ok(()) if header == *HEADER => Ok(()),
+            Ok(()) => Err(self.name_file(StoreError::Damaged("it is no SQLite database".into()))),
+            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
+                Err(self.name_file(StoreError::Damaged("it is cut off".into())))
+            }
+            Err(error) => Err(self.name_file(StoreError::Unavailable(error.to_string()))),
+        }
+    }
+
+    fn name_file(&self, error: StoreError) -> StoreError {
+        let file = self.database.display();
+        match error {
+            StoreError::Damaged(why) => StoreError::Damaged(format!("{file}: {why}")),
+            StoreError::Unavailable(why) => StoreError::Unavailable(format!("{file}: {why}")),
+            StoreError::InUse(why) => StoreError::InUse(why),
+        }
+    }
+}
+
+/// Only its owner may look into a new folder: it holds what tenants submit.
+fn create_private(folder: &Path) -> io::Result<()> {
+    let mut builder = fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder)
+}
+
+fn take_lock(folder: &Path) -> Result<File, StoreError> {
+    let path = folder.join(LOCK_FILE);
+    let cannot_lock =
+        |error: io::Error| StoreError::Unavailable(format!("{}: {error}", path.display()));
+    let mut file = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(&path)
+        .map_err(cannot_lock)?;
+    match file.try_lock() {
+        Ok(()) => {
+            write_holder(&mut file).map_err(cannot_lock)?;
+            Ok(file)
+        }
+        Err(TryLockError::WouldBlock) => Err(in_use(folder, &mut file)),
+        Err(TryLockError::Error(error)) => Err(cannot_lock(error)),
+    }
+}
+
+fn write_holder(file: &mut File) -> io::Result<()> {
+    file.set_len(0)?;
+    file.rewind()?;
+    writeln!(file, "{}", std::process::id())
+}
+
+fn in_use(folder: &Path, file: &mut File) -> StoreError {
+    let folder = folder.display();
+    let mut text = String::new();
+    // The number helps a person; without it the refusal stands all the same.
+    let holder = file.read_to_string(&mut text).ok().and_then(|_| text.trim().parse::<u32>().ok());
+    StoreError::InUse(match holder {
+        Some(pid) => format!("the data folder {folder} is in use by process {pid}"),
+        None => format!("the data folder {folder} is in use by another process"),
+    })
+}
+
+/// A database that some other program made is left alone.
+fn check_owner(connection: &Connection) -> Result<(), StoreError> {
+    let application: i32 =
+        connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let n_tables: i64 =
+        connection.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))?;
+    if application == APPLICATION_ID || (application == 0 && n_tables == 0) {
+        return Ok(());
+    }
+    Err(StoreError::Damaged("it is a database of another program".into()))
+}
+
+/// The settings that a connection needs each time it is opened.
+fn set_up(connection: &Connection) -> Result<(), StoreError> {
+    // FULL syncs the log at each commit; NORMAL would lose answered commits in a power cut.
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    // Checkpoints inside a commit would cost it milliseconds; see `checkpoint`.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    connection.pragma_update(None, "cache_size", -8192)?;
+    connection.pragma_update(None, "mmap_size", 0)?;
+    connection.pragma_update(None, "temp_store", "MEMORY")?;
+    // After a peak the log gives its space back.
+    connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
+    connection.set_prepared_statement_cache_capacity(32);
+    Ok(())
+}
+
+/// Copies the whole log into the database and empties it.
+pub(super) fn checkpoint_all(connection: &Connection) -> Result<(), StoreError> {
+    connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
+    Ok(())
+}

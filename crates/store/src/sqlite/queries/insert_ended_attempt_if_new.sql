@@ -1,0 +1,5 @@
+-- A requeue lists attempts that the store has already.
+INSERT INTO ended_attempts (task_id, epoch, worker, at, ending, report_key, failure_code,
+                            failure_reason)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
+    ON CONFLICT (task_id, epoch) DO NOTHING

@@ -1,0 +1,1 @@
+SELECT tenant FROM shards UNION SELECT tenant FROM tokens ORDER BY tenant

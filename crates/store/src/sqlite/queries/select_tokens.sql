@@ -1,0 +1,3 @@
+SELECT token_id, tenant, role, digest, name, created_at, expires_at, revoked_at
+  FROM tokens
+ ORDER BY created_at, token_id

@@ -1,0 +1,92 @@
+//! What the writer thread is asked to do, in order.
+
+use std::mem;
+use std::time::Duration;
+
+use model::TenantId;
+use parking_lot::{Condvar, Mutex};
+use tokio::sync::oneshot;
+
+use crate::contract::{ClaimedShard, CommitError, Committed, StoreError, TokenRow, Turn};
+
+/// One thing to do.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// Keep a turn.
+    Commit(PendingTurn),
+    /// Take a shard over.
+    Claim(TenantId, Reply<Result<ClaimedShard, StoreError>>),
+    /// Keep a token.
+    PutToken(Box<TokenRow>, Reply<Result<(), StoreError>>),
+    /// Write and sync something.
+    Probe(Reply<Result<(), StoreError>>),
+    /// The background checkpoint is over.
+    CheckpointEnded,
+    /// Let the database grow to so many pages and no further; for tests of a full disk.
+    LimitPages(u32),
+    /// Do what was asked before this, then end.
+    Stop,
+}
+
+/// A turn, and who waits for it.
+#[derive(Debug)]
+pub(super) struct PendingTurn {
+    pub turn: Turn,
+    pub reply: Reply<Result<Committed, CommitError>>,
+}
+
+/// Whoever asked may have gone; then nobody hears the answer.
+pub(super) type Reply<T> = oneshot::Sender<T>;
+
+/// Filled from any thread, emptied by the writer.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    jobs: Vec<Job>,
+    is_closed: bool,
+}
+
+impl Queue {
+    /// A job for a closed queue is dropped, and its asker hears that the writer is gone.
+    pub(super) fn push(&self, job: Job) {
+        let mut waiting = self.waiting.lock();
+        if waiting.is_closed {
+            return;
+        }
+        waiting.jobs.push(job);
+        // Whoever made the queue non-empty wakes the writer; it takes everything at once.
+        if waiting.jobs.len() == 1 {
+            drop(waiting);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Takes everything that waits. Sleeps until there is something, at most for `patience`; an
+    /// empty answer means that nothing came.
+    pub(super) fn take_all(&self, into: &mut Vec<Job>, patience: Option<Duration>) {
+        let mut waiting = self.waiting.lock();
+        while waiting.jobs.is_empty() {
+            match patience {
+                None => self.arrived.wait(&mut waiting),
+                Some(patience) => {
+                    if self.arrived.wait_for(&mut waiting, patience).timed_out() {
+                        break;
+                    }
+                }
+            }
+        }
+        mem::swap(&mut waiting.jobs, into);
+    }
+
+    /// Nobody takes jobs any more: those that wait are dropped.
+    pub(super) fn close(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.is_closed = true;
+        waiting.jobs.clear();
+    }
+}

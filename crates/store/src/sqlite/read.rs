@@ -1,0 +1,220 @@
+//! Look-ups and pages, on connections of their own, beside the writer.
+
+use std::sync::Arc;
+
+use coordinator::{LoadKey, StateWord, TaskRecord};
+use model::{QueueName, ShardId, TaskId, TenantId};
+use parking_lot::Mutex;
+use rusqlite::{Connection, OptionalExtension};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+
+use super::open::DataFolder;
+use super::record::{RecordReader, moment, moment_if_any, parsed};
+use crate::contract::{PageQuery, StoreError, StoreFuture, TaskPage, TokenRow};
+use crate::page::ROWS_PER_LIST_MAX;
+use crate::words::state_from_text;
+
+/// So many reads run at a time; the others wait.
+const READERS_MAX: usize = 4;
+
+/// A few connections, opened when they are needed.
+#[derive(Debug)]
+pub(super) struct Readers {
+    folder: DataFolder,
+    idle: Mutex<Vec<Connection>>,
+    permits: Semaphore,
+}
+
+impl Readers {
+    pub(super) fn new(folder: DataFolder) -> Self {
+        Self { folder, idle: Mutex::default(), permits: Semaphore::new(READERS_MAX) }
+    }
+
+    /// Asks a question on a thread that may block.
+    pub(super) fn ask<T: Send + 'static>(
+        self: &Arc<Self>,
+        question: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> StoreFuture<Result<T, StoreError>> {
+        let readers = Arc::clone(self);
+        Box::pin(async move {
+            let _permit = readers.permits.acquire().await.expect("never closed");
+            let reading = Arc::clone(&readers);
+            spawn_blocking(move || reading.read(question))
+                .await
+                .unwrap_or_else(|error| Err(StoreError::Unavailable(error.to_string())))
+        })
+    }
+
+    fn read<T>(
+        &self,
+        question: impl FnOnce(&Connection) -> Result<T, StoreError>,
+    ) -> Result<T, StoreError> {
+        let idle = self.idle.lock().pop();
+        let connection = idle.map_or_else(|| self.folder.open_reader(), Ok)?;
+        let answer = question(&connection)?;
+        // A connection that failed is not kept: its next answer might be as wrong.
+        self.idle.lock().push(connection);
+        Ok(answer)
+    }
+}
+
+pub(super) fn load(
+    connection: &Connection,
+    shard: ShardId,
+    keys: Vec<LoadKey>,
+) -> Result<Vec<(LoadKey, TaskRecord)>, StoreError> {
+    let snapshot = connection.unchecked_transaction()?;
+    let mut tasks = Tasks::new(&snapshot)?;
+    let mut found = Vec::with_capacity(keys.len());
+    for key in keys {
+        let task = match &key {
+            LoadKey::Task(task) => (task.shard() == shard).then_some(*task),
+            LoadKey::Idempotency(key) => find_mark(&snapshot, shard, key.as_str())?,
+        };
+        let Some(task) = task else { continue };
+        if let Some(record) = tasks.get(task)? {
+            found.push((key, record));
+        }
+    }
+    Ok(found)
+}
+
+fn find_mark(
+    connection: &Connection,
+    shard: ShardId,
+    key: &str,
+) -> Result<Option<TaskId>, StoreError> {
+    let mut select = connection
+        .prepare_cached("SELECT task_id FROM idempotency WHERE shard = ?1 AND key = ?2")?;
+    let id: Option<i64> = select.query_row((shard.get(), key), |row| row.get(0)).optional()?;
+    Ok(id.and_then(TaskId::from_integer))
+}
+
+/// Tasks by id.
+struct Tasks<'c> {
+    reader: RecordReader<'c>,
+    select: rusqlite::CachedStatement<'c>,
+}
+
+impl<'c> Tasks<'c> {
+    fn new(connection: &'c Connection) -> Result<Self, StoreError> {
+        let select = connection.prepare_cached(include_str!("queries/select_task.sql"))?;
+        Ok(Self { reader: RecordReader::new(connection)?, select })
+    }
+
+    fn get(&mut self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
+        let mut rows = self.select.query([task.to_integer()])?;
+        rows.next()?.map(|row| self.reader.read(row)).transpose()
+    }
+}
+
+pub(super) fn list(
+    connection: &Connection,
+    shard: ShardId,
+    query: &PageQuery,
+) -> Result<TaskPage, StoreError> {
+    let snapshot = connection.unchecked_transaction()?;
+    let (ids, next_before) = scan(&snapshot, shard, query)?;
+    let mut tasks = Tasks::new(&snapshot)?;
+    let mut page = TaskPage { tasks: Vec::with_capacity(ids.len()), next_before };
+    for id in ids {
+        page.tasks.extend(tasks.get(id)?);
+    }
+    Ok(page)
+}
+
+/// The tasks that belong on the page, and where the next one begins.
+fn scan(
+    connection: &Connection,
+    shard: ShardId,
+    query: &PageQuery,
+) -> Result<(Vec<TaskId>, Option<TaskId>), StoreError> {
+    let before = query.before.map_or(i64::MAX, |before| before.to_integer() - 1);
+    let last = before.min(shard.last_task().to_integer());
+    let rows_max = i64::try_from(ROWS_PER_LIST_MAX).expect("a small number");
+    let range = (shard.first_task().to_integer(), last, rows_max);
+    let mut select = connection.prepare_cached(scan_for(query))?;
+    let mut rows = select.query(range)?;
+    let mut found = Vec::new();
+    let mut n_looked_at = 0;
+    while let Some(row) = rows.next()? {
+        let id: i64 = row.get(0)?;
+        let word = row.get_ref(1)?.as_str().ok().and_then(state_from_text);
+        let (Some(task), Some(word)) = (TaskId::from_integer(id), word) else {
+            return Err(StoreError::Damaged(format!("row {id} of tasks has no valid state")));
+        };
+        let task_type = row.get_ref(2)?.as_str().unwrap_or_default();
+        if query.admits(word, task_type, row.get_ref(3)?.as_str().unwrap_or_default()) {
+            found.push(task);
+        }
+        n_looked_at += 1;
+        if found.len() == query.page_size() || n_looked_at == ROWS_PER_LIST_MAX {
+            return Ok((found, Some(task)));
+        }
+    }
+    Ok((found, None))
+}
+
+/// The shortest way through the rows that may belong on the page.
+fn scan_for(query: &PageQuery) -> &'static str {
+    let only = |wanted: &[StateWord]| {
+        !query.states.is_empty() && query.states.iter().all(|state| wanted.contains(state))
+    };
+    if only(&[StateWord::Dead, StateWord::Failed]) {
+        include_str!("queries/scan_failed.sql")
+    } else if only(&[
+        StateWord::Waiting,
+        StateWord::Queued,
+        StateWord::Retrying,
+        StateWord::Running,
+    ]) {
+        include_str!("queries/scan_live.sql")
+    } else {
+        include_str!("queries/scan_all.sql")
+    }
+}
+
+pub(super) fn count_dead(
+    connection: &Connection,
+    shard: ShardId,
+) -> Result<Vec<(QueueName, u64)>, StoreError> {
+    let range = [shard.first_task().to_integer(), shard.last_task().to_integer()];
+    let mut select = connection.prepare_cached(include_str!("queries/count_dead.sql"))?;
+    let mut rows = select.query(range)?;
+    let mut counts = Vec::new();
+    while let Some(row) = rows.next()? {
+        let queue = parsed(&row.get::<_, String>(0)?)?;
+        counts.push((queue, row.get::<_, i64>(1)?.cast_unsigned()));
+    }
+    Ok(counts)
+}
+
+pub(super) fn tenants(connection: &Connection) -> Result<Vec<TenantId>, StoreError> {
+    let mut select = connection.prepare_cached(include_str!("queries/select_tenants.sql"))?;
+    let mut rows = select.query([])?;
+    let mut tenants = Vec::new();
+    while let Some(row) = rows.next()? {
+        tenants.push(parsed(&row.get::<_, String>(0)?)?);
+    }
+    Ok(tenants)
+}
+
+pub(super) fn tokens(connection: &Connection) -> Result<Vec<TokenRow>, StoreError> {
+    let mut select = connection.prepare_cached(include_str!("queries/select_tokens.sql"))?;
+    let mut rows = select.query([])?;
+    let mut tokens = Vec::new();
+    while let Some(row) = rows.next()? {
+        tokens.push(TokenRow {
+            token_id: row.get(0)?,
+            tenant: parsed(&row.get::<_, String>(1)?)?,
+            role: row.get(2)?,
+            digest: row.get(3)?,
+            name: row.get(4)?,
+            created_at: moment(row, 5)?,
+            expires_at: moment_if_any(row, 6)?,
+            revoked_at: moment_if_any(row, 7)?,
+        });
+    }
+    Ok(tokens)
+}

@@ -1,0 +1,239 @@
+//! Rows become tasks again.
+
+use std::fmt::Display;
+use std::str::FromStr;
+
+use bytes::Bytes;
+use coordinator::{
+    EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, StateWord, TaskRecord, TaskState,
+    WaitReason,
+};
+use model::{Failure, IdempotencyMark, ReportKey, TaskId, Timestamp};
+use rusqlite::types::FromSql;
+use rusqlite::{CachedStatement, Connection, Row};
+
+use super::commit::NO_PARAMETERS;
+use crate::contract::StoreError;
+use crate::spec_document::{SpecCache, SpecColumns};
+use crate::words::{
+    ENDING_EXPIRED, ENDING_FAILED, ENDING_STOPPED, ENDING_TIMED_OUT, ENDING_UNDELIVERED,
+    state_from_text,
+};
+
+/// Reads rows of `select_task.sql` and `select_live_tasks.sql`.
+pub(super) struct RecordReader<'c> {
+    specs: SpecCache,
+    ended_attempts: CachedStatement<'c>,
+}
+
+/// The columns, in the order in which both queries name them.
+mod column {
+    pub(super) const ID: usize = 0;
+    pub(super) const TYPE: usize = 1;
+    pub(super) const QUEUE: usize = 2;
+    pub(super) const PRIORITY: usize = 3;
+    pub(super) const SPEC: usize = 4;
+    pub(super) const CONCURRENCY_KEY: usize = 5;
+    pub(super) const IDEMPOTENCY_KEY: usize = 6;
+    pub(super) const CREATED_AT: usize = 7;
+    pub(super) const STATE: usize = 8;
+    pub(super) const WAIT_UNTIL: usize = 9;
+    pub(super) const ATTEMPT: usize = 10;
+    pub(super) const EPOCH: usize = 11;
+    pub(super) const LOSSES: usize = 12;
+    pub(super) const HOLDER: usize = 13;
+    pub(super) const GRANTED_AT: usize = 14;
+    pub(super) const EXPIRES_AT: usize = 15;
+    pub(super) const ATTEMPT_ENDS_AT: usize = 16;
+    pub(super) const SETTLED_AT: usize = 17;
+    pub(super) const REPORT_KEY: usize = 18;
+    pub(super) const FAILURE_CODE: usize = 19;
+    pub(super) const FAILURE_REASON: usize = 20;
+    pub(super) const RESULT: usize = 21;
+    pub(super) const PARAMETERS: usize = 22;
+    pub(super) const FINGERPRINT: usize = 23;
+}
+
+impl<'c> RecordReader<'c> {
+    pub(super) fn new(connection: &'c Connection) -> Result<Self, StoreError> {
+        let ended_attempts =
+            connection.prepare_cached(include_str!("queries/select_ended_attempts.sql"))?;
+        Ok(Self { specs: SpecCache::default(), ended_attempts })
+    }
+
+    pub(super) fn read(&mut self, row: &Row<'_>) -> Result<TaskRecord, StoreError> {
+        let id: i64 = row.get(column::ID)?;
+        let task = TaskId::from_integer(id)
+            .ok_or_else(|| StoreError::Damaged(format!("{id} is no task's number")))?;
+        self.read_task(task, row).map_err(|error| match error {
+            StoreError::Damaged(why) => {
+                StoreError::Damaged(format!("task {task} (row {id}): {why}"))
+            }
+            StoreError::Unavailable(_) | StoreError::InUse(_) => error,
+        })
+    }
+
+    fn read_task(&mut self, id: TaskId, row: &Row<'_>) -> Result<TaskRecord, StoreError> {
+        let spec = self
+            .specs
+            .get(&SpecColumns {
+                task_type: text(row, column::TYPE)?,
+                queue: text(row, column::QUEUE)?,
+                priority: row.get(column::PRIORITY)?,
+                document: text_if_any(row, column::SPEC)?,
+            })
+            .map_err(damaged)?;
+        let parameters = bytes_if_any(row, column::PARAMETERS)?;
+        let progress = read_progress(row)?;
+        Ok(TaskRecord {
+            id,
+            spec,
+            parameters: parameters.unwrap_or(Bytes::from_static(NO_PARAMETERS)),
+            created_at: moment(row, column::CREATED_AT)?,
+            concurrency_key: parsed_if_any(row, column::CONCURRENCY_KEY)?,
+            idempotency: read_mark(row)?,
+            ended_attempts: self.read_ended_attempts(id, &progress)?,
+            progress,
+        })
+    }
+
+    fn read_ended_attempts(
+        &mut self,
+        task: TaskId,
+        progress: &Progress,
+    ) -> Result<Vec<EndedAttempt>, StoreError> {
+        // Only leases before the current one can have ended; most tasks have none.
+        let is_first_lease = progress.epoch == 1 && matches!(progress.state, TaskState::Leased(_));
+        if progress.epoch == 0 || is_first_lease {
+            return Ok(Vec::new());
+        }
+        let mut ended = Vec::new();
+        let mut rows = self.ended_attempts.query([task.to_integer()])?;
+        while let Some(row) = rows.next()? {
+            ended.push(EndedAttempt {
+                epoch: row.get(0)?,
+                worker: parsed(text(row, 1)?)?,
+                at: moment(row, 2)?,
+                ending: read_ending(row)?,
+            });
+        }
+        Ok(ended)
+    }
+}
+
+fn read_mark(row: &Row<'_>) -> Result<Option<IdempotencyMark>, StoreError> {
+    let key = parsed_if_any(row, column::IDEMPOTENCY_KEY)?;
+    let fingerprint: Option<i64> = row.get(column::FINGERPRINT)?;
+    Ok(key.zip(fingerprint).map(|(key, fingerprint)| IdempotencyMark {
+        key,
+        fingerprint: fingerprint.cast_unsigned(),
+    }))
+}
+
+fn read_progress(row: &Row<'_>) -> Result<Progress, StoreError> {
+    let word = text(row, column::STATE)?;
+    let word = state_from_text(word)
+        .ok_or_else(|| StoreError::Damaged(format!("{word} is no state of a task")))?;
+    let state = match word {
+        StateWord::Waiting => waiting(row, WaitReason::Scheduled)?,
+        StateWord::Retrying => waiting(row, WaitReason::Backoff)?,
+        StateWord::Queued => TaskState::Ready,
+        StateWord::Running => TaskState::Leased(read_lease(row)?),
+        StateWord::Completed => settled(row, Outcome::Completed)?,
+        StateWord::Failed => settled(row, Outcome::Failed)?,
+        StateWord::Dead => settled(row, Outcome::Dead)?,
+        StateWord::Stopped => settled(row, Outcome::Stopped)?,
+    };
+    Ok(Progress {
+        state,
+        attempt: row.get(column::ATTEMPT)?,
+        epoch: row.get(column::EPOCH)?,
+        losses: row.get(column::LOSSES)?,
+    })
+}
+
+fn waiting(row: &Row<'_>, why: WaitReason) -> Result<TaskState, StoreError> {
+    Ok(TaskState::Waiting { until: moment(row, column::WAIT_UNTIL)?, why })
+}
+
+fn read_lease(row: &Row<'_>) -> Result<Lease, StoreError> {
+    Ok(Lease {
+        holder: parsed(text(row, column::HOLDER)?)?,
+        granted_at: moment(row, column::GRANTED_AT)?,
+        expires_at: moment(row, column::EXPIRES_AT)?,
+        attempt_ends_at: moment_if_any(row, column::ATTEMPT_ENDS_AT)?,
+        confirm_by: None,
+    })
+}
+
+fn settled(row: &Row<'_>, outcome: Outcome) -> Result<TaskState, StoreError> {
+    let code: Option<String> = row.get(column::FAILURE_CODE)?;
+    let reason: Option<String> = row.get(column::FAILURE_REASON)?;
+    let report: Option<[u8; 16]> = row.get(column::REPORT_KEY)?;
+    Ok(TaskState::Settled(Box::new(Settlement {
+        outcome,
+        at: moment(row, column::SETTLED_AT)?,
+        holder: parsed_if_any(row, column::HOLDER)?,
+        report: report.map(report_key),
+        result: bytes_if_any(row, column::RESULT)?,
+        failure: code.zip(reason).map(|(code, reason)| Failure { code, reason }),
+    })))
+}
+
+fn read_ending(row: &Row<'_>) -> Result<Ending, StoreError> {
+    match text(row, 3)? {
+        ENDING_FAILED => Ok(Ending::Failed {
+            report: report_key(row.get(4)?),
+            failure: Failure { code: row.get(5)?, reason: row.get(6)? },
+        }),
+        ENDING_EXPIRED => Ok(Ending::Expired),
+        ENDING_TIMED_OUT => Ok(Ending::TimedOut),
+        ENDING_UNDELIVERED => Ok(Ending::Undelivered),
+        ENDING_STOPPED => Ok(Ending::Stopped),
+        other => Err(StoreError::Damaged(format!("{other} is no ending of an attempt"))),
+    }
+}
+
+fn report_key(bytes: [u8; 16]) -> ReportKey {
+    ReportKey(u128::from_be_bytes(bytes))
+}
+
+fn damaged(why: impl Display) -> StoreError {
+    StoreError::Damaged(why.to_string())
+}
+
+fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, StoreError> {
+    row.get_ref(column)?.as_str().map_err(damaged)
+}
+
+fn text_if_any<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>, StoreError> {
+    row.get_ref(column)?.as_str_or_null().map_err(damaged)
+}
+
+fn bytes_if_any(row: &Row<'_>, column: usize) -> Result<Option<Bytes>, StoreError> {
+    let bytes = row.get_ref(column)?.as_bytes_or_null().map_err(damaged)?;
+    Ok(bytes.map(Bytes::copy_from_slice))
+}
+
+pub(super) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, StoreError> {
+    text.parse().map_err(damaged)
+}
+
+fn parsed_if_any<T: FromStr<Err: Display>>(
+    row: &Row<'_>,
+    column: usize,
+) -> Result<Option<T>, StoreError> {
+    text_if_any(row, column)?.map(parsed).transpose()
+}
+
+pub(super) fn moment(row: &Row<'_>, column: usize) -> Result<Timestamp, StoreError> {
+    Ok(Timestamp::from_integer(get(row, column)?))
+}
+
+pub(super) fn moment_if_any(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>, StoreError> {
+    Ok(get::<Option<i64>>(row, column)?.map(Timestamp::from_integer))
+}
+
+fn get<T: FromSql>(row: &Row<'_>, column: usize) -> Result<T, StoreError> {
+    Ok(row.get(column)?)
+}

@@ -1,0 +1,33 @@
+//! What a coordinator needs after a restart.
+
+use model::{ShardId, TaskId};
+use rusqlite::Connection;
+
+use super::record::RecordReader;
+use crate::contract::{Restored, StoreError};
+
+/// Every live task of a shard, and the number that the next new task gets.
+pub(super) fn restore(connection: &Connection, shard: ShardId) -> Result<Restored, StoreError> {
+    // One snapshot: the tasks and the next number belong together.
+    let snapshot = connection.unchecked_transaction()?;
+    let next_number = next_number(&snapshot, shard)?;
+    let range = [shard.first_task().to_integer(), shard.last_task().to_integer()];
+    let mut reader = RecordReader::new(&snapshot)?;
+    let mut select = snapshot.prepare(include_str!("queries/select_live_tasks.sql"))?;
+    let mut rows = select.query(range)?;
+    let mut tasks = Vec::new();
+    while let Some(row) = rows.next()? {
+        tasks.push(reader.read(row)?);
+    }
+    Ok(Restored { tasks, next_number })
+}
+
+fn next_number(connection: &Connection, shard: ShardId) -> Result<u64, StoreError> {
+    let range = [shard.first_task().to_integer(), shard.last_task().to_integer()];
+    let last: Option<i64> = connection.query_row(
+        "SELECT max(id) FROM tasks WHERE id BETWEEN ?1 AND ?2",
+        range,
+        |row| row.get(0),
+    )?;
+    Ok(last.and_then(TaskId::from_integer).map_or(0, |last| last.number() + 1))
+}

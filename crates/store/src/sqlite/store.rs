@@ -1,0 +1,145 @@
+//! The contract, carried out by a writer thread and a few readers.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::{self, JoinHandle};
+
+use coordinator::{LoadKey, TaskRecord};
+use model::{QueueName, ShardId, TenantId};
+use tokio::sync::oneshot;
+
+use super::checkpoint::Checkpoints;
+use super::failpoint::Failpoint;
+use super::open::DataFolder;
+use super::queue::{Job, PendingTurn, Queue, Reply};
+use super::read::{self, Readers};
+use super::restore;
+use super::writer::Writer;
+use crate::claims::Claims;
+use crate::contract::{
+    ClaimedShard, CommitError, Committed, PageQuery, Restored, Store, StoreError, StoreFuture,
+    TaskPage, TokenRow, Turn,
+};
+use crate::spec_document::LastDocument;
+
+const WRITER_GONE: &str = "its writer has ended";
+
+/// A store in a data folder. When it is dropped, everything asked before is done first.
+#[derive(Debug)]
+pub struct SqliteStore {
+    queue: Arc<Queue>,
+    readers: Arc<Readers>,
+    writer: Option<JoinHandle<()>>,
+}
+
+impl SqliteStore {
+    /// Opens the store in a data folder, and makes both if they are missing.
+    pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        let folder = DataFolder::take(folder)?;
+        let queue = Arc::new(Queue::default());
+        let connection = folder.open_writer()?;
+        let checkpoints = Checkpoints::start(folder.open_checkpointer()?, Arc::clone(&queue))
+            .map_err(|error| cannot_start(&error))?;
+        let writer = Writer {
+            connection,
+            queue: Arc::clone(&queue),
+            checkpoints,
+            claims: Claims::default(),
+            documents: LastDocument::default(),
+            failpoint: Failpoint::from_environment(),
+        };
+        let lock = folder.clone();
+        let thread = thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || {
+                writer.run();
+                // The folder is free only after the last write.
+                drop(lock);
+            })
+            .map_err(|error| cannot_start(&error))?;
+        Ok(Self { queue, readers: Arc::new(Readers::new(folder)), writer: Some(thread) })
+    }
+
+    /// Lets the database grow to so many pages and no further, like a disk that is full.
+    #[doc(hidden)]
+    pub fn limit_pages(&self, pages: u32) {
+        self.queue.push(Job::LimitPages(pages));
+    }
+
+    /// Queues a job at once; the future only waits for its answer.
+    fn order<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(Reply<Result<T, StoreError>>) -> Job,
+    ) -> StoreFuture<Result<T, StoreError>> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.push(job(reply));
+        Box::pin(async move {
+            answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable(WRITER_GONE.into())))
+        })
+    }
+}
+
+fn cannot_start(error: &std::io::Error) -> StoreError {
+    StoreError::Unavailable(format!("cannot start a thread: {error}"))
+}
+
+impl Drop for SqliteStore {
+    fn drop(&mut self) {
+        self.queue.push(Job::Stop);
+        if let Some(writer) = self.writer.take()
+            && writer.join().is_err()
+        {
+            tracing::error!("the writer of the store panicked");
+        }
+    }
+}
+
+impl Store for SqliteStore {
+    fn claim(&self, tenant: TenantId) -> StoreFuture<Result<ClaimedShard, StoreError>> {
+        self.order(|reply| Job::Claim(tenant, reply))
+    }
+
+    fn restore(&self, shard: ClaimedShard) -> StoreFuture<Result<Restored, StoreError>> {
+        self.readers.ask(move |connection| restore::restore(connection, shard.shard))
+    }
+
+    fn commit(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.push(Job::Commit(PendingTurn { turn, reply }));
+        Box::pin(async move {
+            answer.await.unwrap_or_else(|_| Err(CommitError::Unavailable(WRITER_GONE.into())))
+        })
+    }
+
+    fn load(
+        &self,
+        shard: ShardId,
+        keys: Vec<LoadKey>,
+    ) -> StoreFuture<Result<Vec<(LoadKey, TaskRecord)>, StoreError>> {
+        self.readers.ask(move |connection| read::load(connection, shard, keys))
+    }
+
+    fn list(&self, shard: ShardId, query: PageQuery) -> StoreFuture<Result<TaskPage, StoreError>> {
+        self.readers.ask(move |connection| read::list(connection, shard, &query))
+    }
+
+    fn count_dead(&self, shard: ShardId) -> StoreFuture<Result<Vec<(QueueName, u64)>, StoreError>> {
+        self.readers.ask(move |connection| read::count_dead(connection, shard))
+    }
+
+    fn tenants(&self) -> StoreFuture<Result<Vec<TenantId>, StoreError>> {
+        self.readers.ask(read::tenants)
+    }
+
+    fn put_token(&self, token: TokenRow) -> StoreFuture<Result<(), StoreError>> {
+        self.order(|reply| Job::PutToken(Box::new(token), reply))
+    }
+
+    fn tokens(&self) -> StoreFuture<Result<Vec<TokenRow>, StoreError>> {
+        self.readers.ask(read::tokens)
+    }
+
+    fn probe(&self) -> StoreFuture<Result<(), StoreError>> {
+        self.order(Job::Probe)
+    }
+}

@@ -1,0 +1,297 @@
+//! The one thread that writes.
+//!
+//! It takes everything that is queued and commits it in one transaction, then answers. It never
+//! waits for more: while it syncs, the next batch gathers by itself.
+
+use std::collections::BTreeMap;
+use std::collections::hash_map::RandomState;
+use std::hash::BuildHasher;
+use std::mem;
+use std::sync::Arc;
+use std::time::Instant;
+
+use model::{ShardId, TenantId};
+use rusqlite::{Connection, OptionalExtension, params};
+
+use super::checkpoint::Checkpoints;
+use super::commit;
+use super::error::WriteError;
+use super::failpoint::{Failpoint, Place};
+use super::open::checkpoint_all;
+use super::queue::{Job, PendingTurn, Queue};
+use crate::claims::Claims;
+use crate::contract::{ClaimedShard, CommitError, Committed, StoreError, TokenRow, Turn};
+use crate::rows::Batch;
+use crate::spec_document::LastDocument;
+
+/// A transaction takes no further turn once it has so many changes, so that whoever waits for its
+/// first turn does not wait for a whole backlog.
+const CHANGES_PER_TRANSACTION: usize = 4_096;
+/// How often a random shard number is drawn until a free one is found.
+const SHARD_DRAWS_MAX: u32 = 64;
+
+/// Everything that the thread owns.
+#[derive(Debug)]
+pub(super) struct Writer {
+    pub connection: Connection,
+    pub queue: Arc<Queue>,
+    pub checkpoints: Checkpoints,
+    pub claims: Claims,
+    pub documents: LastDocument,
+    pub failpoint: Failpoint,
+}
+
+/// What becomes of one claim's turns in a transaction.
+struct Fate {
+    writes: bool,
+    kept: Result<(), CommitError>,
+}
+
+type Fates = BTreeMap<(ShardId, u64), Fate>;
+
+/// However the thread ends, nobody waits for it any longer.
+struct CloseOnDrop(Arc<Queue>);
+
+impl Drop for CloseOnDrop {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+impl Writer {
+    /// Works until it is told to stop.
+    pub(super) fn run(mut self) {
+        let _closer = CloseOnDrop(Arc::clone(&self.queue));
+        let mut jobs = Vec::new();
+        let mut is_stopping = false;
+        while !is_stopping {
+            self.queue.take_all(&mut jobs, self.checkpoints.idle_patience());
+            if jobs.is_empty() {
+                self.checkpoints.on_idle();
+            }
+            is_stopping = self.work_off(&mut jobs);
+        }
+        self.checkpoints.stop();
+        if let Err(error) = checkpoint_all(&self.connection) {
+            // The log stays and is read at the next start.
+            tracing::warn!(%error, "the store cannot copy its log at the end");
+        }
+    }
+
+    /// Does the jobs in order; `true` when one of them is to stop.
+    fn work_off(&mut self, jobs: &mut Vec<Job>) -> bool {
+        let mut turns = Vec::new();
+        let mut n_changes = 0;
+        for job in jobs.drain(..) {
+            if let Job::Commit(pending) = job {
+                n_changes += pending.turn.changes.len();
+                turns.push(pending);
+                if n_changes < CHANGES_PER_TRANSACTION {
+                    continue;
+                }
+                self.commit(mem::take(&mut turns));
+                n_changes = 0;
+                continue;
+            }
+            self.commit(mem::take(&mut turns));
+            n_changes = 0;
+            if matches!(job, Job::Stop) {
+                return true;
+            }
+            self.do_alone(job);
+        }
+        self.commit(turns);
+        false
+    }
+
+    /// Jobs that share no transaction. Their askers may have gone; the work is done all the same.
+    fn do_alone(&mut self, job: Job) {
+        match job {
+            Job::Claim(tenant, reply) => drop(reply.send(self.claim(&tenant))),
+            Job::PutToken(token, reply) => {
+                drop(reply.send(self.keep(|connection| put_token(connection, &token))));
+            }
+            Job::Probe(reply) => drop(reply.send(self.keep(probe))),
+            Job::CheckpointEnded => self.checkpoints.on_ended(&self.connection),
+            Job::LimitPages(pages) => {
+                let set = self.connection.pragma_update(None, "max_page_count", pages);
+                set.expect("a test's own setting");
+            }
+            Job::Commit(_) | Job::Stop => unreachable!("done by `work_off`"),
+        }
+    }
+
+    /// Commits turns in one transaction and answers each of them.
+    fn commit(&mut self, pending: Vec<PendingTurn>) {
+        if pending.is_empty() {
+            return;
+        }
+        let began = Instant::now();
+        let mut fates = self.first_fates(&pending);
+        if fates.values().any(|fate| fate.writes && fate.kept.is_ok()) {
+            self.transact(&pending, &mut fates);
+        }
+        let took = began.elapsed();
+        for PendingTurn { turn, reply } in pending {
+            let kept = fates[&key(turn.claim)].kept.clone();
+            // Whoever asked may have gone.
+            drop(reply.send(kept.map(|()| Committed { took })));
+        }
+        self.checkpoints.after_commit(&self.connection);
+    }
+
+    /// What is known of each claim before the store is asked.
+    fn first_fates(&self, pending: &[PendingTurn]) -> Fates {
+        let mut fates = Fates::new();
+        for PendingTurn { turn, .. } in pending {
+            let fate = fates
+                .entry(key(turn.claim))
+                .or_insert_with(|| Fate { writes: false, kept: self.claims.check(turn.claim) });
+            fate.writes |= !turn.changes.is_empty();
+        }
+        fates
+    }
+
+    fn transact(&mut self, pending: &[PendingTurn], fates: &mut Fates) {
+        let Self { connection, documents, failpoint, .. } = self;
+        let written = in_transaction(connection, || {
+            fence(connection, fates)?;
+            let kept = |turn: &&Turn| fates[&key(turn.claim)].kept.is_ok();
+            let batch = Batch::fold(pending.iter().map(|pending| &pending.turn).filter(kept))?;
+            commit::write(connection, &batch, documents)?;
+            failpoint.reach(Place::BeforeCommit);
+            Ok(())
+        });
+        match written {
+            Ok(()) => failpoint.reach(Place::AfterCommitBeforeAnswer),
+            Err(error) => {
+                let error = CommitError::Unavailable(error.to_string());
+                for fate in fates.values_mut().filter(|fate| fate.writes && fate.kept.is_ok()) {
+                    fate.kept = Err(error.clone());
+                }
+            }
+        }
+        for (&(shard, epoch), fate) in fates.iter() {
+            if let Err(error) = &fate.kept {
+                self.claims.broke(ClaimedShard { shard, epoch }, error);
+            }
+        }
+    }
+
+    fn claim(&mut self, tenant: &TenantId) -> Result<ClaimedShard, StoreError> {
+        let claim = self.keep(|connection| claim_shard(connection, tenant))?;
+        self.claims.made(claim);
+        Ok(claim)
+    }
+
+    fn keep<T>(
+        &mut self,
+        work: impl FnOnce(&Connection) -> Result<T, WriteError>,
+    ) -> Result<T, StoreError> {
+        let kept = in_transaction(&self.connection, || work(&self.connection))?;
+        self.checkpoints.after_commit(&self.connection);
+        Ok(kept)
+    }
+}
+
+fn key(claim: ClaimedShard) -> (ShardId, u64) {
+    (claim.shard, claim.epoch)
+}
+
+/// All of `work`, durable, or nothing of it.
+///
+/// After a failure the same connection goes on. A failed sync may leave pages of the log in the
+/// kernel's memory that are not on the disk and that the kernel takes for written. This connection
+/// knows that the transaction did not happen, so the next one writes those pages again. A new
+/// connection would read them from the kernel, take them for committed and build on them.
+fn in_transaction<T>(
+    connection: &Connection,
+    work: impl FnOnce() -> Result<T, WriteError>,
+) -> Result<T, WriteError> {
+    // A roll-back that failed is tried again, before anything else is.
+    roll_back(connection)?;
+    connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
+    let done = work().and_then(|value| {
+        connection.prepare_cached("COMMIT")?.execute([])?;
+        Ok(value)
+    });
+    if done.is_err()
+        && let Err(error) = roll_back(connection)
+    {
+        tracing::error!(%error, "the store cannot roll back; it refuses work until it can");
+    }
+    done
+}
+
+/// Ends the transaction, unless an error has ended it already.
+fn roll_back(connection: &Connection) -> Result<(), rusqlite::Error> {
+    if connection.is_autocommit() { Ok(()) } else { connection.execute_batch("ROLLBACK") }
+}
+
+/// Compares each claim with the store, inside the transaction: a stale one writes nothing.
+fn fence(connection: &Connection, fates: &mut Fates) -> Result<(), WriteError> {
+    let mut select = connection.prepare_cached("SELECT epoch FROM shards WHERE id = ?1")?;
+    for (&(shard, epoch), fate) in fates.iter_mut() {
+        if !fate.writes || fate.kept.is_err() {
+            continue;
+        }
+        let current = select.query_row([shard.get()], |row| row.get::<_, i64>(0)).optional()?;
+        if current.map(i64::cast_unsigned) != Some(epoch) {
+            fate.kept = Err(CommitError::Fenced);
+        }
+    }
+    Ok(())
+}
+
+fn claim_shard(connection: &Connection, tenant: &TenantId) -> Result<ClaimedShard, WriteError> {
+    let raised = connection
+        .prepare_cached(
+            "UPDATE shards SET epoch = epoch + 1 WHERE tenant = ?1 RETURNING id, epoch",
+        )?
+        .query_row([tenant.as_str()], |row| Ok((row.get::<_, u32>(0)?, row.get::<_, i64>(1)?)))
+        .optional()?;
+    if let Some((id, epoch)) = raised {
+        let shard = ShardId::new(id).ok_or(WriteError::ShardsFull)?;
+        return Ok(ClaimedShard { shard, epoch: epoch.cast_unsigned() });
+    }
+    let shard = draw_shard(connection)?;
+    connection.execute(
+        "INSERT INTO shards (id, tenant, epoch) VALUES (?1, ?2, 1)",
+        params![shard.get(), tenant.as_str()],
+    )?;
+    Ok(ClaimedShard { shard, epoch: 1 })
+}
+
+/// A number that no shard has. Random, so that task ids of one installation name nothing in another.
+fn draw_shard(connection: &Connection) -> Result<ShardId, WriteError> {
+    let mut is_taken = connection.prepare("SELECT 1 FROM shards WHERE id = ?1")?;
+    for draw in 0..SHARD_DRAWS_MAX {
+        // The standard library's hash keys are the randomness at hand.
+        let bits = RandomState::new().hash_one(draw) & u64::from(ShardId::MAX);
+        let shard = u32::try_from(bits).ok().and_then(ShardId::new).expect("masked to 23 bits");
+        if !is_taken.exists([shard.get()])? {
+            return Ok(shard);
+        }
+    }
+    Err(WriteError::ShardsFull)
+}
+
+fn put_token(connection: &Connection, token: &TokenRow) -> Result<(), WriteError> {
+    let mut statement = connection.prepare_cached(include_str!("queries/put_token.sql"))?;
+    statement.execute(params![
+        token.token_id,
+        token.tenant.as_str(),
+        token.role,
+        token.digest,
+        token.name,
+        token.created_at.to_integer(),
+        token.expires_at.map(model::Timestamp::to_integer),
+        token.revoked_at.map(model::Timestamp::to_integer),
+    ])?;
+    Ok(())
+}
+
+fn probe(connection: &Connection) -> Result<(), WriteError> {
+    connection.prepare_cached("UPDATE probe SET written = written + 1")?.execute([])?;
+    Ok(())
+}

@@ -1,0 +1,211 @@
+//! What a store holds, in plain memory: the reference that every store is compared with.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use coordinator::{Change, EndedAttempt, LoadKey, Progress, StateWord, TaskRecord, TaskState};
+use model::{IdempotencyKey, QueueName, ShardId, TaskId, TenantId};
+
+use crate::contract::{ClaimedShard, CommitError, PageQuery, Restored, TaskPage, TokenRow};
+use crate::page::ROWS_PER_LIST_MAX;
+use crate::rows::{Contradiction, check_order};
+use crate::words::state_word;
+
+/// The facts, without I/O, clock or locks.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Tables {
+    shards: BTreeMap<TenantId, ClaimedShard>,
+    tasks: BTreeMap<TaskId, TaskRecord>,
+    marks: BTreeMap<(ShardId, IdempotencyKey), TaskId>,
+    tokens: BTreeMap<String, TokenRow>,
+}
+
+impl Tables {
+    /// Takes a tenant's shard over: creates it if it is new, and raises its epoch by one.
+    pub fn claim(&mut self, tenant: &TenantId) -> ClaimedShard {
+        let next = u32::try_from(self.shards.len()).ok().and_then(|n| ShardId::new(n + 1));
+        let claim = self.shards.entry(tenant.clone()).or_insert_with(|| ClaimedShard {
+            shard: next.expect("a store holds fewer than 2^23 tenants"),
+            epoch: 0,
+        });
+        claim.epoch += 1;
+        *claim
+    }
+
+    /// A claim that another store made; shard numbers are that store's choice.
+    pub(crate) fn adopt(&mut self, tenant: TenantId, claim: ClaimedShard) {
+        self.shards.insert(tenant, claim);
+    }
+
+    /// The fence, then [`Tables::apply`].
+    pub fn commit(&mut self, claim: ClaimedShard, changes: &[Change]) -> Result<(), CommitError> {
+        if !self.shards.values().any(|current| *current == claim) {
+            return Err(CommitError::Fenced);
+        }
+        let foreign = changes.iter().map(Change::task).find(|task| task.shard() != claim.shard);
+        foreign
+            .map_or(Ok(()), |task| Err(Contradiction::ForeignTask(task)))
+            .and_then(|()| self.apply(changes))
+            .map_err(|why| CommitError::Unavailable(why.to_string()))
+    }
+
+    /// Makes changes true, all or none.
+    pub fn apply(&mut self, changes: &[Change]) -> Result<(), Contradiction> {
+        self.check(changes)?;
+        for change in changes {
+            self.apply_one(change);
+        }
+        Ok(())
+    }
+
+    /// Walks through the changes as if each had been applied before the next.
+    fn check(&self, changes: &[Change]) -> Result<(), Contradiction> {
+        let mut latest: BTreeMap<TaskId, &Progress> = BTreeMap::new();
+        let mut new_keys = BTreeSet::new();
+        let mut ended = BTreeSet::new();
+        for change in changes {
+            let task = change.task();
+            let stored = self.tasks.get(&task);
+            let before = latest.get(&task).copied().or(stored.map(|record| &record.progress));
+            check_order(before, change)?;
+            latest.insert(task, change.progress());
+            if let Change::TaskSubmitted(record) = change
+                && let Some(mark) = &record.idempotency
+            {
+                let key = (task.shard(), mark.key.clone());
+                if self.marks.contains_key(&key) || !new_keys.insert(key) {
+                    return Err(Contradiction::KeyTaken(task));
+                }
+            }
+            if let Some(attempt) = change.ended_attempt() {
+                let is_stored = stored.is_some_and(|record| has_ended(record, attempt));
+                if is_stored || !ended.insert((task, attempt.epoch)) {
+                    return Err(Contradiction::AttemptEndedTwice(task));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn apply_one(&mut self, change: &Change) {
+        if let Change::TaskSubmitted(record) = change {
+            self.insert(record);
+            return;
+        }
+        let record = self.tasks.get_mut(&change.task()).expect("checked: the task exists");
+        record.progress = durable_part(change.progress());
+        if let Change::TaskRequeued(requeued) = change {
+            let new: Vec<_> =
+                requeued.ended_attempts.iter().filter(|ended| !has_ended(record, ended)).collect();
+            record.ended_attempts.extend(new.into_iter().cloned());
+            record.ended_attempts.sort_by_key(|ended| ended.epoch);
+        }
+        record.ended_attempts.extend(change.ended_attempt().cloned());
+    }
+
+    fn insert(&mut self, record: &TaskRecord) {
+        if let Some(mark) = &record.idempotency {
+            self.marks.insert((record.id.shard(), mark.key.clone()), record.id);
+        }
+        let progress = durable_part(&record.progress);
+        self.tasks.insert(record.id, TaskRecord { progress, ..record.clone() });
+    }
+
+    /// Every live task of a shard, and the number that the next new task gets.
+    pub fn restore(&self, shard: ShardId) -> Restored {
+        let live = self.of_shard(shard).filter(|record| !is_settled(record));
+        let last = self.of_shard(shard).next_back();
+        Restored {
+            tasks: live.cloned().collect(),
+            next_number: last.map_or(0, |record| record.id.number() + 1),
+        }
+    }
+
+    /// The tasks that these keys name, in the order of the keys.
+    pub fn load(&self, shard: ShardId, keys: &[LoadKey]) -> Vec<(LoadKey, TaskRecord)> {
+        let find = |key: &LoadKey| match key {
+            LoadKey::Task(task) => (task.shard() == shard).then_some(*task),
+            LoadKey::Idempotency(key) => self.marks.get(&(shard, key.clone())).copied(),
+        };
+        keys.iter()
+            .filter_map(|key| {
+                let record = self.tasks.get(&find(key)?)?;
+                Some((key.clone(), record.clone()))
+            })
+            .collect()
+    }
+
+    /// A page of tasks, newest first.
+    pub fn list(&self, shard: ShardId, query: &PageQuery) -> TaskPage {
+        let mut page = TaskPage::default();
+        let older = self
+            .of_shard(shard)
+            .rev()
+            .skip_while(|record| query.before.is_some_and(|before| record.id >= before));
+        for (looked_at, record) in older.enumerate() {
+            let demand = &record.spec.demand;
+            let state = state_word(&record.progress.state);
+            if query.admits(state, demand.task_type.as_str(), demand.queue.as_str()) {
+                page.tasks.push(record.clone());
+            }
+            if page.tasks.len() == query.page_size() || looked_at + 1 == ROWS_PER_LIST_MAX {
+                page.next_before = Some(record.id);
+                break;
+            }
+        }
+        page
+    }
+
+    /// How many tasks of each queue are dead, by queue.
+    pub fn count_dead(&self, shard: ShardId) -> Vec<(QueueName, u64)> {
+        let mut counts: BTreeMap<QueueName, u64> = BTreeMap::new();
+        for record in self.of_shard(shard) {
+            if state_word(&record.progress.state) == StateWord::Dead {
+                *counts.entry(record.spec.demand.queue.clone()).or_default() += 1;
+            }
+        }
+        counts.into_iter().collect()
+    }
+
+    /// Every tenant that has a shard or a token, by name.
+    pub fn tenants(&self) -> Vec<TenantId> {
+        let with_token = self.tokens.values().map(|token| &token.tenant);
+        let tenants: BTreeSet<_> = self.shards.keys().chain(with_token).collect();
+        tenants.into_iter().cloned().collect()
+    }
+
+    /// Keeps a new token, or a token's new state.
+    pub fn put_token(&mut self, token: TokenRow) {
+        self.tokens.insert(token.token_id.clone(), token);
+    }
+
+    /// Every token, oldest first.
+    pub fn tokens(&self) -> Vec<TokenRow> {
+        let mut tokens: Vec<_> = self.tokens.values().cloned().collect();
+        tokens.sort_by(|a, b| {
+            (a.created_at, a.token_id.as_str()).cmp(&(b.created_at, b.token_id.as_str()))
+        });
+        tokens
+    }
+
+    fn of_shard(&self, shard: ShardId) -> impl DoubleEndedIterator<Item = &TaskRecord> {
+        self.tasks.range(shard.first_task()..=shard.last_task()).map(|(_, record)| record)
+    }
+}
+
+fn is_settled(record: &TaskRecord) -> bool {
+    matches!(record.progress.state, TaskState::Settled(_))
+}
+
+fn has_ended(record: &TaskRecord, attempt: &EndedAttempt) -> bool {
+    record.ended_attempts.iter().any(|ended| ended.epoch == attempt.epoch)
+}
+
+/// Signs of life are not written, so the moment by which one is due is not kept either: after a
+/// restart nobody could say whether it came.
+fn durable_part(progress: &Progress) -> Progress {
+    let mut progress = progress.clone();
+    if let TaskState::Leased(lease) = &mut progress.state {
+        lease.confirm_by = None;
+    }
+    progress
+}

@@ -1,0 +1,71 @@
+//! The words that stand in the tables.
+
+use coordinator::{Ending, StateWord, TaskState};
+
+/// Every state with its word, in the order of a task's life.
+const STATES: [(StateWord, &str); 8] = [
+    (StateWord::Waiting, "WAITING"),
+    (StateWord::Queued, "QUEUED"),
+    (StateWord::Retrying, "RETRYING"),
+    (StateWord::Running, "RUNNING"),
+    (StateWord::Completed, "COMPLETED"),
+    (StateWord::Failed, "FAILED"),
+    (StateWord::Dead, "DEAD"),
+    (StateWord::Stopped, "STOPPED"),
+];
+
+pub(crate) const ENDING_FAILED: &str = "FAILED";
+pub(crate) const ENDING_EXPIRED: &str = "EXPIRED";
+pub(crate) const ENDING_TIMED_OUT: &str = "TIMED_OUT";
+pub(crate) const ENDING_UNDELIVERED: &str = "UNDELIVERED";
+pub(crate) const ENDING_STOPPED: &str = "STOPPED";
+
+pub(crate) fn state_word(state: &TaskState) -> StateWord {
+    match state {
+        TaskState::Waiting { why, .. } => (*why).into(),
+        TaskState::Ready => StateWord::Queued,
+        TaskState::Leased(_) => StateWord::Running,
+        TaskState::Settled(settlement) => settlement.outcome.into(),
+    }
+}
+
+pub(crate) fn state_text(word: StateWord) -> &'static str {
+    match word {
+        StateWord::Waiting => "WAITING",
+        StateWord::Queued => "QUEUED",
+        StateWord::Retrying => "RETRYING",
+        StateWord::Running => "RUNNING",
+        StateWord::Completed => "COMPLETED",
+        StateWord::Failed => "FAILED",
+        StateWord::Dead => "DEAD",
+        StateWord::Stopped => "STOPPED",
+    }
+}
+
+pub(crate) fn state_from_text(text: &str) -> Option<StateWord> {
+    STATES.iter().find(|(_, known)| *known == text).map(|(word, _)| *word)
+}
+
+pub(crate) fn ending_text(ending: &Ending) -> &'static str {
+    match ending {
+        Ending::Failed { .. } => ENDING_FAILED,
+        Ending::Expired => ENDING_EXPIRED,
+        Ending::TimedOut => ENDING_TIMED_OUT,
+        Ending::Undelivered => ENDING_UNDELIVERED,
+        Ending::Stopped => ENDING_STOPPED,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_state_comes_back_from_its_word() {
+        for (word, text) in STATES {
+            assert_eq!(state_text(word), text);
+            assert_eq!(state_from_text(text), Some(word));
+        }
+        assert_eq!(state_from_text("queued"), None);
+    }
+}

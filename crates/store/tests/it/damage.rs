@@ -1,0 +1,207 @@
+//! Folders and files that must be refused, or must be left alone.
+
+use std::fs;
+use std::path::Path;
+
+use store::{CommitError, SqliteStore, Store, StoreError};
+
+use crate::support::{block_on, claim, commit, folder, life, live, open, raw, submit};
+
+fn refused(folder: &Path) -> StoreError {
+    SqliteStore::open(folder).expect_err("must be refused")
+}
+
+fn damaged(folder: &Path, words: &str) {
+    let StoreError::Damaged(why) = refused(folder) else { panic!("must be taken for damaged") };
+    assert!(why.contains(words), "{why}");
+    assert!(why.contains("astra.db"), "names the file: {why}");
+}
+
+/// A folder with one live task, closed.
+fn used_folder() -> tempfile::TempDir {
+    let folder = folder();
+    let store = open(folder.path());
+    block_on(async {
+        let shard = claim(&store).await;
+        commit(&store, shard, vec![submit(shard, 0)]).await.expect("kept");
+    });
+    folder
+}
+
+fn still_has_its_task(folder: &Path) {
+    let store = open(folder);
+    block_on(async {
+        let shard = claim(&store).await;
+        assert_eq!(live(&store, shard).await, [0]);
+    });
+}
+
+#[test]
+fn a_folder_has_one_user_at_a_time() {
+    let folder = used_folder();
+    let store = open(folder.path());
+    let StoreError::InUse(why) = refused(folder.path()) else { panic!("must be in use") };
+    let path = folder.path().canonicalize().expect("exists");
+    let pid = std::process::id();
+    assert_eq!(why, format!("the data folder {} is in use by process {pid}", path.display()));
+    drop(store);
+    still_has_its_task(folder.path());
+}
+
+#[test]
+fn a_missing_folder_is_made_for_its_owner_alone() {
+    let parent = folder();
+    let path = parent.path().join("a").join("b");
+    drop(open(&path));
+    #[cfg(unix)]
+    {
+        let mode = fs::metadata(&path).expect("exists").permissions();
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&mode) & 0o777, 0o700);
+    }
+}
+
+#[test]
+fn migrations_are_taken_once() {
+    let folder = used_folder();
+    still_has_its_task(folder.path());
+    let count = "SELECT count(*) FROM migrations";
+    let n_steps: i64 = raw(folder.path()).query_row(count, [], |row| row.get(0)).expect("a row");
+    assert_eq!(n_steps, 1);
+}
+
+#[test]
+fn tables_of_another_form_are_refused() {
+    let folder = used_folder();
+    let digest = "SELECT digest FROM migrations";
+    let digest: String = raw(folder.path()).query_row(digest, [], |row| row.get(0)).expect("a row");
+    raw(folder.path()).execute("UPDATE migrations SET digest = 'x'", []).expect("tampers");
+    damaged(folder.path(), "another form of step 0001_tables");
+    raw(folder.path()).execute("UPDATE migrations SET digest = ?1", [digest]).expect("mends");
+    still_has_its_task(folder.path());
+}
+
+#[test]
+fn tables_of_a_newer_version_are_refused() {
+    let folder = used_folder();
+    let newer = "INSERT INTO migrations VALUES (99, '0099_later', '')";
+    raw(folder.path()).execute(newer, []).expect("tampers");
+    damaged(folder.path(), "form 99");
+    raw(folder.path()).execute("DELETE FROM migrations WHERE version = 99", []).expect("mends");
+    still_has_its_task(folder.path());
+}
+
+#[test]
+fn what_is_no_database_is_refused_and_left_alone() {
+    let folder = folder();
+    let path = folder.path().join("astra.db");
+    for content in ["a letter to my aunt, which is longer than a header", "short"] {
+        fs::write(&path, content).expect("writes");
+        assert!(matches!(refused(folder.path()), StoreError::Damaged(_)));
+        assert_eq!(fs::read_to_string(&path).expect("reads"), content);
+    }
+}
+
+#[test]
+fn a_cut_database_is_refused_and_left_alone() {
+    let folder = used_folder();
+    let path = folder.path().join("astra.db");
+    let whole = fs::read(&path).expect("reads");
+    for length in [100, 4096, whole.len() - 4096] {
+        fs::write(&path, &whole[..length]).expect("cuts");
+        assert!(matches!(refused(folder.path()), StoreError::Damaged(_)), "cut to {length} bytes");
+        assert_eq!(fs::metadata(&path).expect("exists").len(), length as u64);
+    }
+    fs::write(&path, &whole).expect("mends");
+    still_has_its_task(folder.path());
+}
+
+#[test]
+fn another_programs_database_is_refused() {
+    let folder = folder();
+    raw(folder.path()).execute_batch("CREATE TABLE recipes (name TEXT)").expect("creates");
+    damaged(folder.path(), "another program");
+}
+
+#[test]
+fn a_log_without_its_database_is_refused_and_left_alone() {
+    let folder = folder();
+    let log = folder.path().join("astra.db-wal");
+    fs::write(&log, "frames").expect("writes");
+    damaged(folder.path(), "is missing");
+    assert_eq!(fs::read_to_string(&log).expect("reads"), "frames");
+}
+
+#[test]
+fn a_row_that_makes_no_sense_is_named() {
+    let folder = used_folder();
+    let connection = raw(folder.path());
+    connection
+        .execute_batch("PRAGMA ignore_check_constraints = ON; UPDATE tasks SET state = 'LOST'")
+        .expect("tampers");
+    drop(connection);
+    let store = open(folder.path());
+    block_on(async {
+        let shard = claim(&store).await;
+        let error = store.restore(shard).await.expect_err("must be refused");
+        let StoreError::Damaged(why) = error else { panic!("must be taken for damaged: {error}") };
+        assert!(why.contains("LOST is no state of a task"), "{why}");
+        assert!(why.contains(&shard.shard.first_task().to_string()), "{why}");
+    });
+}
+
+#[test]
+fn the_schema_refuses_nonsense() {
+    let folder = used_folder();
+    let connection = raw(folder.path());
+    for nonsense in [
+        "state = 'queued'",
+        "state = 'RUNNING'",
+        "state = 'COMPLETED'",
+        "state = 'WAITING'",
+        "settled_at = 1",
+        "granted_at = 1, expires_at = 2",
+        "attempt = 1",
+        "report_key = x'00'",
+        "result = '1'",
+        "failure_code = 'E'",
+    ] {
+        let changed = connection.execute(&format!("UPDATE tasks SET {nonsense}"), []);
+        assert!(changed.is_err(), "{nonsense}");
+    }
+}
+
+/// The fence stands in the transaction, not only in the memory of the process that owns the file.
+#[test]
+fn an_epoch_that_moved_in_the_database_fences() {
+    let folder = folder();
+    let store = open(folder.path());
+    block_on(async {
+        let shard = claim(&store).await;
+        commit(&store, shard, life(shard, 0)).await.expect("kept");
+        raw(folder.path()).execute("UPDATE shards SET epoch = epoch + 1", []).expect("moves");
+        for changes in [vec![submit(shard, 1)], vec![], vec![submit(shard, 1)]] {
+            assert_eq!(commit(&store, shard, changes).await, Err(CommitError::Fenced));
+        }
+        let shard = claim(&store).await;
+        assert_eq!(live(&store, shard).await, [0_u64; 0]);
+        commit(&store, shard, vec![submit(shard, 1)]).await.expect("kept");
+    });
+}
+
+#[test]
+fn the_file_tells_whose_it_is() {
+    let folder = used_folder();
+    let header = fs::read(folder.path().join("astra.db")).expect("reads");
+    assert_eq!(&header[68..72], b"AsFl");
+}
+
+#[test]
+fn people_can_read_the_overview() {
+    let folder = used_folder();
+    let row: (String, String, String) = raw(folder.path())
+        .query_row("SELECT tenant, state, created FROM task_overview", [], |row| {
+            Ok((row.get(0)?, row.get(1)?, row.get(2)?))
+        })
+        .expect("a row");
+    assert_eq!(row, ("acme".into(), "QUEUED".into(), "2026-09-21T14:13:20.000Z".into()));
+}

@@ -1,0 +1,80 @@
+//! A full disk: nothing is half-kept, nothing is promised, and it passes.
+
+use bytes::Bytes;
+use coordinator::{Change, TaskState};
+use store::conformance::tenant;
+use store::{ClaimedShard, CommitError, SqliteStore, Store, Turn};
+
+use crate::support::{block_on, claim, commit, folder, life, live, open, raw, submit};
+
+/// A task whose result takes about so many bytes.
+fn bulky(claim: ClaimedShard, number: u64, bytes: usize) -> Vec<Change> {
+    let mut changes = life(claim, number);
+    if let Some(Change::TaskSettled { progress, .. }) = changes.last_mut()
+        && let TaskState::Settled(settlement) = &mut progress.state
+    {
+        settlement.result = Some(Bytes::from(format!("\"{}\"", "x".repeat(bytes))));
+    }
+    changes
+}
+
+fn fill(folder: &std::path::Path, store: &SqliteStore) {
+    let n_pages: u32 =
+        raw(folder).query_row("PRAGMA page_count", [], |row| row.get(0)).expect("a number");
+    store.limit_pages(n_pages);
+}
+
+#[test]
+fn a_full_disk_keeps_nothing_of_a_turn_and_passes() {
+    let folder = folder();
+    let store = open(folder.path());
+    block_on(async {
+        let shard = claim(&store).await;
+        commit(&store, shard, vec![submit(shard, 0)]).await.expect("kept");
+        fill(folder.path(), &store);
+
+        let mut changes = vec![submit(shard, 1)];
+        changes.extend(bulky(shard, 2, 100_000));
+        let failed = commit(&store, shard, changes).await;
+        assert!(matches!(&failed, Err(CommitError::Unavailable(why)) if why.contains("full")));
+        let later = commit(&store, shard, vec![submit(shard, 1)]).await;
+        assert!(matches!(&later, Err(CommitError::Unavailable(why)) if why.contains("earlier")));
+
+        // While it lasts, a new claim works as far as there is room, and sees what was kept.
+        let shard = claim(&store).await;
+        assert_eq!(live(&store, shard).await, [0]);
+        assert!(commit(&store, shard, bulky(shard, 1, 100_000)).await.is_err());
+
+        store.limit_pages(u32::MAX >> 1);
+        let shard = claim(&store).await;
+        assert_eq!(store.restore(shard).await.expect("restores").next_number, 1);
+        commit(&store, shard, bulky(shard, 1, 100_000)).await.expect("there is room again");
+    });
+    drop(store);
+    let store = open(folder.path());
+    block_on(async {
+        let shard = claim(&store).await;
+        assert_eq!(live(&store, shard).await, [0]);
+        assert_eq!(store.restore(shard).await.expect("restores").next_number, 2);
+    });
+    let check: String = raw(folder.path())
+        .query_row("PRAGMA integrity_check", [], |row| row.get(0))
+        .expect("an answer");
+    assert_eq!(check, "ok");
+}
+
+#[test]
+fn a_turn_without_changes_needs_no_room() {
+    let folder = folder();
+    let store = open(folder.path());
+    block_on(async {
+        let acme = claim(&store).await;
+        let bolt = store.claim(tenant("bolt")).await.expect("claims");
+        fill(folder.path(), &store);
+        let turn = |claim, changes| store.commit(Turn { claim, changes });
+        let (failed, empty) = (turn(acme, bulky(acme, 0, 100_000)), turn(bolt, vec![]));
+        assert!(failed.await.is_err());
+        empty.await.expect("another shard's empty turn");
+        assert!(commit(&store, acme, vec![]).await.is_err(), "but not one that builds on it");
+    });
+}

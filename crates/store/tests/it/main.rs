@@ -1,0 +1,8 @@
+//! The promises of the stores, on real files.
+
+mod conformance;
+mod damage;
+mod full_disk;
+mod kill;
+mod log_size;
+mod support;

@@ -1,0 +1,63 @@
+//! Repository chores, as `cargo xtask <chore>`.
+//!
+//! Read `test.rs` first: it lists what continuous integration runs. Each chore has a file of its
+//! own; `tools.rs` starts other programs and says what is missing.
+
+mod chaos;
+mod generate;
+mod planted;
+mod sim;
+mod test;
+mod tidy;
+mod tools;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(
+    name = "cargo xtask",
+    bin_name = "cargo xtask",
+    about = "Repository chores: checks, simulation, chaos"
+)]
+struct Arguments {
+    #[command(subcommand)]
+    chore: Chore,
+}
+
+#[derive(Subcommand)]
+enum Chore {
+    /// Run everything that continuous integration runs.
+    Test(test::Options),
+    /// Check the repository rules that the compiler does not check.
+    Tidy(tidy::Options),
+    /// Run the simulation; every flag goes to it as it is.
+    #[command(disable_help_flag = true)]
+    Sim(sim::Options),
+    /// Check that the simulation finds each deliberate bug.
+    #[command(disable_help_flag = true)]
+    Planted(planted::Options),
+    /// Write the files that are made from the code, or check that they are fresh.
+    Generate(generate::Options),
+    /// Kill real processes at random moments and look for loss.
+    Chaos(chaos::Options),
+}
+
+fn main() -> ExitCode {
+    let outcome = match Arguments::parse().chore {
+        Chore::Test(options) => test::run(&options),
+        Chore::Tidy(options) => tidy::run(&options),
+        Chore::Sim(options) => sim::run(&options),
+        Chore::Planted(options) => planted::run(&options),
+        Chore::Generate(options) => generate::run(&options),
+        Chore::Chaos(options) => chaos::run(&options),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,22 @@
+//! `cargo xtask sim`: the real coordinator under every fault, from one seed.
+
+use anyhow::Result;
+
+use crate::tools;
+
+/// Every flag belongs to the simulation, which has its own parser and its own `--help`.
+#[derive(clap::Args)]
+pub(crate) struct Options {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<String>,
+}
+
+pub(crate) fn run(options: &Options) -> Result<()> {
+    simulate(&options.arguments)
+}
+
+pub(crate) fn simulate<S: AsRef<str>>(arguments: &[S]) -> Result<()> {
+    let mut words = vec!["run", "--release", "--quiet", "--package", "sim", "--"];
+    words.extend(arguments.iter().map(AsRef::as_ref));
+    tools::run_cargo(&words)
+}

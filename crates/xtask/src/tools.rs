@@ -1,0 +1,171 @@
+//! Other programs: how they are started, and what to say when one is missing.
+
+use std::env;
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail};
+use serde::Deserialize;
+
+/// A program that a chore cannot do without.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Tool {
+    Rustfmt,
+    Clippy,
+    CCompiler,
+}
+
+impl Tool {
+    /// Fails with one sentence that names the tool and how to get it.
+    pub(crate) fn require(self) -> Result<()> {
+        if self.is_present() {
+            return Ok(());
+        }
+        bail!("{}", self.missing())
+    }
+
+    fn is_present(self) -> bool {
+        match self {
+            Self::Rustfmt => answers(cargo().args(["fmt", "--version"])),
+            Self::Clippy => answers(cargo().args(["clippy", "--version"])),
+            Self::CCompiler => {
+                c_compilers().iter().any(|name| answers(Command::new(name).arg("--version")))
+            }
+        }
+    }
+
+    fn missing(self) -> &'static str {
+        match self {
+            Self::Rustfmt => "rustfmt is missing; run: rustup component add rustfmt",
+            Self::Clippy => "clippy is missing; run: rustup component add clippy",
+            Self::CCompiler => {
+                "a C compiler is missing (SQLite is compiled from source); install gcc or clang, \
+                 for example: apt-get install gcc libc6-dev"
+            }
+        }
+    }
+}
+
+/// `CC` wins, as it does in the build scripts that need the compiler.
+fn c_compilers() -> Vec<String> {
+    let chosen = env::var("CC").unwrap_or_default();
+    match chosen.split_whitespace().next() {
+        // As in `ccache gcc`: the first word is the program.
+        Some(program) => vec![program.to_owned()],
+        None => ["cc", "gcc", "clang"].map(String::from).to_vec(),
+    }
+}
+
+fn answers(command: &mut Command) -> bool {
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
+}
+
+/// The cargo that runs this program, so that nested builds use the same toolchain.
+pub(crate) fn cargo() -> Command {
+    Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+}
+
+/// Runs `command` in the repository root with its output on our own, and fails if it does.
+pub(crate) fn run(command: &mut Command) -> Result<()> {
+    let shown = shown(command);
+    let status = command
+        .current_dir(repository_root()?)
+        .status()
+        .with_context(|| format!("cannot start `{shown}`"))?;
+    if !status.success() {
+        bail!("`{shown}` ended with {status}");
+    }
+    Ok(())
+}
+
+/// Runs cargo with these arguments, see [`run`].
+pub(crate) fn run_cargo<S: AsRef<OsStr>>(arguments: &[S]) -> Result<()> {
+    run(cargo().args(arguments))
+}
+
+/// The command as one would type it; the folder of the program is of no interest.
+fn shown(command: &Command) -> String {
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default();
+    let words = std::iter::once(program).chain(command.get_args());
+    words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
+}
+
+pub(crate) fn repository_root() -> Result<PathBuf> {
+    // Cargo sets the variable for programs that it runs; the search serves a binary started by hand.
+    let here = match env::var_os("CARGO_MANIFEST_DIR") {
+        Some(folder) => PathBuf::from(folder),
+        None => env::current_dir().context("cannot read the current folder")?,
+    };
+    here.ancestors()
+        .find(|folder| folder.join("crates/xtask/Cargo.toml").is_file())
+        .map(Path::to_path_buf)
+        .with_context(|| format!("{} is not inside the repository", here.display()))
+}
+
+/// What cargo knows about the workspace, without its dependencies.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Workspace {
+    pub(crate) packages: Vec<Package>,
+    pub(crate) target_directory: PathBuf,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    pub(crate) dependencies: Vec<Dependency>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct Dependency {
+    /// The real name of the package, even where it is renamed.
+    pub(crate) name: String,
+    /// Nothing for an ordinary dependency, else `dev` or `build`.
+    pub(crate) kind: Option<String>,
+}
+
+pub(crate) fn workspace() -> Result<Workspace> {
+    let output = cargo()
+        .args(["metadata", "--no-deps", "--format-version", "1"])
+        .current_dir(repository_root()?)
+        .stderr(Stdio::inherit())
+        .output()
+        .context("cannot start `cargo metadata`")?;
+    if !output.status.success() {
+        bail!("`cargo metadata` ended with {}", output.status);
+    }
+    serde_json::from_slice(&output.stdout).context("cannot read what `cargo metadata` printed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_tool_is_named_with_its_fix() {
+        for tool in [Tool::Rustfmt, Tool::Clippy, Tool::CCompiler] {
+            let sentence = tool.missing();
+            assert!(sentence.contains("is missing"), "{sentence}");
+            assert!(sentence.contains("run: ") || sentence.contains("install"), "{sentence}");
+        }
+    }
+
+    #[test]
+    fn a_program_that_does_not_exist_or_fails_does_not_answer() {
+        assert!(!answers(&mut Command::new("a-program-that-does-not-exist")));
+        assert!(!answers(&mut Command::new("false")));
+        assert!(answers(&mut Command::new("true")));
+    }
+
+    #[test]
+    fn a_failing_command_is_shown_as_it_would_be_typed() {
+        let error = run(Command::new("false").args(["--cycles", "3"])).expect_err("false fails");
+        let text = error.to_string();
+        assert!(text.starts_with("`false --cycles 3` ended with "), "{text}");
+    }
+}
