@@ -72,7 +72,10 @@ impl Context {
             Origin::Setting => {
                 "check the address and that `astra server start` or `astra dev` runs"
             }
-            Origin::Profile => "the dev server of this folder runs but does not listen; restart it",
+            Origin::Profile => {
+                "the dev server of this folder has ended; start it again with `astra dev`, or name \
+                 another with --server URL"
+            }
             Origin::BuiltIn => {
                 "start one with `astra dev` in this folder, or name another with --server URL"
             }

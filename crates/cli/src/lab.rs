@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use protocol::rest::queues::Queues;
 use protocol::rest::tokens::Role;
 use tempfile::TempDir;
@@ -14,6 +14,10 @@ use worker::client::Client;
 use crate::embedded::{self, NewToken};
 use crate::failure::Failure;
 use crate::process::{Process, Program};
+
+/// A server that has not restored everything by then has failed.
+const ANSWERS_WITHIN: Duration = Duration::from_mins(2);
+const ASK_EVERY: Duration = Duration::from_millis(5);
 
 /// A server and everything that belongs to it. Dropping it ends its processes and removes its
 /// folder.
@@ -58,11 +62,17 @@ impl Lab {
         &mut self.server
     }
 
-    /// Starts the server again where it was, after its process has ended.
+    /// Starts the server again where it was, after its process has ended. The time is that until
+    /// its coordinator answers, with everything that it remembers.
     pub(crate) async fn restart_server(&mut self, failpoint: Option<&str>) -> Result<Duration> {
         let started = Instant::now();
         let (server, _) = self.program.server(&self.data(), self.http, failpoint).await?;
         self.server = server;
+        while let Err(error) = self.live_tasks().await {
+            ensure!(!self.server.has_ended(), "the server ended before it answered");
+            ensure!(started.elapsed() < ANSWERS_WITHIN, "the server does not answer: {error:#}");
+            tokio::time::sleep(ASK_EVERY).await;
+        }
         Ok(started.elapsed())
     }
 

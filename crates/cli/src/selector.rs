@@ -13,6 +13,8 @@ const PAGE: usize = 200;
 const PAGES_MAX: usize = 10;
 /// Shorter beginnings are guesses.
 const PREFIX_MIN: usize = 2;
+/// A full id that names no task here is not the beginning of another one.
+const UUID_LETTERS: usize = 36;
 
 /// The full id of what `text` selects.
 pub(crate) async fn task(context: &Context, text: &str) -> Result<String> {
@@ -27,6 +29,10 @@ pub(crate) async fn task(context: &Context, text: &str) -> Result<String> {
     if !is_prefix {
         let message = format!("`{text}` is not a task id");
         return Err(Failure::usage(message, "give an id, its first letters, or `last`"));
+    }
+    if text.len() == UUID_LETTERS {
+        let message = format!("no task has the id {text}");
+        return Err(Failure::new(ExitCode::NotFound, message, "look at `astra task list`"));
     }
     by_prefix(context, &text.to_ascii_lowercase()).await
 }

@@ -1,9 +1,10 @@
 //! Facts become state: the only code that writes tasks and their indexes, live and at recovery.
 
-use model::TaskId;
+use model::{ConcurrencyKey, TaskId, Timestamp};
 
 use crate::change::{Change, TaskRecord, TaskState, WaitReason};
 use crate::deadline::Deadline;
+use crate::placement::ReadyRank;
 use crate::state::{KeySlot, QueueCounts, State, lease_deadline};
 use crate::task::{RareParts, Task};
 
@@ -19,6 +20,7 @@ impl State {
             Change::TaskRequeued(record) => self.insert_record(record),
             Change::LeaseGranted { task, .. }
             | Change::AttemptEnded { task, .. }
+            | Change::LossForgiven { task, .. }
             | Change::TaskSettled { task, .. } => self.advance(*task, change),
         }
     }
@@ -76,7 +78,7 @@ impl State {
 
     fn remove_settled(&mut self, id: TaskId) {
         let task = self.tasks.remove(id).expect("only live tasks settle");
-        if self.loads.is_any_outstanding() {
+        if self.loads.remembers() {
             let record = self.record(&task);
             self.loads.remember(record);
         }
@@ -86,7 +88,7 @@ impl State {
             self.idempotency.remove(&mark.key);
         }
         if let Some(key) = task.concurrency_key() {
-            self.promote_parked(key);
+            self.rearrange(key);
         }
     }
 
@@ -112,7 +114,7 @@ impl State {
         self.count(id, |counts, by| *counts += by);
         let task = self.tasks.get(id).expect("linked tasks are live");
         if let Some(key) = task.concurrency_key().cloned() {
-            self.promote_parked(&key);
+            self.rearrange(&key);
         }
     }
 
@@ -157,7 +159,7 @@ impl State {
 
     // ----- deadlines of tasks
 
-    pub(crate) fn set_deadline(&mut self, id: TaskId, at: model::Timestamp) {
+    pub(crate) fn set_deadline(&mut self, id: TaskId, at: Timestamp) {
         let task = self.tasks.get_mut(id).expect("live tasks have deadlines");
         assert!(task.deadline.is_none(), "a task has one deadline");
         task.deadline = Some(at);
@@ -173,22 +175,12 @@ impl State {
 
     // ----- concurrency keys: at most one task with a key is visible to placement
 
-    /// A ready task steps to the front, or parks behind a better one.
+    /// A ready task parks; `rearrange` decides whether it steps to the front.
     fn enter_key(&mut self, id: TaskId) {
         let task = self.tasks.get(id).expect("live");
         let key = task.concurrency_key().expect("entered by key").clone();
-        let (rank, spec) = (self.rank(task), task.spec);
-        let front = self.keys.entry(key.clone()).or_default().front;
-        let beaten = front.filter(|front| self.is_ready_behind(*front, rank));
-        if front.is_some() && beaten.is_none() {
-            self.slot(&key).parked.insert(rank);
-            return;
-        }
-        if let Some(beaten) = beaten {
-            self.park_front(beaten);
-        }
-        self.slot(&key).front = Some(id);
-        self.placement.add_ready(spec, id);
+        let rank = self.rank(task);
+        self.keys.entry(key).or_default().parked.insert(rank);
     }
 
     /// A leased task is at the front, whoever was ready there.
@@ -226,27 +218,34 @@ impl State {
         self.slot(&key).parked.insert(rank);
     }
 
-    /// Fills an empty front with the best parked task, and drops a slot that nobody needs.
-    fn promote_parked(&mut self, key: &model::ConcurrencyKey) {
-        let Some(slot) = self.keys.get_mut(key) else { return };
-        if slot.front.is_some() {
-            return;
-        }
-        let Some((_, next)) = slot.parked.pop_first() else {
-            self.keys.remove(key);
+    /// Puts the best ready task to the front, unless a leased one is there, and drops a slot that
+    /// nobody needs.
+    fn rearrange(&mut self, key: &ConcurrencyKey) {
+        let Some(slot) = self.keys.get(key) else { return };
+        let Some(best) = slot.parked.first().copied() else {
+            if slot.front.is_none() {
+                self.keys.remove(key);
+            }
             return;
         };
-        slot.front = Some(next);
-        let spec = self.tasks.get(next).expect("parked tasks are live").spec;
-        self.placement.add_ready(spec, next);
+        match slot.front {
+            Some(front) if !self.is_ready_behind(front, best) => return,
+            Some(front) => self.park_front(front),
+            None => {}
+        }
+        let slot = self.slot(key);
+        slot.parked.remove(&best);
+        slot.front = Some(best.1);
+        let spec = self.tasks.get(best.1).expect("parked tasks are live").spec;
+        self.placement.add_ready(spec, best.1);
     }
 
-    fn is_ready_behind(&self, front: TaskId, rank: crate::placement::ReadyRank) -> bool {
+    fn is_ready_behind(&self, front: TaskId, rank: ReadyRank) -> bool {
         let task = self.tasks.get(front).expect("the front of a key is live");
         matches!(task.progress.state, TaskState::Ready) && rank < self.rank(task)
     }
 
-    fn slot(&mut self, key: &model::ConcurrencyKey) -> &mut KeySlot {
+    fn slot(&mut self, key: &ConcurrencyKey) -> &mut KeySlot {
         self.keys.get_mut(key).expect("a keyed task has its slot")
     }
 }

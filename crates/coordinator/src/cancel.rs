@@ -9,7 +9,6 @@ use crate::command::Ticket;
 use crate::coordinator::Turn;
 use crate::deadline::Deadline;
 use crate::effect::{Answer, Refusal};
-use crate::submit::LIVE_TASKS_MAX;
 use crate::watch::WATCHES_MAX;
 
 impl Turn<'_> {
@@ -55,7 +54,7 @@ impl Turn<'_> {
     }
 
     /// The task as it is when it is back: fresh attempts, but epochs only rise.
-    fn requeued(&self, id: TaskId) -> Result<TaskRecord, Refusal> {
+    fn requeued(&mut self, id: TaskId) -> Result<TaskRecord, Refusal> {
         if let Some(task) = self.state.tasks.get(id) {
             return Err(Refusal::NotRequeueable { state: task.progress.state.word() });
         }
@@ -67,9 +66,7 @@ impl Turn<'_> {
         if settlement.outcome == Outcome::Completed {
             return Err(Refusal::NotRequeueable { state: record.progress.state.word() });
         }
-        if self.state.tasks.len() >= LIVE_TASKS_MAX {
-            return Err(Refusal::LiveTasksFull);
-        }
+        self.check_room(1, record.parameters.len(), std::iter::once(&record.spec))?;
         if let Some(last) = reported_failure(settlement, record.progress.epoch) {
             record.ended_attempts.push(last);
         }

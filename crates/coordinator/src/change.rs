@@ -28,6 +28,14 @@ pub enum Change {
         /// The task from here on.
         progress: Progress,
     },
+    /// A worker that was silent when its attempt timed out was heard of after all: it was slow,
+    /// not lost.
+    LossForgiven {
+        /// Whose worker.
+        task: TaskId,
+        /// The task from here on.
+        progress: Progress,
+    },
     /// The task reached its end; it leaves memory and stays in the store.
     TaskSettled {
         /// Which task.
@@ -48,6 +56,7 @@ impl Change {
             Self::TaskSubmitted(record) | Self::TaskRequeued(record) => record.id,
             Self::LeaseGranted { task, .. }
             | Self::AttemptEnded { task, .. }
+            | Self::LossForgiven { task, .. }
             | Self::TaskSettled { task, .. } => *task,
         }
     }
@@ -58,6 +67,7 @@ impl Change {
             Self::TaskSubmitted(record) | Self::TaskRequeued(record) => &record.progress,
             Self::LeaseGranted { progress, .. }
             | Self::AttemptEnded { progress, .. }
+            | Self::LossForgiven { progress, .. }
             | Self::TaskSettled { progress, .. } => progress,
         }
     }
@@ -67,7 +77,10 @@ impl Change {
         match self {
             Self::AttemptEnded { attempt, .. } => Some(attempt),
             Self::TaskSettled { attempt, .. } => attempt.as_ref(),
-            Self::TaskSubmitted(_) | Self::LeaseGranted { .. } | Self::TaskRequeued(_) => None,
+            Self::TaskSubmitted(_)
+            | Self::TaskRequeued(_)
+            | Self::LeaseGranted { .. }
+            | Self::LossForgiven { .. } => None,
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use model::{ShardId, Timestamp};
 
-use crate::change::{Change, TaskRecord, TaskState};
+use crate::change::{Change, TaskRecord, TaskState, WaitReason};
 use crate::command::{Command, Moment, Ticket};
 use crate::deadline::Deadline;
 use crate::effect::{Answer, Effect, LoadKey, LoadTicket, Refusal, Step};
@@ -44,9 +44,18 @@ impl Coordinator {
             if crate::planted::forgets(&record) {
                 continue;
             }
-            if let TaskState::Leased(lease) = &mut record.progress.state {
-                *lease = fresh_lease(lease, &record.spec, at.now);
-                turn.touch_worker(&lease.holder);
+            match &mut record.progress.state {
+                TaskState::Leased(lease) => {
+                    *lease = fresh_lease(lease, &record.spec, at.now);
+                    turn.touch_worker(&lease.holder);
+                }
+                // The wall clock may have been set back while nobody was here.
+                TaskState::Waiting { until, why: WaitReason::Backoff } => {
+                    *until = (*until).min(at.now.after(record.spec.retry.backoff_max));
+                }
+                TaskState::Waiting { why: WaitReason::Scheduled, .. }
+                | TaskState::Ready
+                | TaskState::Settled(_) => {}
             }
             turn.state.insert_record(&record);
         }

@@ -183,8 +183,8 @@ pub enum LostAuthority {
     Superseded,
     /// A person stopped the task.
     TaskCancelled,
-    /// The task is settled; a heartbeat for it has no point.
-    Settled,
+    /// The lease was reported; a heartbeat for it has no point.
+    Reported,
 }
 
 /// What was wrong with a report.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::{Failure, LeaseId, TaskId, TaskSpec, Timestamp, WorkerId};
+use model::{LeaseId, TaskId, TaskSpec, Timestamp, WorkerId};
 
 use crate::change::{Change, EndedAttempt, Ending, Lease, Progress, TaskState};
 use crate::command::{LeaseRequest, Ticket};
@@ -11,9 +11,8 @@ use crate::deadline::Deadline;
 use crate::effect::{Answer, Grant, HeartbeatVerdict, LostAuthority, Refusal, Violation};
 use crate::placement::OfferIdx;
 use crate::planted::{self, Bug};
-use crate::report::Standing;
+use crate::report::{Standing, names_a_task_twice};
 use crate::state::lease_deadline;
-use crate::worker::WORKERS_MAX;
 
 /// Requests that may wait for a task at the same time; one more is refused.
 pub const REQUESTS_MAX: usize = 100_000;
@@ -41,18 +40,17 @@ fn lease_end(spec: &TaskSpec, attempt_ends_at: Option<Timestamp>, now: Timestamp
     attempt_ends_at.map_or(end, |ends_at| ends_at.min(end))
 }
 
-/// Three chances to be heard within one TTL.
+/// Three chances to be heard within one TTL, and within one attempt: a worker that was silent
+/// through all of it is taken for lost, not for slow.
 fn heartbeat_every(spec: &TaskSpec) -> Duration {
-    spec.lease_ttl / 3
+    spec.timeout.map_or(spec.lease_ttl, |timeout| timeout.min(spec.lease_ttl)) / 3
 }
 
 impl Turn<'_> {
     pub(crate) fn on_request(&mut self, ticket: Ticket, request: LeaseRequest) {
-        let workers = &self.state.workers;
-        if !workers.is_known(&request.worker) && workers.len() >= WORKERS_MAX {
+        if !self.touch_worker(&request.worker) {
             return self.answer(ticket, Answer::Refused(Refusal::WorkersFull));
         }
-        self.touch_worker(&request.worker);
         self.note_offer(&request.worker, &request.offer);
         let offer = self.state.placement.add_offer_user(&request.offer);
         let grants = self.grant_up_to(&request, offer);
@@ -168,7 +166,14 @@ impl Turn<'_> {
     pub(crate) fn on_heartbeat(&mut self, ticket: Ticket, worker: &WorkerId, leases: Vec<LeaseId>) {
         self.touch_worker(worker);
         let leases = if leases.is_empty() { self.leases_of(worker) } else { leases };
+        let is_holding = names_a_task_twice(leases.iter().map(|lease| lease.task));
+        if is_holding {
+            self.state.loads.hold();
+        }
         let verdicts = leases.iter().map(|lease| self.extend(*lease, worker)).collect();
+        if is_holding {
+            self.state.loads.let_go();
+        }
         self.answer(ticket, Answer::Heartbeats(verdicts));
     }
 
@@ -184,9 +189,12 @@ impl Turn<'_> {
         match self.standing(lease, worker) {
             Standing::Holder => {}
             Standing::Reported { .. } => {
-                return HeartbeatVerdict::Cancelled(LostAuthority::Settled);
+                return HeartbeatVerdict::Cancelled(LostAuthority::Reported);
             }
-            Standing::Lost(reason) => return HeartbeatVerdict::Cancelled(reason),
+            Standing::Lost(reason) => {
+                self.forgive_loss(lease);
+                return HeartbeatVerdict::Cancelled(reason);
+            }
             Standing::Wrong(violation) => return HeartbeatVerdict::Rejected(violation),
         }
         let now = self.now();
@@ -237,11 +245,7 @@ impl Turn<'_> {
         let worker = lease.holder.clone();
         let is_over = |end: Option<Timestamp>| end.is_some_and(|end| end <= now);
         if is_over(lease.attempt_ends_at) {
-            let failure = Failure {
-                code: "E.TIMEOUT".into(),
-                reason: "the attempt took longer than its timeout".into(),
-            };
-            return self.after_failed_attempt(id, worker, Ending::TimedOut, failure);
+            return self.after_timeout(id, worker);
         }
         let undelivered = lease.expires_at > now && is_over(lease.confirm_by);
         let ending = if undelivered { Ending::Undelivered } else { Ending::Expired };

@@ -18,14 +18,27 @@ use crate::state::State;
 pub(crate) struct Loads {
     last: u64,
     outstanding: BTreeMap<LoadTicket, Command>,
+    /// Whether the command that is carried out may come back to a task that it settles.
+    is_holding: bool,
     /// What settled while a load was outstanding, with the newest load at that time.
     recent: BTreeMap<TaskId, (LoadTicket, TaskRecord)>,
     recent_by_key: BTreeMap<IdempotencyKey, TaskId>,
 }
 
 impl Loads {
-    pub(crate) fn is_any_outstanding(&self) -> bool {
-        !self.outstanding.is_empty()
+    /// Whether what settles now must be remembered.
+    pub(crate) fn remembers(&self) -> bool {
+        self.is_holding || !self.outstanding.is_empty()
+    }
+
+    /// Until `let_go`, what settles is remembered.
+    pub(crate) fn hold(&mut self) {
+        self.is_holding = true;
+    }
+
+    pub(crate) fn let_go(&mut self) {
+        self.is_holding = false;
+        self.forget_old();
     }
 
     pub(crate) fn begin(&mut self, command: Command) -> LoadTicket {
@@ -72,18 +85,25 @@ impl FromIterator<(LoadKey, TaskRecord)> for Facts {
 
 impl State {
     /// What must be read from the store before `command` can be judged.
+    ///
+    /// If anything must be read, then all that is settled: what is remembered now may be forgotten
+    /// when the read comes back.
     pub(crate) fn missing_for(&self, command: &Command) -> Vec<LoadKey> {
-        let by_task = |task: TaskId| {
-            let is_missing = self.could_be_settled(task) && !self.loads.recent.contains_key(&task);
-            is_missing.then_some(LoadKey::Task(task))
+        let settled = self.settled_keys(command);
+        let is_at_hand = |key: &LoadKey| match key {
+            LoadKey::Task(task) => self.loads.recent.contains_key(task),
+            LoadKey::Idempotency(key) => self.loads.recent_by_key.contains_key(key),
         };
+        if settled.iter().all(is_at_hand) { Vec::new() } else { settled }
+    }
+
+    /// What `command` names and memory has not among its live tasks.
+    fn settled_keys(&self, command: &Command) -> Vec<LoadKey> {
+        let by_task = |task: TaskId| self.could_be_settled(task).then_some(LoadKey::Task(task));
         match command {
             Command::Submit { tasks, .. } => {
                 let marks = tasks.iter().filter_map(|task| task.idempotency.as_ref());
-                let unknown = marks.filter(|mark| {
-                    !self.idempotency.contains_key(&mark.key)
-                        && !self.loads.recent_by_key.contains_key(&mark.key)
-                });
+                let unknown = marks.filter(|mark| !self.idempotency.contains_key(&mark.key));
                 unknown.map(|mark| LoadKey::Idempotency(mark.key.clone())).collect()
             }
             Command::Report { reports, .. } => {

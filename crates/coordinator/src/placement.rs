@@ -19,6 +19,10 @@ pub const DEMANDS_MAX: usize = 10_000;
 /// at once would make a queue that runs empty and fills again match all offers every time.
 const IDLE_ENTRIES_KEPT: usize = 256;
 
+/// An offer that covers no more kinds of demand than this looks at each of them; one that covers
+/// more walks over the heads of all in order, and meets one that it covers soon.
+const DEMANDS_LOOKED_AT: usize = 32;
+
 /// `explain` counts no further than this.
 const TASKS_AHEAD_COUNTED: usize = 100_000;
 
@@ -83,6 +87,8 @@ pub(crate) struct Placement {
     offers: Slab<OfferEntry>,
     offer_by_value: BTreeMap<Arc<Offer>, OfferIdx>,
     waiting: BTreeMap<Ticket, WaitingRequest>,
+    /// The best ready task of each demand that has one.
+    heads: BTreeSet<(ReadyRank, DemandIdx)>,
     /// Demands that gained a ready task while requests wait for it.
     unserved: BTreeSet<DemandIdx>,
     ready_len: usize,
@@ -203,19 +209,23 @@ impl Placement {
 
     pub(crate) fn add_ready(&mut self, spec: SpecIdx, task: TaskId) {
         let SpecEntry { spec, demand, .. } = &self.specs[spec.0 as usize];
+        let (rank, demand) = (Reverse(spec.priority), *demand);
+        let before = self.head(demand);
         let entry = &mut self.demands[demand.0 as usize];
-        let is_new = entry.ready.entry(Reverse(spec.priority)).or_default().insert(task);
+        let is_new = entry.ready.entry(rank).or_default().insert(task);
         assert!(is_new, "a task is ready once");
-        self.ready_len += 1;
         if !entry.requests.is_empty() {
-            self.unserved.insert(*demand);
+            self.unserved.insert(demand);
         }
+        self.ready_len += 1;
+        self.move_head(demand, before);
     }
 
     pub(crate) fn remove_ready(&mut self, spec: SpecIdx, task: TaskId) {
         let SpecEntry { spec, demand, .. } = &self.specs[spec.0 as usize];
+        let (rank, demand) = (Reverse(spec.priority), *demand);
+        let before = self.head(demand);
         let entry = &mut self.demands[demand.0 as usize];
-        let rank = Reverse(spec.priority);
         let same_priority = entry.ready.get_mut(&rank).expect("the task is ready");
         let was_ready = same_priority.remove(&task);
         assert!(was_ready, "the task is ready");
@@ -223,6 +233,20 @@ impl Placement {
             entry.ready.remove(&rank);
         }
         self.ready_len -= 1;
+        self.move_head(demand, before);
+    }
+
+    fn move_head(&mut self, demand: DemandIdx, before: Option<ReadyRank>) {
+        let after = self.head(demand);
+        if before == after {
+            return;
+        }
+        if let Some(before) = before {
+            self.heads.remove(&(before, demand));
+        }
+        if let Some(after) = after {
+            self.heads.insert((after, demand));
+        }
     }
 
     pub(crate) fn is_ready(&self, spec: SpecIdx, task: TaskId) -> bool {
@@ -257,9 +281,14 @@ impl Placement {
 
     /// The ready task that a worker with this offer should get next.
     pub(crate) fn best_for(&self, offer: OfferIdx) -> Option<TaskId> {
-        let covered = self.offers[offer.0 as usize].demands.iter();
-        let heads = covered.filter_map(|idx| self.head(*idx));
-        heads.min().map(|(_, task)| task)
+        let covered = &self.offers[offer.0 as usize].demands;
+        let best = if covered.len() <= DEMANDS_LOOKED_AT {
+            covered.iter().filter_map(|idx| self.head(*idx)).min()
+        } else {
+            let mut heads = self.heads.iter();
+            heads.find(|(_, demand)| covered.contains(demand)).map(|(rank, _)| *rank)
+        };
+        best.map(|(_, task)| task)
     }
 
     fn head(&self, demand: DemandIdx) -> Option<ReadyRank> {

@@ -31,7 +31,14 @@ pub(crate) enum Standing {
 
 impl Turn<'_> {
     pub(crate) fn on_reports(&mut self, ticket: Ticket, reports: Vec<Report>) {
+        let is_holding = names_a_task_twice(reports.iter().map(|report| report.lease.task));
+        if is_holding {
+            self.state.loads.hold();
+        }
         let judgements = reports.into_iter().map(|report| self.judge(report)).collect();
+        if is_holding {
+            self.state.loads.let_go();
+        }
         self.answer(ticket, Answer::Judgements(judgements));
     }
 
@@ -49,7 +56,10 @@ impl Turn<'_> {
             Standing::Reported { .. } => {
                 (Verdict::Rejected(Violation::DuplicateReport), self.word_of(task))
             }
-            Standing::Lost(reason) => (Verdict::Cancelled(reason), self.word_of(task)),
+            Standing::Lost(reason) => {
+                self.forgive_loss(lease);
+                (Verdict::Cancelled(reason), self.word_of(task))
+            }
             Standing::Wrong(violation) => (Verdict::Rejected(violation), self.word_of(task)),
         };
         Judgement { verdict, task_state }
@@ -96,7 +106,10 @@ impl Turn<'_> {
     fn commit(&mut self, report: Report) -> StateWord {
         let Report { lease, worker, key, outcome } = report;
         match outcome {
-            ReportedOutcome::Completed { result } => self.complete(lease.task, worker, key, result),
+            ReportedOutcome::Completed { result } => {
+                self.complete(lease.task, worker, key, result);
+                StateWord::Completed
+            }
             ReportedOutcome::Failed { failure, retryable } => {
                 let ending = Ending::Failed { report: key, failure: failure.clone() };
                 if retryable {
@@ -104,9 +117,9 @@ impl Turn<'_> {
                 } else {
                     self.settle_failed(lease.task, worker, ending);
                 }
+                self.word_after_failure(lease.task)
             }
         }
-        self.word_after(lease.task)
     }
 
     fn complete(&mut self, id: TaskId, worker: WorkerId, key: ReportKey, result: Bytes) {
@@ -146,6 +159,13 @@ impl Turn<'_> {
             self.touch_worker(worker);
         }
     }
+}
+
+/// The first of two entries may settle the task, and the second must still find it.
+pub(crate) fn names_a_task_twice(tasks: impl Iterator<Item = TaskId>) -> bool {
+    let mut tasks: Vec<TaskId> = tasks.collect();
+    tasks.sort_unstable();
+    tasks.windows(2).any(|pair| pair[0] == pair[1])
 }
 
 fn standing_in_settled(record: &TaskRecord, epoch: u32, worker: &WorkerId) -> Standing {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::{Failure, ReportKey, RetryPolicy, TaskId, WorkerId};
+use model::{Failure, LeaseId, ReportKey, RetryPolicy, TaskId, WorkerId};
 
 use crate::change::{
     Change, EndedAttempt, Ending, Outcome, Progress, Settlement, TaskState, WaitReason,
@@ -33,8 +33,34 @@ fn mix(entropy: u64, task: TaskId, epoch: u32) -> u64 {
     x ^ (x >> 31)
 }
 
+fn poison(losses: u32) -> Failure {
+    let reason = format!("{losses} workers in a row were lost while they held this task");
+    Failure { code: "E.WORKER.LOST".into(), reason }
+}
+
+fn out_of_attempts() -> Failure {
+    let reason = "its worker was lost, and no attempt is left".into();
+    Failure { code: "E.WORKER.LOST".into(), reason }
+}
+
+/// What an attempt that did not complete leaves behind.
+struct Loss {
+    losses: u32,
+    failure: Failure,
+}
+
+/// The end of a task that did not complete.
+struct UnfinishedEnd {
+    outcome: Outcome,
+    failure: Failure,
+    losses: u32,
+}
+
 impl Turn<'_> {
-    /// An attempt failed, by its worker's word or by its timeout.
+    /// An attempt failed, by its worker's word.
+    ///
+    /// A report, even of a failure, shows that the task does not take its worker down: the row of
+    /// lost workers ends.
     pub(crate) fn after_failed_attempt(
         &mut self,
         id: TaskId,
@@ -42,15 +68,47 @@ impl Turn<'_> {
         ending: Ending,
         failure: Failure,
     ) {
+        self.retry_or_end(id, worker, ending, Loss { losses: 0, failure });
+    }
+
+    /// An attempt took longer than its timeout. Whether its worker is slow or gone shows only
+    /// later; until it is heard of, it counts as lost, or a task that kills its workers would not
+    /// be taken for poison when its timeout is short.
+    pub(crate) fn after_timeout(&mut self, id: TaskId, worker: WorkerId) {
+        let task = self.state.tasks.get(id).expect("only live tasks time out");
+        let losses = task.progress.losses + 1;
+        let failure = Failure {
+            code: "E.TIMEOUT".into(),
+            reason: "the attempt took longer than its timeout".into(),
+        };
+        if losses >= LOSSES_MAX {
+            let end = UnfinishedEnd { outcome: Outcome::Dead, failure: poison(losses), losses };
+            return self.settle_unfinished(id, worker, Ending::TimedOut, end);
+        }
+        self.retry_or_end(id, worker, Ending::TimedOut, Loss { losses, failure });
+    }
+
+    /// A sign of life of a worker whose attempt timed out: it was slow, not lost.
+    pub(crate) fn forgive_loss(&mut self, lease: LeaseId) {
+        let Some(task) = self.state.tasks.get(lease.task) else { return };
+        let ended = task.ended_attempts().iter().rev().find(|ended| ended.epoch == lease.epoch);
+        let was_slow = ended.is_some_and(|ended| matches!(ended.ending, Ending::TimedOut));
+        if was_slow && task.progress.losses > 0 {
+            let progress = Progress { losses: 0, ..task.progress.clone() };
+            self.change(Change::LossForgiven { task: lease.task, progress });
+        }
+    }
+
+    fn retry_or_end(&mut self, id: TaskId, worker: WorkerId, ending: Ending, loss: Loss) {
         let now = self.now();
+        let Loss { losses, failure } = loss;
         let task = self.state.tasks.get(id).expect("only live tasks fail");
         let (policy, progress) = (self.state.placement.spec(task.spec).retry, &task.progress);
-        // A report, even of a failure, shows that the task does not take its worker down.
-        let losses = 0;
         if progress.attempt >= policy.max_attempts {
             // Nothing was promised beyond one attempt: that is a failure, not a death.
             let outcome = if policy.max_attempts == 1 { Outcome::Failed } else { Outcome::Dead };
-            return self.settle_unfinished(id, worker, ending, (outcome, failure));
+            let end = UnfinishedEnd { outcome, failure, losses };
+            return self.settle_unfinished(id, worker, ending, end);
         }
         let pause = backoff(&policy, progress.attempt, mix(self.at.entropy, id, progress.epoch));
         let state = if pause.is_zero() {
@@ -71,13 +129,9 @@ impl Turn<'_> {
         let is_poison = losses >= LOSSES_MAX;
         let counts = !planted::is(Bug::LossNotCounted);
         if counts && (is_poison || progress.attempt >= max_attempts) {
-            let reason = if is_poison {
-                format!("{losses} workers in a row were lost while they held this task")
-            } else {
-                "its worker was lost, and no attempt is left".to_owned()
-            };
-            let failure = Failure { code: "E.WORKER.LOST".into(), reason };
-            return self.settle_unfinished(id, worker, ending, (Outcome::Dead, failure));
+            let failure = if is_poison { poison(losses) } else { out_of_attempts() };
+            let end = UnfinishedEnd { outcome: Outcome::Dead, failure, losses };
+            return self.settle_unfinished(id, worker, ending, end);
         }
         let attempt = if counts { progress.attempt } else { progress.attempt - 1 };
         let losses = if counts { losses } else { 0 };
@@ -92,20 +146,16 @@ impl Turn<'_> {
         id: TaskId,
         worker: WorkerId,
         ending: Ending,
-        (outcome, failure): (Outcome, Failure),
+        UnfinishedEnd { outcome, failure, losses }: UnfinishedEnd,
     ) {
         let now = self.now();
         let progress = &self.state.tasks.get(id).expect("only live tasks settle").progress;
-        let (attempt, epoch, losses) = (progress.attempt, progress.epoch, progress.losses);
+        let (attempt, epoch) = (progress.attempt, progress.epoch);
         let (report, lost): (Option<ReportKey>, Option<EndedAttempt>) = match ending {
             Ending::Failed { report, .. } => (Some(report), None),
             Ending::Expired | Ending::TimedOut | Ending::Undelivered | Ending::Stopped => {
                 (None, Some(EndedAttempt { epoch, worker: worker.clone(), at: now, ending }))
             }
-        };
-        let losses = match lost.as_ref().map(|attempt| &attempt.ending) {
-            Some(Ending::Expired | Ending::Undelivered) => losses + 1,
-            Some(Ending::Failed { .. } | Ending::TimedOut | Ending::Stopped) | None => 0,
         };
         let settlement = Settlement {
             outcome,
@@ -124,14 +174,17 @@ impl Turn<'_> {
     pub(crate) fn settle_failed(&mut self, id: TaskId, worker: WorkerId, ending: Ending) {
         let Ending::Failed { failure, .. } = &ending else { return };
         let failure = failure.clone();
-        self.settle_unfinished(id, worker, ending, (Outcome::Failed, failure));
+        let end = UnfinishedEnd { outcome: Outcome::Failed, failure, losses: 0 };
+        self.settle_unfinished(id, worker, ending, end);
     }
 
-    pub(crate) fn word_after(&self, id: TaskId) -> StateWord {
-        let live = self.state.tasks.get(id).map(|task| task.progress.state.word());
-        live.unwrap_or_else(|| {
-            let settled = self.step.changes.iter().rev().find(|change| change.task() == id);
-            settled.expect("it left memory in this step").progress().state.word()
-        })
+    /// What became of a task by a failure report. A task that goes on is told as retrying, also
+    /// when it is in the queue at once: the same report later gets the same answer.
+    pub(crate) fn word_after_failure(&self, id: TaskId) -> StateWord {
+        if self.state.tasks.get(id).is_some() {
+            return StateWord::Retrying;
+        }
+        let settled = self.step.changes.iter().rev().find(|change| change.task() == id);
+        settled.expect("it left memory in this step").progress().state.word()
     }
 }

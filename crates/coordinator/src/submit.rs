@@ -1,8 +1,9 @@
 //! New tasks: all of a submit or none of it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use model::{IdempotencyKey, IdempotencyMark, NewTask, TaskId};
+use model::{IdempotencyKey, IdempotencyMark, NewTask, TaskId, TaskSpec};
 
 use crate::change::{Change, Progress, TaskRecord, TaskState, WaitReason};
 use crate::command::Ticket;
@@ -41,16 +42,6 @@ impl Turn<'_> {
     /// For each task the one that an earlier submit made under the same key; or why nothing of
     /// this submit can be.
     fn known_tasks(&mut self, tasks: &[NewTask]) -> Result<Vec<Option<SubmittedTask>>, Refusal> {
-        let bytes: usize = tasks.iter().map(|task| task.parameters.len()).sum();
-        if self.state.tasks.len() + tasks.len() > LIVE_TASKS_MAX {
-            return Err(Refusal::LiveTasksFull);
-        }
-        if self.state.live_bytes + bytes > LIVE_BYTES_MAX {
-            return Err(Refusal::LiveBytesFull);
-        }
-        if !self.state.placement.has_room_for(tasks.iter().map(|task| &task.spec)) {
-            return Err(Refusal::DemandsFull);
-        }
         let mut marks: BTreeMap<&IdempotencyKey, u64> = BTreeMap::new();
         let mut known = Vec::with_capacity(tasks.len());
         for task in tasks {
@@ -63,7 +54,30 @@ impl Turn<'_> {
             }
             known.push(self.find_by_mark(mark)?);
         }
+        // A repeated submit needs no room, so it is answered however full memory is.
+        let new = || tasks.iter().zip(&known).filter(|(_, known)| known.is_none());
+        let bytes = new().map(|(task, _)| task.parameters.len()).sum();
+        self.check_room(new().count(), bytes, new().map(|(task, _)| &task.spec))?;
         Ok(known)
+    }
+
+    /// Whether so many more tasks fit into memory.
+    pub(crate) fn check_room<'s>(
+        &mut self,
+        tasks: usize,
+        bytes: usize,
+        specs: impl Iterator<Item = &'s Arc<TaskSpec>>,
+    ) -> Result<(), Refusal> {
+        if self.state.tasks.len() + tasks > LIVE_TASKS_MAX {
+            return Err(Refusal::LiveTasksFull);
+        }
+        if self.state.live_bytes + bytes > LIVE_BYTES_MAX {
+            return Err(Refusal::LiveBytesFull);
+        }
+        if !self.state.placement.has_room_for(specs) {
+            return Err(Refusal::DemandsFull);
+        }
+        Ok(())
     }
 
     fn find_by_mark(&self, mark: &IdempotencyMark) -> Result<Option<SubmittedTask>, Refusal> {

@@ -42,12 +42,14 @@ impl TaskTable {
 
     pub(crate) fn get(&self, task: TaskId) -> Option<&Task> {
         let (page, slot) = place(task);
-        self.pages.get(&page)?.slots[slot].as_ref()
+        let found = self.pages.get(&page)?.slots[slot].as_ref();
+        found.filter(|found| found.id == task) // Another shard's task may have the same number.
     }
 
     pub(crate) fn get_mut(&mut self, task: TaskId) -> Option<&mut Task> {
         let (page, slot) = place(task);
-        self.pages.get_mut(&page)?.slots[slot].as_mut()
+        let found = self.pages.get_mut(&page)?.slots[slot].as_mut();
+        found.filter(|found| found.id == task)
     }
 
     /// A task is inserted once: a second one under the same id is a bug.

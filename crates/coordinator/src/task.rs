@@ -64,6 +64,6 @@ mod tests {
 
     #[test]
     fn a_live_task_is_small() {
-        assert!(size_of::<Task>() <= 160, "{} bytes", size_of::<Task>());
+        assert!(size_of::<Task>() <= 144, "{} bytes", size_of::<Task>());
     }
 }

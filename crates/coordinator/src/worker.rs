@@ -38,6 +38,8 @@ struct KnownWorker {
     granted: u64,
     /// Requests of this worker that wait right now.
     asking: u32,
+    /// Where it stands in the table of deadlines.
+    deadline: Timestamp,
 }
 
 impl Workers {
@@ -117,21 +119,37 @@ fn health_after(silence: Duration) -> WorkerHealth {
 }
 
 impl Turn<'_> {
-    /// A worker gave a sign of life.
-    pub(crate) fn touch_worker(&mut self, worker: &WorkerId) {
+    /// A worker gave a sign of life. `false` when there is no room to remember one more.
+    pub(crate) fn touch_worker(&mut self, worker: &WorkerId) -> bool {
         let now = self.now();
+        let at = next_step_down(now, WorkerHealth::Healthy);
         let workers = &mut self.state.workers;
         if let Some(known) = workers.known.get_mut(worker) {
-            // Its deadline stays where it is: a look that comes too early only sets the next one.
             known.last_seen = now;
             known.health = WorkerHealth::Healthy;
-            return;
+            // A deadline that is too early only looks and sets the next one, so it may stay.
+            let too_late = known.deadline > at;
+            if too_late {
+                let before = std::mem::replace(&mut known.deadline, at);
+                self.state.deadlines.remove(before, Deadline::Worker(worker.clone()));
+                self.state.deadlines.insert(at, Deadline::Worker(worker.clone()));
+            }
+            return true;
         }
-        let health = WorkerHealth::Healthy;
-        let known = KnownWorker { offer: None, last_seen: now, health, granted: 0, asking: 0 };
+        if workers.known.len() >= WORKERS_MAX {
+            return false;
+        }
+        let known = KnownWorker {
+            offer: None,
+            last_seen: now,
+            health: WorkerHealth::Healthy,
+            granted: 0,
+            asking: 0,
+            deadline: at,
+        };
         workers.known.insert(worker.clone(), known);
-        let at = next_step_down(now, health);
         self.state.deadlines.insert(at, Deadline::Worker(worker.clone()));
+        true
     }
 
     /// A worker said what it can do.
@@ -166,6 +184,7 @@ impl Turn<'_> {
         if at <= now {
             at = now.after(WORKER_HEARTBEAT_EVERY);
         }
+        known.deadline = at;
         self.state.deadlines.insert(at, Deadline::Worker(worker));
     }
 

@@ -1,30 +1,37 @@
 //! Points in time, as the coordinator counts them.
 
 use std::fmt;
+use std::num::NonZeroU64;
 use std::str::FromStr;
 use std::time::Duration;
 
 /// Milliseconds since 1970, from the coordinator's own clock. No worker's clock enters here.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Timestamp(u64);
+///
+/// Kept as the count plus one, so that an `Option` of it takes no more room: live tasks hold
+/// several of them, by the million.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Timestamp(NonZeroU64);
+
+const MILLIS_MAX: u64 = 253_402_207_200_000;
 
 impl Timestamp {
     /// About the last moment that RFC 3339 can write: the end of the year 9999.
-    pub const MAX: Self = Self(253_402_207_200_000);
+    pub const MAX: Self = Self::from_millis(MILLIS_MAX);
 
     /// The moment so many milliseconds after 1970 began, at most [`Timestamp::MAX`].
     pub const fn from_millis(millis: u64) -> Self {
-        if millis > Self::MAX.0 { Self::MAX } else { Self(millis) }
+        let millis = if millis > MILLIS_MAX { MILLIS_MAX } else { millis };
+        Self(NonZeroU64::MIN.saturating_add(millis))
     }
 
     /// Milliseconds since 1970 began.
     pub const fn as_millis(self) -> u64 {
-        self.0
+        self.0.get() - 1
     }
 
     /// The same as the integer that stores keep.
     pub fn to_integer(self) -> i64 {
-        i64::try_from(self.0).expect("at most Timestamp::MAX")
+        i64::try_from(self.as_millis()).expect("at most Timestamp::MAX")
     }
 
     /// A negative integer is the beginning of 1970.
@@ -36,12 +43,25 @@ impl Timestamp {
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         let millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
-        Self::from_millis(self.0.saturating_add(millis))
+        Self::from_millis(self.as_millis().saturating_add(millis))
     }
 
     /// The time from `earlier` to here; zero if `earlier` is later.
     pub fn since(self, earlier: Self) -> Duration {
-        Duration::from_millis(self.0.saturating_sub(earlier.0))
+        Duration::from_millis(self.as_millis().saturating_sub(earlier.as_millis()))
+    }
+}
+
+impl Default for Timestamp {
+    /// The beginning of 1970.
+    fn default() -> Self {
+        Self::from_millis(0)
+    }
+}
+
+impl fmt::Debug for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Timestamp({})", self.as_millis())
     }
 }
 

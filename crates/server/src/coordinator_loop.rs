@@ -80,7 +80,6 @@ pub(crate) async fn run(
 
 fn set_ready(parts: &LoopParts, is_ready: bool) {
     parts.is_ready.store(is_ready, Ordering::Release);
-    parts.metrics.set_store_available(is_ready);
 }
 
 /// Lets askers know at once that nothing can be kept: their replies are dropped.
@@ -224,8 +223,12 @@ impl<'a> Live<'a> {
     }
 
     fn observe(&self, effect: &Effect) {
-        if let Effect::Answer { answer: Answer::Judgements(judgements), .. } = effect {
-            self.parts.metrics.observe_verdicts(&self.parts.tenant, judgements);
+        let (tenant, metrics) = (&self.parts.tenant, &self.parts.metrics);
+        let Effect::Answer { answer, .. } = effect else { return };
+        if let Answer::Judgements(judgements) = answer {
+            metrics.observe_verdicts(tenant, judgements);
+        } else if let Answer::Leases(grants) = answer {
+            metrics.observe_grants(tenant, grants, self.parts.clock.now());
         }
     }
 

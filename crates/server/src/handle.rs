@@ -67,7 +67,9 @@ impl CoordinatorHandle {
         let mut withdrawal = Withdrawal { handle: self, ticket: Some(ticket) };
         let answer = answer.await;
         withdrawal.ticket = None;
-        answer.map_err(|_| AskError::Unavailable)
+        // The loop dropped the question: because it stops, or because it lost its store.
+        let is_stopping = self.inbox.is_closed();
+        answer.map_err(|_| if is_stopping { AskError::Stopping } else { AskError::Unavailable })
     }
 
     /// Gives an order that nobody waits for.

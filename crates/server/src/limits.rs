@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::doors::http::body;
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
+use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
 use crate::doors::http::tasks::PAGE_BYTES_MAX;
 use crate::{auth, handle, metrics};
 
@@ -99,7 +100,7 @@ fn payload_limits() -> Vec<LimitRow> {
         count("CODE_CHARS_MAX", reports::CODE_CHARS_MAX, "The code of a failure, characters."),
         count("REPORT_ID_CHARS_MAX", reports::REPORT_ID_CHARS_MAX, "A report's id, characters."),
         count("TOKEN_NAME_CHARS_MAX", auth::TOKEN_NAME_CHARS_MAX, "A token's note, characters."),
-        count("JSON_DEPTH_MAX", body::JSON_DEPTH_MAX, "How deep JSON may nest."),
+        count("PAYLOAD_DEPTH_MAX", PAYLOAD_DEPTH_MAX, "How deep parameters and results may nest."),
     ]
 }
 
@@ -146,7 +147,19 @@ fn row(name: &'static str, value: String, meaning: &'static str) -> LimitRow {
 }
 
 fn count(name: &'static str, value: impl Display, meaning: &'static str) -> LimitRow {
-    row(name, format!("{value}"), meaning)
+    row(name, grouped(&value.to_string()), meaning)
+}
+
+/// `10000` as `10,000`.
+fn grouped(digits: &str) -> String {
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position > 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
 }
 
 fn bytes(name: &'static str, value: usize, meaning: &'static str) -> LimitRow {
@@ -161,11 +174,13 @@ fn bytes(name: &'static str, value: usize, meaning: &'static str) -> LimitRow {
 }
 
 fn span(name: &'static str, value: Duration, meaning: &'static str) -> LimitRow {
-    const DAY: u64 = 24 * 3600;
+    const HOUR: u64 = 3600;
+    const DAY: u64 = 24 * HOUR;
     let seconds = value.as_secs();
     let value = match seconds {
         0 => format!("{} ms", value.as_millis()),
-        whole if whole % DAY == 0 => format!("{} days", whole / DAY),
+        whole if whole > DAY && whole % DAY == 0 => format!("{} days", whole / DAY),
+        whole if whole % HOUR == 0 => format!("{} h", whole / HOUR),
         other => format!("{other} s"),
     };
     row(name, value, meaning)
@@ -189,5 +204,8 @@ mod tests {
         assert_eq!(text("LEASE_TTL_MIN"), "100 ms");
         assert_eq!(text("TIMEOUT_MAX"), "30 days");
         assert_eq!(text("STOP_GRACE"), "3 s");
+        assert_eq!(text("TASKS_PER_SUBMIT_MAX"), "10,000");
+        assert_eq!(text("REASON_CHARS_MAX"), "4,096");
+        assert_eq!(text("LEASE_TTL_MAX"), "24 h");
     }
 }

@@ -40,6 +40,8 @@ pub enum Consequence {
     TimedOut,
     /// A grant that nobody confirmed was taken back.
     UndeliveredTakenBack,
+    /// A worker whose attempt had timed out was heard of after all.
+    LossForgiven,
     /// A stale owner's turn failed.
     FencedTurn,
     /// After a commit of unknown fate the facts were read, and work went on.
@@ -62,7 +64,7 @@ pub enum Consequence {
 
 impl Consequence {
     /// All of them, with their words.
-    pub const ALL: [(Self, &'static str); 26] = [
+    pub const ALL: [(Self, &'static str); 27] = [
         (Self::Committed, "COMMITTED"),
         (Self::CancelledExpired, "CANCELLED (expired)"),
         (Self::CancelledSuperseded, "CANCELLED (superseded)"),
@@ -80,6 +82,7 @@ impl Consequence {
         (Self::RetriedAfterFailure, "retried after failure"),
         (Self::TimedOut, "attempt timed out"),
         (Self::UndeliveredTakenBack, "undelivered grant taken back"),
+        (Self::LossForgiven, "slow worker forgiven"),
         (Self::FencedTurn, "turn fenced"),
         (Self::AmbiguousCommitRecovered, "ambiguous commit recovered"),
         (Self::IdempotentSubmitFound, "idempotent submit found again"),

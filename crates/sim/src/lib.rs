@@ -2,7 +2,8 @@
 //!
 //! A run has two phases: first faults without mercy, then none, and everything must come to its
 //! end. Reading order: [`RunConfig`] and `world` (what exists, and the loop), `agenda` (what
-//! happens when), `shell` and `shell_life` (what the production loop does), `store`, `network`,
+//! happens when), `shell`, `shell_loads`,
+//! `shell_life`, `shell_watch` (what the production loop does), `store`, `network`,
 //! `worker`, `worker_faults`, `submitter`, `workload` (what they do and suffer), `oracle` (what
 //! must be true), `liveness`, then `sweep`, `shrink` and `report` (many seeds, and what to say).
 
@@ -10,18 +11,23 @@ mod agenda;
 mod clock;
 mod consequence;
 mod faults;
-mod known;
 mod liveness;
 mod message;
 mod network;
+mod options;
 mod oracle;
 mod planted;
+pub mod report;
 mod rng;
 mod run;
 mod shell;
 mod shell_life;
+mod shell_loads;
+mod shell_watch;
+mod shrink;
 mod store;
 mod submitter;
+mod sweep;
 mod trace;
 mod worker;
 mod worker_faults;
@@ -30,9 +36,12 @@ mod world;
 
 pub use consequence::{Consequence, Counters};
 pub use faults::{Fault, FaultSet};
+pub use options::{Mode, Options, USAGE};
 pub use oracle::Violation;
 pub use planted::{Planted, ShellBug};
 pub use rng::Dice;
 pub use run::{RunResult, run};
+pub use shrink::shrink;
+pub use sweep::{Sweep, SweepResult};
 pub use trace::Trace;
 pub use world::RunConfig;

@@ -10,7 +10,7 @@ use crate::oracle::Place;
 use crate::world::World;
 
 /// Room for restarts, calls that wait for a dead asker, and queues.
-const SLACK: Duration = Duration::from_secs(60);
+const SLACK: Duration = Duration::from_mins(1);
 /// The longest that an honest worker works on a task once the faults are over.
 const WORK_MAX: Duration = Duration::from_millis(500);
 
@@ -23,7 +23,7 @@ impl World {
         for task in self.durable.tasks.values() {
             match task.place {
                 Place::Settled(_) => continue,
-                Place::Waiting { until } => longest_wait = longest_wait.max(until.since(now)),
+                Place::Waiting { until, .. } => longest_wait = longest_wait.max(until.since(now)),
                 Place::Ready | Place::Leased => {}
             }
             // A task may lose as many workers as it takes to call it poison, and each loss
@@ -42,9 +42,8 @@ impl World {
 
     /// Says what stands still, and why by the coordinator's own word.
     pub(crate) fn report_stuck(&mut self) {
-        let stuck = self.durable.tasks.iter().find(|(_, task)| {
-            !matches!(task.place, Place::Settled(_))
-        });
+        let stuck =
+            self.durable.tasks.iter().find(|(_, task)| !matches!(task.place, Place::Settled(_)));
         let Some((id, task)) = stuck.map(|(id, task)| (*id, task.clone())) else {
             return self.notes.broken("P3", || "a client waits for an answer for ever".into());
         };
@@ -52,7 +51,9 @@ impl World {
         let workers: Vec<String> = self
             .workers
             .iter()
-            .map(|worker| format!("{} alive {} jobs {}", worker.id, worker.is_alive, worker.jobs.len()))
+            .map(|worker| {
+                format!("{} alive {} jobs {}", worker.id, worker.is_alive, worker.jobs.len())
+            })
             .collect();
         self.notes.broken("P5", || {
             let number = id.number();

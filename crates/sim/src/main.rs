@@ -1,19 +1,126 @@
-//! Command line.
-fn main() {
-    let from: u64 = std::env::args().nth(1).and_then(|s| s.parse().ok()).unwrap_or(1);
-    let n: u64 = std::env::args().nth(2).and_then(|s| s.parse().ok()).unwrap_or(1);
-    let verbose = std::env::args().nth(3).is_some();
-    let t = std::thread::Builder::new().name("sim".into()).spawn(move || {
-        let mut all = sim::Counters::default();
-        for seed in from..from + n {
-            let mut c = sim::RunConfig::of(seed, 100);
-            c.is_verbose = verbose;
-            let r = sim::run(&c);
-            all.add(&r.counters);
-            if verbose { for l in r.trace.lines() { println!("{l}"); } }
-            if let Some(v) = r.violation { println!("seed {seed} tasks {} steps {}: {} {}", r.tasks, r.steps, v.promise, v.story); }
+//! `sim`: many seeds, one seed, or planted bugs.
+
+use std::process::ExitCode;
+
+use sim::{Mode, Options, Planted, RunConfig, Sweep, SweepResult, USAGE, report, run};
+
+/// Below so many seeds something may never happen by chance.
+const SEEDS_FOR_EVERYTHING: u64 = 200;
+
+fn main() -> ExitCode {
+    let options = match Options::parse(std::env::args().skip(1)) {
+        Ok(options) => options,
+        Err(error) => {
+            eprintln!("{error}\n\n{USAGE}");
+            return ExitCode::from(2);
         }
-        for (w, c) in all.rows() { println!("{w:40} {c}"); }
-    }).unwrap();
-    t.join().unwrap();
+    };
+    let is_good = match options.mode {
+        Mode::Help => {
+            print!("{USAGE}");
+            true
+        }
+        Mode::Planted => find_planted(&options),
+        Mode::Single => one_seed(&options.run),
+        Mode::Sweep => many_seeds(&options),
+    };
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn one_seed(config: &RunConfig) -> bool {
+    let result = run(config);
+    for line in result.trace.lines() {
+        println!("{line}");
+    }
+    print!("{}", report::table(&result.counters));
+    let hash = result.trace.hash();
+    println!(
+        "seed {}, {} tasks, {} steps, trace {hash:016x}",
+        config.seed, result.tasks, result.steps
+    );
+    let is_good = result.violation.is_none();
+    if !is_good {
+        print!("{}", report::failure(&RunConfig { is_verbose: false, ..config.clone() }));
+    }
+    println!("{} passed, {} failed", u8::from(is_good), u8::from(!is_good));
+    is_good
+}
+
+fn many_seeds(options: &Options) -> bool {
+    let sweep = Sweep {
+        from: options.from,
+        seeds: options.seeds.unwrap_or(500),
+        tasks: options.run.tasks,
+        threads: options.threads,
+        bug: options.run.bug,
+        stops_early: false,
+        checks_determinism: options.checks_determinism,
+    };
+    let result = sweep.run();
+    print!("{}", report::table(&result.counters));
+    println!("{}", report::figures(&result));
+    if let Some(first) = result.failed.first() {
+        let mut config = RunConfig::of(first.seed, options.run.tasks);
+        config.bug = options.run.bug;
+        print!("{}", report::failure(&config));
+        let seeds: Vec<String> =
+            result.failed.iter().take(20).map(|failed| failed.seed.to_string()).collect();
+        println!("failed seeds: {}", seeds.join(", "));
+    }
+    let is_good = is_complete(&sweep, &result) && result.failed.is_empty();
+    let failed = result.failed.len().max(usize::from(!is_good));
+    println!("{} passed, {failed} failed", result.passed);
+    is_good
+}
+
+/// Everything happened at least once, and every seed gave one trace.
+fn is_complete(sweep: &Sweep, result: &SweepResult) -> bool {
+    for seed in &result.undetermined {
+        println!("seed {seed} gave two different traces");
+    }
+    let never = result.counters.never();
+    let counts = sweep.seeds >= SEEDS_FOR_EVERYTHING;
+    for words in &never {
+        let label = if counts { "error" } else { "warning" };
+        println!("{label}: it never happened: {words}");
+    }
+    result.undetermined.is_empty() && (never.is_empty() || !counts)
+}
+
+fn find_planted(options: &Options) -> bool {
+    if cfg!(not(feature = "planted")) {
+        println!("the coordinator's planted bugs are not compiled in; run: cargo xtask planted");
+        return false;
+    }
+    let mut missed = 0;
+    let wanted = |bug: &Planted| options.only.as_ref().is_none_or(|only| *only == bug.name());
+    let bugs: Vec<Planted> = Planted::all().filter(wanted).collect();
+    for bug in &bugs {
+        missed += u32::from(!find_one(options, *bug));
+    }
+    println!("{} found, {missed} not found", bugs.len() - missed as usize);
+    missed == 0 && !bugs.is_empty()
+}
+
+fn find_one(options: &Options, bug: Planted) -> bool {
+    let sweep = Sweep {
+        from: options.from,
+        seeds: options.seeds.unwrap_or(2_000),
+        tasks: options.run.tasks,
+        threads: options.threads,
+        bug: Some(bug),
+        stops_early: true,
+        checks_determinism: false,
+    };
+    let result = sweep.run();
+    let name = bug.name();
+    let found = result.failed.first();
+    let broken = found.and_then(|found| Some((found.seed, found.violation.as_ref()?)));
+    let Some((seed, broken)) = broken else {
+        println!("{name:<40} NOT FOUND in {} seeds", sweep.seeds);
+        return false;
+    };
+    let story: String = broken.story.chars().take(160).collect();
+    println!("{name:<40} found at seed {seed} by {}: {story}", broken.promise);
+    true
 }

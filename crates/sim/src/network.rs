@@ -55,8 +55,8 @@ impl Network {
 
 impl World {
     /// Puts a message on the wire.
-    pub(crate) fn post(&mut self, wire: Wire) {
-        if self.is_swallowed(&wire) {
+    pub(crate) fn post(&mut self, wire: &Wire) {
+        if self.is_swallowed(wire) {
             return;
         }
         let mut delay = self.network.latency.between(1, 5);
@@ -66,7 +66,7 @@ impl World {
             if !self.network.troubles[trouble].strikes() {
                 continue;
             }
-            self.fault(fault, || describe(&wire));
+            self.fault(fault, || describe(wire));
             let dice = &mut self.network.troubles[trouble].dice;
             match fault {
                 Fault::Drop => return,
@@ -97,7 +97,7 @@ impl World {
     }
 
     pub(crate) fn reply(&mut self, call: Call, told: Told) {
-        self.post(Wire::Reply(Reply { call, told }));
+        self.post(&Wire::Reply(Reply { call, told }));
     }
 
     pub(crate) fn delivered(&mut self, wire: Wire) {

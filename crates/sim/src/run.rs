@@ -1,11 +1,12 @@
 //! Runs a seed and says what came of it; a panic of the coordinator is a broken promise too.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Once;
 
 use crate::consequence::Counters;
 use crate::oracle::Violation;
+use crate::planted::Planted;
 use crate::trace::Trace;
 use crate::world::{RunConfig, World};
 
@@ -27,6 +28,7 @@ pub struct RunResult {
 }
 
 thread_local! {
+    static IS_RUNNING: Cell<bool> = const { Cell::new(false) };
     static LAST_PANIC: RefCell<String> = const { RefCell::new(String::new()) };
 }
 
@@ -37,8 +39,7 @@ fn catch_words() {
     ONCE.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            let is_ours = std::thread::current().name().is_some_and(|name| name == "sim");
-            if is_ours {
+            if IS_RUNNING.get() {
                 LAST_PANIC.with(|last| *last.borrow_mut() = info.to_string());
             } else {
                 before(info);
@@ -52,11 +53,15 @@ pub(crate) fn last_panic() -> String {
     LAST_PANIC.with(|last| last.borrow().clone())
 }
 
-/// Runs one seed on a thread of its own name, so that its panics are told from others.
+/// Runs one seed.
 pub fn run(config: &RunConfig) -> RunResult {
     catch_words();
+    plant(config.bug);
     let mut world = World::new(config.clone());
+    IS_RUNNING.set(true);
     let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
+    IS_RUNNING.set(false);
+    plant(None);
     if ended.is_err() {
         world.notes.broken("an assertion", last_panic);
     }
@@ -69,3 +74,15 @@ pub fn run(config: &RunConfig) -> RunResult {
         trace: world.trace,
     }
 }
+
+#[cfg(feature = "planted")]
+fn plant(bug: Option<Planted>) {
+    coordinator::planted::plant(match bug {
+        Some(Planted::Coordinator(bug)) => Some(bug),
+        Some(Planted::Shell(_)) | None => None,
+    });
+}
+
+/// Without the feature the coordinator has no bugs to choose from.
+#[cfg(not(feature = "planted"))]
+fn plant(_: Option<Planted>) {}

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use coordinator::{
-    Answer, Command, Coordinator, Effect, LeaseRequest, LoadKey, LoadTicket, Moment, Step, Ticket,
+    Answer, Command, Coordinator, Effect, LeaseRequest, LoadTicket, Moment, Step, Ticket,
 };
 use model::{LeaseId, Timestamp};
 use store::ClaimedShard;
@@ -13,11 +13,12 @@ use crate::agenda::Event;
 use crate::clock::ProcessClock;
 use crate::consequence::Consequence;
 use crate::faults::Fault;
-use crate::known;
 use crate::message::{Ask, Call, LeaseAsk, Peer, Request, Told};
 use crate::oracle::{Heard, Model, WaitingRequests};
 use crate::planted::ShellBug;
 use crate::rng::Dice;
+use crate::shell_loads::{PendingLoad, keep_loads};
+use crate::shell_watch::{check_tables, watch_step};
 use crate::store::{Commit, CommitEnd};
 use crate::world::World;
 
@@ -51,7 +52,10 @@ pub(crate) struct Mind {
     pub(crate) last_ticket: u64,
     pub(crate) last_turn: u64,
     turns: VecDeque<PendingTurn>,
-    loads: BTreeMap<LoadTicket, PendingLoad>,
+    pub(crate) loads: BTreeMap<LoadTicket, PendingLoad>,
+    /// Whether the model still follows. A stale owner that reads what its successor wrote knows
+    /// more than its own history says; its turns are fenced, so nobody hears of it.
+    pub(crate) is_followed: bool,
     alarm: u64,
     alarm_at: Option<u64>,
     has_rung: bool,
@@ -75,6 +79,7 @@ impl Mind {
             last_turn: 0,
             turns: VecDeque::new(),
             loads: BTreeMap::new(),
+            is_followed: true,
             alarm: 0,
             alarm_at: None,
             has_rung: false,
@@ -87,13 +92,6 @@ struct PendingTurn {
     number: u64,
     is_durable: bool,
     effects: Vec<Effect>,
-}
-
-#[derive(Debug)]
-struct PendingLoad {
-    command: Command,
-    sent_at: u64,
-    keys: Vec<LoadKey>,
 }
 
 /// What waits in an inbox.
@@ -169,7 +167,7 @@ impl World {
         }
         for _ in 0..COMMANDS_PER_TURN_MAX {
             let Some(inbound) = self.shells[shell].inbox.pop_front() else { break };
-            let Some((command, sent_at)) = self.to_command(shell, inbound) else { continue };
+            let Some((command, sent_at)) = self.command_of(shell, inbound) else { continue };
             self.decide(shell, Some(command), sent_at, &mut step);
         }
         self.queue_turn(shell, step);
@@ -179,7 +177,7 @@ impl World {
         }
     }
 
-    fn to_command(&mut self, shell: usize, inbound: Inbound) -> Option<(Command, u64)> {
+    fn command_of(&mut self, shell: usize, inbound: Inbound) -> Option<(Command, u64)> {
         let now = self.shell_now(shell);
         let mind = self.shells[shell].mind.as_mut()?;
         let Request { call, ask, .. } = match inbound {
@@ -191,9 +189,7 @@ impl World {
         mind.askers.insert(ticket, call);
         let command = match ask {
             Ask::Submit(tasks) => Command::Submit { ticket, tasks },
-            Ask::Lease(ask) => {
-                Command::RequestLeases { ticket, request: lease_request(ask, now) }
-            }
+            Ask::Lease(ask) => Command::RequestLeases { ticket, request: lease_request(ask, now) },
             Ask::Heartbeat { worker, leases } => Command::Heartbeat { ticket, worker, leases },
             Ask::Report(reports) => Command::Report { ticket, reports },
             Ask::Stop(task) => Command::Stop { ticket, task },
@@ -210,6 +206,7 @@ impl World {
     /// Hands one command (or the clock) to the coordinator and lets the oracle look at the step.
     fn decide(&mut self, shell: usize, command: Option<Command>, sent_at: u64, all: &mut Step) {
         let now = self.shell_now(shell);
+        let true_now = self.shells[shell].clock.now(self.clock);
         let entropy = self.shells[shell].dice.bits();
         let is_thorough = self.is_thorough;
         let Some(mind) = &mut self.shells[shell].mind else { return };
@@ -229,18 +226,14 @@ impl World {
             Some(command) => mind.coordinator.handle(at, command),
             None => mind.coordinator.tick(at),
         };
-        let heard = Heard { now, sent_at: before(now, self.clock.now - sent_at) };
-        if is_tick {
-            mind.model.end_waits(now);
-        }
-        watch_step(mind, (judged.as_ref().filter(|_| !has_failed), &step), heard, &mut self.notes);
-        if is_tick {
-            mind.model.check_nothing_due(now, &mut self.notes);
+        // The oracle trusts the clock that no one can set.
+        let heard = Heard { now: true_now, sent_at: before(true_now, self.clock.now - sent_at) };
+        if mind.is_followed {
+            let judged = judged.as_ref().filter(|_| !has_failed);
+            watch_step(mind, (judged, is_tick, &step), heard, &mut self.notes);
         }
         if is_thorough || self.steps.is_multiple_of(50) {
-            check_tables(&mind.coordinator, &mut self.notes);
-            let wakes_at = mind.coordinator.next_deadline();
-            mind.model.check_waiting(&mind.requests, wakes_at, &mut self.notes);
+            check_tables(mind, &mut self.notes);
         }
         keep_loads(mind, judged.as_ref(), &step, sent_at);
         if has_failed {
@@ -248,23 +241,6 @@ impl World {
         }
         all.changes.extend(step.changes);
         all.effects.extend(step.effects);
-    }
-
-    /// What waited for a failed read was dropped by the coordinator; its asker may ask again.
-    fn answer_failed_load(&mut self, shell: usize, command: Option<&Command>) {
-        let ticket = match command {
-            Some(
-                Command::Submit { ticket, .. }
-                | Command::Report { ticket, .. }
-                | Command::Heartbeat { ticket, .. }
-                | Command::Requeue { ticket, .. },
-            ) => *ticket,
-            _ => return,
-        };
-        let call = self.shells[shell].mind.as_mut().and_then(|mind| mind.askers.remove(&ticket));
-        if let Some(call) = call {
-            self.reply(call, Told::Unavailable);
-        }
     }
 
     fn queue_turn(&mut self, shell: usize, step: Step) {
@@ -356,38 +332,6 @@ impl World {
         is_gone && self.shells[shell].dice.chance(700)
     }
 
-    // ----- reads
-
-    fn begin_load(&mut self, shell: usize, load: LoadTicket, keys: Vec<LoadKey>) {
-        let it = &mut self.shells[shell];
-        let Some(mind) = &mut it.mind else { return };
-        if let Some(pending) = mind.loads.get_mut(&load) {
-            pending.keys = keys;
-            if !known::REMEMBERS_WHAT_A_LOAD_RELIES_ON {
-                pending.keys = keys_of(&pending.command);
-            }
-        }
-        let event = Event::LoadDone { shell, life: mind.life, load };
-        self.agenda.plan(self.clock.now + it.dice.between(0, 30), event);
-    }
-
-    pub(crate) fn load_done(&mut self, shell: usize, life: u64, load: LoadTicket) {
-        let it = &mut self.shells[shell];
-        let Some(mind) = it.mind.as_ref().filter(|mind| mind.life == life) else { return };
-        let Some(pending) = mind.loads.get(&load) else { return };
-        let command = if self.has_faults && it.dice.chance(10) {
-            Command::LoadFailed { load }
-        } else {
-            let found = self.store.load(&pending.keys);
-            if found.iter().any(|(_, record)| is_settled(record)) {
-                self.notes.happened(Consequence::SettledTaskLoaded);
-            }
-            Command::Loaded { load, found }
-        };
-        it.inbox.push_front(Inbound::Own(command));
-        self.plan_turn(shell);
-    }
-
     // ----- the alarm
 
     fn set_alarm(&mut self, shell: usize) {
@@ -428,10 +372,6 @@ impl World {
     }
 }
 
-fn is_settled(record: &coordinator::TaskRecord) -> bool {
-    matches!(record.progress.state, coordinator::TaskState::Settled(_))
-}
-
 fn lease_request(ask: LeaseAsk, now: Timestamp) -> LeaseRequest {
     LeaseRequest {
         worker: ask.worker,
@@ -444,65 +384,4 @@ fn lease_request(ask: LeaseAsk, now: Timestamp) -> LeaseRequest {
 
 fn before(now: Timestamp, millis: u64) -> Timestamp {
     Timestamp::from_millis(now.as_millis().saturating_sub(millis))
-}
-
-/// The coordinator's indexes say what its tasks say.
-fn check_tables(coordinator: &Coordinator, notes: &mut crate::oracle::Notes) {
-    let checked = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
-        coordinator.check_invariants();
-    }));
-    let words = crate::run::last_panic();
-    if checked.is_err() && !crate::known::is_known(&words) {
-        notes.broken("an invariant", || words);
-    }
-}
-
-/// The oracle looks at one step.
-fn watch_step(
-    mind: &mut Mind,
-    (command, step): (Option<&Command>, &Step),
-    heard: Heard,
-    notes: &mut crate::oracle::Notes,
-) {
-    let is_loading = step.effects.iter().any(|effect| matches!(effect, Effect::Load { .. }));
-    if let Some(command) = command.filter(|_| !is_loading) {
-        mind.model.judge(command, &step.effects, heard, notes);
-    }
-    for change in &step.changes {
-        mind.model.observe(change, Some(heard.now), notes);
-    }
-    if let Some(command) = command.filter(|_| !is_loading) {
-        mind.model.check_commits(command, notes);
-    }
-    mind.requests.observe(command, &step.effects);
-}
-
-/// Everything that a command names.
-fn keys_of(command: &Command) -> Vec<LoadKey> {
-    let mut keys = match command {
-        Command::Submit { tasks, .. } => {
-            let marks = tasks.iter().filter_map(|task| task.idempotency.as_ref());
-            marks.map(|mark| LoadKey::Idempotency(mark.key.clone())).collect()
-        }
-        Command::Report { reports, .. } => {
-            reports.iter().map(|report| LoadKey::Task(report.lease.task)).collect()
-        }
-        Command::Heartbeat { leases, .. } => {
-            leases.iter().map(|lease| LoadKey::Task(lease.task)).collect()
-        }
-        Command::Requeue { task, .. } => vec![LoadKey::Task(*task)],
-        _ => Vec::new(), // No other command waits for a read.
-    };
-    keys.sort();
-    keys.dedup();
-    keys
-}
-
-fn keep_loads(mind: &mut Mind, command: Option<&Command>, step: &Step, sent_at: u64) {
-    for effect in &step.effects {
-        if let (Effect::Load { load, keys }, Some(command)) = (effect, command) {
-            let (command, keys) = (command.clone(), keys.clone());
-            mind.loads.insert(*load, PendingLoad { command, sent_at, keys });
-        }
-    }
 }

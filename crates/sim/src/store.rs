@@ -107,6 +107,10 @@ impl FakeStore {
         (claim, self.tables.restore(claim.shard))
     }
 
+    pub(crate) fn is_current(&self, claim: ClaimedShard) -> bool {
+        self.current == Some(claim)
+    }
+
     pub(crate) fn load(&self, keys: &[LoadKey]) -> Vec<(LoadKey, TaskRecord)> {
         self.current.map_or_else(Vec::new, |claim| self.tables.load(claim.shard, keys))
     }
@@ -172,12 +176,11 @@ impl World {
         self.agenda.plan(self.clock.now + latency, Event::StoreApplies { commit: number });
     }
 
-    /// The point at which a commit is durable or not; the fence is part of it.
-    pub(crate) fn store_applies(&mut self, number: u64) {
-        let Some(mut commit) = self.store.commits.remove(&number) else { return };
+    /// Whether a commit is kept, and what its shell hears.
+    fn fate_of(&self, commit: &Commit) -> (bool, CommitEnd) {
         let is_stale = self.store.current != Some(commit.claim);
         let is_broken = self.store.broken.contains(&commit.claim.epoch);
-        let (is_kept, end) = match commit.fate {
+        match commit.fate {
             _ if is_stale && !self.has_bug(ShellBug::StaleLeaderKeepsWriting) => {
                 (false, CommitEnd::Fenced)
             }
@@ -190,7 +193,13 @@ impl World {
                 (false, CommitEnd::Durable)
             }
             Fate::SyncFails { is_kept } => (is_kept, CommitEnd::SyncFailed),
-        };
+        }
+    }
+
+    /// The point at which a commit is durable or not; the fence is part of it.
+    pub(crate) fn store_applies(&mut self, number: u64) {
+        let Some(mut commit) = self.store.commits.remove(&number) else { return };
+        let (is_kept, end) = self.fate_of(&commit);
         if end == CommitEnd::Fenced {
             self.notes.happened(Consequence::FencedTurn);
         }
@@ -201,11 +210,13 @@ impl World {
         if end != CommitEnd::Durable {
             self.store.broken.insert(commit.claim.epoch);
         }
-        let kept = u64::from(is_kept);
-        self.trace.note(self.clock.now, &[1, number, kept], || {
+        self.trace.note(self.clock.now, &[1, number, u64::from(is_kept)], || {
             let facts: Vec<String> = commit.changes.iter().map(short).collect();
             let (shell, turn) = (commit.shell, commit.turn);
-            format!("store: shell {shell} turn {turn} {end:?}, kept {is_kept}: {}", facts.join(", "))
+            format!(
+                "store: shell {shell} turn {turn} {end:?}, kept {is_kept}: {}",
+                facts.join(", ")
+            )
         });
         commit.end = Some(end);
         self.store.commits.insert(number, commit);
@@ -283,6 +294,7 @@ pub(crate) fn short(change: &Change) -> String {
         Change::TaskSubmitted(_) => format!("task {number} made"),
         Change::LeaseGranted { .. } => format!("task {number} granted, epoch {}", progress.epoch),
         Change::AttemptEnded { .. } => format!("task {number} epoch {} {ending}", progress.epoch),
+        Change::LossForgiven { .. } => format!("task {number} is forgiven its losses"),
         Change::TaskSettled { .. } => {
             format!("task {number} {:?} {ending}", progress.state.word())
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use coordinator::{Answer, Refusal, SubmittedTask};
+use coordinator::{Answer, SubmittedTask};
 use model::{NewTask, TaskId, Timestamp};
 
 use crate::agenda::Event;
@@ -40,7 +40,11 @@ struct Order {
 
 #[derive(Clone, Debug)]
 enum Wish {
-    Submit { intents: Vec<u64>, key_suffix: u32, is_keyed: bool },
+    Submit {
+        intents: Vec<u64>,
+        key_suffix: u32,
+        is_keyed: bool,
+    },
     /// The same key with other content.
     Conflict(u64),
     Stop(TaskId),
@@ -121,7 +125,7 @@ impl World {
     }
 
     fn submitter_asks(&mut self, submitter: usize, wish: Wish, tries: u32) {
-        let Some(ask) = self.to_ask(&wish) else { return };
+        let ask = self.to_ask(&wish);
         self.last_call += 1;
         let number = self.last_call;
         let order = Order { wish, tries, is_repeated: false };
@@ -129,15 +133,17 @@ impl World {
         let sent_at = self.clock.now;
         let call = Call { peer: Peer::Submitter(submitter), process: 0, number, sent_at };
         let shell = self.choose_shell();
-        self.post(Wire::Request(Request { call, shell, ask }));
+        self.post(&Wire::Request(Request { call, shell, ask }));
         self.submitter_timer(submitter, PATIENCE, SubmitterTimer::GiveUp(number));
     }
 
-    fn to_ask(&self, wish: &Wish) -> Option<Ask> {
-        Some(match wish {
+    fn to_ask(&self, wish: &Wish) -> Ask {
+        match wish {
             Wish::Submit { intents, key_suffix, is_keyed } => {
                 let key = |number: u64| is_keyed.then(|| format!("wish-{number}-{key_suffix}"));
-                Ask::Submit(intents.iter().map(|number| self.to_task(*number, key(*number))).collect())
+                Ask::Submit(
+                    intents.iter().map(|number| self.to_task(*number, key(*number))).collect(),
+                )
             }
             Wish::Conflict(number) => {
                 let mut task = self.to_task(*number, Some(format!("wish-{number}-0")));
@@ -154,7 +160,7 @@ impl World {
                 2 => Ask::ListQueues,
                 _ => Ask::Explain(*task),
             },
-        })
+        }
     }
 
     fn to_task(&self, number: u64, key: Option<String>) -> NewTask {
@@ -211,9 +217,7 @@ impl World {
 
     /// A person looks at the list of failed tasks first.
     fn one_to_requeue(&mut self, submitter: usize) -> Option<TaskId> {
-        let is_over = |place: Place| {
-            matches!(place, Place::Settled(outcome) if outcome != coordinator::Outcome::Completed)
-        };
+        let is_over = |place: Place| matches!(place, Place::Settled(outcome) if outcome != coordinator::Outcome::Completed);
         let over = self.durable.tasks.iter().filter(|(_, task)| is_over(task.place));
         let over: Vec<TaskId> = over.map(|(id, _)| *id).collect();
         self.submitters[submitter].dice.pick(&over).copied()
@@ -242,13 +246,9 @@ impl World {
             (Wish::Conflict(number), Answer::Submitted(made)) => {
                 notes.broken("P1", || format!("wish {number} with other content made {made:?}"));
             }
-            (Wish::Conflict(_), answer) => {
-                let refusal = Answer::Refused(Refusal::IdempotencyConflict { key: key_text("-") });
-                let _ = (refusal, answer);
-            }
             (Wish::Stop(task), Answer::Stopped) => self.journal.stopped(task, durable, notes),
             (Wish::Requeue(task), Answer::Requeued) => self.journal.requeued(task, durable, notes),
-            (Wish::Stop(_) | Wish::Requeue(_) | Wish::Look(..), _) => {}
+            (Wish::Conflict(_) | Wish::Stop(_) | Wish::Requeue(_) | Wish::Look(..), _) => {}
         }
     }
 

@@ -10,7 +10,6 @@ use model::{Failure, LeaseId, Offer, Report, ReportKey, ReportedOutcome, WorkerI
 
 use crate::agenda::Event;
 use crate::faults::Fault;
-use crate::known;
 use crate::message::{Ask, Call, LeaseAsk, Peer, Reply, Request, Told, Wire};
 use crate::planted::ShellBug;
 use crate::rng::{Dice, scatter};
@@ -74,7 +73,10 @@ pub(crate) struct Job {
 pub(crate) enum Asked {
     Lease,
     Beat(Vec<LeaseId>),
-    Report { reports: Vec<Report>, is_repeated: bool },
+    Report {
+        reports: Vec<Report>,
+        is_repeated: bool,
+    },
     /// Nobody waits for the answer, but the oracle looks at it.
     Noise(Vec<Report>),
 }
@@ -197,7 +199,7 @@ impl World {
             self.fault(Fault::ClonedWorker, || format!("worker {worker}, call {number}"));
         }
         let shell = self.choose_shell();
-        self.post(Wire::Request(Request { call, shell, ask }));
+        self.post(&Wire::Request(Request { call, shell, ask }));
         number
     }
 
@@ -226,8 +228,7 @@ impl World {
         let every = job.beat_every;
         let leases = match it.dice.below(4) {
             0 => Vec::new(),
-            1 if known::JUDGES_A_TASK_TWICE_IN_ONE_COMMAND => it.jobs.keys().copied().collect(),
-            1 => one_per_task(it.jobs.keys().copied()),
+            1 => it.jobs.keys().copied().collect(),
             _ => vec![lease],
         };
         let ask = Ask::Heartbeat { worker: it.id.clone(), leases: leases.clone() };
@@ -251,7 +252,7 @@ impl World {
 
     fn worker_flushes(&mut self, worker: usize) {
         let reports = std::mem::take(&mut self.workers[worker].outbox);
-        for reports in in_calls(reports) {
+        if !reports.is_empty() {
             self.worker_reports(worker, reports);
         }
     }
@@ -282,11 +283,12 @@ impl World {
                 for report in again.iter_mut().filter(|_| renames) {
                     report.key = ReportKey(report.key.0 + 1);
                 }
-                for again in in_calls(again) {
+                if !again.is_empty() {
                     self.worker_reports(worker, again);
                 }
             }
-            Some(Asked::Lease | Asked::Beat(_) | Asked::Report { .. } | Asked::Noise(_)) | None => {}
+            Some(Asked::Lease | Asked::Beat(_) | Asked::Report { .. } | Asked::Noise(_)) | None => {
+            }
         }
     }
 
@@ -406,8 +408,9 @@ impl World {
     /// Seed 002 section 3.2: stop all work, discard results, do not report.
     fn worker_loses(&mut self, worker: usize, lease: LeaseId) {
         let it = &mut self.workers[worker];
-        let Some(job) = it.jobs.get(&lease).filter(|job| !job.is_reporting) else { return };
-        let _ = job;
+        if it.jobs.get(&lease).is_none_or(|job| job.is_reporting) {
+            return;
+        }
         if it.habits.ignores_cancelled {
             return self.fault(Fault::IgnoresCancelled, || {
                 format!("worker {worker} goes on with task {}", lease.task.number())
@@ -450,27 +453,6 @@ impl World {
     fn has_clone(&self, id: &WorkerId) -> bool {
         self.workers.iter().filter(|worker| worker.id == *id).count() > 1
     }
-}
-
-/// Reports that travel in one call.
-fn in_calls(mut reports: Vec<Report>) -> Vec<Vec<Report>> {
-    let mut calls = Vec::new();
-    while !reports.is_empty() {
-        let mut tasks = std::collections::BTreeSet::new();
-        let together = |report: &Report| {
-            known::JUDGES_A_TASK_TWICE_IN_ONE_COMMAND || tasks.insert(report.lease.task)
-        };
-        let (call, rest): (Vec<_>, Vec<_>) = reports.into_iter().partition(together);
-        calls.push(call);
-        reports = rest;
-    }
-    calls
-}
-
-/// The newest lease of each task.
-fn one_per_task(leases: impl Iterator<Item = LeaseId>) -> Vec<LeaseId> {
-    let newest: BTreeMap<_, _> = leases.map(|lease| (lease.task, lease)).collect();
-    newest.into_values().collect()
 }
 
 /// What a worker says about an attempt. Its key is a digest of its words.

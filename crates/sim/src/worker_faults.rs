@@ -6,7 +6,6 @@ use coordinator::Verdict;
 use model::{LeaseId, Report, ShardId, TaskId};
 
 use crate::faults::Fault;
-use crate::known;
 use crate::message::Ask;
 use crate::rng::{Dice, scatter};
 use crate::worker::{Asked, Habits, Worker, WorkerTimer, make_report};
@@ -133,11 +132,14 @@ impl World {
         let timer = WorkerTimer::Lie;
         let event = crate::agenda::Event::Worker { worker, process, timer };
         self.agenda.plan(self.clock.now + after, event);
-        let kinds = if known::TELLS_SHARDS_APART { 6 } else { 5 };
-        let kind = self.workers[worker].dice.below(kinds);
+        let kind = self.workers[worker].dice.below(6);
         let Some(lease) = self.lie_about(worker, kind) else { return };
         self.fault(Fault::Lies, || {
-            format!("worker {worker}, kind {kind}: task {} epoch {}", lease.task.number(), lease.epoch)
+            format!(
+                "worker {worker}, kind {kind}: task {} epoch {}",
+                lease.task.number(),
+                lease.epoch
+            )
         });
         let it = &mut self.workers[worker];
         let fate = Fate { takes: 0, fails: false, retryable: true };

@@ -10,7 +10,6 @@ use model::{
     RetryPolicy, TaskSpec, Timestamp, WorkerId,
 };
 
-use crate::known;
 use crate::rng::{Dice, scatter};
 
 /// Tasks are submitted within the first so many milliseconds.
@@ -75,13 +74,9 @@ impl Intent {
         let mut dice = Dice::of_parts(seed, scatter(number), 1);
         let is_poison = dice.chance(30) && may_be_poison;
         let key = dice.chance(200).then(|| text(&format!("customer-{}", dice.below(4))));
-        let mut spec = spec(&mut dice);
-        if is_poison && !known::COUNTS_SILENT_TIMEOUTS_AS_LOSSES {
-            spec.timeout = None;
-        }
         Self {
             number,
-            spec: Arc::new(spec),
+            spec: Arc::new(spec(&mut dice)),
             concurrency_key: key,
             is_keyed: dice.chance(600),
             not_before: dice.chance(150).then(|| Duration::from_millis(dice.below(15_000))),

@@ -7,7 +7,7 @@ use crate::clock::WorldClock;
 use crate::faults::{Fault, FaultSet};
 use crate::network::{Network, describe};
 use crate::oracle::{Journal, Model, Notes};
-use crate::planted::ShellBug;
+use crate::planted::{Planted, ShellBug};
 use crate::rng::Dice;
 use crate::shell::Shell;
 use crate::store::FakeStore;
@@ -32,8 +32,8 @@ pub struct RunConfig {
     pub skip: BTreeSet<u64>,
     /// Faults that may happen.
     pub faults: FaultSet,
-    /// A bug to plant around the coordinator.
-    pub bug: Option<ShellBug>,
+    /// A bug to plant.
+    pub bug: Option<Planted>,
     /// Whether the text of the trace is kept.
     pub is_verbose: bool,
 }
@@ -225,7 +225,7 @@ impl World {
     }
 
     pub(crate) fn has_bug(&self, bug: ShellBug) -> bool {
-        self.config.bug == Some(bug)
+        self.config.bug == Some(Planted::Shell(bug))
     }
 
     pub(crate) fn is_poison(&self, intent: u64) -> bool {

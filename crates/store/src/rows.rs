@@ -120,6 +120,7 @@ impl<'a> TaskWrite<'a> {
             Change::TaskRequeued(_) => WriteKind::Update { was_settled: true },
             Change::LeaseGranted { .. }
             | Change::AttemptEnded { .. }
+            | Change::LossForgiven { .. }
             | Change::TaskSettled { .. } => WriteKind::Update { was_settled: false },
         };
         Self { task, kind, progress: change.progress() }
@@ -142,9 +143,10 @@ pub(crate) fn check_order(before: Option<&Progress>, change: &Change) -> Result<
     let starts_settled = match change {
         Change::TaskSubmitted(_) => return Err(Contradiction::TaskExists(task)),
         Change::TaskRequeued(_) => true,
-        Change::LeaseGranted { .. } | Change::AttemptEnded { .. } | Change::TaskSettled { .. } => {
-            false
-        }
+        Change::LeaseGranted { .. }
+        | Change::AttemptEnded { .. }
+        | Change::LossForgiven { .. }
+        | Change::TaskSettled { .. } => false,
     };
     let stands_settled = matches!(before.state, TaskState::Settled(_));
     if starts_settled != stands_settled || change.progress().epoch < before.epoch {

@@ -65,10 +65,13 @@ pub(crate) async fn run(around: Arc<Surroundings>, lease: GrantedLease) -> Optio
             let outcome = outcome.unwrap_or_else(|error| panicked(&error));
             report(&around, &lease_id, outcome).await?
         }
-        lost = until_lost(&around, &lease_id, every) => lost,
+        lost = until_lost(&around, &lease_id, every) => {
+            // Seed 002 section 4: after a lost lease the work stops before anything else happens.
+            work.0.abort();
+            let _ = (&mut work.0).await;
+            lost
+        }
     };
-    // Seed 002 section 4: after a lost lease the work stops before anything else happens.
-    drop(work);
     log(&judgement);
     (around.listener)(&judgement);
     Some(judgement)

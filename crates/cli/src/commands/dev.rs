@@ -78,8 +78,11 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
     if arguments.reset {
         reset(&data, arguments.yes, output)?;
     }
-    let http = choose_address(config.http, output)?;
+    let http = choose_address(config.http)?;
     let server = start_server(&data, http).await?;
+    if config.http.is_none() && http.to_string() != HTTP_DEFAULT {
+        output.note(format!("{HTTP_DEFAULT} is taken, so this one is at {http}\n"));
+    }
     let url = format!("http://{}", server.http_addr());
     write_profile(&data, &url)?;
 
@@ -96,7 +99,7 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
 }
 
 /// The given address, or the usual one, or the next one that is free.
-fn choose_address(given: Option<SocketAddr>, output: Output) -> Result<SocketAddr> {
+fn choose_address(given: Option<SocketAddr>) -> Result<SocketAddr> {
     if let Some(address) = given {
         return if address.ip().is_loopback() {
             Ok(address)
@@ -109,9 +112,6 @@ fn choose_address(given: Option<SocketAddr>, output: Output) -> Result<SocketAdd
     for port in usual.port()..usual.port() + PORTS_TRIED {
         address.set_port(port);
         if TcpListener::bind(address).is_ok() {
-            if address != usual {
-                output.note(format!("port {} is taken, so this one is {port}\n", usual.port()));
-            }
             return Ok(address);
         }
     }

@@ -271,7 +271,7 @@ fn a_heartbeat_for_a_settled_task_waits_for_the_store() {
             1s      a is COMPLETED with 1
             1s      w1: L1 COMMITTED; COMPLETED
             2s      loading a
-            9s      w1: L1 CANCELLED (settled)
+            9s      w1: L1 CANCELLED (reported)
             9s      w1: L2 EXTENDED until 39s
         "#]],
     );

@@ -135,7 +135,8 @@ fn a_timeout_that_passed_while_the_server_was_away_ends_the_attempt() {
             0s      L1 of a to w1 until 10s
             0s      L2 of b to w1 until 30s
             30s     restarted with 2 live tasks
-            30s     L1 of a timed out; a is QUEUED (attempts 1, losses 0)
+            30s     L1 of a timed out; a is QUEUED (attempts 1, losses 1)
+            31s     a worker of a was slow, not lost
             31s     w1: L1 CANCELLED (expired); QUEUED
             39s     w1: L2 EXTENDED until 40s
             39s     b is COMPLETED with 1

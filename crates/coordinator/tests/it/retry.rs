@@ -253,7 +253,8 @@ fn an_attempt_ends_with_its_timeout_however_alive_its_worker_is() {
             0s      L1 of a to w1 until 30s
             20s     w1: L1 EXTENDED until 40s
             30s     w1: L1 EXTENDED until 40s
-            40s     L1 of a timed out; a is QUEUED (attempts 1, losses 0)
+            40s     L1 of a timed out; a is QUEUED (attempts 1, losses 1)
+            41s     a worker of a was slow, not lost
             41s     w1: L1 CANCELLED (expired)
             42s     L2 of a to w1 until 72s, attempt 2
             72s     L2 of a expired; a is DEAD: E.WORKER.LOST its worker was lost, and no attempt is left (attempts 2, losses 1)
@@ -274,7 +275,7 @@ fn a_report_after_the_timeout_is_cancelled_before_the_sweep_has_come() {
         expect![[r#"
             0s      a is QUEUED
             0s      L1 of a to w1 until 10s
-            10s     L1 of a timed out; a is FAILED: E.TIMEOUT the attempt took longer than its timeout (attempts 1, losses 0)
+            10s     L1 of a timed out; a is FAILED: E.TIMEOUT the attempt took longer than its timeout (attempts 1, losses 1)
             10s     w1: L1 CANCELLED (expired); FAILED
             11s     loading a
             11s     w1: L1 CANCELLED (expired); FAILED
@@ -283,26 +284,61 @@ fn a_report_after_the_timeout_is_cancelled_before_the_sweep_has_come() {
 }
 
 #[test]
-fn a_timeout_is_a_failed_attempt_and_no_lost_worker() {
+fn a_worker_that_is_heard_of_after_a_timeout_was_slow_and_not_lost() {
     check(
         "
-          0s  submit a timeout=1s attempts=4 backoff=0s
+          0s  submit a timeout=2s attempts=4 backoff=0s
+          0s  w1 takes 1
+          3s  w1 beats L1
+          4s  w1 takes 1
+          7s  w1 completes L2
+          8s  w1 takes 1
+         11s  w1 beats L3
+         12s  w1 takes 1
+         15s  w1 beats L4
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      L1 of a to w1 until 2s
+            2s      L1 of a timed out; a is QUEUED (attempts 1, losses 1)
+            3s      a worker of a was slow, not lost
+            3s      w1: L1 CANCELLED (expired)
+            4s      L2 of a to w1 until 6s, attempt 2
+            6s      L2 of a timed out; a is QUEUED (attempts 2, losses 1)
+            7s      a worker of a was slow, not lost
+            7s      w1: L2 CANCELLED (expired); QUEUED
+            8s      L3 of a to w1 until 10s, attempt 3
+            10s     L3 of a timed out; a is QUEUED (attempts 3, losses 1)
+            11s     a worker of a was slow, not lost
+            11s     w1: L3 CANCELLED (expired)
+            12s     L4 of a to w1 until 14s, attempt 4
+            14s     L4 of a timed out; a is DEAD: E.TIMEOUT the attempt took longer than its timeout (attempts 4, losses 1)
+            15s     loading a
+            15s     w1: L4 CANCELLED (expired)
+        "#]],
+    );
+}
+
+#[test]
+fn a_timeout_in_silence_is_a_lost_worker_too() {
+    // Else a task that kills its workers would never be taken for poison if its timeout is short.
+    check(
+        "
+          0s  submit a timeout=1s attempts=9 backoff=0s
           0s  w1 takes 1
           2s  w1 takes 1
           4s  w1 takes 1
           6s  w1 takes 1
-          8s  time passes
         ",
         expect![[r#"
             0s      a is QUEUED
             0s      L1 of a to w1 until 1s
-            1s      L1 of a timed out; a is QUEUED (attempts 1, losses 0)
+            1s      L1 of a timed out; a is QUEUED (attempts 1, losses 1)
             2s      L2 of a to w1 until 3s, attempt 2
-            3s      L2 of a timed out; a is QUEUED (attempts 2, losses 0)
+            3s      L2 of a timed out; a is QUEUED (attempts 2, losses 2)
             4s      L3 of a to w1 until 5s, attempt 3
-            5s      L3 of a timed out; a is QUEUED (attempts 3, losses 0)
-            6s      L4 of a to w1 until 7s, attempt 4
-            7s      L4 of a timed out; a is DEAD: E.TIMEOUT the attempt took longer than its timeout (attempts 4, losses 0)
+            5s      L3 of a timed out; a is DEAD: E.WORKER.LOST 3 workers in a row were lost while they held this task (attempts 3, losses 3)
+            6s      w1 gets nothing
         "#]],
     );
 }

@@ -323,6 +323,30 @@ fn a_report_for_a_stopped_task_stays_cancelled_when_the_task_lives_again() {
 }
 
 #[test]
+fn a_report_on_a_lease_lost_before_a_user_stopped_the_task_is_cancelled_by_the_stop() {
+    check(
+        "
+         0s  submit a
+         0s  w1 takes 1
+        31s  stop a
+        32s  w1 completes L1
+        33s  w2 completes L1
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      L1 of a to w1 until 30s
+            30s     L1 of a expired; a is QUEUED (attempts 1, losses 1)
+            31s     a is STOPPED
+            31s     stop a: done
+            32s     loading a
+            32s     w1: L1 CANCELLED (task_cancelled); STOPPED
+            33s     loading a
+            33s     w2: L1 REJECTED (not_holder); STOPPED
+        "#]],
+    );
+}
+
+#[test]
 fn a_report_on_a_lease_that_was_taken_back_is_cancelled() {
     check(
         "
@@ -810,7 +834,7 @@ fn a_heartbeat_after_the_end_never_revives_the_lease() {
             35s     loading a
             35s     w1: L1 CANCELLED (superseded)
             35s     loading a
-            35s     w2: L2 CANCELLED (settled)
+            35s     w2: L2 CANCELLED (reported)
         "#]],
     );
 }

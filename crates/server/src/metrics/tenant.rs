@@ -156,6 +156,9 @@ fn ending_of(change: &Change) -> Option<(TaskId, bool)> {
         Change::AttemptEnded { task, attempt, .. } => {
             Some((*task, matches!(attempt.ending, Ending::Failed { .. })))
         }
-        Change::TaskSubmitted(_) | Change::LeaseGranted { .. } | Change::TaskRequeued(_) => None,
+        Change::TaskSubmitted(_)
+        | Change::LeaseGranted { .. }
+        | Change::LossForgiven { .. }
+        | Change::TaskRequeued(_) => None,
     }
 }

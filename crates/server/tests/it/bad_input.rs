@@ -239,18 +239,23 @@ async fn payloads_over_the_limit_are_refused() {
 }
 
 #[tokio::test]
-async fn json_may_nest_sixty_four_levels_deep() {
+async fn payloads_may_nest_sixty_four_levels_deep() {
     let server = TestServer::dev().await;
-    let nested = |depth: usize| {
-        let parameters = format!("{}{}", "[".repeat(depth), "]".repeat(depth));
-        format!(r#"{{"tasks":[{{"type":"a","parameters":{parameters}}}]}}"#)
-    };
-    for depth in [62, 100_000] {
-        let answer = server.call(Method::POST, TASKS, Some(&nested(depth))).await;
+    let nested = |depth: usize| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let task = |depth| format!(r#"{{"tasks":[{{"type":"a","parameters":{}}}]}}"#, nested(depth));
+    for depth in [65, 100_000] {
+        let answer = server.call(Method::POST, TASKS, Some(&task(depth))).await;
         answer.refused(422, "E.REQUEST.INVALID");
-        assert!(answer.message().contains("nests more than 64 levels"), "{}", answer.text);
+        let message = answer.message();
+        assert_eq!(message, "tasks[0].parameters nests more than 64 levels deep");
     }
-    assert_eq!(server.call(Method::POST, TASKS, Some(&nested(61))).await.status, 201);
+    let answer = server.call(Method::POST, TASKS, Some(&nested(1_000_000))).await;
+    assert_eq!(answer.status.as_u16() / 100, 4, "{}", answer.text);
+    let wrong_place = format!(r#"{{"type":{}}}"#, nested(1_000_000));
+    let answer = server.call(Method::POST, TASKS, Some(&wrong_place)).await;
+    assert_eq!(answer.status.as_u16() / 100, 4, "{}", answer.text);
+    nothing_was_made(&server).await;
+    assert_eq!(server.call(Method::POST, TASKS, Some(&task(64))).await.status, 201);
     let text = json!({"type": "a", "parameters": "[".repeat(100)});
     assert_eq!(server.post(TASKS, &text).await.status, 201, "brackets in a text do not nest");
     server.stop().await;

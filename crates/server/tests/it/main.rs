@@ -5,6 +5,7 @@ mod bad_input;
 mod leases;
 mod metrics;
 mod reports;
+mod store_trouble;
 mod support;
 mod surface;
 mod tasks;

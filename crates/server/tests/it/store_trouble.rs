@@ -175,7 +175,10 @@ async fn a_lost_answer_of_the_store_does_not_change_a_verdict() {
     server.post(&path, &report).await.refused(503, "E.STORE.UNAVAILABLE");
     server.until_ready().await;
     let verdict = server.post(&path, &report).await.expect(200);
-    assert_eq!((&verdict["verdict"], &verdict["task_state"]), (&json!("COMMITTED"), &json!("COMPLETED")));
+    assert_eq!(
+        (&verdict["verdict"], &verdict["task_state"]),
+        (&json!("COMMITTED"), &json!("COMPLETED"))
+    );
     let other = json!({"worker_id": "w1", "result": 2, "report_id": "r2"});
     let verdict = server.post(&path, &other).await.expect(200);
     assert_eq!(verdict["reason"], "duplicate_report");

@@ -2,6 +2,8 @@
 
 use std::convert::Infallible;
 use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
@@ -15,12 +17,13 @@ use protocol::rest::tokens::Role;
 use serde_json::{Value, json};
 use server::app::{Options, Server};
 use server::auth::Caller;
+use store::Store;
 use tempfile::TempDir;
 
 pub(crate) type TestBody = BoxBody<Bytes, Infallible>;
 
-/// How often a state is looked at before a test gives up on it.
-const LOOKS_MAX: usize = 20_000;
+/// How long a test looks for something before it gives up on it.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct TestServer {
     server: Server,
@@ -74,6 +77,15 @@ impl TestServer {
         Self::start(true).await
     }
 
+    /// A server in dev mode on a store of the test's own.
+    pub(crate) async fn dev_on<S: Store>(open: impl FnOnce(&Path) -> Arc<S>) -> Self {
+        let data = tempfile::tempdir().expect("a folder");
+        let store = open(data.path());
+        let options = options(data.path(), true);
+        let server = Server::start_on(store, options).await.expect("a server");
+        Self::around(server, data)
+    }
+
     /// A server that asks for tokens. Requests of this client carry an admin's, of `default`.
     pub(crate) async fn locked() -> Self {
         let mut server = Self::start(false).await;
@@ -84,6 +96,10 @@ impl TestServer {
     async fn start(dev: bool) -> Self {
         let data = tempfile::tempdir().expect("a folder");
         let server = open(data.path(), dev).await;
+        Self::around(server, data)
+    }
+
+    fn around(server: Server, data: TempDir) -> Self {
         let client = Client::builder(TokioExecutor::new()).build_http();
         Self { server, data, client, token: None }
     }
@@ -176,7 +192,8 @@ impl TestServer {
 
     /// Waits until the server has taken over what its store holds.
     pub(crate) async fn until_ready(&self) {
-        for _ in 0..LOOKS_MAX {
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
             if self.get("/readyz").await.status == StatusCode::OK {
                 return;
             }
@@ -186,7 +203,8 @@ impl TestServer {
 
     /// Looks again and again until what is looked for is there.
     pub(crate) async fn until(&self, path: &str, is_there: impl Fn(&Value) -> bool) -> Value {
-        for _ in 0..LOOKS_MAX {
+        let started = Instant::now();
+        while started.elapsed() < PATIENCE {
             let seen = self.get(path).await.expect(200);
             if is_there(&seen) {
                 return seen;
@@ -206,7 +224,10 @@ pub(crate) fn lease_path(lease: &Value, verb: &str) -> String {
 }
 
 async fn open(data: &Path, dev: bool) -> Server {
+    Server::start(options(data, dev)).await.expect("a server")
+}
+
+fn options(data: &Path, dev: bool) -> Options {
     let http = "127.0.0.1:0".parse().expect("an address");
-    let options = Options { data_dir: data.to_owned(), http, dev };
-    Server::start(options).await.expect("a server")
+    Options { data_dir: data.to_owned(), http, dev }
 }

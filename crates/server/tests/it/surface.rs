@@ -25,15 +25,18 @@ async fn the_document_describes_every_operation_and_its_errors() {
     assert_eq!(document["info"]["title"], "AstraFlow");
     assert!(document["info"].get("contact").is_none());
     assert_eq!(document["components"]["securitySchemes"]["bearer"]["scheme"], "bearer");
+    let mut operation_ids = std::collections::BTreeSet::new();
     for (path, item) in document["paths"].as_object().expect("paths") {
         for (method, operation) in item.as_object().expect("methods") {
             let place = format!("{method} {path}");
             assert!(operation["summary"].is_string(), "{place} has a summary");
+            let id = operation["operationId"].as_str().expect("an id").to_owned();
+            assert!(operation_ids.insert(id), "{place} has an id of its own");
             let responses = operation["responses"].as_object().expect("responses");
             let is_open = ["/healthz", "/readyz"].contains(&path.as_str());
             assert_eq!(responses.contains_key("401"), !is_open, "{place}");
             let has_body = operation.get("requestBody").is_some();
-            for status in ["400", "415", "422"] {
+            for status in ["400", "408", "415", "422"] {
                 assert!(!has_body || responses.contains_key(status), "{place} lists {status}");
             }
         }

@@ -62,9 +62,12 @@ impl Model {
                 notes.demand(is_answered, "P3", || format!("no answer to {command:?}"));
             }
             Command::ReturnLeases { leases } => self.note_returned(leases),
-            // Their answers come when there is something to say.
-            Command::RequestLeases { .. } | Command::Watch { .. } | Command::Withdraw { .. } => {}
-            Command::Loaded { .. } | Command::LoadFailed { .. } => {}
+            // Their answers come when there is something to say, or never.
+            Command::RequestLeases { .. }
+            | Command::Watch { .. }
+            | Command::Withdraw { .. }
+            | Command::Loaded { .. }
+            | Command::LoadFailed { .. } => {}
         }
     }
 
@@ -212,7 +215,7 @@ impl Model {
             LostAuthority::TaskCancelled => {
                 was_stopped || task.place == Place::Settled(Outcome::Stopped)
             }
-            LostAuthority::Settled => false,
+            LostAuthority::Reported => false,
         }
     }
 
@@ -287,7 +290,7 @@ impl Model {
                 self.extend(lease, heard.now) == Some(expires_at)
             }
             (Standing::Committed(_), HeartbeatVerdict::Cancelled(reason)) => {
-                reason == LostAuthority::Settled
+                reason == LostAuthority::Reported
             }
             (Standing::Lost, HeartbeatVerdict::Cancelled(reason)) => self.is_reason(lease, reason),
             (Standing::Wrong(expected), HeartbeatVerdict::Rejected(actual)) => expected == actual,
@@ -363,6 +366,6 @@ fn count_verdict(standing: Standing, verdict: Verdict, notes: &mut Notes) {
         Verdict::Rejected(Wrong::UnknownLease) => Consequence::RejectedUnknownLease,
         Verdict::Rejected(Wrong::NotHolder) => Consequence::RejectedNotHolder,
         Verdict::Rejected(Wrong::DuplicateReport) => Consequence::RejectedDuplicateReport,
-        Verdict::Cancelled(LostAuthority::Settled) => return,
+        Verdict::Cancelled(LostAuthority::Reported) => return,
     });
 }

@@ -7,7 +7,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Change, EndedAttempt, Ending, Lease, Outcome, Progress, TaskRecord, TaskState};
+use coordinator::{
+    Change, EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, TaskRecord, TaskState,
+    WaitReason,
+};
 use model::{
     ConcurrencyKey, IdempotencyKey, IdempotencyMark, LeaseId, ReportKey, TaskId, TaskSpec,
     Timestamp, WorkerId,
@@ -42,11 +45,13 @@ pub(crate) struct TaskModel {
     pub(crate) result: Option<Bytes>,
     attempts: u32,
     losses: u32,
+    /// How often a worker was slow, not lost.
+    pub(crate) forgiven: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    Waiting { until: Timestamp },
+    Waiting { until: Timestamp, is_backoff: bool },
     Ready,
     Leased,
     Settled(Outcome),
@@ -97,6 +102,12 @@ impl Model {
     /// knows who has confirmed what.
     pub(crate) fn restored(&self, now: Timestamp) -> Self {
         let mut model = self.clone();
+        for task in model.tasks.values_mut() {
+            // A wall clock that was set back must not lengthen a retry's pause either.
+            if let Place::Waiting { until, is_backoff: true } = &mut task.place {
+                *until = (*until).min(now.after(task.spec.retry.backoff_max));
+            }
+        }
         for task in model.tasks.values_mut().filter(|task| task.place == Place::Leased) {
             let Some(lease) = task.leases.last_mut() else { continue };
             let end = lease.attempt_ends_at;
@@ -120,8 +131,9 @@ impl Model {
             Change::AttemptEnded { task, attempt, progress } => {
                 self.note_return(*task, attempt, progress, (now, notes));
                 self.attempt_ended(*task, attempt, now, notes);
-                self.goes_on(*task, &attempt.ending, progress, now, notes);
+                self.goes_on(*task, &attempt.ending, progress, (now, notes));
             }
+            Change::LossForgiven { task, progress } => self.forgiven(*task, progress, notes),
             Change::TaskSettled { task, attempt, progress } => {
                 self.settled(*task, attempt.as_ref(), progress, (now, notes));
             }
@@ -142,6 +154,7 @@ impl Model {
             result: None,
             attempts: 0,
             losses: 0,
+            forgiven: 0,
         };
         let number = record.id.number();
         let before = self.tasks.insert(record.id, task);
@@ -161,7 +174,8 @@ impl Model {
             matches!(task.place, Place::Settled(outcome) if outcome != Outcome::Completed);
         notes.demand(is_allowed, "P2", || format!("task {number} requeued from {:?}", task.place));
         let keeps_epoch = usize::try_from(record.progress.epoch) == Ok(task.leases.len());
-        notes.demand(keeps_epoch, "P4", || format!("the epoch of task {number} changed in requeue"));
+        notes
+            .demand(keeps_epoch, "P4", || format!("the epoch of task {number} changed in requeue"));
         task.place = place_of(&record.progress.state);
         task.generation += 1;
         (task.attempts, task.losses) = (0, 0);
@@ -180,24 +194,8 @@ impl Model {
         let Some(task) = self.tasks.get_mut(&id) else {
             return notes.broken("P1", || format!("task {number} was granted but never made"));
         };
-        let may_start = match task.place {
-            Place::Ready => true,
-            // Only a clock can say that the wait is over, and what is durable has none.
-            Place::Waiting { until } => now.is_none_or(|now| until <= now),
-            Place::Leased | Place::Settled(_) => false,
-        };
-        notes.demand(may_start, "P4", || format!("task {number} granted while {:?}", task.place));
-        let rises = usize::try_from(progress.epoch) == Ok(task.leases.len() + 1);
-        notes.demand(rises, "P4", || {
-            format!("task {number}: epoch {} after {} leases", progress.epoch, task.leases.len())
-        });
         task.attempts += 1;
-        notes.demand(task.attempts <= task.spec.retry.max_attempts, "P6", || {
-            format!("task {number} is tried for the {}. time", task.attempts)
-        });
-        notes.demand(task.losses < LOSSES_MAX, "P6", || {
-            format!("task {number} is granted after it lost {} workers in a row", task.losses)
-        });
+        check_may_start(task, (number, progress.epoch), now, notes);
         check_term(task, number, lease, now, notes);
         task.place = Place::Leased;
         task.leases.push(LeaseModel {
@@ -264,20 +262,7 @@ impl Model {
         notes.demand(lease.holder == attempt.worker, "P4", || {
             format!("an attempt of task {number} ended by {}, not its holder", attempt.worker)
         });
-        let is_due = |moment: Option<Timestamp>| match (moment, now) {
-            (Some(moment), Some(now)) => moment <= now,
-            (_, None) => true,
-            (None, Some(_)) => false,
-        };
-        let was_returned = lease.end == Some(LeaseEnd::Returned);
-        let (is_right, end) = match &attempt.ending {
-            Ending::Failed { report, .. } => (true, LeaseEnd::Committed(*report)),
-            Ending::Expired => (is_due(Some(lease.ends_at)), LeaseEnd::Lost),
-            Ending::TimedOut => (is_due(lease.attempt_ends_at), LeaseEnd::Lost),
-            Ending::Undelivered if was_returned => (true, LeaseEnd::Returned),
-            Ending::Undelivered => (is_due(lease.confirm_by), LeaseEnd::Lost),
-            Ending::Stopped => (true, LeaseEnd::Stopped),
-        };
+        let (is_right, end) = end_of(lease, &attempt.ending, now);
         notes.demand(is_right, "P4", || {
             format!(
                 "task {number} epoch {}: {:?} at {now:?}, but {} holds it until {:?}",
@@ -293,16 +278,17 @@ impl Model {
         id: TaskId,
         ending: &Ending,
         progress: &Progress,
-        now: Option<Timestamp>,
-        notes: &mut Notes,
+        (now, notes): (Option<Timestamp>, &mut Notes),
     ) {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         task.place = place_of(&progress.state);
         let last_end = task.leases.last().and_then(|lease| lease.end);
         match ending {
             Ending::Failed { .. } | Ending::TimedOut => {
-                task.losses = 0;
-                if let (Place::Waiting { until }, Some(now)) = (task.place, now) {
+                // Slow or gone? Until its worker is heard of, a timeout counts as a loss.
+                let is_reported = matches!(ending, Ending::Failed { .. });
+                task.losses = if is_reported { 0 } else { task.losses + 1 };
+                if let (Place::Waiting { until, .. }, Some(now)) = (task.place, now) {
                     notes.pause(task.spec.retry, task.attempts, until.since(now));
                     notes.happened(Consequence::RetriedAfterFailure);
                 }
@@ -313,6 +299,17 @@ impl Model {
         }
         let is_live = !matches!(task.place, Place::Leased | Place::Settled(_));
         notes.demand(is_live, "P2", || format!("task {} ended an attempt oddly", id.number()));
+    }
+
+    /// A worker whose attempt timed out was heard of.
+    fn forgiven(&mut self, id: TaskId, progress: &Progress, notes: &mut Notes) {
+        let Some(task) = self.tasks.get_mut(&id) else { return };
+        let was_slow = task.losses > 0 && progress.losses == 0;
+        notes.demand(was_slow, "P6", || format!("task {} is forgiven nothing", id.number()));
+        notes.happened(Consequence::LossForgiven);
+        task.losses = 0;
+        task.forgiven += 1;
+        task.place = place_of(&progress.state);
     }
 
     fn settled(
@@ -329,14 +326,7 @@ impl Model {
         };
         let was_settled = matches!(task.place, Place::Settled(_));
         notes.demand(!was_settled, "P2", || format!("task {number} was settled twice"));
-        if let Some(key) = settlement.report {
-            let is_current = usize::try_from(progress.epoch) == Ok(task.leases.len());
-            let is_held = task.place == Place::Leased && is_current;
-            notes.demand(is_held, "P4", || format!("task {number} was settled without a lease"));
-            if let Some(lease) = task.leases.last_mut() {
-                lease.end = Some(LeaseEnd::Committed(key));
-            }
-        }
+        check_settling_report(task, number, progress.epoch, (settlement, now, notes));
         let is_poison = task.losses + 1 >= LOSSES_MAX;
         if settlement.outcome == Outcome::Stopped {
             task.stops += 1;
@@ -350,7 +340,8 @@ impl Model {
             task.place = Place::Settled(settlement.outcome);
         }
         if settlement.outcome == Outcome::Dead && now.is_some() {
-            let lost = attempt.is_some_and(|attempt| attempt.ending != Ending::TimedOut);
+            let failure = settlement.failure.as_ref();
+            let lost = failure.is_some_and(|failure| failure.code == "E.WORKER.LOST");
             notes.happened(if lost && is_poison {
                 Consequence::DeadByPoison
             } else {
@@ -358,6 +349,75 @@ impl Model {
             });
         }
     }
+}
+
+/// Whether an attempt may end like this by that clock, and what it makes of the lease.
+fn end_of(lease: &LeaseModel, ending: &Ending, now: Option<Timestamp>) -> (bool, LeaseEnd) {
+    let is_due = |moment: Option<Timestamp>| match (moment, now) {
+        (Some(moment), Some(now)) => moment <= now,
+        (_, None) => true,
+        (None, Some(_)) => false,
+    };
+    let was_returned = lease.end == Some(LeaseEnd::Returned);
+    match ending {
+        Ending::Failed { report, .. } => {
+            let end = LeaseEnd::Committed(*report);
+            (now.is_none() || lease.end == Some(end), end)
+        }
+        Ending::Expired => (is_due(Some(lease.ends_at)), LeaseEnd::Lost),
+        Ending::TimedOut => (is_due(lease.attempt_ends_at), LeaseEnd::Lost),
+        Ending::Undelivered if was_returned => (true, LeaseEnd::Returned),
+        Ending::Undelivered => (is_due(lease.confirm_by), LeaseEnd::Lost),
+        Ending::Stopped => (true, LeaseEnd::Stopped),
+    }
+}
+
+/// A task that a report settles was held, and the report was one that counts.
+fn check_settling_report(
+    task: &mut TaskModel,
+    number: u64,
+    epoch: u32,
+    (settlement, now, notes): (&Settlement, Option<Timestamp>, &mut Notes),
+) {
+    let needs_report = settlement.outcome == Outcome::Completed;
+    notes.demand(!needs_report || settlement.report.is_some(), "P2", || {
+        format!("task {number} was completed without a report")
+    });
+    let Some(key) = settlement.report else { return };
+    let is_current = usize::try_from(epoch) == Ok(task.leases.len());
+    let Some(lease) = task.leases.last_mut() else { return };
+    let end = Some(LeaseEnd::Committed(key));
+    let counts = now.is_none() || lease.end == end;
+    notes.demand(task.place == Place::Leased && is_current && counts, "P4", || {
+        format!("task {number} was settled by a report that does not count")
+    });
+    lease.end = end;
+}
+
+/// A grant needs a task that may start, the next epoch, and an attempt that is left.
+fn check_may_start(
+    task: &TaskModel,
+    (number, epoch): (u64, u32),
+    now: Option<Timestamp>,
+    notes: &mut Notes,
+) {
+    let may_start = match task.place {
+        Place::Ready => true,
+        // Only a clock can say that the wait is over, and what is durable has none.
+        Place::Waiting { until, .. } => now.is_none_or(|now| until <= now),
+        Place::Leased | Place::Settled(_) => false,
+    };
+    notes.demand(may_start, "P4", || format!("task {number} granted while {:?}", task.place));
+    let rises = usize::try_from(epoch) == Ok(task.leases.len() + 1);
+    notes.demand(rises, "P4", || {
+        format!("task {number}: epoch {} after {} leases", epoch, task.leases.len())
+    });
+    notes.demand(task.attempts <= task.spec.retry.max_attempts, "P6", || {
+        format!("task {number} is tried for the {}. time", task.attempts)
+    });
+    notes.demand(task.losses < LOSSES_MAX, "P6", || {
+        format!("task {number} is granted after it lost {} workers in a row", task.losses)
+    });
 }
 
 /// A lease lasts one term from its grant, cut by the attempt's own end.
@@ -374,7 +434,8 @@ fn check_term(
     let is_right = lease.expires_at == expires_at
         && lease.attempt_ends_at == end
         && now.is_none_or(|now| now == lease.granted_at);
-    notes.demand(is_right, "P4", || format!("task {number} was granted for an odd term: {lease:?}"));
+    notes
+        .demand(is_right, "P4", || format!("task {number} was granted for an odd term: {lease:?}"));
 }
 
 fn count_ending(ending: &Ending, now: Option<Timestamp>, notes: &mut Notes) {
@@ -390,7 +451,9 @@ fn count_ending(ending: &Ending, now: Option<Timestamp>, notes: &mut Notes) {
 
 fn place_of(state: &TaskState) -> Place {
     match state {
-        TaskState::Waiting { until, .. } => Place::Waiting { until: *until },
+        TaskState::Waiting { until, why } => {
+            Place::Waiting { until: *until, is_backoff: *why == WaitReason::Backoff }
+        }
         TaskState::Ready => Place::Ready,
         TaskState::Leased(_) => Place::Leased,
         TaskState::Settled(settlement) => Place::Settled(settlement.outcome),

@@ -52,7 +52,7 @@ impl Model {
             }
         }
         for (id, task) in &self.tasks {
-            self.check_due(*id, task, wakes_at, notes);
+            check_due(*id, task, wakes_at, notes);
             let is_alone = task.key.as_ref().is_none_or(|key| keys.get(key) == Some(&1));
             if task.place != Place::Ready {
                 continue;
@@ -63,30 +63,12 @@ impl Model {
             }
             let is_fit = offers.iter().any(|offer| offer.covers(&task.spec.demand));
             notes.demand(!is_fit, "P5", || {
-                format!("task {} is ready and a fit worker asks, but it is not granted", id.number())
+                format!(
+                    "task {} is ready and a fit worker asks, but it is not granted",
+                    id.number()
+                )
             });
         }
-    }
-
-    fn check_due(
-        &self,
-        id: TaskId,
-        task: &TaskModel,
-        wakes_at: Option<Timestamp>,
-        notes: &mut Notes,
-    ) {
-        let due = match task.place {
-            Place::Waiting { until } => until,
-            Place::Leased => match task.leases.last() {
-                Some(lease) => lease.due(),
-                None => return,
-            },
-            Place::Ready | Place::Settled(_) => return,
-        };
-        notes.demand(wakes_at.is_some_and(|at| at <= due), "P5", || {
-            let number = id.number();
-            format!("task {number} is due at {due}, but the coordinator sleeps until {wakes_at:?}")
-        });
     }
 
     /// After the coordinator has looked at its deadlines: nothing that is due is left.
@@ -106,9 +88,25 @@ impl Model {
     /// does the model.
     pub(crate) fn end_waits(&mut self, now: Timestamp) {
         for task in self.tasks.values_mut() {
-            if matches!(task.place, Place::Waiting { until } if until <= now) {
+            if matches!(task.place, Place::Waiting { until, .. } if until <= now) {
                 task.place = Place::Ready;
             }
         }
     }
+}
+
+/// The coordinator wakes up in time for this task.
+fn check_due(id: TaskId, task: &TaskModel, wakes_at: Option<Timestamp>, notes: &mut Notes) {
+    let due = match task.place {
+        Place::Waiting { until, .. } => until,
+        Place::Leased => match task.leases.last() {
+            Some(lease) => lease.due(),
+            None => return,
+        },
+        Place::Ready | Place::Settled(_) => return,
+    };
+    notes.demand(wakes_at.is_some_and(|at| at <= due), "P5", || {
+        let number = id.number();
+        format!("task {number} is due at {due}, but the coordinator sleeps until {wakes_at:?}")
+    });
 }

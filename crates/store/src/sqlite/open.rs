@@ -13,8 +13,6 @@ use crate::contract::StoreError;
 
 const DATABASE_FILE: &str = "astra.db";
 const LOCK_FILE: &str = "astra.lock";
-/// Every SQLite database begins so.
-const HEADER: &[u8; 16] = b"SQLite format 3\0";
 /// Another program, like the `sqlite3` shell, may hold the file for a moment.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -90,25 +88,13 @@ impl DataFolder {
     fn check_files(&self) -> Result<(), StoreError> {
         let log = self.database.with_file_name(format!("{DATABASE_FILE}-wal"));
         let length = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
-        if length(&self.database) == 0 {
-            if length(&log) > 0 {
-                let (database, log) = (self.database.display(), log.display());
-                return Err(StoreError::Damaged(format!(
-                    "{database} is missing, but its log {log} is there: bring the database back"
-                )));
-            }
-            return Ok(());
+        if length(&self.database) == 0 && length(&log) > 0 {
+            let (database, log) = (self.database.display(), log.display());
+            return Err(StoreError::Damaged(format!(
+                "{database} is missing, but its log {log} is there: bring the database back"
+            )));
         }
-        let mut header = [0; HEADER.len()];
-        let read = File::open(&self.database).and_then(|mut file| file.read_exact(&mut header));
-        match read {
-            Ok(()) if header == *HEADER => Ok(()),
-            Ok(()) => Err(self.name_file(StoreError::Damaged("it is no SQLite database".into()))),
-            Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
-                Err(self.name_file(StoreError::Damaged("it is cut off".into())))
-            }
-            Err(error) => Err(self.name_file(StoreError::Unavailable(error.to_string()))),
-        }
+        Ok(())
     }
 
     fn name_file(&self, error: StoreError) -> StoreError {
@@ -199,4 +185,26 @@ fn set_up(connection: &Connection) -> Result<(), StoreError> {
 pub(super) fn checkpoint_all(connection: &Connection) -> Result<(), StoreError> {
     connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No test that kills a process can see a missing sync: the kernel outlives the process.
+    #[test]
+    fn whoever_writes_syncs_each_commit() {
+        let parent = tempfile::tempdir().expect("a folder");
+        let folder = DataFolder::take(parent.path()).expect("takes");
+        let writer = folder.open_writer().expect("opens");
+        let checkpointer = folder.open_checkpointer().expect("opens");
+        for connection in [&writer, &checkpointer] {
+            let value =
+                |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
+            assert_eq!(value("synchronous"), Ok(2));
+            assert_eq!(value("wal_autocheckpoint"), Ok(0));
+        }
+        let mode = writer.pragma_query_value(None, "journal_mode", |row| row.get::<_, String>(0));
+        assert_eq!(mode.as_deref(), Ok("wal"));
+    }
 }

@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use protocol::rest::tasks::{State, Task};
-use worker::client::ClientError;
 
 use crate::context::Context;
 use crate::exit_code::ExitCode;
@@ -58,16 +57,12 @@ async fn until_one_ended(context: &Context, id: &str) -> Result<Task> {
         match context.client.get_waiting::<Task>(&path, POLL).await {
             Ok(task) if task.state.is_terminal() => return Ok(task),
             Ok(_) => answered = Instant::now(),
-            Err(error) if is_away(&error) && answered.elapsed() < AWAY_MAX => {
+            Err(error) if error.is_passing() && answered.elapsed() < AWAY_MAX => {
                 tokio::time::sleep(AWAY_PAUSE).await;
             }
             Err(error) => return Err(context.explain(error)),
         }
     }
-}
-
-fn is_away(error: &ClientError) -> bool {
-    error.is_passing()
 }
 
 /// Success only if all succeeded.

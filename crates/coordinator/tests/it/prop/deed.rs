@@ -42,6 +42,8 @@ pub(super) enum Deed {
     /// A grant could not be delivered.
     Return(LeasePick),
     Pass(u64),
+    /// Time passes and the sweep is late.
+    Oversleep(u64),
     /// One of the loads under way comes back, or fails.
     Load(Index, bool),
     Restart,
@@ -93,6 +95,7 @@ fn any_deed() -> impl Strategy<Value = Deed> {
         1 => any::<Index>().prop_map(Deed::Withdraw),
         1 => any_lease().prop_map(Deed::Return),
         6 => prop_oneof![0..100_u64, 0..12_000_u64].prop_map(Deed::Pass),
+        2 => (0..12_000_u64).prop_map(Deed::Oversleep),
         4 => (any::<Index>(), prop::bool::weighted(0.9))
             .prop_map(|(load, succeeds)| Deed::Load(load, succeeds)),
         1 => Just(Deed::Restart),
@@ -160,7 +163,7 @@ fn spec(number: u8) -> TaskSpec {
         }
         2 => {
             spec.demand.tools = BTreeSet::from(["x".parse().expect("a tool")]);
-            spec.timeout = Some(Duration::from_secs(14));
+            spec.timeout = Some(Duration::from_secs(9));
             spec.retry = RetryPolicy { max_attempts: 5, ..spec.retry };
         }
         _ => {

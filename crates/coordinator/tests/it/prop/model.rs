@@ -79,7 +79,7 @@ impl Model {
         match self.end_of(lease, worker, now) {
             Err(violation) => HeartbeatVerdict::Rejected(violation),
             Ok(None) => HeartbeatVerdict::Extended { expires_at: self.extend(lease, now) },
-            Ok(Some(End::Reported(_))) => HeartbeatVerdict::Cancelled(LostAuthority::Settled),
+            Ok(Some(End::Reported(_))) => HeartbeatVerdict::Cancelled(LostAuthority::Reported),
             Ok(Some(End::Stopped)) => HeartbeatVerdict::Cancelled(LostAuthority::TaskCancelled),
             Ok(Some(End::Lost)) => HeartbeatVerdict::Cancelled(self.how_lost(lease)),
         }
@@ -118,7 +118,8 @@ impl Model {
 
     fn extend(&mut self, lease: LeaseId, now: Timestamp) -> Timestamp {
         let ttl = self.kept.get(lease.task).expect("it is held").spec.lease_ttl;
-        let current = &mut self.attempts.get_mut(&lease).expect("it is held").lease;
+        let attempt = self.attempts.get_mut(&lease).expect("it is held");
+        let current = &mut attempt.lease;
         let end = now.after(ttl).max(current.expires_at);
         current.expires_at = current.attempt_ends_at.map_or(end, |last| last.min(end));
         current.confirm_by = None;
@@ -162,7 +163,8 @@ impl Model {
             let is_returned = returned.contains(&lease);
             self.check_ending(lease, &ended.ending, now, is_returned);
             let before = before.as_ref().expect("an attempt ended");
-            check_counts(before, change.progress(), &ended.ending, is_returned);
+            let after = change.progress();
+            check_counts(before, after, &ended.ending, is_returned);
         }
         self.kept.keep(change);
         let record = self.kept.get(change.task()).expect("just kept");
@@ -173,6 +175,10 @@ impl Model {
             self.attempts.insert(id, Attempt { lease: lease.clone(), end: None });
         } else if let Change::TaskSettled { .. } = change {
             self.check_settled(record);
+        } else if let Change::AttemptEnded { progress, .. } = change {
+            let has_attempts = progress.attempt < record.spec.retry.max_attempts;
+            let may_go_on = has_attempts && progress.losses < coordinator::LOSSES_MAX;
+            assert!(may_go_on, "it ends when its attempts or its workers are used up: {record:?}");
         }
     }
 
@@ -213,15 +219,15 @@ impl Model {
 
     // ----- placement
 
-    /// The task that a worker with this offer must get at `now`.
-    pub(super) fn best_for(&self, offer: &Offer, now: Timestamp) -> Option<TaskId> {
-        let ready: Vec<_> = self.kept.live().filter(|record| is_ready(record, now)).collect();
+    /// The task that a worker with this offer must get; waits are over when the sweep has come.
+    pub(super) fn best_for(&self, offer: &Offer, swept: Timestamp) -> Option<TaskId> {
+        let ready: Vec<_> = self.kept.live().filter(|record| is_ready(record, swept)).collect();
         let rank = |record: &TaskRecord| (Reverse(record.spec.priority), record.id);
         let blocks = |other: &TaskRecord, record: &TaskRecord| {
             let same_key =
                 record.concurrency_key.is_some() && record.concurrency_key == other.concurrency_key;
             let is_leased = matches!(other.progress.state, TaskState::Leased(_));
-            let goes_first = is_ready(other, now) && rank(other) < rank(record);
+            let goes_first = is_ready(other, swept) && rank(other) < rank(record);
             same_key && (is_leased || goes_first)
         };
         let free = ready
@@ -232,10 +238,10 @@ impl Model {
     }
 }
 
-fn is_ready(record: &TaskRecord, now: Timestamp) -> bool {
+fn is_ready(record: &TaskRecord, swept: Timestamp) -> bool {
     match &record.progress.state {
         TaskState::Ready => true,
-        TaskState::Waiting { until, .. } => *until <= now,
+        TaskState::Waiting { until, .. } => *until <= swept,
         TaskState::Leased(_) | TaskState::Settled(_) => false,
     }
 }
@@ -248,8 +254,10 @@ fn is_about_the_future(verdict: Verdict) -> bool {
 fn check_counts(before: &Progress, after: &Progress, ending: &Ending, is_returned: bool) {
     let (attempt, losses) = match ending {
         Ending::Undelivered if is_returned => (before.attempt - 1, before.losses),
-        Ending::Expired | Ending::Undelivered => (before.attempt, before.losses + 1),
-        Ending::Failed { .. } | Ending::TimedOut => (before.attempt, 0),
+        Ending::Expired | Ending::Undelivered | Ending::TimedOut => {
+            (before.attempt, before.losses + 1)
+        }
+        Ending::Failed { .. } => (before.attempt, 0),
         Ending::Stopped => (before.attempt, before.losses),
     };
     assert_eq!((after.attempt, after.losses), (attempt, losses), "after {ending:?}");

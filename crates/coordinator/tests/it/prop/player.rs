@@ -24,6 +24,8 @@ pub(super) struct Player {
     coordinator: Coordinator,
     model: Model,
     now: Timestamp,
+    /// The sweep has come for everything that was due until then.
+    swept: Timestamp,
     entropy: u64,
     last_ticket: u64,
     asked: BTreeMap<Ticket, Command>,
@@ -40,6 +42,7 @@ impl Player {
             coordinator: Coordinator::restore(shard(), 0, [], at),
             model: Model::default(),
             now: START,
+            swept: START,
             entropy: 0,
             last_ticket: 0,
             asked: BTreeMap::new(),
@@ -78,6 +81,7 @@ impl Player {
                 self.returned.clear();
             }
             Deed::Pass(millis) => self.pass_until(self.now.after(Duration::from_millis(millis))),
+            Deed::Oversleep(millis) => self.now = self.now.after(Duration::from_millis(millis)),
             Deed::Load(load, succeeds) => self.end_load(load, succeeds),
             Deed::Restart => self.restart(),
             Deed::Withdraw(request) => self.withdraw(request),
@@ -223,14 +227,16 @@ impl Player {
     fn pass_until(&mut self, time: Timestamp) {
         while let Some(due) = self.coordinator.next_deadline().filter(|due| *due <= time) {
             self.now = due.max(self.now);
+            self.swept = self.now;
             let at = self.at();
             let step = self.coordinator.tick(at);
             self.see(&step);
         }
-        self.now = time;
+        (self.now, self.swept) = (time, time);
     }
 
     fn restart(&mut self) {
+        self.pass_until(self.now);
         let before = (self.coordinator.load(), self.explanations());
         self.asked.clear();
         self.loads.clear();
@@ -285,6 +291,19 @@ impl Player {
         for (question, answer) in &answers {
             self.check_answer(question, answer, step);
         }
+        self.check_waiting();
+    }
+
+    /// Nobody waits for work while there is work for him.
+    fn check_waiting(&self) {
+        for command in self.asked.values() {
+            if let Command::RequestLeases { request, .. } = command
+                && request.max > 0
+            {
+                let left = self.model.best_for(&request.offer, self.swept);
+                assert_eq!(left, None, "ready, while {} waits", request.worker);
+            }
+        }
     }
 
     fn check_verdicts(&mut self, question: &Command, answer: &Answer) {
@@ -327,7 +346,7 @@ impl Player {
         let confirm_by = request.confirm_within.map(|within| self.now.after(within));
         assert_eq!(lease.confirm_by, confirm_by);
         let offer: &Offer = &request.offer;
-        assert_eq!(self.model.best_for(offer, self.now), Some(*task), "priority, then age");
+        assert_eq!(self.model.best_for(offer, self.swept), Some(*task), "priority, then age");
     }
 
     fn check_answer(&self, question: &Command, answer: &Answer, step: &Step) {

@@ -31,6 +31,7 @@ impl Kept {
             Change::TaskSubmitted(_)
             | Change::LeaseGranted { .. }
             | Change::AttemptEnded { .. }
+            | Change::LossForgiven { .. }
             | Change::TaskSettled { .. } => {
                 assert!(!is_settled(&before.state), "a settled task stays as it is");
                 record.progress = change.progress().clone();

@@ -1,6 +1,6 @@
 //! From the coordinator's and the store's types to words on the wire.
 
-use std::fmt::Write;
+use std::io::Write;
 
 use bytes::Bytes;
 use coordinator::{
@@ -12,8 +12,12 @@ use protocol::rest::leases::{HeartbeatAnswer, HeartbeatWord, VerdictAnswer, Verd
 use protocol::rest::tasks::{self as wire, CurrentLease, State, Task, TaskError};
 use protocol::rest::workers::Health;
 use serde_json::value::RawValue;
+use uuid::fmt::Hyphenated;
 
 use super::problem::ApiError;
+
+/// What a lease takes on the wire, without its parameters, roughly: room is made once.
+const LEASE_BYTES: usize = 320;
 
 pub(crate) fn state_word(state: StateWord) -> State {
     match state {
@@ -52,7 +56,7 @@ fn lost_authority_word(lost: LostAuthority) -> &'static str {
         LostAuthority::Expired => "expired",
         LostAuthority::Superseded => "superseded",
         LostAuthority::TaskCancelled => "task_cancelled",
-        LostAuthority::Settled => "settled",
+        LostAuthority::Reported => "reported",
     }
 }
 
@@ -202,43 +206,45 @@ fn raw(bytes: &Bytes) -> Result<Box<RawValue>, ApiError> {
 /// `GrantedLeases`.
 pub(crate) fn granted_leases(grants: &[Grant]) -> Vec<u8> {
     let payload: usize = grants.iter().map(|grant| grant.parameters.len()).sum();
-    let mut body = Vec::with_capacity(payload + 320 * grants.len() + 16);
+    let mut body = Vec::with_capacity(payload + LEASE_BYTES * grants.len() + LEASE_BYTES);
     body.extend_from_slice(b"{\"leases\":[");
     let mut expires = Moment::default();
-    let mut head = String::with_capacity(256);
     for (position, grant) in grants.iter().enumerate() {
         if position > 0 {
             body.push(b',');
         }
-        head.clear();
-        write_head(&mut head, grant);
-        body.extend_from_slice(head.as_bytes());
-        body.extend_from_slice(&grant.parameters);
-        head.clear();
-        write_tail(&mut head, grant, expires.text(grant.expires_at));
-        body.extend_from_slice(head.as_bytes());
+        write_lease(&mut body, grant, expires.text(grant.expires_at));
     }
     body.extend_from_slice(b"]}");
     body
 }
 
 /// Names of types hold no character that JSON would have to escape.
-fn write_head(text: &mut String, grant: &Grant) {
-    let (task, epoch) = (grant.lease.task, grant.lease.epoch);
-    let (attempt, task_type) = (grant.attempt, &grant.spec.demand.task_type);
-    let mut buffer = [0; uuid::fmt::Hyphenated::LENGTH];
-    let task = task.to_uuid().hyphenated().encode_lower(&mut buffer);
-    write!(
-        text,
-        r#"{{"lease_id":"{task}-{epoch}","task_id":"{task}","attempt":{attempt},"type":"{task_type}","parameters":"#
-    )
-    .expect("a String takes everything");
+fn write_lease(body: &mut Vec<u8>, grant: &Grant, expires_at: &str) {
+    let mut buffer = [0; Hyphenated::LENGTH];
+    let task = grant.lease.task.to_uuid().hyphenated().encode_lower(&mut buffer).as_bytes();
+    body.extend_from_slice(b"{\"lease_id\":\"");
+    body.extend_from_slice(task);
+    body.push(b'-');
+    write_number(body, grant.lease.epoch.into());
+    body.extend_from_slice(b"\",\"task_id\":\"");
+    body.extend_from_slice(task);
+    body.extend_from_slice(b"\",\"attempt\":");
+    write_number(body, grant.attempt.into());
+    body.extend_from_slice(b",\"type\":\"");
+    body.extend_from_slice(grant.spec.demand.task_type.as_str().as_bytes());
+    body.extend_from_slice(b"\",\"parameters\":");
+    body.extend_from_slice(&grant.parameters);
+    body.extend_from_slice(b",\"expires_at\":\"");
+    body.extend_from_slice(expires_at.as_bytes());
+    body.extend_from_slice(b"\",\"heartbeat_ms\":");
+    write_number(body, grant.heartbeat_every.as_millis());
+    body.push(b'}');
 }
 
-fn write_tail(text: &mut String, grant: &Grant, expires_at: &str) {
-    let heartbeat_ms = grant.heartbeat_every.as_millis();
-    write!(text, r#","expires_at":"{expires_at}","heartbeat_ms":{heartbeat_ms}}}"#)
-        .expect("a String takes everything");
+fn write_number(body: &mut Vec<u8>, number: u128) {
+    let number = u64::try_from(number).unwrap_or(u64::MAX);
+    write!(body, "{number}").expect("a Vec takes everything");
 }
 
 /// Leases of one answer mostly end at the same moment; its text is made once.

@@ -12,14 +12,12 @@ use protocol::error_code::ErrorCode;
 use serde::de::DeserializeOwned;
 
 use super::convert::range_words;
-use super::json_path::{is_deeper_than, offset_of, path_at};
+use super::json_path::{offset_of, path_at};
 use super::problem::ApiError;
 use crate::app::App;
 
 /// The largest body that is read.
 pub(crate) const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// How deep JSON may nest, payloads included.
-pub(crate) const JSON_DEPTH_MAX: usize = 64;
 /// How long a body may take to arrive.
 pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// So much of a body that is too large is still taken in and thrown away: a peer that is cut off
@@ -39,11 +37,6 @@ impl FromRequest<Arc<App>> for JsonBytes {
             let message = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
             ApiError::new(ErrorCode::RequestTimeout, message)
         })??;
-        if is_deeper_than(&bytes, JSON_DEPTH_MAX) {
-            let rule = format!("nests more than {JSON_DEPTH_MAX} levels deep");
-            return Err(ApiError::invalid("the body", rule)
-                .with_hint("send deeply nested data as a string"));
-        }
         Ok(Self(bytes))
     }
 }

@@ -21,7 +21,7 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// Does the process live?
 #[utoipa::path(
-    get, path = "/healthz", tag = "server", security(()),
+    get, path = "/healthz", tag = "server", operation_id = "healthz", security(()),
     responses((status = 200, body = Health, description = "It does."))
 )]
 pub(super) async fn healthz(State(app): State<Arc<App>>) -> Response {
@@ -32,7 +32,7 @@ pub(super) async fn healthz(State(app): State<Arc<App>>) -> Response {
 ///
 /// It can when its store keeps what it is given.
 #[utoipa::path(
-    get, path = "/readyz", tag = "server", security(()),
+    get, path = "/readyz", tag = "server", operation_id = "readyz", security(()),
     responses(
         (status = 200, body = Health, description = "It can."),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
@@ -54,7 +54,7 @@ fn health(app: &App, status: &str) -> Health {
 ///
 /// The caller's tenant and the server as a whole; no other tenant's numbers.
 #[utoipa::path(
-    get, path = "/metrics", tag = "server",
+    get, path = "/metrics", tag = "server", operation_id = "metrics",
     responses(
         (status = 200, body = String, content_type = METRICS_TYPE,
             description = "docs/reference/metrics.md lists them."),
@@ -72,6 +72,7 @@ pub(super) async fn metrics(
             app.metrics.set_workers(&caller.tenant, &views);
         }
     }
+    app.metrics.set_store_available(app.shards.all_ready());
     let text = app.metrics.render(&caller.tenant);
     let text = text.map_err(|_| ApiError::internal("the numbers cannot be written"))?;
     let content_type = (header::CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));

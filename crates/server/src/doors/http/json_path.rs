@@ -11,34 +11,6 @@ enum Level {
     Array { index: usize },
 }
 
-/// The deepest nesting in a text that is probably JSON; brackets inside strings do not count.
-pub(super) fn is_deeper_than(text: &[u8], depth_max: usize) -> bool {
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in text {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
-        match byte {
-            b'"' => in_string = true,
-            b'[' | b'{' => {
-                depth += 1;
-                if depth > depth_max {
-                    return true;
-                }
-            }
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
-}
-
 /// The byte that a parser's line and column (both from 1, columns in bytes) stand for.
 pub(super) fn offset_of(text: &[u8], line: usize, column: usize) -> usize {
     let before: usize = text
@@ -146,13 +118,5 @@ mod tests {
         assert_eq!(offset_of(text, 1, 1), 1);
         assert_eq!(offset_of(text, 2, 3), 5);
         assert_eq!(offset_of(text, 9, 9), text.len());
-    }
-
-    #[test]
-    fn only_real_brackets_nest() {
-        assert!(is_deeper_than(b"[[[]]]", 2));
-        assert!(!is_deeper_than(b"[[[]]]", 3));
-        assert!(!is_deeper_than(br#"["[[[[\"[[", "\\"]"#, 1));
-        assert!(!is_deeper_than(b"[],[],[]]]]]", 1));
     }
 }

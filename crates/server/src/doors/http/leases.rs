@@ -23,7 +23,8 @@ use crate::app::App;
 /// Waits up to `wait_ms` for the first lease, then gives what there is, up to `max`. The list is
 /// empty when the wait is over. A request that is given up while it waits gets nothing.
 #[utoipa::path(
-    post, path = "/api/v1/leases", tag = "leases", request_body = RequestLeases,
+    post, path = "/api/v1/leases", tag = "leases",
+    operation_id = "request_leases", request_body = RequestLeases,
     responses(
         (status = 200, body = GrantedLeases, description = "Leases, best first."),
         (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
@@ -43,11 +44,7 @@ pub(super) async fn request(
 ) -> Result<Response, ApiError> {
     let request = lease_request(&body, app.clock.now())?;
     match coordinator.handle.ask(|ticket| Command::RequestLeases { ticket, request }).await? {
-        Answer::Leases(grants) => {
-            let tenant = &coordinator.caller.tenant;
-            app.metrics.observe_grants(tenant, &grants, app.clock.now());
-            Ok(json_bytes(StatusCode::OK, granted_leases(&grants)))
-        }
+        Answer::Leases(grants) => Ok(json_bytes(StatusCode::OK, granted_leases(&grants))),
         Answer::Refused(refusal) => Err(refusal.into()),
         other => Err(ApiError::unexpected(&other)),
     }
@@ -57,7 +54,8 @@ pub(super) async fn request(
 ///
 /// Extends the lease, or says at once that it is over.
 #[utoipa::path(
-    post, path = "/api/v1/leases/{lease_id}/heartbeat", tag = "leases", request_body = Heartbeat,
+    post, path = "/api/v1/leases/{lease_id}/heartbeat", tag = "leases",
+    operation_id = "heartbeat", request_body = Heartbeat,
     params(("lease_id" = String, Path, description = "The lease.")),
     responses(
         (status = 200, body = HeartbeatAnswer, description = "The verdict, whatever it is."),

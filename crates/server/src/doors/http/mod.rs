@@ -1,7 +1,8 @@
 //! The HTTP door: JSON under `/api/v1`.
 //!
 //! Reading order: `listener` (sockets), `router` (paths), `gate` (what every request passes),
-//! `permissions` (who may do what), `body` (bytes to types), `convert` and its neighbours (words
+//! `permissions` (who may do what), `body` (bytes to types), `payload` (what stays
+//! bytes), `convert` and its neighbours (words
 //! to commands and back), then one file per noun: `tasks`, `leases`, `reports`, `workers`,
 //! `queues`, `tokens`, `health`. `problem` is how a refusal looks.
 
@@ -15,6 +16,7 @@ mod json_path;
 pub(crate) mod leases;
 pub mod listener;
 mod params;
+pub(crate) mod payload;
 mod permissions;
 pub(crate) mod problem;
 mod queues;

@@ -19,7 +19,7 @@ use crate::app::App;
 ///
 /// Every queue that holds a live or a dead task.
 #[utoipa::path(
-    get, path = "/api/v1/queues", tag = "overview",
+    get, path = "/api/v1/queues", tag = "overview", operation_id = "list_queues",
     responses(
         (status = 200, body = Queues, description = "By name."),
         (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),

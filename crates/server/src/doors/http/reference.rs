@@ -143,7 +143,7 @@ fn schema_section(page: &mut String, name: &str, schema: &Value) {
     line(page, format_args!("| field | type | |\n|---|---|---|"));
     for (field, schema) in entries(&schema["properties"]) {
         let optional = if required.contains(&field.as_str()) { "" } else { " (optional)" };
-        let about = word(schema, "description").replace('\n', " ");
+        let about = description(schema).replace('\n', " ");
         line(page, format_args!("| `{field}`{optional} | {} | {about} |", type_name(schema)));
     }
 }
@@ -170,6 +170,13 @@ fn type_name(schema: &Value) -> String {
         Some(other) => other.to_owned(),
         None => "any JSON".to_owned(),
     }
+}
+
+/// A field that may be absent keeps its words beside the type that it has when it is there.
+fn description(schema: &Value) -> &str {
+    let either = schema["oneOf"].as_array().into_iter().flatten();
+    let all = std::iter::once(schema).chain(either);
+    all.map(|one| word(one, "description")).find(|words| !words.is_empty()).unwrap_or_default()
 }
 
 fn entries(value: &Value) -> impl Iterator<Item = (&String, &Value)> {

@@ -21,7 +21,8 @@ use crate::app::App;
 ///
 /// Every judged report is answered with 200; the verdict says what it is worth.
 #[utoipa::path(
-    post, path = "/api/v1/leases/{lease_id}/complete", tag = "leases", request_body = Complete,
+    post, path = "/api/v1/leases/{lease_id}/complete", tag = "leases",
+    operation_id = "complete", request_body = Complete,
     params(("lease_id" = String, Path, description = "The lease.")),
     responses(
         (status = 200, body = VerdictAnswer, description = "The verdict, whatever it is."),
@@ -49,7 +50,8 @@ pub(super) async fn complete(
 ///
 /// A failure that counts is COMMITTED too; `task_state` says what became of the task.
 #[utoipa::path(
-    post, path = "/api/v1/leases/{lease_id}/fail", tag = "leases", request_body = Fail,
+    post, path = "/api/v1/leases/{lease_id}/fail", tag = "leases",
+    operation_id = "fail", request_body = Fail,
     params(("lease_id" = String, Path, description = "The lease.")),
     responses(
         (status = 200, body = VerdictAnswer, description = "The verdict, whatever it is."),
@@ -77,7 +79,8 @@ pub(super) async fn fail(
 ///
 /// Judged one by one, in order; one verdict each.
 #[utoipa::path(
-    post, path = "/api/v1/reports", tag = "leases", request_body = Reports,
+    post, path = "/api/v1/reports", tag = "leases",
+    operation_id = "report_many", request_body = Reports,
     responses(
         (status = 200, body = Verdicts, description = "One verdict per report, in order."),
         (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),

@@ -6,8 +6,8 @@ use axum::Router;
 use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
 use protocol::error_code::ErrorCode;
-use utoipa::openapi::OpenApi;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -64,15 +64,39 @@ fn documented() -> OpenApiRouter<Arc<App>> {
 
 /// The document that describes the interface.
 pub fn openapi() -> OpenApi {
-    documented().split_for_parts().1
+    let (_, mut document) = documented().split_for_parts();
+    add_common_errors(&mut document);
+    document
+}
+
+/// What every operation, and every one with a body, can answer too.
+fn add_common_errors(document: &mut OpenApi) {
+    let items = document.paths.paths.values_mut();
+    let operations = items.flat_map(|item| {
+        [&mut item.get, &mut item.post, &mut item.delete].into_iter().filter_map(Option::as_mut)
+    });
+    for operation in operations {
+        let responses = &mut operation.responses.responses;
+        responses.insert("500".to_owned(), problem(ErrorCode::Internal));
+        if operation.request_body.is_some() {
+            responses.insert("408".to_owned(), problem(ErrorCode::RequestTimeout));
+        }
+    }
+}
+
+fn problem(code: ErrorCode) -> RefOr<utoipa::openapi::Response> {
+    let schema = Ref::from_schema_name("Problem");
+    let content = ContentBuilder::new().schema(Some(schema)).build();
+    let response = ResponseBuilder::new().description(code.name());
+    RefOr::T(response.content("application/json", content).build())
 }
 
 /// Everything that is served.
 pub fn router(app: Arc<App>) -> Router {
-    let (router, document) = documented().split_for_parts();
+    let (router, _) = documented().split_for_parts();
     router
         .merge(ui::routes())
-        .merge(health::openapi_route(&document))
+        .merge(health::openapi_route(&openapi()))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)
         .layer(from_fn_with_state(Arc::clone(&app), gate))

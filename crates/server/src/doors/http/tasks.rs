@@ -38,7 +38,8 @@ const STOP_TRIES: usize = 3;
 /// All or none. The answer comes when they survive a crash. A single task may be sent without
 /// the list around it.
 #[utoipa::path(
-    post, path = "/api/v1/tasks", tag = "tasks", request_body = SubmitTasks,
+    post, path = "/api/v1/tasks", tag = "tasks",
+    operation_id = "submit_tasks", request_body = SubmitTasks,
     responses(
         (status = 201, body = SubmittedTasks, description = "The tasks exist."),
         (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
@@ -107,7 +108,7 @@ fn without_place(mut error: ApiError) -> ApiError {
 ///
 /// With `wait_ms`, the answer waits until the task is settled or the time is over.
 #[utoipa::path(
-    get, path = "/api/v1/tasks/{task_id}", tag = "tasks",
+    get, path = "/api/v1/tasks/{task_id}", tag = "tasks", operation_id = "get_task",
     params(
         ("task_id" = String, Path, description = "The task."),
         ("wait_ms" = Option<i64>, Query, description = "0 to 60000. Default 0.")
@@ -145,7 +146,7 @@ pub(super) async fn show(
 ///
 /// Newest first, a page at a time.
 #[utoipa::path(
-    get, path = "/api/v1/tasks", tag = "tasks",
+    get, path = "/api/v1/tasks", tag = "tasks", operation_id = "list_tasks",
     params(
         ("state" = Option<String>, Query, description = "Only these states, comma-separated."),
         ("type" = Option<String>, Query, description = "Only this type."),
@@ -223,7 +224,7 @@ fn payload_bytes(record: &TaskRecord) -> usize {
 /// Its worker learns it with its next heartbeat or report. Stopping a stopped task changes
 /// nothing.
 #[utoipa::path(
-    post, path = "/api/v1/tasks/{task_id}/cancel", tag = "tasks",
+    post, path = "/api/v1/tasks/{task_id}/cancel", tag = "tasks", operation_id = "cancel_task",
     params(("task_id" = String, Path, description = "The task.")),
     responses(
         (status = 200, body = Task, description = "The task is STOPPED."),
@@ -270,7 +271,7 @@ fn already_settled(record: &TaskRecord) -> ApiError {
 ///
 /// Puts a FAILED, DEAD or STOPPED task back into its queue, with fresh attempts.
 #[utoipa::path(
-    post, path = "/api/v1/tasks/{task_id}/requeue", tag = "tasks",
+    post, path = "/api/v1/tasks/{task_id}/requeue", tag = "tasks", operation_id = "requeue_task",
     params(("task_id" = String, Path, description = "The task.")),
     responses(
         (status = 200, body = Task, description = "The task is in its queue again."),
@@ -301,7 +302,7 @@ pub(super) async fn requeue(
 ///
 /// Why it does not run, with what to do about it.
 #[utoipa::path(
-    get, path = "/api/v1/tasks/{task_id}/explain", tag = "tasks",
+    get, path = "/api/v1/tasks/{task_id}/explain", tag = "tasks", operation_id = "explain_task",
     params(("task_id" = String, Path, description = "The task.")),
     responses(
         (status = 200, body = Explanation, description = "The reasons, most telling first."),

@@ -21,7 +21,7 @@ use crate::auth::{Caller, TOKEN_NAME_CHARS_MAX};
 ///
 /// Without their secrets, which nobody has but their bearers.
 #[utoipa::path(
-    get, path = "/api/v1/tokens", tag = "tokens",
+    get, path = "/api/v1/tokens", tag = "tokens", operation_id = "list_tokens",
     responses(
         (status = 200, body = Tokens, description = "Oldest first."),
         (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
@@ -40,7 +40,8 @@ pub(super) async fn list(
 ///
 /// The answer is the only time that the token is shown.
 #[utoipa::path(
-    post, path = "/api/v1/tokens", tag = "tokens", request_body = CreateToken,
+    post, path = "/api/v1/tokens", tag = "tokens",
+    operation_id = "create_token", request_body = CreateToken,
     responses(
         (status = 201, body = CreatedToken, description = "The token, and what is kept of it."),
         (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
@@ -72,7 +73,7 @@ pub(super) async fn create(
 ///
 /// It opens nothing from here on. Revoking it again changes nothing.
 #[utoipa::path(
-    delete, path = "/api/v1/tokens/{token_id}", tag = "tokens",
+    delete, path = "/api/v1/tokens/{token_id}", tag = "tokens", operation_id = "revoke_token",
     params(("token_id" = String, Path, description = "The token.")),
     responses(
         (status = 200, body = TokenInfo, description = "The token is revoked."),

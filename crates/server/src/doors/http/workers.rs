@@ -13,7 +13,7 @@ use super::problem::{ApiError, json};
 
 /// List workers
 #[utoipa::path(
-    get, path = "/api/v1/workers", tag = "overview",
+    get, path = "/api/v1/workers", tag = "overview", operation_id = "list_workers",
     responses(
         (status = 200, body = Workers, description = "By name."),
         (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),

@@ -1,12 +1,12 @@
 //! Reports about leases.
 
 use bytes::Bytes;
-use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId};
-use protocol::error_code::ErrorCode;
+use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, WorkerId};
 use protocol::rest::leases::{self as wire, Complete, Fail, ReportOutcome};
 use serde_json::value::RawValue;
 
 use super::super::answers::NoLease;
+use super::super::payload::payload;
 use super::{ApiError, digest_of, prose, text};
 
 /// Reports in one call.
@@ -56,36 +56,46 @@ pub(crate) fn reports(
     if reports.len() > REPORTS_PER_CALL_MAX {
         return Err(ApiError::batch("reports", reports.len(), REPORTS_PER_CALL_MAX));
     }
-    reports.into_iter().enumerate().map(|(at, one)| report(at, one, shard)).collect()
+    let mut last_worker = None;
+    let mut judgeable = Vec::with_capacity(reports.len());
+    for (position, one) in reports.into_iter().enumerate() {
+        let made = report(one, shard, &mut last_worker).map_err(|mut error| {
+            error.message.insert_str(0, &format!("reports[{position}]."));
+            error
+        });
+        judgeable.push(made?);
+    }
+    Ok(judgeable)
 }
 
-fn report(position: usize, report: wire::Report, shard: ShardId) -> Result<Judgeable, ApiError> {
-    // The place is written down only where it is needed: in the sentence about an error.
-    let inner = || {
-        let worker = text(&"", &report.worker_id)?;
-        let lease = lease(&report.lease_id, shard);
-        let outcome = match report.outcome {
-            ReportOutcome::Complete => {
-                refuse("reason", report.reason.is_some())?;
-                refuse("code", report.code.is_some())?;
-                refuse("retryable", report.retryable.is_some())?;
-                completed(report.result)?
-            }
-            ReportOutcome::Fail => {
-                refuse("result", report.result.is_some())?;
-                let reason = report.reason.ok_or_else(|| {
-                    ApiError::invalid("reason", "is missing; a failed attempt says why")
-                })?;
-                failed(reason, report.code, report.retryable)?
-            }
-        };
-        let key = key(report.report_id.as_deref(), &outcome)?;
-        Ok(lease.map(|lease| Report { lease, worker, key, outcome }))
+/// `last_worker` is who reported before: one call mostly speaks for one worker.
+fn report(
+    report: wire::Report,
+    shard: ShardId,
+    last_worker: &mut Option<WorkerId>,
+) -> Result<Judgeable, ApiError> {
+    let worker = match last_worker {
+        Some(last) if last.as_str() == report.worker_id => last.clone(),
+        Some(_) | None => last_worker.insert(text(&"", &report.worker_id)?).clone(),
     };
-    inner().map_err(|mut error: ApiError| {
-        error.message.insert_str(0, &format!("reports[{position}]."));
-        error
-    })
+    let lease = lease(&report.lease_id, shard);
+    let outcome = match report.outcome {
+        ReportOutcome::Complete => {
+            refuse("reason", report.reason.is_some())?;
+            refuse("code", report.code.is_some())?;
+            refuse("retryable", report.retryable.is_some())?;
+            completed(report.result)?
+        }
+        ReportOutcome::Fail => {
+            refuse("result", report.result.is_some())?;
+            let reason = report.reason.ok_or_else(|| {
+                ApiError::invalid("reason", "is missing; a failed attempt says why")
+            })?;
+            failed(reason, report.code, report.retryable)?
+        }
+    };
+    let key = key(report.report_id.as_deref(), &outcome)?;
+    Ok(lease.map(|lease| Report { lease, worker, key, outcome }))
 }
 
 /// Fields of the other outcome are a misunderstanding, and not silently dropped.
@@ -97,16 +107,11 @@ fn refuse(field: &str, is_given: bool) -> Result<(), ApiError> {
 }
 
 fn completed(result: Option<Box<RawValue>>) -> Result<ReportedOutcome, ApiError> {
-    let Some(result) = result else {
-        return Ok(ReportedOutcome::Completed { result: Bytes::from_static(b"null") });
+    let result = match result {
+        Some(result) => payload("result", result, RESULT_BYTES_MAX)?,
+        None => Bytes::from_static(b"null"),
     };
-    let length = result.get().len();
-    if length > RESULT_BYTES_MAX {
-        let message = format!("result has {length} bytes, at most {RESULT_BYTES_MAX} are taken");
-        return Err(ApiError::new(ErrorCode::RequestTooLarge, message)
-            .with_hint("put the data where others can fetch it, and its address in result"));
-    }
-    Ok(ReportedOutcome::Completed { result: Box::<str>::from(result).into_boxed_bytes().into() })
+    Ok(ReportedOutcome::Completed { result })
 }
 
 fn failed(

@@ -8,10 +8,10 @@ use model::{
     Demand, IdempotencyKey, IdempotencyMark, LEASE_TTL_DEFAULT, NewTask, QueueName, RetryPolicy,
     TaskSpec,
 };
-use protocol::error_code::ErrorCode;
 use protocol::rest::tasks::{Requires, Retry, TaskToSubmit};
 use serde_json::value::RawValue;
 
+use super::super::payload::payload;
 use super::{
     ApiError, BACKOFF_MAX_MS, BACKOFF_MS, LEASE_TTL_MS, MAX_ATTEMPTS, PRIORITY, TIMEOUT_MS,
     digest_of, moment, package, set, tags, text,
@@ -117,18 +117,12 @@ fn new_task(
     })
 }
 
-/// The bytes as they were sent. The box that the parser filled becomes the bytes: no second copy.
 fn parameters(place: &Place, given: Option<Box<RawValue>>) -> Result<Bytes, ApiError> {
     let Some(given) = given else { return Ok(Bytes::from_static(b"{}")) };
-    let length = given.get().len();
-    if length > PARAMETERS_BYTES_MAX {
-        let message = format!(
-            "{place}parameters has {length} bytes, at most {PARAMETERS_BYTES_MAX} are taken"
-        );
-        return Err(ApiError::new(ErrorCode::RequestTooLarge, message)
-            .with_hint("put the data where workers can fetch it, and its address in parameters"));
-    }
-    Ok(Box::<str>::from(given).into_boxed_bytes().into())
+    payload("parameters", given, PARAMETERS_BYTES_MAX).map_err(|mut error| {
+        error.message.insert_str(0, &place.to_string());
+        error
+    })
 }
 
 fn spec(place: &Place, words: &SpecWords) -> Result<TaskSpec, ApiError> {

@@ -1,0 +1,125 @@
+//! The command line.
+
+use crate::faults::{Fault, FaultSet};
+use crate::planted::Planted;
+use crate::world::RunConfig;
+
+/// How to use the program.
+pub const USAGE: &str = "\
+The real coordinator under every fault, from one seed.
+
+sim [--seeds N] [--from S] [--tasks N] [--threads N] [--check-determinism]
+    run N seeds (500) from S (1), with 100 tasks each, on 2 threads
+sim --seed S [--trace] [--tasks N] [--faults F1,F13] [--only-tasks 3,7] [--plant NAME]
+    run one seed; if it fails, shorten it
+sim planted [--only NAME] [--seeds N]
+    plant each bug and find it within N seeds (2000)
+";
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What to do.
+    pub mode: Mode,
+    /// `--seeds`.
+    pub seeds: Option<u64>,
+    /// `--from`.
+    pub from: u64,
+    /// `--threads`.
+    pub threads: usize,
+    /// `--check-determinism`.
+    pub checks_determinism: bool,
+    /// `--only`: the one bug to plant.
+    pub only: Option<String>,
+    /// One seed and everything about it.
+    pub run: RunConfig,
+}
+
+/// What the program is to do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Run many seeds.
+    Sweep,
+    /// `--seed`: run one.
+    Single,
+    /// `planted`: find bugs.
+    Planted,
+    /// `--help`: say how to use it.
+    Help,
+}
+
+impl Options {
+    /// Reads the arguments, without the program's name.
+    pub fn parse(arguments: impl Iterator<Item = String>) -> Result<Self, String> {
+        let mut options = Self {
+            mode: Mode::Sweep,
+            seeds: None,
+            from: 1,
+            threads: 2,
+            checks_determinism: false,
+            only: None,
+            run: RunConfig::of(1, 100),
+        };
+        let mut arguments = arguments;
+        while let Some(argument) = arguments.next() {
+            options.take(&argument, &mut arguments)?;
+        }
+        Ok(options)
+    }
+
+    fn take(&mut self, word: &str, rest: &mut impl Iterator<Item = String>) -> Result<(), String> {
+        match word {
+            "planted" => self.mode = Mode::Planted,
+            "--help" | "-h" => self.mode = Mode::Help,
+            "--trace" => self.run.is_verbose = true,
+            "--check-determinism" => self.checks_determinism = true,
+            "--seeds" => self.seeds = Some(number(word, rest)?),
+            "--from" => self.from = number(word, rest)?,
+            "--threads" => self.threads = usize::try_from(number(word, rest)?).unwrap_or(1),
+            "--tasks" => self.run.tasks = number(word, rest)?,
+            "--only" => self.only = Some(value(word, rest)?),
+            "--seed" => {
+                self.run.seed = number(word, rest)?;
+                self.mode = Mode::Single;
+            }
+            "--faults" => self.run.faults = faults(&value(word, rest)?)?,
+            "--only-tasks" => self.keep_tasks(&value(word, rest)?)?,
+            "--plant" => self.run.bug = Some(bug(&value(word, rest)?)?),
+            _ => return Err(format!("unknown argument {word}")),
+        }
+        Ok(())
+    }
+
+    fn keep_tasks(&mut self, list: &str) -> Result<(), String> {
+        self.run.skip = (0..self.run.tasks).collect();
+        for word in list.split(',') {
+            let kept: u64 = word.parse().map_err(|_| format!("{word} is no number"))?;
+            self.run.skip.remove(&kept);
+        }
+        Ok(())
+    }
+}
+
+fn value(word: &str, rest: &mut impl Iterator<Item = String>) -> Result<String, String> {
+    rest.next().ok_or_else(|| format!("{word} needs a value"))
+}
+
+fn number(word: &str, rest: &mut impl Iterator<Item = String>) -> Result<u64, String> {
+    let text = value(word, rest)?;
+    text.parse().map_err(|_| format!("{word} needs a number, not {text}"))
+}
+
+fn faults(list: &str) -> Result<FaultSet, String> {
+    let mut faults = FaultSet::NONE;
+    for word in list.split(',').filter(|word| *word != "none") {
+        let fault = Fault::by_number(word).ok_or_else(|| format!("there is no fault {word}"))?;
+        faults = faults.with(fault);
+    }
+    Ok(faults)
+}
+
+fn bug(name: &str) -> Result<Planted, String> {
+    Planted::all()
+        .find(|bug| bug.name() == name)
+        .ok_or_else(|| format!("there is no planted bug {name}"))
+}

@@ -1,0 +1,101 @@
+//! The simulation itself: it passes, it repeats itself, it bites, and it shortens.
+
+use std::collections::BTreeSet;
+
+use sim::{FaultSet, Mode, Options, Planted, RunConfig, ShellBug, Sweep, run, shrink};
+
+#[test]
+fn a_few_dozen_seeds_pass() {
+    let result = sweep(48, None).run();
+    let broken: Vec<_> =
+        result.failed.iter().map(|failed| (failed.seed, &failed.violation)).collect();
+    assert!(broken.is_empty(), "{broken:?}");
+    assert!(result.undetermined.is_empty());
+    assert!(result.tasks > 48 * 80, "most wishes become tasks: {}", result.tasks);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_trace() {
+    for seed in 1..6 {
+        let (first, second) = (run(&RunConfig::of(seed, 60)), run(&RunConfig::of(seed, 60)));
+        assert_eq!(first.trace.hash(), second.trace.hash());
+        assert_eq!(first.counters, second.counters);
+        assert_ne!(first.trace.hash(), run(&RunConfig::of(seed + 100, 60)).trace.hash());
+    }
+}
+
+#[test]
+fn the_kept_text_of_a_trace_changes_nothing() {
+    let verbose = RunConfig { is_verbose: true, ..RunConfig::of(3, 30) };
+    let (told, silent) = (run(&verbose), run(&RunConfig::of(3, 30)));
+    assert_eq!(told.trace.hash(), silent.trace.hash());
+    assert!(!told.trace.lines().is_empty() && silent.trace.lines().is_empty());
+}
+
+#[test]
+fn a_run_without_faults_settles_everything() {
+    let config = RunConfig { faults: FaultSet::NONE, ..RunConfig::of(5, 40) };
+    let result = run(&config);
+    assert_eq!(result.violation, None);
+    assert_eq!(result.tasks, 40);
+    assert!(
+        result.counters.rows().filter(|(words, _)| words.starts_with('F')).all(|row| row.1 == 0)
+    );
+}
+
+#[test]
+fn every_bug_around_the_coordinator_is_found() {
+    for bug in ShellBug::ALL {
+        check_found(Planted::Shell(bug));
+    }
+}
+
+#[cfg(feature = "planted")]
+#[test]
+fn every_bug_inside_the_coordinator_is_found() {
+    for bug in Planted::all() {
+        check_found(bug);
+    }
+}
+
+#[test]
+fn a_failing_run_is_shortened() {
+    let bug = Some(Planted::Shell(ShellBug::StaleLeaderKeepsWriting));
+    let failing = sweep(50, bug).run().failed.first().map(|failed| failed.seed).unwrap();
+    let config = RunConfig { bug, ..RunConfig::of(failing, 100) };
+    let smallest = shrink(&config);
+    assert!(smallest.skip.len() > 60, "few tasks are left: {:?}", smallest.skip);
+    assert!(smallest.faults.iter().count() < 12, "few kinds of fault are left");
+    let promise = |config| run(config).violation.map(|violation| violation.promise);
+    assert_eq!(promise(&smallest), promise(&config));
+}
+
+#[test]
+fn the_command_line_is_read() {
+    let parse = |line: &str| Options::parse(line.split_whitespace().map(str::to_owned));
+    let options = parse("--seed 7 --tasks 9 --faults F1,F27 --only-tasks 2,3 --trace").unwrap();
+    assert!(options.mode == Mode::Single && options.run.is_verbose);
+    assert_eq!((options.run.seed, options.run.tasks), (7, 9));
+    assert_eq!(options.run.skip, BTreeSet::from([0, 1, 4, 5, 6, 7, 8]));
+    assert_eq!(options.run.faults.iter().count(), 2);
+    for wrong in ["--seed", "--seed x", "--faults F99", "--plant nothing", "--unknown"] {
+        assert!(parse(wrong).is_err(), "{wrong}");
+    }
+}
+
+fn sweep(seeds: u64, bug: Option<Planted>) -> Sweep {
+    Sweep {
+        from: 1,
+        seeds,
+        tasks: 100,
+        threads: 2,
+        bug,
+        stops_early: bug.is_some(),
+        checks_determinism: false,
+    }
+}
+
+fn check_found(bug: Planted) {
+    let result = sweep(300, Some(bug)).run();
+    assert!(!result.failed.is_empty(), "{} was not found", bug.name());
+}
