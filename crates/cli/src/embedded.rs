@@ -23,6 +23,7 @@ impl EmbeddedServer {
     pub(crate) async fn start(data: &Path, http: SocketAddr, is_dev: bool) -> Result<Self> {
         let options = Options { data_dir: data.to_owned(), http, dev: is_dev };
         let server = Server::start(options).await.map_err(|error| start_failure(&error, data))?;
+        server.until_ready().await;
         Ok(Self { server })
     }
 

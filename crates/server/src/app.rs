@@ -21,6 +21,8 @@ use crate::shards::Shards;
 pub const DEFAULT_TENANT: &str = "default";
 /// How long a stopping server waits for its parts.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
+/// How often a starting server looks whether it is ready.
+const READY_LOOK_EVERY: Duration = Duration::from_millis(2);
 
 /// What a server is started with.
 #[derive(Clone, Debug)]
@@ -135,6 +137,13 @@ impl Server {
     /// Where the HTTP door listens; useful when port 0 was asked for.
     pub fn http_addr(&self) -> SocketAddr {
         self.http_addr
+    }
+
+    /// Waits until every shard has taken over what its store holds.
+    pub async fn until_ready(&self) {
+        while !self.app.shards.all_ready() {
+            tokio::time::sleep(READY_LOOK_EVERY).await;
+        }
     }
 
     /// What the doors share.

@@ -7,7 +7,6 @@ use crate::doors::http::body;
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
-use crate::doors::http::tasks::PAGE_BYTES_MAX;
 use crate::{auth, handle, metrics};
 
 /// One limit.
@@ -75,7 +74,11 @@ fn request_limits() -> Vec<LimitRow> {
             store::ROWS_PER_LIST_MAX,
             "Rows that one page of a filtered list looks at.",
         ),
-        bytes("PAGE_BYTES_MAX", PAGE_BYTES_MAX, "Payloads on a page; the first task always fits."),
+        bytes(
+            "PAGE_BYTES_MAX",
+            store::PAGE_BYTES_MAX,
+            "Payloads on a page; the first task always fits.",
+        ),
         count("WAIT_MS_MAX", convert::WAIT_MS_MAX, "How long a request may wait, in ms."),
         count("CONFIRM_MS_MAX", convert::CONFIRM_MS_MAX, "How long to confirm a lease, in ms."),
         count(

@@ -21,7 +21,7 @@ pub use contract::{
     TaskPage, TokenRow, Turn,
 };
 pub use memory::MemoryStore;
-pub use page::ROWS_PER_LIST_MAX;
+pub use page::{PAGE_BYTES_MAX, ROWS_PER_LIST_MAX};
 pub use rows::Contradiction;
 pub use sqlite::SqliteStore;
 pub use tables::Tables;

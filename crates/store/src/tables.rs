@@ -6,7 +6,7 @@ use coordinator::{Change, EndedAttempt, LoadKey, Progress, StateWord, TaskRecord
 use model::{IdempotencyKey, QueueName, ShardId, TaskId, TenantId};
 
 use crate::contract::{ClaimedShard, CommitError, PageQuery, Restored, TaskPage, TokenRow};
-use crate::page::ROWS_PER_LIST_MAX;
+use crate::page::{PageFill, ROWS_PER_LIST_MAX};
 use crate::rows::{Contradiction, check_order};
 use crate::words::state_word;
 
@@ -137,6 +137,7 @@ impl Tables {
     /// A page of tasks, newest first.
     pub fn list(&self, shard: ShardId, query: &PageQuery) -> TaskPage {
         let mut page = TaskPage::default();
+        let mut fill = PageFill::default();
         let older = self
             .of_shard(shard)
             .rev()
@@ -145,6 +146,10 @@ impl Tables {
             let demand = &record.spec.demand;
             let state = state_word(&record.progress.state);
             if query.admits(state, demand.task_type.as_str(), demand.queue.as_str()) {
+                if !fill.takes(record) {
+                    page.next_before = page.tasks.last().map(|last| last.id);
+                    break;
+                }
                 page.tasks.push(record.clone());
             }
             if page.tasks.len() == query.page_size() || looked_at + 1 == ROWS_PER_LIST_MAX {

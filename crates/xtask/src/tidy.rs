@@ -17,6 +17,7 @@ mod links;
 mod nesting;
 mod purity;
 mod repository;
+mod requirements;
 mod size;
 mod source;
 #[cfg(test)]
@@ -68,6 +69,7 @@ fn sources(repository: &Repository) -> Vec<Source<'_>> {
 fn check(repository: &Repository, sources: &[Source<'_>]) -> Vec<Finding> {
     let mut findings = dependencies::check(&repository.packages);
     findings.extend(links::check(repository));
+    findings.extend(requirements::check(repository));
     for file in &repository.texts {
         findings.extend(text::check(file));
     }

@@ -69,7 +69,9 @@ async fn wrong_turns_are_problems_too() {
 #[tokio::test]
 async fn every_answer_carries_its_headers() {
     let server = TestServer::dev().await;
-    for path in ["/api/v1/tasks", "/healthz", "/nothing", "/api/v1/tasks/x", "/metrics"] {
+    for path in
+        ["/api/v1/tasks", "/healthz", "/nothing", "/api/v1/tasks/x", "/metrics", "/api/v1/readyz"]
+    {
         let answer = server.get(path).await;
         assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{path}");
         assert_eq!(answer.headers["cache-control"], "no-store", "{path}");

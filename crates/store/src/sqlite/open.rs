@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
@@ -15,6 +15,9 @@ const DATABASE_FILE: &str = "astra.db";
 const LOCK_FILE: &str = "astra.lock";
 /// Another program, like the `sqlite3` shell, may hold the file for a moment.
 pub(super) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long the folder's lock is waited for.
+const LOCK_PATIENCE: Duration = Duration::from_millis(300);
+const LOCK_TRIED_EVERY: Duration = Duration::from_millis(10);
 
 /// A data folder that this process owns as long as this lives.
 #[derive(Clone, Debug)]
@@ -127,13 +130,27 @@ fn take_lock(folder: &Path) -> Result<File, StoreError> {
         .truncate(false)
         .open(&path)
         .map_err(cannot_lock)?;
-    match file.try_lock() {
+    match lock_patiently(&file) {
         Ok(()) => {
             write_holder(&mut file).map_err(cannot_lock)?;
             Ok(file)
         }
         Err(TryLockError::WouldBlock) => Err(in_use(folder, &mut file)),
         Err(TryLockError::Error(error)) => Err(cannot_lock(error)),
+    }
+}
+
+/// A process that is just being started shares its parent's files until it runs its own program,
+/// so a lock may outlive its owner by a moment.
+fn lock_patiently(file: &File) -> Result<(), TryLockError> {
+    let began = Instant::now();
+    loop {
+        match file.try_lock() {
+            Err(TryLockError::WouldBlock) if began.elapsed() < LOCK_PATIENCE => {
+                std::thread::sleep(LOCK_TRIED_EVERY);
+            }
+            locked => return locked,
+        }
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::task::spawn_blocking;
 use super::open::DataFolder;
 use super::record::{RecordReader, moment, moment_if_any, parsed};
 use crate::contract::{PageQuery, StoreError, StoreFuture, TaskPage, TokenRow};
-use crate::page::ROWS_PER_LIST_MAX;
+use crate::page::{PageFill, ROWS_PER_LIST_MAX};
 use crate::words::state_from_text;
 
 /// So many reads run at a time; the others wait.
@@ -118,8 +118,14 @@ pub(super) fn list(
     let (ids, next_before) = scan(&snapshot, shard, query)?;
     let mut tasks = Tasks::new(&snapshot)?;
     let mut page = TaskPage { tasks: Vec::with_capacity(ids.len()), next_before };
+    let mut fill = PageFill::default();
     for id in ids {
-        page.tasks.extend(tasks.get(id)?);
+        let Some(record) = tasks.get(id)? else { continue };
+        if !fill.takes(&record) {
+            page.next_before = page.tasks.last().map(|last| last.id);
+            break;
+        }
+        page.tasks.push(record);
     }
     Ok(page)
 }

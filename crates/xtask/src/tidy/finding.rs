@@ -59,6 +59,8 @@ rules! {
     FinalNewline = "final-newline",
     /// A link leads somewhere.
     BrokenLink = "broken-link",
+    /// What the page of requirements calls done is shown by a test that exists.
+    Requirements = "requirements",
 }
 
 impl Rule {

@@ -48,6 +48,11 @@ fn sample(rule: Rule) -> Sample {
         Rule::TrailingWhitespace => at("a.md", "a \n", "a\n"),
         Rule::FinalNewline => at("a.md", "a", "a\n"),
         Rule::BrokenLink => at("a.md", "[a](b.md)\n", "[a](a.md)\n"),
+        Rule::Requirements => at(
+            "docs/internals/requirements.md",
+            "| 002-1-a | text | done | `no_such_test` |\n",
+            "| 002-1-a | text | planned | - |\n",
+        ),
     }
 }
 

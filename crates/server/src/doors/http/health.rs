@@ -79,6 +79,14 @@ pub(super) async fn metrics(
     Ok(([content_type], text).into_response())
 }
 
+/// The same three under the prefix of the interface, for clients that know no other.
+pub(super) fn prefixed_routes() -> Router<Arc<App>> {
+    Router::new()
+        .route("/api/v1/healthz", get(healthz))
+        .route("/api/v1/readyz", get(readyz))
+        .route("/api/v1/metrics", get(metrics))
+}
+
 /// Serves the document that describes the interface.
 pub(super) fn openapi_route(document: &OpenApi) -> Router<Arc<App>> {
     let body = serde_json::to_vec(document).expect("the document is plain data");

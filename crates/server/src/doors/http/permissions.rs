@@ -49,6 +49,9 @@ pub(super) static PERMISSIONS: &[Permission] = &[
     get("/healthz", Access::Anyone),
     get("/readyz", Access::Anyone),
     get("/metrics", EVERY_ROLE),
+    get("/api/v1/healthz", Access::Anyone),
+    get("/api/v1/readyz", Access::Anyone),
+    get("/api/v1/metrics", EVERY_ROLE),
     get("/", Access::Anyone),
     get("/assets/status.css", Access::Anyone),
     get("/assets/status.js", Access::Anyone),
@@ -116,8 +119,15 @@ mod tests {
     use super::*;
 
     /// Paths that are for people and not part of the documented interface.
-    const UNDOCUMENTED: [&str; 4] =
-        ["/", "/assets/status.css", "/assets/status.js", "/api/v1/openapi.json"];
+    const UNDOCUMENTED: [&str; 7] = [
+        "/",
+        "/assets/status.css",
+        "/assets/status.js",
+        "/api/v1/openapi.json",
+        "/api/v1/healthz",
+        "/api/v1/readyz",
+        "/api/v1/metrics",
+    ];
 
     #[test]
     fn every_route_has_a_row_and_every_row_a_route() {

@@ -96,6 +96,7 @@ pub fn router(app: Arc<App>) -> Router {
     let (router, _) = documented().split_for_parts();
     router
         .merge(ui::routes())
+        .merge(health::prefixed_routes())
         .merge(health::openapi_route(&openapi()))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)

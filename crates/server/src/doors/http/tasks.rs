@@ -26,8 +26,6 @@ use super::params::{PathName, QueryPairs};
 use super::problem::{ApiError, json};
 use crate::app::App;
 
-/// A page ends before its payloads grow beyond this, so that large tasks cannot make it huge.
-pub(crate) const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 const PAGE_TASKS_DEFAULT: i64 = 50;
 /// A task that is settled when the coordinator looks and live when the store is read was requeued
 /// in between; that often in a row it is not.
@@ -170,7 +168,7 @@ pub(super) async fn list(
     let shard = coordinator.handle.shard();
     let query = page_query(query, shard)?;
     let page = app.store.list(shard, query).await?;
-    Ok(json(StatusCode::OK, &bounded_page(&page)?))
+    Ok(json(StatusCode::OK, &page_of(&page)?))
 }
 
 fn page_query(query: QueryPairs, shard: ShardId) -> Result<PageQuery, ApiError> {
@@ -194,29 +192,9 @@ fn cursor(text: &str, shard: ShardId) -> Result<TaskId, ApiError> {
     })
 }
 
-fn bounded_page(page: &store::TaskPage) -> Result<TaskPage, ApiError> {
-    let mut next_before = page.next_before;
-    let mut bytes = 0;
-    let mut tasks = Vec::with_capacity(page.tasks.len());
-    for record in &page.tasks {
-        bytes += payload_bytes(record);
-        if bytes > PAGE_BYTES_MAX && !tasks.is_empty() {
-            break;
-        }
-        tasks.push(answers::task(record)?);
-    }
-    if tasks.len() < page.tasks.len() {
-        next_before = tasks.len().checked_sub(1).map(|last| page.tasks[last].id);
-    }
-    Ok(TaskPage { tasks, next_cursor: next_before.map(|task| task.to_string()) })
-}
-
-fn payload_bytes(record: &TaskRecord) -> usize {
-    let result = match &record.progress.state {
-        TaskState::Settled(settlement) => settlement.result.as_ref().map_or(0, bytes::Bytes::len),
-        TaskState::Waiting { .. } | TaskState::Ready | TaskState::Leased(_) => 0,
-    };
-    record.parameters.len() + result
+fn page_of(page: &store::TaskPage) -> Result<TaskPage, ApiError> {
+    let tasks = page.tasks.iter().map(answers::task).collect::<Result<_, _>>()?;
+    Ok(TaskPage { tasks, next_cursor: page.next_before.map(|task| task.to_string()) })
 }
 
 /// Stop a task
