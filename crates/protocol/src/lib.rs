@@ -4,3 +4,4 @@
 
 pub mod error_code;
 pub mod rest;
+pub mod session;
