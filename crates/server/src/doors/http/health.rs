@@ -57,8 +57,7 @@ fn health(app: &App, status: &str) -> Health {
     get, path = "/metrics", tag = "server", operation_id = "metrics",
     responses(
         (status = 200, body = String, content_type = METRICS_TYPE,
-            description = "docs/reference/metrics.md lists them."),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN")
+            description = "docs/reference/metrics.md lists them.")
     )
 )]
 pub(super) async fn metrics(

@@ -27,11 +27,6 @@ use crate::app::App;
     operation_id = "request_leases", request_body = RequestLeases,
     responses(
         (status = 200, body = GrantedLeases, description = "Leases, best first."),
-        (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
-        (status = 413, body = Problem, description = "E.REQUEST.TOO_LARGE"),
-        (status = 415, body = Problem, description = "E.REQUEST.MEDIA_TYPE"),
         (status = 422, body = Problem, description = "E.REQUEST.INVALID, E.LIMIT.BATCH"),
         (status = 429, body = Problem, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED"),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
@@ -59,11 +54,6 @@ pub(super) async fn request(
     params(("lease_id" = String, Path, description = "The lease.")),
     responses(
         (status = 200, body = HeartbeatAnswer, description = "The verdict, whatever it is."),
-        (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
-        (status = 413, body = Problem, description = "E.REQUEST.TOO_LARGE"),
-        (status = 415, body = Problem, description = "E.REQUEST.MEDIA_TYPE"),
         (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
         (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")

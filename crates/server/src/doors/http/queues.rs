@@ -22,8 +22,6 @@ use crate::app::App;
     get, path = "/api/v1/queues", tag = "overview", operation_id = "list_queues",
     responses(
         (status = 200, body = Queues, description = "By name."),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
         (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
     )

@@ -26,11 +26,6 @@ use crate::app::App;
     params(("lease_id" = String, Path, description = "The lease.")),
     responses(
         (status = 200, body = VerdictAnswer, description = "The verdict, whatever it is."),
-        (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
-        (status = 413, body = Problem, description = "E.REQUEST.TOO_LARGE"),
-        (status = 415, body = Problem, description = "E.REQUEST.MEDIA_TYPE"),
         (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
         (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
@@ -55,11 +50,6 @@ pub(super) async fn complete(
     params(("lease_id" = String, Path, description = "The lease.")),
     responses(
         (status = 200, body = VerdictAnswer, description = "The verdict, whatever it is."),
-        (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
-        (status = 413, body = Problem, description = "E.REQUEST.TOO_LARGE"),
-        (status = 415, body = Problem, description = "E.REQUEST.MEDIA_TYPE"),
         (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
         (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
@@ -83,11 +73,6 @@ pub(super) async fn fail(
     operation_id = "report_many", request_body = Reports,
     responses(
         (status = 200, body = Verdicts, description = "One verdict per report, in order."),
-        (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
-        (status = 413, body = Problem, description = "E.REQUEST.TOO_LARGE"),
-        (status = 415, body = Problem, description = "E.REQUEST.MEDIA_TYPE"),
         (status = 422, body = Problem, description = "E.REQUEST.INVALID, E.LIMIT.BATCH"),
         (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")

@@ -6,12 +6,14 @@ use axum::Router;
 use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
 use protocol::error_code::ErrorCode;
+use protocol::rest::tokens::Role;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, ResponseBuilder};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::gate::gate;
+use super::permissions::{Access, Lookup, Permission, find};
 use super::problem::ApiError;
 use super::{health, leases, queues, reports, tasks, tokens, workers};
 use crate::app::App;
@@ -69,19 +71,43 @@ pub fn openapi() -> OpenApi {
     document
 }
 
-/// What every operation, and every one with a body, can answer too.
+/// What every operation, every one with a body and every one with a gate can answer too.
 fn add_common_errors(document: &mut OpenApi) {
-    let items = document.paths.paths.values_mut();
-    let operations = items.flat_map(|item| {
-        [&mut item.get, &mut item.post, &mut item.delete].into_iter().filter_map(Option::as_mut)
-    });
-    for operation in operations {
-        let responses = &mut operation.responses.responses;
-        responses.insert("500".to_owned(), problem(ErrorCode::Internal));
-        if operation.request_body.is_some() {
-            responses.insert("408".to_owned(), problem(ErrorCode::RequestTimeout));
+    for (path, item) in &mut document.paths.paths {
+        let operations = [
+            (Method::GET, &mut item.get),
+            (Method::POST, &mut item.post),
+            (Method::DELETE, &mut item.delete),
+        ];
+        for (method, operation) in operations {
+            let Some(operation) = operation else { continue };
+            let codes = common_errors(&method, path, operation.request_body.is_some());
+            let responses = &mut operation.responses.responses;
+            for code in codes {
+                let status = code.entry().http_status.to_string();
+                responses.entry(status).or_insert_with(|| problem(code));
+            }
         }
     }
+}
+
+fn common_errors(method: &Method, path: &str, has_body: bool) -> Vec<ErrorCode> {
+    let mut codes = vec![ErrorCode::Internal];
+    if has_body {
+        codes.extend([
+            ErrorCode::RequestMalformed,
+            ErrorCode::RequestTimeout,
+            ErrorCode::RequestTooLarge,
+            ErrorCode::RequestMediaType,
+        ]);
+    }
+    if let Lookup::Found(Permission { access: Access::Roles(roles), .. }) = find(method, path) {
+        codes.push(ErrorCode::AuthInvalidToken);
+        if roles.len() < Role::ALL.len() {
+            codes.push(ErrorCode::AuthForbidden);
+        }
+    }
+    codes
 }
 
 fn problem(code: ErrorCode) -> RefOr<utoipa::openapi::Response> {

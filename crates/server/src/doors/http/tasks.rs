@@ -40,12 +40,7 @@ const STOP_TRIES: usize = 3;
     operation_id = "submit_tasks", request_body = SubmitTasks,
     responses(
         (status = 201, body = SubmittedTasks, description = "The tasks exist."),
-        (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
         (status = 409, body = Problem, description = "E.TASK.IDEMPOTENCY"),
-        (status = 413, body = Problem, description = "E.REQUEST.TOO_LARGE"),
-        (status = 415, body = Problem, description = "E.REQUEST.MEDIA_TYPE"),
         (status = 422, body = Problem, description = "E.REQUEST.INVALID, E.LIMIT.BATCH"),
         (status = 429, body = Problem,
             description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
@@ -113,7 +108,6 @@ fn without_place(mut error: ApiError) -> ApiError {
     ),
     responses(
         (status = 200, body = Task, description = "The task as it is durable."),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
         (status = 404, body = Problem, description = "E.TASK.NOT_FOUND"),
         (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
         (status = 429, body = Problem, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED"),
@@ -154,8 +148,6 @@ pub(super) async fn show(
     ),
     responses(
         (status = 200, body = TaskPage, description = "A page; follow `next_cursor`."),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
         (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
     )
@@ -206,8 +198,6 @@ fn page_of(page: &store::TaskPage) -> Result<TaskPage, ApiError> {
     params(("task_id" = String, Path, description = "The task.")),
     responses(
         (status = 200, body = Task, description = "The task is STOPPED."),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
         (status = 404, body = Problem, description = "E.TASK.NOT_FOUND"),
         (status = 409, body = Problem, description = "E.TASK.CONFLICT: it came to another end."),
         (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
@@ -253,8 +243,6 @@ fn already_settled(record: &TaskRecord) -> ApiError {
     params(("task_id" = String, Path, description = "The task.")),
     responses(
         (status = 200, body = Task, description = "The task is in its queue again."),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
         (status = 404, body = Problem, description = "E.TASK.NOT_FOUND"),
         (status = 409, body = Problem, description = "E.TASK.CONFLICT: it cannot be requeued."),
         (status = 429, body = Problem,
@@ -284,8 +272,6 @@ pub(super) async fn requeue(
     params(("task_id" = String, Path, description = "The task.")),
     responses(
         (status = 200, body = Explanation, description = "The reasons, most telling first."),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
         (status = 404, body = Problem, description = "E.TASK.NOT_FOUND"),
         (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")

@@ -23,9 +23,7 @@ use crate::auth::{Caller, TOKEN_NAME_CHARS_MAX};
 #[utoipa::path(
     get, path = "/api/v1/tokens", tag = "tokens", operation_id = "list_tokens",
     responses(
-        (status = 200, body = Tokens, description = "Oldest first."),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN")
+        (status = 200, body = Tokens, description = "Oldest first.")
     )
 )]
 pub(super) async fn list(
@@ -44,10 +42,6 @@ pub(super) async fn list(
     operation_id = "create_token", request_body = CreateToken,
     responses(
         (status = 201, body = CreatedToken, description = "The token, and what is kept of it."),
-        (status = 400, body = Problem, description = "E.REQUEST.MALFORMED"),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
-        (status = 415, body = Problem, description = "E.REQUEST.MEDIA_TYPE"),
         (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
         (status = 429, body = Problem, description = "E.LIMIT.TOKENS"),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
@@ -77,8 +71,6 @@ pub(super) async fn create(
     params(("token_id" = String, Path, description = "The token.")),
     responses(
         (status = 200, body = TokenInfo, description = "The token is revoked."),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
         (status = 404, body = Problem, description = "E.TOKEN.NOT_FOUND"),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
     )

@@ -16,8 +16,6 @@ use super::problem::{ApiError, json};
     get, path = "/api/v1/workers", tag = "overview", operation_id = "list_workers",
     responses(
         (status = 200, body = Workers, description = "By name."),
-        (status = 401, body = Problem, description = "E.AUTH.INVALID_TOKEN"),
-        (status = 403, body = Problem, description = "E.AUTH.FORBIDDEN"),
         (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
     )
