@@ -68,7 +68,8 @@ pub(crate) async fn run(
                 match ended {
                     Ended::Stopped => return,
                     Ended::Failed(error) => {
-                        tracing::error!(tenant = %parts.tenant, %error, "a turn is lost; starting over from the store");
+                        let tenant = &parts.tenant;
+                        tracing::error!(%tenant, %error, "a turn is lost; starting over");
                     }
                 }
             }
@@ -155,11 +156,13 @@ impl<'a> Live<'a> {
                         return Ended::Failed(error);
                     }
                 }
-                command = self.outbox.next_loaded() => self.turn(|live, at| live.coordinator.handle(at, command)),
+                command = self.outbox.next_loaded() => self.obey(command),
                 _ = inbox.recv_many(&mut messages, COMMANDS_PER_TURN_MAX), if has_room => {
                     self.take_up(&mut messages);
                 }
-                () = self.alarm.as_mut(), if has_room => self.turn(|live, at| live.coordinator.tick(at)),
+                () = self.alarm.as_mut(), if has_room => {
+                    self.turn(|live, at| live.coordinator.tick(at));
+                }
             }
         }
     }
@@ -168,7 +171,10 @@ impl<'a> Live<'a> {
     fn take_up(&mut self, messages: &mut Vec<Message>) {
         let messages = messages.drain(..);
         self.turn(|live, at| {
-            let mut step = Step::default();
+            // A flood of commands must not keep what is due from happening: the alarm is only
+            // looked at when the inbox is empty.
+            let is_due = live.coordinator.next_deadline().is_some_and(|due| due <= at.now);
+            let mut step = if is_due { live.coordinator.tick(at) } else { Step::default() };
             for message in messages {
                 let command = match message {
                     Message::Ask { command, ticket, reply } => {
@@ -234,8 +240,12 @@ impl<'a> Live<'a> {
 
     fn obey_own(&mut self) {
         while let Some(command) = self.own.pop() {
-            self.turn(|live, at| live.coordinator.handle(at, command));
+            self.obey(command);
         }
+    }
+
+    fn obey(&mut self, command: Command) {
+        self.turn(|live, at| live.coordinator.handle(at, command));
     }
 
     fn set_alarm(&mut self) {
