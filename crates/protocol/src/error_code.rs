@@ -5,6 +5,16 @@
 pub enum ErrorCode {
     /// No token, or one that is not known, expired or revoked.
     AuthInvalidToken,
+    /// The handshake carries no token.
+    AuthMissingToken,
+    /// This server wants a client certificate.
+    AuthMtlsRequired,
+    /// The handshake offers a proof that this server does not take.
+    AuthModeUnsupported,
+    /// Something came before the handshake.
+    AuthHandshakeRequired,
+    /// The connection has not proved who it is.
+    AuthUnauthenticated,
     /// The token is good, but its role does not allow this.
     AuthForbidden,
     /// The request names a host or an origin that this server does not serve.
@@ -23,6 +33,36 @@ pub enum ErrorCode {
     RequestNotFound,
     /// The path exists, but not with this method.
     RequestMethod,
+    /// No session with this id, or none that this token opens.
+    SessionUnknown,
+    /// The frame names another tenant than the connection's credential.
+    SessionTenantMismatch,
+    /// The session was never registered, so there is nothing to go on with.
+    SessionNotRegistered,
+    /// The worker has another session than the one it names.
+    SessionMismatch,
+    /// The session token is wrong or has expired.
+    SessionInvalidToken,
+    /// Another connection of the same worker has taken the session over.
+    SessionStaleBinding,
+    /// The server does not open a session for this worker.
+    SessionDenied,
+    /// The session's numbers are used up.
+    SessionRotated,
+    /// No frame of this type is understood here.
+    CommandUnknown,
+    /// A task with the same concurrency key already runs on this worker.
+    CommandConcurrency,
+    /// No worker confirmed the task in time.
+    DispatchUnavailable,
+    /// A result for this attempt was taken before.
+    ResultDuplicate,
+    /// Frames are missing, and nobody has them any more.
+    ResultSequenceGap,
+    /// The package is damaged, or its manifest is wrong.
+    PackageInvalid,
+    /// The package wants more than it may.
+    PackagePermission,
     /// No task with this id.
     TaskNotFound,
     /// The task's state does not allow this.
@@ -45,6 +85,8 @@ pub enum ErrorCode {
     LimitOverloaded,
     /// The store cannot keep anything right now.
     StoreUnavailable,
+    /// Something did not happen in time.
+    Timeout,
     /// The server is stopping.
     ServerStopping,
     /// A bug on this side.
@@ -66,8 +108,13 @@ pub struct ErrorEntry {
 
 impl ErrorCode {
     /// All codes, in the order of the table.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 44] = [
         Self::AuthInvalidToken,
+        Self::AuthMissingToken,
+        Self::AuthMtlsRequired,
+        Self::AuthModeUnsupported,
+        Self::AuthHandshakeRequired,
+        Self::AuthUnauthenticated,
         Self::AuthForbidden,
         Self::AuthHost,
         Self::RequestMalformed,
@@ -77,6 +124,21 @@ impl ErrorCode {
         Self::RequestMediaType,
         Self::RequestNotFound,
         Self::RequestMethod,
+        Self::SessionUnknown,
+        Self::SessionTenantMismatch,
+        Self::SessionNotRegistered,
+        Self::SessionMismatch,
+        Self::SessionInvalidToken,
+        Self::SessionStaleBinding,
+        Self::SessionDenied,
+        Self::SessionRotated,
+        Self::CommandUnknown,
+        Self::CommandConcurrency,
+        Self::DispatchUnavailable,
+        Self::ResultDuplicate,
+        Self::ResultSequenceGap,
+        Self::PackageInvalid,
+        Self::PackagePermission,
         Self::TaskNotFound,
         Self::TaskConflict,
         Self::TaskIdempotency,
@@ -88,6 +150,7 @@ impl ErrorCode {
         Self::LimitTokens,
         Self::LimitOverloaded,
         Self::StoreUnavailable,
+        Self::Timeout,
         Self::ServerStopping,
         Self::Internal,
     ];
@@ -100,6 +163,36 @@ impl ErrorCode {
                 401,
                 "No token, or one that is not known, expired or revoked.",
                 "send `Authorization: Bearer <token>`; create one with `astra token create`",
+            ),
+            Self::AuthMissingToken => row(
+                "E.AUTH.MISSING_TOKEN",
+                401,
+                "The handshake carries no token.",
+                "give the worker a token; create one with `astra token create`",
+            ),
+            Self::AuthMtlsRequired => row(
+                "E.AUTH.MTLS_REQUIRED",
+                401,
+                "This server wants a client certificate.",
+                "start the worker with a certificate that the server trusts",
+            ),
+            Self::AuthModeUnsupported => row(
+                "E.AUTH.MODE_UNSUPPORTED",
+                401,
+                "The handshake offers a proof that this server does not take.",
+                "use the auth mode `token`",
+            ),
+            Self::AuthHandshakeRequired => row(
+                "E.AUTH.HANDSHAKE_REQUIRED",
+                401,
+                "Something came before the handshake.",
+                "begin each connection with `control.handshake` or `control.resume`",
+            ),
+            Self::AuthUnauthenticated => row(
+                "E.AUTH.UNAUTHENTICATED",
+                401,
+                "The connection has not proved who it is.",
+                "wait for the handshake's ack before the next frame",
             ),
             Self::AuthForbidden => row(
                 "E.AUTH.FORBIDDEN",
@@ -154,6 +247,96 @@ impl ErrorCode {
                 405,
                 "The path exists, but not with this method.",
                 "the answer's `Allow` header lists the methods",
+            ),
+            Self::SessionUnknown => row(
+                "E.SESSION.UNKNOWN",
+                404,
+                "No session with this id, or none that this token opens.",
+                "begin anew with a handshake",
+            ),
+            Self::SessionTenantMismatch => row(
+                "E.SESSION.TENANT_MISMATCH",
+                403,
+                "The frame names another tenant than the connection's credential.",
+                "use the tenant that the token belongs to",
+            ),
+            Self::SessionNotRegistered => row(
+                "E.SESSION.NOT_REGISTERED",
+                409,
+                "The session was never registered, so there is nothing to go on with.",
+                "send `control.register` after the handshake",
+            ),
+            Self::SessionMismatch => row(
+                "E.SESSION.MISMATCH",
+                409,
+                "The worker has another session than the one it names.",
+                "begin anew with a handshake",
+            ),
+            Self::SessionInvalidToken => row(
+                "E.SESSION.INVALID_TOKEN",
+                401,
+                "The session token is wrong or has expired.",
+                "begin anew with a handshake",
+            ),
+            Self::SessionStaleBinding => row(
+                "E.SESSION.STALE_BINDING",
+                409,
+                "Another connection of the same worker has taken the session over.",
+                "give each worker process its own data folder, and so its own instance id",
+            ),
+            Self::SessionDenied => row(
+                "E.SESSION.DENIED",
+                403,
+                "The server does not open a session for this worker.",
+                "look at the server's log; the worker may be blocked or connect too often",
+            ),
+            Self::SessionRotated => row(
+                "E.SESSION.ROTATED",
+                409,
+                "The session's numbers are used up.",
+                "begin anew with a handshake; nothing is lost",
+            ),
+            Self::CommandUnknown => row(
+                "E.CMD.UNKNOWN",
+                422,
+                "No frame of this type is understood here.",
+                "docs/reference has the types; check the versions of both ends",
+            ),
+            Self::CommandConcurrency => row(
+                "E.CMD.CONCURRENCY_VIOLATION",
+                409,
+                "A task with the same concurrency key already runs on this worker.",
+                "wait for it to end; the first one goes on",
+            ),
+            Self::DispatchUnavailable => row(
+                "E.DISPATCH.UNAVAILABLE",
+                503,
+                "No worker confirmed the task in time.",
+                "look at the workers with `astra worker list`",
+            ),
+            Self::ResultDuplicate => row(
+                "E.RESULT.DUPLICATE",
+                409,
+                "A result for this attempt was taken before.",
+                "nothing to do: the first one counts",
+            ),
+            Self::ResultSequenceGap => row(
+                "E.RESULT.SEQ_GAP",
+                409,
+                "Frames are missing, and nobody has them any more.",
+                "send again from the last number that was confirmed, or begin anew",
+            ),
+            Self::PackageInvalid => row(
+                "E.PKG.INVALID",
+                422,
+                "The package is damaged, or its manifest is wrong.",
+                "check the archive and its digest, then publish it again",
+            ),
+            Self::PackagePermission => row(
+                "E.PKG.PERMISSION",
+                403,
+                "The package wants more than it may.",
+                "grant the permission that the message names, or use another package",
             ),
             Self::TaskNotFound => row(
                 "E.TASK.NOT_FOUND",
@@ -220,6 +403,12 @@ impl ErrorCode {
                 503,
                 "The store cannot keep anything right now.",
                 "look at the disk and at the server's log; the server comes back by itself",
+            ),
+            Self::Timeout => row(
+                "E.TIMEOUT",
+                504,
+                "Something did not happen in time.",
+                "the message says what; try again",
             ),
             Self::ServerStopping => row(
                 "E.SERVER.STOPPING",

@@ -9,4 +9,5 @@ pub mod builtin;
 pub mod client;
 pub mod endpoint;
 pub mod executor;
+pub mod runner;
 pub mod worker;

@@ -1,0 +1,347 @@
+//! One direction, at its sender: frames that wait, frames that are out, and when to repeat them.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::Timestamp;
+
+use super::control;
+use super::dice::Dice;
+use super::envelope::Envelope;
+use super::frame::{BusinessFrame, Speaker, strip};
+use super::window::{
+    FRAME_BYTES_MAX, Receipt, SEQUENCE_MAX, SEQUENCE_ROTATE_AT, WINDOW_FRAMES, frame_bytes,
+};
+
+/// The wait before the first repetition; each further one doubles.
+pub const REPEAT_DELAY_BASE: Duration = Duration::from_millis(200);
+
+/// The longest wait between two repetitions.
+pub const REPEAT_DELAY_MAX: Duration = Duration::from_secs(5);
+
+/// How often a frame is repeated to a peer that does not answer.
+pub const REPEATS_MAX: u32 = 6;
+
+/// How long a frame is repeated to a peer that answers, but does not confirm it.
+///
+/// A server that waits for its store repeats its last receipt; it is slow, not gone.
+pub const UNCONFIRMED_MAX: Duration = Duration::from_mins(1);
+
+/// A session that has so many bytes waiting or out takes no more frames.
+pub const SEND_BYTES_FULL: usize = 512 << 10;
+
+/// A session that has so many frames waiting for their turn takes no more.
+pub const SEND_QUEUE_FRAMES_MAX: usize = 1024;
+
+/// Why a frame was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The peer does not keep up; what was taken before is safe.
+    #[error("session has too much unconfirmed, try again when frames were acknowledged")]
+    Full,
+    /// No peer would read it.
+    #[error("frame of about {bytes} bytes exceeds {FRAME_BYTES_MAX}")]
+    TooLarge {
+        /// Its size.
+        bytes: usize,
+    },
+    /// There is no session to send it in.
+    #[error("no session is open")]
+    NoSession,
+}
+
+/// The peer claims to be where it cannot be; frames are lost for good.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Gap;
+
+/// A frame that has a number and is not confirmed.
+#[derive(Debug)]
+struct Sent {
+    frame: Arc<Envelope>,
+    bytes: usize,
+    /// Since when it is on the wire of this connection.
+    since: Option<Timestamp>,
+    repeats: u32,
+    due: Option<Timestamp>,
+    /// The peer named it in an ack that carries no numbers.
+    is_confirmed: bool,
+}
+
+/// The send window and what waits before it.
+#[derive(Debug)]
+pub(crate) struct Outgoing {
+    window: u64,
+    peer_window: u64,
+    /// All up to this number are confirmed.
+    acked: u64,
+    next: u64,
+    unacked: BTreeMap<u64, Sent>,
+    /// Numbers to hand out at the next opportunity, lowest first.
+    ready: BTreeSet<u64>,
+    due: BTreeSet<(Timestamp, u64)>,
+    queue: VecDeque<(BusinessFrame, usize)>,
+    bytes: usize,
+    last_heard: Timestamp,
+}
+
+impl Outgoing {
+    /// Frames follow after `acked`, which the peer has.
+    pub(crate) fn after(acked: u64, window: u64) -> Self {
+        let window = window.clamp(1, WINDOW_FRAMES);
+        Self {
+            window,
+            peer_window: window,
+            acked,
+            next: acked + 1,
+            unacked: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            due: BTreeSet::new(),
+            queue: VecDeque::new(),
+            bytes: 0,
+            last_heard: Timestamp::default(),
+        }
+    }
+
+    pub(crate) fn push(&mut self, frame: BusinessFrame) -> Result<(), SendError> {
+        let bytes = frame.payload.get().len() + frame.kind.len() + frame.id.len() + 512;
+        if bytes > FRAME_BYTES_MAX {
+            return Err(SendError::TooLarge { bytes });
+        }
+        if self.is_full() {
+            return Err(SendError::Full);
+        }
+        self.bytes += bytes;
+        self.queue.push_back((frame, bytes));
+        Ok(())
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.bytes >= SEND_BYTES_FULL || self.queue.len() >= SEND_QUEUE_FRAMES_MAX
+    }
+
+    /// The next frame for the wire: a repetition, or the first of those that wait.
+    pub(crate) fn poll(
+        &mut self,
+        now: Timestamp,
+        speaker: &Speaker,
+        dice: &mut Dice,
+    ) -> Option<Arc<Envelope>> {
+        if self.ready.is_empty() {
+            self.admit(now, speaker);
+        }
+        let number = self.ready.pop_first()?;
+        let sent = self.unacked.get_mut(&number)?;
+        sent.since.get_or_insert(now);
+        let due = now.after(repeat_delay(sent.repeats, dice));
+        sent.due = Some(due);
+        self.due.insert((due, number));
+        Some(Arc::clone(&sent.frame))
+    }
+
+    /// Gives the first waiting frame a number, if the window has room.
+    fn admit(&mut self, now: Timestamp, speaker: &Speaker) {
+        let limit = self.acked.saturating_add(self.window.min(self.peer_window)).min(SEQUENCE_MAX);
+        if self.next > limit {
+            return;
+        }
+        let Some((frame, bytes_waiting)) = self.queue.pop_front() else { return };
+        let frame = speaker.business(now, frame, self.next);
+        let bytes = frame_bytes(&frame);
+        self.bytes = self.bytes - bytes_waiting + bytes;
+        let sent = Sent {
+            frame: Arc::new(frame),
+            bytes,
+            since: None,
+            repeats: 0,
+            due: None,
+            is_confirmed: false,
+        };
+        self.unacked.insert(self.next, sent);
+        self.ready.insert(self.next);
+        self.next += 1;
+    }
+
+    /// Takes a receipt; gives the ids of frames that it confirms.
+    ///
+    /// A receipt from before the last one, or about frames that were never sent, changes nothing.
+    pub(crate) fn on_receipt(&mut self, now: Timestamp, receipt: Receipt) -> Vec<String> {
+        if receipt.ack_seq < self.acked || receipt.ack_seq >= self.next {
+            return Vec::new();
+        }
+        self.last_heard = now;
+        self.peer_window = receipt.recv_window;
+        let confirmed = self.release_up_to(receipt.ack_seq);
+        for number in receipt.held() {
+            self.defer(number, now);
+        }
+        confirmed
+    }
+
+    /// Takes an ack that names a frame and says nothing about numbers.
+    pub(crate) fn on_named(&mut self, now: Timestamp, id: &str) -> Vec<String> {
+        self.last_heard = now;
+        let named = self.unacked.iter_mut().find(|(_, sent)| sent.frame.id == id);
+        let Some((&number, sent)) = named else { return Vec::new() };
+        sent.is_confirmed = true;
+        self.unschedule(number);
+        let contiguous = self.unacked.values().take_while(|sent| sent.is_confirmed).count();
+        let upto = self.acked + u64::try_from(contiguous).unwrap_or(0);
+        self.release_up_to(upto)
+    }
+
+    fn release_up_to(&mut self, number: u64) -> Vec<String> {
+        let mut confirmed = Vec::new();
+        while let Some(entry) = self.unacked.first_entry()
+            && *entry.key() <= number
+        {
+            let (released, sent) = entry.remove_entry();
+            self.bytes -= sent.bytes;
+            self.ready.remove(&released);
+            if let Some(due) = sent.due {
+                self.due.remove(&(due, released));
+            }
+            if sent.frame.kind != control::VOID {
+                confirmed.push(sent.frame.id.clone());
+            }
+        }
+        self.acked = self.acked.max(number);
+        confirmed
+    }
+
+    /// The peer holds this frame: it need not be repeated soon. It stays here, for the peer may
+    /// lose what it holds, and is still repeated, for the ack that confirms it may be lost.
+    fn defer(&mut self, number: u64, now: Timestamp) {
+        self.unschedule(number);
+        if let Some(sent) = self.unacked.get_mut(&number)
+            && !sent.is_confirmed
+        {
+            let due = now.after(REPEAT_DELAY_MAX);
+            sent.due = Some(due);
+            self.due.insert((due, number));
+        }
+    }
+
+    fn unschedule(&mut self, number: u64) {
+        self.ready.remove(&number);
+        if let Some(sent) = self.unacked.get_mut(&number)
+            && let Some(due) = sent.due.take()
+        {
+            self.due.remove(&(due, number));
+        }
+    }
+
+    pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
+        self.due.first().map(|(due, _)| *due)
+    }
+
+    /// Repeats what is due; gives the id of a frame that was repeated in vain.
+    pub(crate) fn tick(&mut self, now: Timestamp) -> Option<String> {
+        while let Some(&(due, number)) = self.due.first()
+            && due <= now
+        {
+            self.due.pop_first();
+            let Some(sent) = self.unacked.get_mut(&number) else { continue };
+            sent.due = None;
+            let answered_lately = now.since(self.last_heard) <= REPEAT_DELAY_MAX * 2;
+            let age = now.since(sent.since.unwrap_or(now));
+            if sent.repeats >= REPEATS_MAX && !(answered_lately && age < UNCONFIRMED_MAX) {
+                return Some(sent.frame.id.clone());
+            }
+            sent.repeats = (sent.repeats + 1).min(REPEATS_MAX);
+            self.ready.insert(number);
+        }
+        None
+    }
+
+    /// The connection is gone: nothing is due until there is another.
+    pub(crate) fn pause(&mut self) {
+        self.ready.clear();
+        self.due.clear();
+        for sent in self.unacked.values_mut() {
+            sent.due = None;
+        }
+    }
+
+    /// Goes on over a new connection: the peer has all up to `last_seen`, and gets the rest again.
+    pub(crate) fn resume(&mut self, last_seen: Option<u64>) -> Result<Vec<String>, Gap> {
+        let last_seen = last_seen.unwrap_or(self.acked);
+        if last_seen < self.acked || last_seen >= self.next {
+            return Err(Gap);
+        }
+        self.pause();
+        let confirmed = self.release_up_to(last_seen);
+        self.peer_window = self.window;
+        for (number, sent) in &mut self.unacked {
+            sent.repeats = 0;
+            sent.since = None;
+            if !sent.is_confirmed {
+                self.ready.insert(*number);
+            }
+        }
+        Ok(confirmed)
+    }
+
+    /// Takes a frame back. If it has a number, an empty frame takes its place, so that no gap
+    /// arises; the peer may have received it all the same.
+    pub(crate) fn void(&mut self, now: Timestamp, speaker: &Speaker, id: &str) -> bool {
+        if let Some(position) = self.queue.iter().position(|(frame, _)| frame.id == id) {
+            if let Some((_, bytes)) = self.queue.remove(position) {
+                self.bytes -= bytes;
+            }
+            return true;
+        }
+        let named = self.unacked.iter_mut().find(|(_, sent)| sent.frame.id == id);
+        let Some((&number, sent)) = named else { return false };
+        let empty = BusinessFrame {
+            kind: control::VOID.to_owned(),
+            id: format!("{}-{number}", control::VOID),
+            corr: None,
+            seq: None,
+            wants_ack: false,
+            payload: control::raw(&serde_json::Map::new()),
+        };
+        sent.frame = Arc::new(speaker.business(now, empty, number));
+        let bytes = frame_bytes(&sent.frame);
+        self.bytes = self.bytes - sent.bytes + bytes;
+        sent.bytes = bytes;
+        true
+    }
+
+    /// The lowest number that is kept here; the peer needs none below.
+    pub(crate) fn base(&self) -> u64 {
+        self.acked + 1
+    }
+
+    /// Whether the numbers come to their end, and nothing is out that would be lost with them.
+    pub(crate) fn wants_rotation(&self) -> bool {
+        self.next > SEQUENCE_ROTATE_AT && self.unacked.is_empty()
+    }
+
+    /// Everything that was not confirmed, in order, when the session is given up.
+    pub(crate) fn into_frames(self) -> Vec<BusinessFrame> {
+        let sent = self.unacked.into_values().filter(|sent| !sent.is_confirmed);
+        let unconfirmed = sent.map(|sent| strip(Arc::unwrap_or_clone(sent.frame)));
+        let unconfirmed = unconfirmed.filter(|frame| frame.kind != control::VOID);
+        unconfirmed.chain(self.queue.into_iter().map(|(frame, _)| frame)).collect()
+    }
+
+    /// What must hold after every step.
+    pub(crate) fn check_invariants(&self) {
+        let out = self.next - self.acked - 1;
+        assert_eq!(self.unacked.len() as u64, out, "every number that is out is kept");
+        assert!(out <= self.window, "{out} frames are out");
+        let sent: usize = self.unacked.values().map(|sent| sent.bytes).sum();
+        let waiting: usize = self.queue.iter().map(|(_, bytes)| bytes).sum();
+        assert_eq!(self.bytes, sent + waiting, "bytes are counted");
+        for (due, number) in &self.due {
+            assert_eq!(self.unacked[number].due, Some(*due), "timers and frames agree");
+        }
+    }
+}
+
+/// The wait after so many repetitions, with up to a quarter of jitter.
+pub(crate) fn repeat_delay(repeats: u32, dice: &mut Dice) -> Duration {
+    let delay = REPEAT_DELAY_BASE.saturating_mul(1 << repeats.min(16)).min(REPEAT_DELAY_MAX);
+    delay + dice.up_to(delay / 4)
+}

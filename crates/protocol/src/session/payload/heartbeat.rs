@@ -1,0 +1,115 @@
+//! How a worker fares.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+use serde::ser::{SerializeMap, Serializer};
+use serde_json::value::RawValue;
+
+use super::super::decode::DecodeError;
+use super::super::read::Value;
+
+/// The worker lives.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Heartbeat {
+    /// Whether it thinks that it is well.
+    pub healthy: bool,
+    /// How it fares.
+    pub metrics: Metrics,
+    /// Whether its packages are as they were registered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packages: Option<PackageDrift>,
+}
+
+impl Heartbeat {
+    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
+        let fields = value.object()?;
+        Ok(Self {
+            healthy: fields.required("healthy", Value::flag)?,
+            metrics: fields.required("metrics", Metrics::read)?,
+            packages: fields.optional("packages", PackageDrift::read)?,
+        })
+    }
+}
+
+/// How a worker fares: measures that are known, and any others.
+#[derive(Clone, Debug, Default)]
+pub struct Metrics {
+    /// Tasks that run.
+    pub inflight: u64,
+    /// Load of the processors, in percent.
+    pub cpu_pct: Option<f64>,
+    /// Memory in use, in percent.
+    pub mem_pct: Option<f64>,
+    /// Disk in use, in percent.
+    pub disk_pct: Option<f64>,
+    /// How long the last exchange took.
+    pub latency_ms: Option<i64>,
+    /// Whatever else the worker tells.
+    pub others: BTreeMap<String, Box<RawValue>>,
+}
+
+impl Metrics {
+    const KNOWN: [&str; 5] = ["inflight", "cpu_pct", "mem_pct", "disk_pct", "latency_ms"];
+
+    fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
+        let fields = value.object()?;
+        Ok(Self {
+            inflight: fields.required("inflight", Value::count)?,
+            cpu_pct: fields.optional("cpu_pct", Value::share)?,
+            mem_pct: fields.optional("mem_pct", Value::share)?,
+            disk_pct: fields.optional("disk_pct", Value::share)?,
+            latency_ms: fields.optional("latency_ms", Value::integer)?,
+            others: fields.others(&Self::KNOWN),
+        })
+    }
+}
+
+impl Serialize for Metrics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("inflight", &self.inflight)?;
+        let shares =
+            [("cpu_pct", self.cpu_pct), ("mem_pct", self.mem_pct), ("disk_pct", self.disk_pct)];
+        for (key, share) in shares {
+            if let Some(share) = share {
+                map.serialize_entry(key, &share)?;
+            }
+        }
+        if let Some(latency_ms) = self.latency_ms {
+            map.serialize_entry("latency_ms", &latency_ms)?;
+        }
+        let is_known = |key: &String| Self::KNOWN.contains(&key.as_str());
+        for (key, value) in self.others.iter().filter(|(key, _)| !is_known(key)) {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+impl PartialEq for Metrics {
+    fn eq(&self, other: &Self) -> bool {
+        let known = |metrics: &Self| {
+            let shares = (metrics.cpu_pct, metrics.mem_pct, metrics.disk_pct);
+            (metrics.inflight, metrics.latency_ms, shares)
+        };
+        let others = |metrics: &Self| {
+            metrics.others.iter().map(|(k, v)| (k.clone(), v.get().to_owned())).collect::<Vec<_>>()
+        };
+        known(self) == known(other) && others(self) == others(other)
+    }
+}
+
+/// Whether the packages on disk are as they were registered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct PackageDrift {
+    /// Whether they differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<bool>,
+}
+
+impl PackageDrift {
+    fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
+        Ok(Self { drift: value.object()?.optional("drift", Value::flag)? })
+    }
+}

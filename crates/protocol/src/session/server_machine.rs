@@ -1,0 +1,531 @@
+//! The server's end of one connection.
+//!
+//! A machine belongs to a connection, a [`Session`] moves from machine to machine. So a frame that
+//! still arrives over an older connection meets a machine without a session, and is not applied.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use model::Timestamp;
+use serde::Deserialize;
+
+use super::control::{self, ResetCode};
+use super::envelope::{Envelope, SenderRole};
+use super::event::{CommitToken, ServerEvent};
+use super::frame::{BusinessFrame, asks_for_ack};
+use super::lane::{Lane, Named, acked_name};
+use super::outgoing::{Gap, SendError};
+use super::server_session::{AskedResume, Grant, Session};
+use super::state::State;
+use super::window::Receipt;
+use super::windows::{Delivery, Windows};
+
+/// A reset that a peer seems not to have heard is repeated no more often than this.
+const RESET_INTERVAL_MS: u64 = 1000;
+
+/// How the server's machine speaks.
+#[derive(Clone, Debug)]
+pub struct ServerOptions {
+    /// The name in `sender.id`.
+    pub sender_id: String,
+    /// How many frames may be out in each direction, at most 64.
+    pub window: u64,
+    /// For jitter.
+    pub seed: u64,
+}
+
+/// A question that the layer above has not answered.
+#[derive(Debug)]
+enum Question {
+    Handshake(Named),
+    Register(Named),
+    Resume(Named, AskedResume),
+}
+
+impl Question {
+    fn id(&self) -> &str {
+        match self {
+            Self::Handshake(named) | Self::Register(named) | Self::Resume(named, _) => &named.id,
+        }
+    }
+}
+
+/// The server's end of one connection.
+#[derive(Debug)]
+pub struct ServerMachine {
+    state: State,
+    lane: Lane,
+    window: u64,
+    tenant: Option<String>,
+    session: Option<Session>,
+    question: Option<Question>,
+    /// The handshake that was accepted last.
+    handshake: Option<Named>,
+    /// A register that came before its handshake was judged.
+    early_register: Option<Envelope>,
+    /// What opened the session, and what was answered, for a worker that did not hear it.
+    accepted: Option<(Named, Arc<Envelope>)>,
+    last_reset: Option<(Timestamp, control::Reset)>,
+    events: VecDeque<ServerEvent>,
+}
+
+impl ServerMachine {
+    /// A machine for a connection that was just opened.
+    pub fn new(options: ServerOptions) -> Self {
+        let ServerOptions { sender_id, window, seed } = options;
+        Self {
+            state: State::New,
+            lane: Lane::new(String::new(), SenderRole::Scheduler, sender_id, seed),
+            window,
+            tenant: None,
+            session: None,
+            question: None,
+            handshake: None,
+            early_register: None,
+            accepted: None,
+            last_reset: None,
+            events: VecDeque::new(),
+        }
+    }
+
+    /// Where the session stands.
+    pub fn state(&self) -> State {
+        self.state
+    }
+
+    /// The session that this connection carries.
+    pub fn session_id(&self) -> Option<&str> {
+        self.session.as_ref().map(Session::id)
+    }
+
+    /// Takes a frame that came over the connection.
+    pub fn receive(&mut self, now: Timestamp, frame: Envelope) {
+        self.lane.at(now);
+        if self.state == State::Closed || frame.sender.role != SenderRole::Worker {
+            return;
+        }
+        if self.tenant.as_ref().is_some_and(|tenant| *tenant != frame.tenant) {
+            self.reset(ResetCode::TenantMismatch, "frame names another tenant", None);
+            return;
+        }
+        match frame.kind.as_str() {
+            control::HANDSHAKE => self.on_handshake(frame),
+            control::REGISTER => self.on_register(frame),
+            control::RESUME => self.on_resume(frame),
+            control::ACK => self.on_ack(&frame),
+            control::HEARTBEAT => self.on_heartbeat(frame),
+            kind if control::is_control(kind) => {
+                if asks_for_ack(&frame) {
+                    self.lane.ack(Named::of(&frame), None);
+                }
+            }
+            _ => self.on_business(frame),
+        }
+    }
+
+    fn on_handshake(&mut self, frame: Envelope) {
+        let named = Named::of(&frame);
+        if self.handshake.as_ref() == Some(&named) {
+            self.lane.ack(named, None);
+            return;
+        }
+        if self.question.as_ref().is_some_and(|question| question.id() == named.id) {
+            return;
+        }
+        self.bind(&frame);
+        self.handshake = None;
+        self.early_register = None;
+        self.question = Some(Question::Handshake(named));
+        self.state.step(State::Handshaking);
+        self.events.push_back(ServerEvent::Handshake {
+            tenant: frame.tenant,
+            sender_id: frame.sender.id,
+            payload: frame.payload,
+        });
+    }
+
+    /// The first to speak decides for whom the connection speaks.
+    fn bind(&mut self, frame: &Envelope) {
+        self.tenant = Some(frame.tenant.clone());
+        self.lane.speaker.tenant.clone_from(&frame.tenant);
+    }
+
+    /// The credential is good.
+    pub fn accept_handshake(&mut self, now: Timestamp) {
+        self.lane.at(now);
+        match self.question.take() {
+            Some(Question::Handshake(named)) => {
+                self.lane.ack(named.clone(), None);
+                self.handshake = Some(named);
+            }
+            other => self.question = other,
+        }
+        if let Some(register) = self.early_register.take() {
+            self.on_register(register);
+        }
+    }
+
+    fn on_register(&mut self, frame: Envelope) {
+        let named = Named::of(&frame);
+        if let Some((opener, accept)) = &self.accepted
+            && *opener == named
+        {
+            // The worker did not hear that it was accepted.
+            let accept = Arc::clone(accept);
+            self.lane.ack(named, None);
+            self.lane.push(accept);
+            return;
+        }
+        match self.state {
+            State::Handshaking if self.handshake.is_none() => self.early_register = Some(frame),
+            State::Handshaking | State::Registered => {
+                self.state.step(State::Registered);
+                let is_asked = self.question.as_ref().is_some_and(|asked| asked.id() == named.id);
+                self.question = Some(Question::Register(named));
+                if !is_asked {
+                    let payload = frame.payload;
+                    self.events.push_back(ServerEvent::Register { is_first: true, payload });
+                }
+            }
+            State::Ready | State::Draining => {
+                self.lane.ack(named, None);
+                let payload = frame.payload;
+                self.events.push_back(ServerEvent::Register { is_first: false, payload });
+            }
+            State::New | State::Closed | State::Backoff => {
+                self.reset(ResetCode::HandshakeRequired, "register came before handshake", None);
+            }
+        }
+    }
+
+    /// Opens a new session for the worker that registered.
+    pub fn accept(&mut self, now: Timestamp, grant: Grant) {
+        self.lane.at(now);
+        match self.question.take() {
+            Some(Question::Register(named)) => {
+                self.end_session(ResetCode::Superseded);
+                self.session = Some(Session {
+                    id: grant.session_id.as_str().into(),
+                    window: self.window,
+                    windows: Some(Windows::fresh(self.window)),
+                });
+                self.open(named, grant, false);
+            }
+            other => self.question = other,
+        }
+    }
+
+    fn open(&mut self, opener: Named, grant: Grant, is_resumed: bool) {
+        let payload = control::Accept {
+            session_id: grant.session_id,
+            session_token: grant.session_token,
+            worker_instance_id: grant.worker_instance_id,
+            expires_at: grant.expires_at.map(|moment| moment.to_string()),
+            resumed: Some(is_resumed),
+        };
+        let mut accept = self.lane.frame(control::ACCEPT, control::raw(&payload));
+        // Tells the worker which of its requests this answers, should an older answer be late.
+        accept.corr = Some(opener.id.clone());
+        let accept = Arc::new(accept);
+        self.lane.ack(opener.clone(), None);
+        self.lane.push(Arc::clone(&accept));
+        self.accepted = Some((opener, accept));
+        self.last_reset = None;
+        self.state.step(State::Ready);
+    }
+
+    fn on_resume(&mut self, frame: Envelope) {
+        let named = Named::of(&frame);
+        if let Some((opener, accept)) = &self.accepted
+            && *opener == named
+        {
+            let accept = Arc::clone(accept);
+            self.lane.ack(named, None);
+            self.lane.push(accept);
+            return;
+        }
+        if self.question.as_ref().is_some_and(|question| question.id() == named.id) {
+            return;
+        }
+        let Some(payload) = parse::<control::Resume>(&frame) else {
+            self.reset(ResetCode::UnknownSession, "session cannot be resumed", None);
+            return;
+        };
+        self.bind(&frame);
+        let send_base = frame.flags.iter().flatten().find_map(|flag| {
+            flag.strip_prefix(control::SEND_BASE_FLAG).and_then(|base| base.parse().ok())
+        });
+        let asked = AskedResume { last_seen: payload.last_seen_seq, send_base };
+        self.question = Some(Question::Resume(named, asked));
+        self.state.step(State::Handshaking);
+        let (tenant, sender_id) = (frame.tenant, frame.sender.id);
+        self.events.push_back(ServerEvent::Resume { tenant, sender_id, payload });
+    }
+
+    /// The token is good: goes on with the session, wherever it was carried before, or resets it
+    /// openly if frames are missing that nobody has any more.
+    pub fn resume(&mut self, now: Timestamp, mut session: Session, grant: Grant) {
+        let now = self.lane.at(now);
+        let (named, asked) = match self.question.take() {
+            Some(Question::Resume(named, asked)) => (named, asked),
+            other => {
+                self.question = other;
+                return;
+            }
+        };
+        self.end_session(ResetCode::Superseded);
+        let place = session.find_place(now, &asked);
+        self.session = Some(session);
+        match place {
+            Ok(confirmed) => {
+                self.confirm(confirmed);
+                self.open(named, grant, true);
+            }
+            Err(Gap) => self.reset(ResetCode::Gap, "frames of the session are lost", None),
+        }
+    }
+
+    /// Says no to the question that was asked last. The connection stays open: workers close it
+    /// themselves and come back.
+    pub fn refuse(&mut self, now: Timestamp, code: ResetCode, retry_after_ms: Option<u64>) {
+        self.lane.at(now);
+        self.reset(code, "refused", retry_after_ms);
+    }
+
+    fn on_ack(&mut self, frame: &Envelope) {
+        let now = self.lane.now;
+        let Some(ack) = parse::<control::Ack>(frame) else { return };
+        let Some(windows) = self.live_windows() else { return };
+        let confirmed = match (Receipt::of_ack(&ack), acked_name(frame, &ack)) {
+            (Some(receipt), _) => windows.outgoing.on_receipt(now, receipt),
+            (None, Some(id)) => windows.outgoing.on_named(now, &id),
+            (None, None) => return,
+        };
+        self.confirm(confirmed);
+    }
+
+    fn confirm(&mut self, confirmed: Vec<String>) {
+        self.events.extend(confirmed.into_iter().map(|id| ServerEvent::Acked { id }));
+    }
+
+    fn on_heartbeat(&mut self, frame: Envelope) {
+        if asks_for_ack(&frame) {
+            self.lane.ack(Named::of(&frame), None);
+        }
+        match self.state {
+            State::Ready | State::Draining => {
+                self.events.push_back(ServerEvent::Heartbeat { payload: frame.payload });
+            }
+            // Workers start their heartbeats with the connection, before the handshake.
+            State::New => self.repeat_reset(),
+            State::Handshaking | State::Registered | State::Closed | State::Backoff => {}
+        }
+    }
+
+    fn on_business(&mut self, frame: Envelope) {
+        if self.state == State::New {
+            if self.last_reset.is_some() {
+                self.repeat_reset();
+            } else {
+                self.reset(ResetCode::HandshakeRequired, "frame came before handshake", None);
+            }
+            return;
+        }
+        if !matches!(self.state, State::Ready | State::Draining) {
+            return;
+        }
+        let Some(session) = &mut self.session else { return };
+        let Some(windows) = &mut session.windows else { return };
+        match windows.receive(&mut self.lane, frame) {
+            Ok(deliveries) => self.deliver(deliveries),
+            Err(_) => self.reset(ResetCode::Gap, "numbers of frames contradict each other", None),
+        }
+    }
+
+    fn deliver(&mut self, deliveries: Vec<Delivery>) {
+        let Some(session) = &self.session else { return };
+        for Delivery { number, named, frame } in deliveries {
+            let token = CommitToken { session: Arc::clone(&session.id), number, named };
+            self.events.push_back(ServerEvent::Delivered { token, frame });
+        }
+    }
+
+    /// What a frame caused is durable: it may be acknowledged, with a word about it.
+    pub fn commit(&mut self, now: Timestamp, token: CommitToken, answer: Option<String>) {
+        self.lane.at(now);
+        let Some(session) = &mut self.session else { return };
+        if session.id != token.session {
+            return;
+        }
+        if let Some(windows) = &mut session.windows {
+            windows.commit(&mut self.lane, token.number, token.named, answer);
+        }
+    }
+
+    /// Sends a business frame, after all that were sent before.
+    pub fn send(&mut self, now: Timestamp, frame: BusinessFrame) -> Result<(), SendError> {
+        self.lane.at(now);
+        let windows = self.live_windows().ok_or(SendError::NoSession)?;
+        windows.outgoing.push(frame)
+    }
+
+    /// Takes a frame back, so that it is not repeated; the worker may have it all the same.
+    pub fn void(&mut self, now: Timestamp, id: &str) -> bool {
+        let now = self.lane.at(now);
+        let windows = self.session.as_mut().and_then(|session| session.windows.as_mut());
+        windows.is_some_and(|windows| windows.outgoing.void(now, &self.lane.speaker, id))
+    }
+
+    /// Whether the worker has so much unconfirmed that it should be offered nothing more.
+    pub fn is_full(&self) -> bool {
+        let windows = self.session.as_ref().and_then(|session| session.windows.as_ref());
+        windows.is_none_or(|windows| windows.outgoing.is_full())
+    }
+
+    /// Asks the worker to finish and take nothing new.
+    pub fn drain(&mut self, now: Timestamp, drain: &control::Drain) {
+        self.lane.at(now);
+        if self.state == State::Ready {
+            let frame = self.lane.frame(control::DRAIN, control::raw(drain));
+            self.lane.push(frame);
+            self.state.step(State::Draining);
+        }
+    }
+
+    /// Offers the worker tasks again; it was only told to finish, so it need not be told.
+    pub fn undrain(&mut self) {
+        if self.state == State::Draining {
+            self.state.step(State::Ready);
+        }
+    }
+
+    /// Ends the session openly; the connection stays for the worker to close.
+    pub fn reset(&mut self, code: ResetCode, reason: &str, retry_after_ms: Option<u64>) {
+        self.end_session(code);
+        if self.state == State::Closed {
+            return;
+        }
+        self.lane.clear();
+        self.question = None;
+        self.handshake = None;
+        self.early_register = None;
+        self.accepted = None;
+        let payload = control::Reset {
+            code: code.name().to_owned(),
+            reason: reason.to_owned(),
+            retry_after_ms,
+        };
+        let frame = self.lane.frame(control::RESET, control::raw(&payload));
+        self.lane.push(frame);
+        self.last_reset = Some((self.lane.now, payload));
+        self.state.step(State::New);
+    }
+
+    fn repeat_reset(&mut self) {
+        let now = self.lane.now;
+        if let Some((at, payload)) = &mut self.last_reset
+            && now.since(*at).as_millis() >= u128::from(RESET_INTERVAL_MS)
+        {
+            *at = now;
+            let payload = control::raw(payload);
+            let frame = self.lane.frame(control::RESET, payload);
+            self.lane.push(frame);
+        }
+    }
+
+    fn end_session(&mut self, code: ResetCode) {
+        if let Some(session) = self.session.take() {
+            self.events.push_back(ServerEvent::SessionEnded {
+                session_id: session.id.to_string(),
+                code,
+                unconfirmed: session.into_unconfirmed(),
+            });
+        }
+    }
+
+    /// Hands the session over, to be carried on by another connection. Nothing that still arrives
+    /// over this one is applied.
+    pub fn take_session(&mut self) -> Option<Session> {
+        let mut session = self.session.take()?;
+        if let Some(windows) = &mut session.windows {
+            windows.outgoing.pause();
+        }
+        self.accepted = None;
+        Some(session)
+    }
+
+    /// The connection is gone.
+    pub fn close(&mut self) {
+        self.lane.clear();
+        self.question = None;
+        self.early_register = None;
+        self.state.step(State::Closed);
+    }
+
+    fn live_windows(&mut self) -> Option<&mut Windows> {
+        if !matches!(self.state, State::Ready | State::Draining) {
+            return None;
+        }
+        self.session.as_mut()?.windows.as_mut()
+    }
+
+    /// When `tick` has something to do next.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        if !matches!(self.state, State::Ready | State::Draining) {
+            return None;
+        }
+        let windows = self.session.as_ref()?.windows.as_ref()?;
+        let deadlines = [windows.outgoing.next_deadline(), windows.incoming.next_deadline()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// Acts on every deadline up to `now`; calling it early does nothing.
+    pub fn tick(&mut self, now: Timestamp) {
+        let now = self.lane.at(now);
+        let Some(windows) = self.live_windows() else { return };
+        let gave_up = windows.outgoing.tick(now);
+        let wants_rotation = windows.outgoing.wants_rotation();
+        let settled = windows.incoming.tick(now);
+        if let Some(Session { windows: Some(windows), .. }) = &mut self.session {
+            let deliveries = windows.deliveries(&mut self.lane, settled);
+            self.deliver(deliveries);
+        }
+        if let Some(id) = gave_up {
+            self.events.push_back(ServerEvent::GaveUp { id });
+            self.reset(ResetCode::Unconfirmed, "frame was repeated and never confirmed", None);
+        } else if wants_rotation {
+            self.reset(ResetCode::Exhausted, "numbers of the session are used up", None);
+        }
+    }
+
+    /// The next frame for the wire: control frames first.
+    pub fn poll_frame(&mut self) -> Option<Arc<Envelope>> {
+        let receipt = self.live_windows().and_then(|windows| windows.incoming.receipt());
+        if let Some(frame) = self.lane.poll(receipt) {
+            return Some(frame);
+        }
+        if !matches!(self.state, State::Ready | State::Draining) {
+            return None;
+        }
+        let windows = self.session.as_mut()?.windows.as_mut()?;
+        windows.outgoing.poll(self.lane.now, &self.lane.speaker, &mut self.lane.dice)
+    }
+
+    /// The next event for the layer above.
+    pub fn poll_event(&mut self) -> Option<ServerEvent> {
+        self.events.pop_front()
+    }
+
+    /// What must hold after every step.
+    pub fn check_invariants(&self) {
+        if let Some(Session { windows: Some(windows), .. }) = &self.session {
+            windows.check_invariants();
+        }
+        let is_open = matches!(self.state, State::Ready | State::Draining);
+        assert!(!is_open || self.accepted.is_some() || self.session.is_none(), "who is open?");
+    }
+}
+
+fn parse<'a, T: Deserialize<'a>>(frame: &'a Envelope) -> Option<T> {
+    serde_json::from_str(frame.payload.get()).ok()
+}

@@ -1,0 +1,43 @@
+//! The schemas, the typed payloads and the goldens say the same.
+
+mod agreement;
+mod golden;
+mod leniency;
+mod limits;
+mod noise;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::decode::DecodeError;
+use super::kind::Kind;
+use super::payload::Payload;
+
+/// The schema of a payload, or with `None` that of the envelope.
+fn schema_of(kind: Option<Kind>) -> Value {
+    let folder = if kind.is_none_or(Kind::is_control) { "session" } else { "biz" };
+    let name = match kind.map(Kind::name) {
+        Some(name) => name.split_once('.').expect("a prefix").1,
+        None => "envelope",
+    };
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../../schemas");
+    let path = format!("{root}/{folder}/{name}.schema.json");
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+fn examples_of(schema: &Value) -> &[Value] {
+    schema["examples"].as_array().expect("examples")
+}
+
+fn raw(value: &Value) -> Box<RawValue> {
+    serde_json::value::to_raw_value(value).expect("JSON")
+}
+
+fn decode(kind: Kind, payload: &Value) -> Result<Payload, DecodeError> {
+    Payload::decode(kind, &raw(payload))
+}
+
+fn encoded(payload: &Payload) -> Value {
+    serde_json::from_str(payload.encode().get()).expect("JSON")
+}

@@ -1,0 +1,282 @@
+//! The node type `command`: a program by argv, its output streamed, its end reported.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use tokio_util::sync::CancellationToken;
+
+use crate::executor::{Assignment, Executor, Outcome, Work};
+use crate::runner::command::parameters::{InvalidParameters, Parameters};
+use crate::runner::environment::{Environment, scrubbed};
+use crate::runner::output::CapturedText;
+use crate::runner::streams::{Captures, Sink};
+use crate::runner::supervise::{self, Ended, Ending, GRACE, Invocation, SINK_PATIENCE, SpawnError};
+use crate::runner::watchdog::Watchdog;
+
+pub mod parameters;
+
+/// The node type.
+pub const COMMAND: &str = "command";
+/// Parameters that make no command.
+const PARAMETERS_INVALID: &str = "E.PARAMETERS.INVALID";
+/// A program that did not start.
+const NOT_STARTED: &str = "E.RUNNER.SPAWN";
+/// A program that ended with another code than 0, or by a signal.
+const EXIT: &str = "E.RUNNER.EXIT";
+/// A program that took too long.
+const TIMEOUT: &str = "E.TIMEOUT";
+/// A program that was stopped before its end.
+const CANCELLED: &str = "E.RUNNER.CANCELLED";
+/// The largest result, as JSON. Escaped text can be six times as long as the bytes that were kept.
+pub const RESULT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// How much of the last line of standard error a failure quotes.
+const QUOTE_CHARS_MAX: usize = 300;
+
+/// How commands are run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// How long a program may take to leave when asked to.
+    pub grace: Duration,
+    /// How long the last words of a program wait for a sink that takes nothing.
+    pub sink_patience: Duration,
+    /// The largest result that can be reported; output is shortened until it fits.
+    pub result_bytes_max: usize,
+    /// Of which environment a program may inherit; no more than the harmless part is.
+    pub environment: Environment,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        let environment = scrubbed(std::env::vars_os());
+        Self {
+            grace: GRACE,
+            sink_patience: SINK_PATIENCE,
+            result_bytes_max: RESULT_BYTES_MAX,
+            environment,
+        }
+    }
+}
+
+/// Runs commands. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct CommandRunner {
+    grace: Duration,
+    sink_patience: Duration,
+    result_bytes_max: usize,
+    inherited: Arc<Environment>,
+    watchdog: Arc<Watchdog>,
+}
+
+/// A command that never ran.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRun {
+    /// Its parameters make no command.
+    #[error(transparent)]
+    Parameters(#[from] InvalidParameters),
+    /// It did not start.
+    #[error(transparent)]
+    Spawn(#[from] SpawnError),
+}
+
+/// What became of a command.
+#[derive(Clone, Debug)]
+pub struct Finished {
+    /// Completed or failed, as it is reported.
+    pub outcome: Outcome,
+    /// How it ended and what it said; `None` if it never ran. The same as the result of a command
+    /// that completed, and there for one that failed as well.
+    pub result: Option<Box<RawValue>>,
+}
+
+impl CommandRunner {
+    /// A runner that has not started anything.
+    pub fn new(options: Options) -> Self {
+        Self {
+            grace: options.grace,
+            sink_patience: options.sink_patience,
+            result_bytes_max: options.result_bytes_max,
+            inherited: Arc::new(scrubbed(options.environment)),
+            watchdog: Arc::default(),
+        }
+    }
+
+    /// Runs the command of an assignment; what it says goes to `sink` as it comes. `stop` asks the
+    /// program to leave and makes it after the grace; dropping the future kills it at once.
+    pub async fn run(
+        &self,
+        assignment: &Assignment,
+        sink: Option<Sink>,
+        stop: &CancellationToken,
+    ) -> Finished {
+        let ended = match self.invocation(assignment) {
+            Ok(invocation) => self.invoke(invocation, sink, stop).await.map_err(NotRun::from),
+            Err(error) => Err(NotRun::from(error)),
+        };
+        match ended {
+            Ok(ended) => {
+                let result = result_of(&ended, self.result_bytes_max);
+                Finished { outcome: outcome_of(&ended, &result), result: Some(result) }
+            }
+            Err(error) => Finished { outcome: not_run(&error), result: None },
+        }
+    }
+
+    /// Runs any program.
+    pub async fn invoke(
+        &self,
+        invocation: Invocation,
+        sink: Option<Sink>,
+        stop: &CancellationToken,
+    ) -> Result<Ended, SpawnError> {
+        supervise::run(invocation, sink, stop, &self.watchdog).await
+    }
+
+    /// What every program of this assignment is told.
+    pub fn environment(&self, assignment: &Assignment, is_cleared: bool) -> Environment {
+        let mut environment =
+            if is_cleared { Environment::new() } else { Environment::clone(&self.inherited) };
+        let attempt = assignment.attempt.to_string();
+        let told = [
+            ("ASTRA_TASK_ID", assignment.task_id.as_str()),
+            ("ASTRA_ATTEMPT", &attempt),
+            ("ASTRA_LEASE_ID", &assignment.lease_id),
+        ];
+        environment.extend(told.map(|(name, value)| (name.into(), value.into())));
+        environment
+    }
+
+    fn invocation(&self, assignment: &Assignment) -> Result<Invocation, InvalidParameters> {
+        let parameters = Parameters::parse(assignment.parameters.get())?;
+        let told = self.environment(assignment, parameters.env_clear);
+        let mut environment: Environment =
+            parameters.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        // Who the program works for is not the submitter's to say.
+        for (name, value) in told {
+            if name.to_string_lossy().starts_with("ASTRA_") {
+                environment.insert(name, value);
+            } else {
+                environment.entry(name).or_insert(value);
+            }
+        }
+        Ok(Invocation {
+            argv: parameters.argv,
+            cwd: parameters.cwd.map(PathBuf::from),
+            environment,
+            stdin: parameters.stdin.map(Bytes::from),
+            timeout: parameters.timeout_ms.map(Duration::from_millis),
+            grace: self.grace,
+            sink_patience: self.sink_patience,
+            output_bytes_max: parameters.output_max_bytes,
+        })
+    }
+}
+
+impl Executor for CommandRunner {
+    fn types(&self) -> Vec<String> {
+        vec![COMMAND.into()]
+    }
+
+    fn execute(&self, assignment: Assignment) -> Work {
+        let runner = self.clone();
+        let never = CancellationToken::new();
+        Box::pin(async move { runner.run(&assignment, None, &never).await.outcome })
+    }
+}
+
+#[derive(Serialize)]
+struct CommandResult<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    signal: Option<i32>,
+    duration_ms: u64,
+    stdout: &'a str,
+    stderr: &'a str,
+    truncated: bool,
+    #[serde(skip_serializing_if = "is_zero")]
+    stdout_dropped_bytes: u64,
+    #[serde(skip_serializing_if = "is_zero")]
+    stderr_dropped_bytes: u64,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+/// The result as JSON. A result that nobody takes would be a command that never ends, so output
+/// is halved until it fits.
+fn result_of(ended: &Ended, bytes_max: usize) -> Box<RawValue> {
+    let Captures { stdout, stderr } = &ended.captures;
+    let mut kept_max = stdout.n_kept().max(stderr.n_kept());
+    let mut json = json_of(ended, &stdout.text(), &stderr.text());
+    while json.get().len() > bytes_max && kept_max > 0 {
+        kept_max /= 2;
+        let (stdout, stderr) = (stdout.narrowed(kept_max), stderr.narrowed(kept_max));
+        json = json_of(ended, &stdout.text(), &stderr.text());
+    }
+    json
+}
+
+fn json_of(ended: &Ended, stdout: &CapturedText, stderr: &CapturedText) -> Box<RawValue> {
+    let (exit_code, signal) = match ended.ending {
+        Ending::Exited(code) => (Some(code), None),
+        Ending::Signalled(signal) => (None, Some(signal)),
+        // Both end by a signal of ours; which one it was says nothing about the program.
+        Ending::TimedOut | Ending::Stopped => (None, None),
+    };
+    let result = CommandResult {
+        exit_code,
+        signal,
+        duration_ms: u64::try_from(ended.duration.as_millis()).unwrap_or(u64::MAX),
+        stdout: &stdout.text,
+        stderr: &stderr.text,
+        truncated: stdout.dropped_bytes + stderr.dropped_bytes > 0,
+        stdout_dropped_bytes: stdout.dropped_bytes,
+        stderr_dropped_bytes: stderr.dropped_bytes,
+    };
+    to_raw_value(&result).expect("plain values become JSON")
+}
+
+fn outcome_of(ended: &Ended, result: &RawValue) -> Outcome {
+    let (code, sentence) = match ended.ending {
+        Ending::Exited(0) => return Outcome::Completed { result: result.to_owned() },
+        Ending::Exited(code) => (EXIT, format!("the program exited with code {code}")),
+        Ending::Signalled(signal) => (EXIT, format!("the program was killed by signal {signal}")),
+        Ending::TimedOut => {
+            let ms = ended.duration.as_millis();
+            (TIMEOUT, format!("the program took too long and was stopped after {ms} ms"))
+        }
+        Ending::Stopped => (CANCELLED, "the program was stopped".into()),
+    };
+    let reason = match last_line(&ended.captures.stderr.text().text) {
+        Some(line) => format!("{sentence}: {line}"),
+        None => sentence,
+    };
+    Outcome::Failed { code: code.into(), reason, retryable: true }
+}
+
+/// The last thing that was said, fit for a sentence.
+fn last_line(text: &str) -> Option<String> {
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    Some(line.chars().map(plain).take(QUOTE_CHARS_MAX).collect())
+}
+
+fn not_run(error: &NotRun) -> Outcome {
+    let reason = error.to_string();
+    match error {
+        NotRun::Parameters(_) => Outcome::hopeless(PARAMETERS_INVALID, reason),
+        NotRun::Spawn(error) => {
+            let retryable = error.is_passing();
+            Outcome::Failed { code: NOT_STARTED.into(), reason, retryable }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

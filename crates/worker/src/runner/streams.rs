@@ -1,0 +1,204 @@
+//! Moves bytes between a program and those who feed it and listen to it.
+
+use std::future::pending;
+use std::time::Instant;
+
+use bytes::{Buf as _, Bytes};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::SendError;
+
+use crate::runner::output::{Capture, Channel, Chunk, Coalescer};
+use crate::runner::process::Pipes;
+
+/// Takes what a program says, a batch for each frame. It is bounded on purpose: who does not take
+/// makes the program wait rather than this process grow. Who hangs up misses the rest.
+pub type Sink = mpsc::Sender<Vec<Chunk>>;
+
+/// How much is read at once from one pipe.
+const READ_BYTES: usize = 32 * 1024;
+
+/// The three pipes of a program.
+#[derive(Debug)]
+pub struct Streams {
+    stdin: Option<Feed>,
+    stdout: Pipe<ChildStdout>,
+    stderr: Pipe<ChildStderr>,
+    coalescer: Coalescer,
+    sink: Option<Sink>,
+}
+
+/// What was kept of each channel.
+#[derive(Clone, Debug)]
+pub struct Captures {
+    /// Of standard output.
+    pub stdout: Capture,
+    /// Of standard error.
+    pub stderr: Capture,
+}
+
+/// What can happen next.
+enum Event {
+    Read(Channel, usize),
+    Fed,
+    Passed,
+    HungUp,
+}
+
+impl Streams {
+    /// Feeds `stdin`, keeps at most `bytes_max` of each channel and passes everything to `sink`.
+    pub fn new(pipes: Pipes, stdin: Bytes, bytes_max: usize, sink: Option<Sink>) -> Self {
+        Self {
+            stdin: pipes.stdin.map(|pipe| Feed { pipe, rest: stdin }),
+            stdout: Pipe::new(pipes.stdout, bytes_max),
+            stderr: Pipe::new(pipes.stderr, bytes_max),
+            coalescer: Coalescer::default(),
+            sink,
+        }
+    }
+
+    /// Moves bytes until nothing is left to move. May be dropped and called again at any time:
+    /// nothing gets lost between two calls.
+    pub async fn run(&mut self) {
+        while !self.is_done() {
+            match self.next().await {
+                Event::Read(channel, n_read) => self.on_read(channel, n_read),
+                Event::HungUp => self.sink = None,
+                Event::Fed | Event::Passed => {}
+            }
+            if self.sink.is_none() {
+                self.coalescer.take(Instant::now());
+            }
+        }
+    }
+
+    /// Whether something was said that the sink has not taken.
+    pub fn waits_for_sink(&self) -> bool {
+        self.sink.is_some() && !self.coalescer.is_empty()
+    }
+
+    /// What was kept.
+    pub fn into_captures(self) -> Captures {
+        Captures { stdout: self.stdout.capture, stderr: self.stderr.capture }
+    }
+
+    fn is_done(&self) -> bool {
+        self.stdin.is_none() && self.is_silent()
+    }
+
+    /// Whether nothing more will be said.
+    fn is_silent(&self) -> bool {
+        self.stdout.reader.is_none() && self.stderr.reader.is_none()
+    }
+
+    async fn next(&mut self) -> Event {
+        let room = self.coalescer.room();
+        let due_at = self.due_at();
+        let Self { stdin, stdout, stderr, coalescer, sink } = self;
+        tokio::select! {
+            n_read = stdout.read(room) => Event::Read(Channel::Stdout, n_read),
+            n_read = stderr.read(room) => Event::Read(Channel::Stderr, n_read),
+            is_over = feed(stdin) => {
+                if is_over {
+                    // Closing the pipe tells the program that this was all.
+                    *stdin = None;
+                }
+                Event::Fed
+            }
+            permit = permit(sink.as_ref(), due_at) => match permit {
+                Ok(permit) => {
+                    permit.send(coalescer.take(Instant::now()));
+                    Event::Passed
+                }
+                Err(SendError(())) => Event::HungUp,
+            },
+        }
+    }
+
+    /// When the next batch leaves; the last one does not wait for more.
+    fn due_at(&self) -> Option<Instant> {
+        let now = Instant::now();
+        let due_at = self.coalescer.due_at(now)?;
+        Some(if self.is_silent() { now } else { due_at })
+    }
+
+    fn on_read(&mut self, channel: Channel, n_read: usize) {
+        let said = match channel {
+            Channel::Stdout => self.stdout.keep(n_read),
+            Channel::Stderr => self.stderr.keep(n_read),
+        };
+        self.coalescer.push(channel, said);
+    }
+}
+
+async fn permit(
+    sink: Option<&Sink>,
+    due_at: Option<Instant>,
+) -> Result<mpsc::Permit<'_, Vec<Chunk>>, SendError<()>> {
+    match (sink, due_at) {
+        (Some(sink), Some(due_at)) => {
+            tokio::time::sleep_until(due_at.into()).await;
+            sink.reserve().await
+        }
+        (Some(_) | None, _) => pending().await,
+    }
+}
+
+/// What a program is still to be told.
+#[derive(Debug)]
+struct Feed {
+    pipe: ChildStdin,
+    rest: Bytes,
+}
+
+/// Writes as much as fits; `true` when there is no more to write.
+async fn feed(stdin: &mut Option<Feed>) -> bool {
+    let Some(Feed { pipe, rest }) = stdin else { return pending().await };
+    if rest.is_empty() {
+        return true;
+    }
+    match pipe.write(rest).await {
+        Ok(n_written) => {
+            rest.advance(n_written);
+            rest.is_empty()
+        }
+        // A program need not read what it is told.
+        Err(_) => true,
+    }
+}
+
+#[derive(Debug)]
+struct Pipe<R> {
+    /// `None` when nothing more will come.
+    reader: Option<R>,
+    buffer: Box<[u8]>,
+    capture: Capture,
+}
+
+impl<R: AsyncRead + Unpin> Pipe<R> {
+    fn new(reader: Option<R>, bytes_max: usize) -> Self {
+        let buffer = vec![0; READ_BYTES].into_boxed_slice();
+        Self { reader, buffer, capture: Capture::new(bytes_max) }
+    }
+
+    /// Reads at most `room` bytes into the buffer; 0 at the end. Without room the program waits.
+    async fn read(&mut self, room: usize) -> usize {
+        let room = room.min(self.buffer.len());
+        match &mut self.reader {
+            // A pipe that cannot be read has ended.
+            Some(reader) if room > 0 => reader.read(&mut self.buffer[..room]).await.unwrap_or(0),
+            Some(_) | None => pending().await,
+        }
+    }
+
+    /// Keeps what the last read brought, and gives it back.
+    fn keep(&mut self, n_read: usize) -> &[u8] {
+        if n_read == 0 {
+            self.reader = None;
+        }
+        let said = &self.buffer[..n_read];
+        self.capture.push(said);
+        said
+    }
+}

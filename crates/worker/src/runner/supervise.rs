@@ -1,0 +1,227 @@
+//! One program from its start to its end.
+
+use std::ffi::OsStr;
+use std::future::pending;
+use std::io;
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::PathBuf;
+use std::process::{ExitStatus, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use rustix::process::Signal;
+use tokio::process::Command;
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+
+use crate::runner::environment::{Environment, NotFound, find_program};
+use crate::runner::process::ProcessGroup;
+use crate::runner::streams::{Captures, Sink, Streams};
+use crate::runner::watchdog::Watchdog;
+
+/// How long a program may take to leave after TERM.
+pub const GRACE: Duration = Duration::from_secs(5);
+/// How long others may hold the pipes of a program that has ended.
+pub const LINGER: Duration = Duration::from_millis(500);
+/// How long a killed program may take to vanish; one that hangs in the kernel is left to it.
+const VANISH: Duration = Duration::from_secs(5);
+/// How long the last words of a program that has ended wait for a sink that takes nothing.
+/// Long enough for a connection that was cut to come back.
+pub const SINK_PATIENCE: Duration = Duration::from_secs(30);
+
+/// A program to run. No shell is involved.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// Its name or path, then its arguments; never empty.
+    pub argv: Vec<String>,
+    /// Where it runs; the worker's own folder if not given.
+    pub cwd: Option<PathBuf>,
+    /// All that it is told by environment.
+    pub environment: Environment,
+    /// What it reads; `None` gives it nothing to read.
+    pub stdin: Option<Bytes>,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+    /// How long it may take to leave when asked to.
+    pub grace: Duration,
+    /// How long its last words wait for a sink that takes nothing.
+    pub sink_patience: Duration,
+    /// How much is kept of each output.
+    pub output_bytes_max: usize,
+}
+
+/// A program that did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum SpawnError {
+    /// There is no such folder.
+    #[error("the working folder {} does not exist or is no folder", .0.display())]
+    Folder(PathBuf),
+    /// There is no such program.
+    #[error(transparent)]
+    Program(#[from] NotFound),
+    /// The system refused.
+    #[error("{program} did not start: {source}")]
+    System {
+        /// What was to be started.
+        program: String,
+        /// Why it was not.
+        source: io::Error,
+    },
+}
+
+impl SpawnError {
+    /// Whether the machine was short of something that it may have again.
+    pub fn is_passing(&self) -> bool {
+        match self {
+            Self::Folder(_) | Self::Program(_) => false,
+            Self::System { source, .. } => {
+                let busy = [io::ErrorKind::OutOfMemory, io::ErrorKind::ExecutableFileBusy];
+                let short =
+                    [rustix::io::Errno::AGAIN, rustix::io::Errno::MFILE, rustix::io::Errno::NFILE];
+                busy.contains(&source.kind())
+                    || short.iter().any(|errno| source.raw_os_error() == Some(errno.raw_os_error()))
+            }
+        }
+    }
+}
+
+/// Why a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// It ended by itself.
+    Exited(i32),
+    /// A signal ended it that did not come from us.
+    Signalled(i32),
+    /// It took too long.
+    TimedOut,
+    /// Somebody wanted it to stop.
+    Stopped,
+}
+
+/// What is known of a program that has ended.
+#[derive(Clone, Debug)]
+pub struct Ended {
+    /// Why.
+    pub ending: Ending,
+    /// From its start to its end.
+    pub duration: Duration,
+    /// What it said, within bounds.
+    pub captures: Captures,
+}
+
+/// Runs a program to its end. When this future is dropped, the whole group is killed.
+pub async fn run(
+    invocation: Invocation,
+    sink: Option<Sink>,
+    stop: &CancellationToken,
+    watchdog: &Arc<Watchdog>,
+) -> Result<Ended, SpawnError> {
+    let command = command(&invocation)?;
+    let started = Instant::now();
+    let (mut group, pipes) = ProcessGroup::spawn(command, watchdog)
+        .map_err(|source| SpawnError::System { program: invocation.argv[0].clone(), source })?;
+    let stdin = invocation.stdin.unwrap_or_default();
+    let mut streams = Streams::new(pipes, stdin, invocation.output_bytes_max, sink);
+    let ours = until_over(&mut group, &mut streams, invocation.timeout, stop).await;
+    if ours.is_some() {
+        end(&mut group, &mut streams, invocation.grace).await;
+    }
+    let duration = started.elapsed();
+    // Who stopped it does not wait for its last words.
+    let is_stopped = ours == Some(Ending::Stopped);
+    let patience = if is_stopped { Duration::ZERO } else { invocation.sink_patience };
+    drain(&group, &mut streams, patience).await;
+    let status = timeout(VANISH, group.finish()).await;
+    let ending = ours.unwrap_or_else(|| ending_of(status.ok().and_then(Result::ok)));
+    Ok(Ended { ending, duration, captures: streams.into_captures() })
+}
+
+/// The files are looked at in place, as the start of the program itself does.
+fn command(invocation: &Invocation) -> Result<Command, SpawnError> {
+    let Invocation { argv, cwd, environment, .. } = invocation;
+    if let Some(cwd) = cwd
+        && !cwd.is_dir()
+    {
+        return Err(SpawnError::Folder(cwd.clone()));
+    }
+    let program = find_program(&argv[0], cwd.as_deref(), environment)?;
+    let mut command = Command::new(program);
+    command.arg0(OsStr::new(&argv[0])).args(&argv[1..]).env_clear().envs(environment);
+    if let Some(cwd) = cwd {
+        command.current_dir(cwd);
+    }
+    let stdin = if invocation.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// Waits until the program ends (`None`) or has to.
+async fn until_over(
+    group: &mut ProcessGroup,
+    streams: &mut Streams,
+    time: Option<Duration>,
+    stop: &CancellationToken,
+) -> Option<Ending> {
+    let time_is_up = async {
+        match time {
+            Some(time) => tokio::time::sleep(time).await,
+            None => pending().await,
+        }
+    };
+    // In this order: a program that has ended did so by itself, and one that talks without a
+    // pause cannot keep us from looking at the clock.
+    tokio::select! {
+        biased;
+        () = group.exited() => None,
+        () = stop.cancelled() => Some(Ending::Stopped),
+        () = time_is_up => Some(Ending::TimedOut),
+        () = run_on(streams) => None,
+    }
+}
+
+/// Moves bytes and never ends, for a program may close its pipes and go on.
+async fn run_on(streams: &mut Streams) {
+    streams.run().await;
+    pending::<()>().await;
+}
+
+/// Asks the whole group to leave, then makes it.
+async fn end(group: &mut ProcessGroup, streams: &mut Streams, grace: Duration) {
+    for (signal, patience) in [(Signal::TERM, grace), (Signal::KILL, VANISH)] {
+        group.signal(signal);
+        let exited = async {
+            tokio::select! {
+                biased;
+                () = group.exited() => {}
+                () = run_on(streams) => {}
+            }
+        };
+        if timeout(patience, exited).await.is_ok() {
+            return;
+        }
+    }
+}
+
+/// Takes the last words. Whoever else holds the pipes, a background process for instance, gets a
+/// moment and is then killed with the rest of the group; one that left the group is not waited for.
+async fn drain(group: &ProcessGroup, streams: &mut Streams, patience: Duration) {
+    if timeout(LINGER, streams.run()).await.is_ok() {
+        return;
+    }
+    group.signal(Signal::KILL);
+    let since = Instant::now();
+    // Nobody writes any more, so what is left fits into a pipe; a slow sink gets time to take it.
+    while timeout(LINGER, streams.run()).await.is_err() {
+        if !streams.waits_for_sink() || since.elapsed() >= patience {
+            return;
+        }
+    }
+}
+
+fn ending_of(status: Option<ExitStatus>) -> Ending {
+    let by_code = status.and_then(|status| status.code()).map(Ending::Exited);
+    let by_signal = status.and_then(|status| status.signal()).map(Ending::Signalled);
+    // Nobody could collect it, so nobody knows more than that it was killed.
+    by_code.or(by_signal).unwrap_or(Ending::Signalled(Signal::KILL.as_raw()))
+}
