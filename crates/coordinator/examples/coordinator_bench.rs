@@ -118,7 +118,7 @@ impl Bench {
     fn beat(&mut self, leases: &[LeaseId]) -> Duration {
         let mut took = Duration::ZERO;
         for leases in leases.chunks(100) {
-            let (worker, leases) = (self.worker.clone(), leases.to_vec());
+            let (worker, leases) = (self.worker.clone(), Some(leases.to_vec()));
             let begin = Instant::now();
             black_box(self.handle(Command::Heartbeat { ticket: Ticket(0), worker, leases }));
             took += begin.elapsed();
@@ -176,6 +176,7 @@ fn task_of(spec: &Arc<TaskSpec>) -> NewTask {
         not_before: None,
         concurrency_key: None,
         idempotency: None,
+        run: None,
     }
 }
 

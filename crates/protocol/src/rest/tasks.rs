@@ -48,6 +48,9 @@ pub struct TaskToSubmit {
     /// At most one task with the same key runs at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
+    /// The run that it belongs to: the submitter's name for what was asked for together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// What a worker must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires: Option<Requires>,
@@ -230,6 +233,9 @@ pub struct Task {
     /// At most one task with the same key runs at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
+    /// The run that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// The submitter's own name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,

@@ -144,6 +144,7 @@ pub(crate) fn task(record: &TaskRecord) -> Result<Task, ApiError> {
         error: None,
         ended_attempts: record.ended_attempts.iter().map(|one| ended(record, one)).collect(),
         concurrency_key: record.concurrency_key.as_ref().map(ToString::to_string),
+        run: record.run.as_ref().map(ToString::to_string),
         idempotency_key: record.idempotency.as_ref().map(|mark| mark.key.to_string()),
     };
     add_state(&mut task, record)?;

@@ -223,6 +223,7 @@ fn offer(request: &RequestLeases) -> Result<Offer, ApiError> {
             .iter()
             .map(|one| package(&"packages: ", one))
             .collect::<Result<_, _>>()?,
+        limits: BTreeMap::new(),
     })
 }
 

@@ -143,6 +143,7 @@ pub(super) async fn show(
         ("state" = Option<String>, Query, description = "Only these states, comma-separated."),
         ("type" = Option<String>, Query, description = "Only this type."),
         ("queue" = Option<String>, Query, description = "Only this queue."),
+        ("run" = Option<String>, Query, description = "Only this run."),
         ("limit" = Option<i64>, Query, description = "1 to 500. Default 50."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
     ),
@@ -164,13 +165,14 @@ pub(super) async fn list(
 }
 
 fn page_query(query: QueryPairs, shard: ShardId) -> Result<PageQuery, ApiError> {
-    let query = query.only(&["state", "type", "queue", "limit", "cursor"])?;
+    let query = query.only(&["state", "type", "queue", "run", "limit", "cursor"])?;
     let states = query.all("state").flat_map(|words| words.split(',')).map(state);
     let limit = query.number(PAGE_LIMIT)?.unwrap_or(PAGE_TASKS_DEFAULT);
     Ok(PageQuery {
         states: states.collect::<Result<_, _>>()?,
         task_type: query.first("type").map(|word| text(&"", word)).transpose()?,
         queue: query.first("queue").map(|word| text(&"", word)).transpose()?,
+        run: query.first("run").map(|word| text(&"", word)).transpose()?,
         before: query.first("cursor").map(|text| cursor(text, shard)).transpose()?,
         limit: u32::try_from(limit).expect("at most PAGE_TASKS_MAX"),
     })
