@@ -167,12 +167,11 @@ impl WorkerMachine {
         if self.resumes_unanswered >= RESUMES_UNANSWERED_MAX {
             self.lose_session(ResetCode::Unconfirmed.name(), "nobody answers the resume");
         }
-        let ask = match self.session.clone() {
-            Some(session) => self.ask_resume(session),
-            None => {
-                let flags: Vec<String> = self.boot_flag.iter().cloned().collect();
-                self.ask(Kind::Handshake, self.handshake.clone(), flags)
-            }
+        let ask = if let Some(session) = self.session.clone() {
+            self.ask_resume(session)
+        } else {
+            let flags: Vec<String> = self.boot_flag.iter().cloned().collect();
+            self.ask(Kind::Handshake, self.handshake.clone(), flags)
         };
         self.step(Phase::Handshaking(ask));
         self.connection

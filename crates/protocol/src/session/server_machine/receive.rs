@@ -38,7 +38,7 @@ impl ServerMachine {
         match Kind::from_name(&frame.kind) {
             Some(Kind::Handshake) => self.on_handshake(frame),
             Some(Kind::Register) => self.on_register(frame),
-            Some(Kind::Resume) => self.on_resume(frame),
+            Some(Kind::Resume) => self.on_resume(&frame),
             Some(Kind::Ack) => self.on_ack(&frame),
             Some(Kind::Heartbeat) => self.on_heartbeat(frame),
             Some(Kind::Accept | Kind::Reset | Kind::Drain) => self.on_idle_control(&frame),
@@ -117,8 +117,8 @@ impl ServerMachine {
         }
     }
 
-    fn on_resume(&mut self, frame: Envelope) {
-        let named = Named::of(&frame);
+    fn on_resume(&mut self, frame: &Envelope) {
+        let named = Named::of(frame);
         if let Some((opener, accept)) = &self.accepted
             && *opener == named
         {
@@ -135,10 +135,10 @@ impl ServerMachine {
             Ok(_) => return,
             Err(error) => return self.reset(ResetCode::Malformed, &error.to_string(), None),
         };
-        self.bind(&frame);
-        let send_base = control::flag(&frame, control::SEND_BASE_FLAG);
+        self.bind(frame);
+        let send_base = control::flag(frame, control::SEND_BASE_FLAG);
         let send_base = send_base.and_then(|base| base.parse().ok());
-        let boot_id = control::flag(&frame, control::BOOT_FLAG).map(str::to_owned);
+        let boot_id = control::flag(frame, control::BOOT_FLAG).map(str::to_owned);
         let asked = AskedResume { last_seen: payload.last_seen_seq, send_base };
         self.question = Some(Question::Resume(named, asked));
         self.state.step(State::Handshaking);

@@ -32,13 +32,12 @@ impl WorkerMachine {
         match Kind::from_name(&frame.kind) {
             Some(Kind::Ack) => self.on_ack(&frame),
             Some(Kind::Accept) => self.on_accept(&frame),
-            Some(Kind::Reset) => self.on_reset(&frame),
+            // Seed 001 turns workers away by an error; servers have no other use for one.
+            Some(Kind::Reset | Kind::ExecError) => self.on_reset(&frame),
             Some(Kind::Drain) => self.on_drain(&frame),
             Some(Kind::Handshake | Kind::Register | Kind::Resume | Kind::Heartbeat) => {
                 self.ack_if_asked(&frame);
             }
-            // Seed 001 turns workers away by an error; servers have no other use for one.
-            Some(Kind::ExecError) => self.on_reset(&frame),
             None if frame.kind.starts_with("control.") => self.ack_if_asked(&frame),
             // Business frames, known and unknown, are carried without being looked into.
             _ => self.on_business(frame),
