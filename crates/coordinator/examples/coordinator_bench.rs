@@ -105,6 +105,7 @@ impl Bench {
                 max: u32::try_from(batch).expect("a small batch"),
                 wait_until: NOW,
                 confirm_within: None,
+                slots: None,
             };
             let begin = Instant::now();
             let step = self.handle(Command::RequestLeases { ticket: Ticket(0), request });

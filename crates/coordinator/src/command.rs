@@ -178,6 +178,9 @@ pub struct LeaseRequest {
     pub offer: Arc<Offer>,
     /// At most so many leases.
     pub max: u32,
+    /// How many leases the worker holds at most, whatever it asks for; `None` where it does not
+    /// say.
+    pub slots: Option<u32>,
     /// How long it waits for the first one.
     pub wait_until: Timestamp,
     /// A grant is taken back unless the worker shows within this time that it received it.

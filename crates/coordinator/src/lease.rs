@@ -9,7 +9,7 @@ use crate::command::{LeaseRequest, Ticket};
 use crate::coordinator::Turn;
 use crate::deadline::Deadline;
 use crate::effect::{Answer, Grant, HeartbeatVerdict, LostAuthority, Refusal, Violation};
-use crate::placement::{OfferIdx, Placement, TypeRoom};
+use crate::placement::{OfferIdx, Placement, Room};
 use crate::planted::{self, Bug};
 use crate::report::{Standing, names_a_task_twice};
 use crate::state::{State, lease_deadline};
@@ -49,21 +49,25 @@ fn heartbeat_every(spec: &TaskSpec) -> Duration {
 }
 
 /// What the worker's own limits leave, given what it holds.
-fn room_per_type(
+fn room_of(
     placement: &Placement,
     workers: &Workers,
     tasks: &TaskTable,
     request: &LeaseRequest,
-) -> TypeRoom {
-    if request.offer.limits.is_empty() {
-        return TypeRoom::default();
+) -> Room {
+    let in_flight = u32::try_from(workers.in_flight(&request.worker)).unwrap_or(u32::MAX);
+    let slots = request.slots.map(|slots| slots.saturating_sub(in_flight));
+    let mut room = Room { slots, of_type: request.offer.limits.clone() };
+    if room.of_type.is_empty() {
+        return room;
     }
-    let mut room = TypeRoom { left: request.offer.limits.clone() };
+    // The slots are counted already; taking from them twice must not matter.
+    room.slots = None;
     for task in workers.held(&request.worker) {
         let task = tasks.get(task).expect("held tasks are live");
         room.take(&placement.spec(task.spec).demand.task_type);
     }
-    room
+    Room { slots, ..room }
 }
 
 impl Turn<'_> {
@@ -108,7 +112,7 @@ impl Turn<'_> {
     fn next_to_serve(&mut self) -> Option<Ticket> {
         let State { placement, workers, tasks, .. } = &mut *self.state;
         placement.next_to_serve(|placement, request, task_type| {
-            room_per_type(placement, workers, tasks, request).has(task_type)
+            room_of(placement, workers, tasks, request).has(task_type)
         })
     }
 
@@ -118,7 +122,7 @@ impl Turn<'_> {
             return grants;
         }
         let State { placement, workers, tasks, .. } = &*self.state;
-        let mut room = room_per_type(placement, workers, tasks, request);
+        let mut room = room_of(placement, workers, tasks, request);
         while grants.len() < request.max as usize {
             let Some(task) = self.state.placement.best_for(offer, &room) else { break };
             let grant = self.grant(task, request);

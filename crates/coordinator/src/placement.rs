@@ -77,21 +77,31 @@ struct OfferEntry {
     requests: BTreeSet<RequestRank>,
 }
 
-/// How many more tasks of a type a worker takes, where it has a limit.
+/// How many more tasks a worker takes, in all and of a type, where it has limits.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct TypeRoom {
-    pub(crate) left: BTreeMap<TypeName, u32>,
+pub(crate) struct Room {
+    pub(crate) slots: Option<u32>,
+    pub(crate) of_type: BTreeMap<TypeName, u32>,
 }
 
-impl TypeRoom {
+impl Room {
     pub(crate) fn has(&self, task_type: &TypeName) -> bool {
-        self.left.is_empty() || self.left.get(task_type).is_none_or(|left| *left > 0)
+        self.slots != Some(0)
+            && (self.of_type.is_empty() || self.of_type.get(task_type).is_none_or(|left| *left > 0))
     }
 
     pub(crate) fn take(&mut self, task_type: &TypeName) {
-        if let Some(left) = self.left.get_mut(task_type) {
+        self.slots = self.slots.map(|left| left.saturating_sub(1));
+        if let Some(left) = self.of_type.get_mut(task_type) {
             *left = left.saturating_sub(1);
         }
+    }
+}
+
+impl LeaseRequest {
+    /// Whether the worker has limits of its own, beyond what it asks for.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.slots.is_some() || !self.offer.limits.is_empty()
     }
 }
 
@@ -298,7 +308,7 @@ impl Placement {
     }
 
     /// The ready task that a worker with this offer, and this room, should get next.
-    pub(crate) fn best_for(&self, offer: OfferIdx, room: &TypeRoom) -> Option<TaskId> {
+    pub(crate) fn best_for(&self, offer: OfferIdx, room: &Room) -> Option<TaskId> {
         let covered = &self.offers[offer.0 as usize].demands;
         let has_room = |idx: DemandIdx| room.has(&self.demands[idx.0 as usize].demand.task_type);
         let best = if covered.len() <= DEMANDS_LOOKED_AT {
@@ -434,7 +444,7 @@ impl Placement {
                 &self.demands[demand.0 as usize];
             let takes = |ticket: &Ticket| {
                 let request = &self.waiting[ticket].request;
-                request.offer.limits.is_empty() || has_room(self, request, &wanted.task_type)
+                !request.is_limited() || has_room(self, request, &wanted.task_type)
             };
             let mut tickets = requests.iter().map(|(_, ticket)| *ticket);
             match tickets.find(takes) {

@@ -8,14 +8,18 @@ use std::time::Duration;
 use model::TenantId;
 use store::{SqliteStore, Store, StoreError};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::doors::http;
+use crate::doors::ws::listener::WS_CONNECTIONS_MAX;
 use crate::metrics::Metrics;
-use crate::shards::Shards;
+use crate::sessions::Sessions;
+use crate::shards::{Common, Shards};
 
 /// The tenant of whoever has not been told another one.
 pub const DEFAULT_TENANT: &str = "default";
@@ -80,10 +84,18 @@ pub struct App {
     pub auth: Auth,
     /// The numbers.
     pub metrics: Arc<Metrics>,
+    /// The sessions of workers.
+    pub(crate) sessions: Arc<Sessions>,
     /// The time.
     pub clock: Clock,
     /// This build.
     pub version: &'static str,
+    /// The server stops.
+    pub(crate) shutdown: CancellationToken,
+    /// The WebSocket connections that are open.
+    pub(crate) connections: TaskTracker,
+    /// How many more there may be.
+    pub(crate) ws_room: Arc<Semaphore>,
 }
 
 /// A server that runs until it is stopped.
@@ -125,9 +137,26 @@ impl Server {
         }
         let shutdown = CancellationToken::new();
         let (clock, metrics) = (Clock::start(), Arc::new(Metrics::new()));
-        let shards = Shards::new(Arc::clone(&store), clock, Arc::clone(&metrics), shutdown.clone());
-        let version = env!("CARGO_PKG_VERSION");
-        let app = Arc::new(App { store, shards, auth, metrics, clock, version });
+        let sessions = Arc::new(Sessions::load(Arc::clone(&store), clock.now()).await?);
+        let shards = Shards::new(Common {
+            store: Arc::clone(&store),
+            clock,
+            metrics: Arc::clone(&metrics),
+            sessions: Arc::clone(&sessions),
+            shutdown: shutdown.clone(),
+        });
+        let app = Arc::new(App {
+            store,
+            shards,
+            auth,
+            metrics,
+            sessions,
+            clock,
+            version: env!("CARGO_PKG_VERSION"),
+            shutdown: shutdown.clone(),
+            connections: TaskTracker::new(),
+            ws_room: Arc::new(Semaphore::new(WS_CONNECTIONS_MAX)),
+        });
         app.open_shards(is_dev).await?;
         let http =
             tokio::spawn(http::listener::serve(listener, Arc::clone(&app), shutdown.clone()));
@@ -158,6 +187,8 @@ impl Server {
             if let Err(error) = self.http.await {
                 tracing::error!(%error, "the HTTP door ended badly");
             }
+            self.app.connections.close();
+            self.app.connections.wait().await;
             self.app.shards.stopped().await;
         };
         if tokio::time::timeout(STOP_WITHIN, all).await.is_err() {

@@ -14,6 +14,7 @@ pub mod handle;
 pub mod limits;
 pub mod metrics;
 mod outbox;
+mod sessions;
 pub mod shards;
 pub(crate) mod ui;
 

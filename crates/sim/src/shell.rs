@@ -381,6 +381,7 @@ fn lease_request(ask: LeaseAsk, now: Timestamp) -> LeaseRequest {
         offer: ask.offer,
         max: ask.max,
         wait_until: now.after(ask.wait),
+        slots: None,
         confirm_within: ask.confirm_within,
     }
 }

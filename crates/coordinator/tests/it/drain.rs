@@ -112,6 +112,31 @@ fn a_worker_gets_no_more_of_a_type_than_it_takes() {
 }
 
 #[test]
+fn a_worker_never_holds_more_than_its_slots() {
+    check(
+        "
+          0s  submit a + b + c
+          0s  w1 takes 3 slots=2
+          1s  w1 takes 3 slots=2 waits 60s
+          2s  submit d
+          3s  w1 completes L1
+          4s  w1 takes 3 slots=2
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      b is QUEUED
+            0s      c is QUEUED
+            0s      L1 of a to w1 until 30s
+            0s      L2 of b to w1 until 30s
+            2s      d is QUEUED
+            3s      a is COMPLETED with 1
+            3s      w1: L1 COMMITTED; COMPLETED
+            4s      L3 of c to w1 until 34s
+        "#]],
+    );
+}
+
+#[test]
 fn what_a_worker_held_is_free_when_its_process_starts_over() {
     check(
         "

@@ -79,7 +79,14 @@ pub(crate) fn plain_task() -> NewTask {
 
 /// One lease of any kind.
 pub(crate) fn plain_request(worker: WorkerId, wait_until: Timestamp) -> LeaseRequest {
-    LeaseRequest { worker, offer: Arc::default(), max: 1, wait_until, confirm_within: None }
+    LeaseRequest {
+        worker,
+        offer: Arc::default(),
+        max: 1,
+        slots: None,
+        wait_until,
+        confirm_within: None,
+    }
 }
 
 pub(crate) fn plain_spec() -> TaskSpec {

@@ -51,7 +51,7 @@ pub(crate) fn health_word(health: WorkerHealth) -> Health {
     }
 }
 
-fn lost_authority_word(lost: LostAuthority) -> &'static str {
+pub(crate) fn lost_authority_word(lost: LostAuthority) -> &'static str {
     match lost {
         LostAuthority::Expired => "expired",
         LostAuthority::Superseded => "superseded",

@@ -196,6 +196,7 @@ pub(crate) fn lease_request(
         offer: Arc::new(offer(request)?),
         max: u32::try_from(max).expect("at most LEASES_PER_REQUEST_MAX"),
         wait_until: now.after(wait),
+        slots: None,
         confirm_within: confirm.transpose()?,
     })
 }

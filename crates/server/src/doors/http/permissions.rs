@@ -52,6 +52,8 @@ pub(super) static PERMISSIONS: &[Permission] = &[
     get("/api/v1/healthz", Access::Anyone),
     get("/api/v1/readyz", Access::Anyone),
     get("/api/v1/metrics", EVERY_ROLE),
+    // The first frame proves who it is.
+    get("/ws/worker", Access::Anyone),
     get("/", Access::Anyone),
     get("/assets/status.css", Access::Anyone),
     get("/assets/status.js", Access::Anyone),
