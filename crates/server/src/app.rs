@@ -14,11 +14,14 @@ use tokio_util::sync::CancellationToken;
 use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::doors::http;
+use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
 use crate::shards::Shards;
 
 /// The tenant of whoever has not been told another one.
 pub const DEFAULT_TENANT: &str = "default";
+/// Where logs lie in the data folder.
+const LOGS_FOLDER: &str = "logs";
 /// How long a stopping server waits for its parts.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// How often a starting server looks whether it is ready.
@@ -45,6 +48,11 @@ impl Options {
         let listen_error = |source| StartError::Listen { address, source };
         TcpListener::bind(address).await.map_err(listen_error)
     }
+
+    fn open_feedback(&self) -> Result<Arc<FeedbackHub>, StartError> {
+        let hub = FeedbackHub::open(self.data_dir.join(LOGS_FOLDER), LogLimits::default())?;
+        Ok(Arc::new(hub))
+    }
 }
 
 /// Why a server did not start.
@@ -53,6 +61,9 @@ pub enum StartError {
     /// Its store did not open.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Its logs cannot be kept.
+    #[error(transparent)]
+    Logs(#[from] OpenError),
     /// Its address is taken, or not this machine's.
     #[error("cannot listen on {address}")]
     Listen {
@@ -80,6 +91,8 @@ pub struct App {
     pub auth: Auth,
     /// The numbers.
     pub metrics: Arc<Metrics>,
+    /// How tasks fare and what they put out.
+    pub feedback: Arc<FeedbackHub>,
     /// The time.
     pub clock: Clock,
     /// This build.
@@ -99,21 +112,22 @@ impl Server {
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let listener = options.listen().await?;
         let store = Arc::new(SqliteStore::open(&options.data_dir)?);
-        Self::serve(listener, store, options.dev).await
+        Self::serve(listener, store, options).await
     }
 
-    /// Serves a store that is open already; the data folder of `options` is not looked at.
+    /// Serves a store that is open already; the data folder of `options` holds the logs alone.
     pub async fn start_on(store: Arc<dyn Store>, options: Options) -> Result<Self, StartError> {
         let listener = options.listen().await?;
-        Self::serve(listener, store, options.dev).await
+        Self::serve(listener, store, options).await
     }
 
     /// Takes over every shard and opens the doors.
     async fn serve(
         listener: TcpListener,
         store: Arc<dyn Store>,
-        is_dev: bool,
+        options: Options,
     ) -> Result<Self, StartError> {
+        let is_dev = options.dev;
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         let listen_error = |source| StartError::Listen { address: unknown, source };
         let http_addr = listener.local_addr().map_err(listen_error)?;
@@ -127,7 +141,8 @@ impl Server {
         let (clock, metrics) = (Clock::start(), Arc::new(Metrics::new()));
         let shards = Shards::new(Arc::clone(&store), clock, Arc::clone(&metrics), shutdown.clone());
         let version = env!("CARGO_PKG_VERSION");
-        let app = Arc::new(App { store, shards, auth, metrics, clock, version });
+        let feedback = options.open_feedback()?;
+        let app = Arc::new(App { store, shards, auth, metrics, feedback, clock, version });
         app.open_shards(is_dev).await?;
         let http =
             tokio::spawn(http::listener::serve(listener, Arc::clone(&app), shutdown.clone()));
@@ -159,6 +174,7 @@ impl Server {
                 tracing::error!(%error, "the HTTP door ended badly");
             }
             self.app.shards.stopped().await;
+            self.app.feedback.stop().await;
         };
         if tokio::time::timeout(STOP_WITHIN, all).await.is_err() {
             tracing::warn!("stopped before every part had come to its end");

@@ -7,7 +7,7 @@ use crate::doors::http::body;
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
-use crate::{auth, handle, metrics};
+use crate::{auth, feedback, handle, metrics};
 
 /// One limit.
 #[derive(Clone, Debug)]
@@ -27,6 +27,7 @@ pub fn all() -> Vec<LimitRow> {
     rows.extend(request_limits());
     rows.extend(payload_limits());
     rows.extend(server_limits());
+    rows.extend(feedback_limits());
     rows
 }
 
@@ -142,6 +143,35 @@ fn server_limits() -> Vec<LimitRow> {
             metrics::TRACKED_LEASES_PER_TENANT_MAX,
             "Leases whose latency is measured at the same time.",
         ),
+    ]
+}
+
+fn feedback_limits() -> Vec<LimitRow> {
+    vec![
+        bytes(
+            "TASK_LOG_BYTES_MAX",
+            feedback::TASK_LOG_BYTES_MAX,
+            "The log of one task; its oldest part goes first.",
+        ),
+        bytes(
+            "TOTAL_LOG_BYTES_MAX",
+            feedback::TOTAL_LOG_BYTES_MAX,
+            "All logs together; the oldest log goes first.",
+        ),
+        count("LOGS_MAX", feedback::LOGS_MAX, "Logs; the oldest one goes first."),
+        bytes(
+            "RECORD_BYTES_MAX",
+            feedback::RECORD_BYTES_MAX,
+            "One entry of a log; a longer chunk becomes several.",
+        ),
+        bytes("QUEUE_BYTES_MAX", feedback::QUEUE_BYTES_MAX, "Output that waits to be written."),
+        span(
+            "TAKE_WITHIN",
+            feedback::TAKE_WITHIN,
+            "How long a frame with output waits for a slow disk.",
+        ),
+        count("SNAPSHOTS_MAX", feedback::SNAPSHOTS_MAX, "Tasks whose progress is remembered."),
+        bytes("SNAPSHOT_BYTES_MAX", feedback::SNAPSHOT_BYTES_MAX, "The same, in memory."),
     ]
 }
 
