@@ -1,6 +1,7 @@
 //! The logs that are being written: their state in memory, and a few open files.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::io;
 
 use foldhash::fast::RandomState;
@@ -37,12 +38,15 @@ impl OpenLogs {
         index: &Mutex<Index>,
         task: TaskId,
     ) -> io::Result<&mut TaskLog> {
-        if !self.logs.contains_key(&task) {
-            let segments = index.lock().segments(folder, task)?;
-            self.logs.insert(task, TaskLog::open(folder, task, segments)?);
-        }
+        let log = match self.logs.entry(task) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(unknown) => {
+                let segments = index.lock().segments(folder, task)?;
+                unknown.insert(TaskLog::open(folder, task, segments)?)
+            }
+        };
         self.used.touch(task);
-        Ok(self.logs.get_mut(&task).expect("opened above"))
+        Ok(log)
     }
 
     /// Writes what was added to a log; gives the log as its files have it.

@@ -23,7 +23,7 @@ const BATCH_JOBS_MAX: usize = 1024;
 /// How often a disk that failed is tried again for the sake of its losses.
 const RETRY_EVERY: Duration = Duration::from_secs(1);
 /// A disk that stays broken is complained about this often.
-const COMPLAIN_EVERY: Duration = Duration::from_secs(60);
+const COMPLAIN_EVERY: Duration = Duration::from_mins(1);
 
 /// What the thread is asked to do.
 pub(super) enum Job {
@@ -146,7 +146,9 @@ impl Writer {
             }
         }
         self.shared.followers.wake(outcomes.keys().copied());
-        jobs.into_iter().for_each(|job| self.answer(job, &outcomes));
+        for job in jobs {
+            self.answer(job, &outcomes);
+        }
     }
 
     /// Adds the chunks to their log, in memory. What follows a failure within one batch fails too,

@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::handle::{AskError, CoordinatorHandle};
 
 /// The coordinator is asked again this often: it forgets nobody, but a restarted one would.
-const WATCH_FOR: Duration = Duration::from_secs(60);
+const WATCH_FOR: Duration = Duration::from_mins(1);
 /// After a question that got no answer, or none that helps.
 const LOOK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
