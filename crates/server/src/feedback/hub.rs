@@ -24,8 +24,8 @@ use super::snapshot::{Snapshot, Snapshots};
 use super::writer::{Append, Job, Shared, Writer, Written};
 use crate::clock::Clock;
 
-/// What a job takes in the queue beside its bytes, roughly.
-const JOB_BYTES: usize = 256;
+/// What a chunk takes in the queue beside its bytes, roughly.
+const CHUNK_BYTES: usize = 256;
 /// Pages that are read at the same time, so that readers leave threads to others.
 const READS_MAX: usize = 8;
 
@@ -109,8 +109,8 @@ impl FeedbackHub {
 
     async fn append(&self, lease: LeaseId, chunks: Vec<NewChunk>) -> Result<(), FeedbackError> {
         let deadline = (Instant::now() + TAKE_WITHIN).into();
-        let n_bytes: usize = chunks.iter().map(|chunk| chunk.bytes.len()).sum();
-        let Ok(room) = timeout_at(deadline, self.queue_room(n_bytes + JOB_BYTES)).await else {
+        let n_bytes: usize = chunks.iter().map(|chunk| chunk.bytes.len() + CHUNK_BYTES).sum();
+        let Ok(room) = timeout_at(deadline, self.queue_room(n_bytes)).await else {
             self.shared.losses.lock().note(lease, &chunks);
             return Err(FeedbackError::TooSlow);
         };

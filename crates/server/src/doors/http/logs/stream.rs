@@ -129,3 +129,34 @@ async fn wait(follower: &mut Follower, end: &mut EndFuture) -> Next {
         () = tokio::time::sleep(KEEP_ALIVE_EVERY) => Next::KeepAlive,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use model::{ShardId, TaskId};
+
+    use super::*;
+    use crate::feedback::LogLimits;
+
+    #[tokio::test(start_paused = true)]
+    async fn silence_is_kept_alive_and_ends_with_the_task() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let hub = FeedbackHub::open(folder.path().to_owned(), LogLimits::default());
+        let hub = Arc::new(hub.expect("a hub"));
+        let task = TaskId::of(ShardId::new(1).expect("fits"), 1);
+        let end: EndFuture = Box::pin(async {
+            tokio::time::sleep(KEEP_ALIVE_EVERY * 5 / 2).await;
+            LogEnd::Settled
+        });
+        let follower = hub.follow(task);
+        let cursor = LogCursor::new(task, 0);
+        let mut stream = LogStream::follow(hub, cursor, Form::Lines, (follower, end));
+        let started = tokio::time::Instant::now();
+        let mut sent = Vec::new();
+        while let Some(bytes) = stream.next().await.expect("readable") {
+            sent.push((started.elapsed().as_millis(), bytes));
+        }
+        let sent: Vec<_> = sent.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
+        let last = &b"{\"next_offset\":0,\"end\":true}\n"[..];
+        assert_eq!(sent, [(15_000, &b"\n"[..]), (30_000, b"\n"), (37_500, last)]);
+    }
+}
