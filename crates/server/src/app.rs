@@ -17,12 +17,15 @@ use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::doors::http;
 use crate::doors::ws::listener::WS_CONNECTIONS_MAX;
+use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
 use crate::sessions::Sessions;
 use crate::shards::{Common, Shards};
 
 /// The tenant of whoever has not been told another one.
 pub const DEFAULT_TENANT: &str = "default";
+/// Where logs lie in the data folder.
+const LOGS_FOLDER: &str = "logs";
 /// How long a stopping server waits for its parts.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// How often a starting server looks whether it is ready.
@@ -49,6 +52,11 @@ impl Options {
         let listen_error = |source| StartError::Listen { address, source };
         TcpListener::bind(address).await.map_err(listen_error)
     }
+
+    fn open_feedback(&self) -> Result<Arc<FeedbackHub>, StartError> {
+        let hub = FeedbackHub::open(self.data_dir.join(LOGS_FOLDER), LogLimits::default())?;
+        Ok(Arc::new(hub))
+    }
 }
 
 /// Why a server did not start.
@@ -57,6 +65,9 @@ pub enum StartError {
     /// Its store did not open.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Its logs cannot be kept.
+    #[error(transparent)]
+    Logs(#[from] OpenError),
     /// Its address is taken, or not this machine's.
     #[error("cannot listen on {address}")]
     Listen {
@@ -86,6 +97,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// The sessions of workers.
     pub(crate) sessions: Arc<Sessions>,
+    /// How tasks fare and what they put out.
+    pub feedback: Arc<FeedbackHub>,
     /// The time.
     pub clock: Clock,
     /// This build.
@@ -111,21 +124,22 @@ impl Server {
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let listener = options.listen().await?;
         let store = Arc::new(SqliteStore::open(&options.data_dir)?);
-        Self::serve(listener, store, options.dev).await
+        Self::serve(listener, store, options).await
     }
 
-    /// Serves a store that is open already; the data folder of `options` is not looked at.
+    /// Serves a store that is open already; the data folder of `options` holds the logs alone.
     pub async fn start_on(store: Arc<dyn Store>, options: Options) -> Result<Self, StartError> {
         let listener = options.listen().await?;
-        Self::serve(listener, store, options.dev).await
+        Self::serve(listener, store, options).await
     }
 
     /// Takes over every shard and opens the doors.
     async fn serve(
         listener: TcpListener,
         store: Arc<dyn Store>,
-        is_dev: bool,
+        options: Options,
     ) -> Result<Self, StartError> {
+        let is_dev = options.dev;
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         let listen_error = |source| StartError::Listen { address: unknown, source };
         let http_addr = listener.local_addr().map_err(listen_error)?;
@@ -151,6 +165,7 @@ impl Server {
             auth,
             metrics,
             sessions,
+            feedback: options.open_feedback()?,
             clock,
             version: env!("CARGO_PKG_VERSION"),
             shutdown: shutdown.clone(),
@@ -190,6 +205,7 @@ impl Server {
             self.app.connections.close();
             self.app.connections.wait().await;
             self.app.shards.stopped().await;
+            self.app.feedback.stop().await;
         };
         if tokio::time::timeout(STOP_WITHIN, all).await.is_err() {
             tracing::warn!("stopped before every part had come to its end");

@@ -6,6 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::logs::TaskFeedback;
+
 /// `POST /tasks`: many tasks, all or none.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -230,6 +232,9 @@ pub struct Task {
     /// Attempts that ended without settling it, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended_attempts: Vec<EndedAttempt>,
+    /// How it fares, if its worker said so lately. Only where one task is looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<TaskFeedback>,
     /// At most one task with the same key runs at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,

@@ -142,6 +142,7 @@ pub(crate) fn task(record: &TaskRecord) -> Result<Task, ApiError> {
         worker_id: None,
         result: None,
         error: None,
+        feedback: None,
         ended_attempts: record.ended_attempts.iter().map(|one| ended(record, one)).collect(),
         concurrency_key: record.concurrency_key.as_ref().map(ToString::to_string),
         run: record.run.as_ref().map(ToString::to_string),

@@ -35,6 +35,7 @@ pub(super) static PERMISSIONS: &[Permission] = &[
     post("/api/v1/tasks/{task_id}/cancel", SUBMITTERS),
     post("/api/v1/tasks/{task_id}/requeue", SUBMITTERS),
     get("/api/v1/tasks/{task_id}/explain", READERS),
+    get("/api/v1/tasks/{task_id}/log", EVERY_ROLE),
     post("/api/v1/leases", EXECUTORS),
     post("/api/v1/leases/{lease_id}/heartbeat", EXECUTORS),
     post("/api/v1/leases/{lease_id}/complete", EXECUTORS),

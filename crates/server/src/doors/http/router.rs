@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 use super::gate::gate;
 use super::permissions::{Access, Lookup, Permission, find};
 use super::problem::ApiError;
-use super::{health, leases, queues, reports, tasks, tokens, workers};
+use super::{health, leases, logs, queues, reports, tasks, tokens, workers};
 use crate::app::App;
 use crate::doors::ws;
 use crate::ui;
@@ -52,6 +52,7 @@ fn documented() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(tasks::cancel))
         .routes(routes!(tasks::requeue))
         .routes(routes!(tasks::explain))
+        .routes(routes!(logs::show))
         .routes(routes!(leases::request))
         .routes(routes!(leases::heartbeat))
         .routes(routes!(reports::complete))

@@ -22,6 +22,7 @@ use super::convert::tasks::new_tasks;
 use super::convert::{PAGE_LIMIT, WAIT_MS, state, text};
 use super::explain::{explain_live, explain_settled};
 use super::gate::Coordinator;
+use super::logs;
 use super::params::{PathName, QueryPairs};
 use super::problem::{ApiError, json};
 use crate::app::App;
@@ -131,7 +132,9 @@ pub(super) async fn show(
             other => return Err(ApiError::unexpected(&other)),
         }
     }
-    found(&load(&app, task).await?)
+    let mut shown = answers::task(&load(&app, task).await?)?;
+    shown.feedback = logs::feedback(&app.feedback, task);
+    Ok(json(StatusCode::OK, &shown))
 }
 
 /// List tasks
@@ -297,7 +300,7 @@ pub(super) async fn explain(
 }
 
 /// The task as it is durable.
-async fn load(app: &App, task: TaskId) -> Result<TaskRecord, ApiError> {
+pub(super) async fn load(app: &App, task: TaskId) -> Result<TaskRecord, ApiError> {
     let keys = vec![LoadKey::Task(task)];
     let mut rows = app.store.load(task.shard(), keys).await?;
     rows.pop().map(|(_, record)| record).ok_or_else(ApiError::no_such_task)

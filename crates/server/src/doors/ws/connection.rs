@@ -17,7 +17,6 @@ use model::{LeaseId, Report, Timestamp};
 use protocol::session::control::ResetCode;
 use protocol::session::envelope::Envelope;
 use protocol::session::event::{CommitToken, ServerEvent};
-use protocol::session::frame::BusinessFrame;
 use protocol::session::payload::control::Drain;
 use protocol::session::server_machine::{ServerMachine, ServerOptions};
 use protocol::session::window::WINDOW_FRAMES;
@@ -540,9 +539,4 @@ async fn beat(handle: CoordinatorHandle, worker: model::WorkerId, leases: Vec<Le
         Ok(Answer::Heartbeats(verdicts)) => Done::Beaten { leases, verdicts },
         Ok(_) | Err(_) => Done::Nothing, // The next sign of life says it again.
     }
-}
-
-/// Whether a business frame is of a kind.
-fn is(frame: &BusinessFrame, kind: protocol::session::kind::Kind) -> bool {
-    frame.kind == kind.name()
 }

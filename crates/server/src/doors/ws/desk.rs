@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Command, Grant, LeaseRequest, Ticket};
+use coordinator::{Grant, LeaseRequest};
 use model::{LeaseId, Offer, TaskId, TenantId, Timestamp, WorkerId};
 use protocol::session::payload::heartbeat::Metrics;
 
@@ -178,9 +178,5 @@ impl Desk {
 
     pub(super) fn lease_of(&self, task: TaskId) -> Option<LeaseId> {
         self.held.get(&task).map(|held| held.lease)
-    }
-
-    pub(super) fn heartbeat(&self, ticket: Ticket, leases: Vec<LeaseId>) -> Command {
-        Command::Heartbeat { ticket, worker: self.worker.clone(), leases: Some(leases) }
     }
 }

@@ -7,7 +7,7 @@
 mod answers;
 mod connection;
 pub(crate) mod convert;
-mod desk;
+pub(crate) mod desk;
 pub(crate) mod gate;
 pub(crate) mod listener;
 pub(crate) mod wire;
