@@ -2,6 +2,8 @@
 //!
 //! Every name is understood, always. Answers are in the vocabulary of the peer's first frame.
 
+use std::borrow::Cow;
+
 use super::kind::Kind;
 
 /// The names that a peer uses for frames.
@@ -88,6 +90,15 @@ static FRAMES: [Row; Kind::ALL.len()] = [
     row(Kind::PackageEvent, "biz.pkg.event", "pkg.event", &["package.event"]),
     row(Kind::PackageCatalog, "biz.pkg.catalog", "pkg.catalog", &["package.catalog"]),
 ];
+
+/// A name without a copy of its own, if it is in any vocabulary.
+pub(super) fn shared_name(name: &str) -> Cow<'static, str> {
+    let known = row_of(name).and_then(|row| {
+        let mut names = [row.prefixed, row.plain].into_iter().chain(row.others.iter().copied());
+        names.find(|known| *known == name)
+    });
+    known.map_or_else(|| Cow::Owned(name.to_owned()), Cow::Borrowed)
+}
 
 fn row_of(name: &str) -> Option<&'static Row> {
     FRAMES

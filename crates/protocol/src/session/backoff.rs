@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn only_a_useful_session_forgets_the_failures() {
         let mut backoff = Backoff { failures: 5 };
-        backoff.session_lasted(USEFUL_SESSION_MIN - Duration::from_millis(1));
+        backoff.session_lasted(USEFUL_SESSION_MIN.saturating_sub(Duration::from_millis(1)));
         assert_eq!(backoff.limit(), RECONNECT_DELAY_MAX);
         backoff.session_lasted(USEFUL_SESSION_MIN);
         assert_eq!(backoff.limit(), RECONNECT_DELAY_BASE);

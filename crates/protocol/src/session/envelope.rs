@@ -1,10 +1,14 @@
 //! The envelope of every frame: who speaks, about what, and where the frame stands in its stream.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use super::alias;
 use super::decode::{DEPTH_MAX, DecodeError, FRAME_BYTES_MAX, is_nested_deeper_than};
-use super::encode::EncodeError;
+use super::quick::QuickEnvelope;
 use super::read::{Fields, Path, Value};
 
 /// The most hints that a frame may carry.
@@ -13,46 +17,41 @@ pub const FLAGS_MAX: usize = 64;
 /// A frame: one JSON object in one text message.
 ///
 /// The payload stays raw: its type is chosen by `kind`, and business payloads are carried without
-/// being looked into. It is read by [`Envelope::from_text`] alone, which knows the limits.
-#[derive(Clone, Debug, Serialize)]
+/// being looked into. It is read by [`Envelope::from_text`] alone, which knows the limits, and
+/// written by [`Envelope::to_text`]. What all frames of a burst have in common is shared.
+#[derive(Clone, Debug)]
 pub struct Envelope {
     /// Which payload it is: `control.*`, `biz.*` or `ext.<vendor>.*`.
-    #[serde(rename = "type")]
-    pub kind: String,
+    pub kind: Cow<'static, str>,
     /// Names this frame within its session.
     pub id: String,
     /// When it was sent: RFC 3339 with an offset.
-    pub ts: String,
+    pub ts: Arc<str>,
     /// Whose it is; must be the tenant of the connection's credential.
-    pub tenant: String,
+    pub tenant: Arc<str>,
     /// Who speaks.
     pub sender: Sender,
     /// What it answers or belongs to: a lease, a task, a request.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub corr: Option<String>,
     /// The counter of the run, not of the transport.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
     /// The counter of the transport, per direction, from 1; never on `control.*` frames.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub session_seq: Option<u64>,
     /// Asks for an acknowledgement, or is one.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ack: Option<AckMark>,
     /// Reserved hints.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub flags: Option<Vec<String>>,
     /// What is said.
     pub payload: Box<RawValue>,
 }
 
 /// Who speaks.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sender {
     /// Which end of the conversation.
     pub role: SenderRole,
     /// The worker's instance id, or the scheduler's name.
-    pub id: String,
+    pub id: Arc<str>,
 }
 
 /// The two ends of a conversation.
@@ -66,13 +65,11 @@ pub enum SenderRole {
 }
 
 /// The envelope's part of an acknowledgement.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AckMark {
     /// The id of the frame that is acknowledged.
-    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
     pub of: Option<String>,
     /// Whether the sender waits for an acknowledgement of this frame.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<bool>,
 }
 
@@ -91,6 +88,14 @@ impl Envelope {
         if is_nested_deeper_than(text, DEPTH_MAX) {
             return Err(DecodeError::TooDeep);
         }
+        if let Some(frame) = QuickEnvelope::read(text) {
+            return Ok(frame);
+        }
+        Self::from_text_leniently(text)
+    }
+
+    /// Reads what is spelled in older ways too, and says what is wrong with what is not a frame.
+    pub(super) fn from_text_leniently(text: &str) -> Result<Self, DecodeError> {
         let raw: &RawValue = serde_json::from_str(text)
             .map_err(|error| DecodeError::Malformed { why: error.to_string() })?;
         Self::read(&Value::new(raw, Path::root("frame")).object()?)
@@ -98,10 +103,10 @@ impl Envelope {
 
     fn read(fields: &Fields<'_>) -> Result<Self, DecodeError> {
         Ok(Self {
-            kind: fields.required("type", Value::short_name)?,
+            kind: alias::shared_name(&fields.required("type", Value::short_name)?),
             id: fields.required("id", Value::short_name)?,
-            ts: fields.required("ts", Value::moment)?,
-            tenant: fields.required("tenant", Value::short_name)?,
+            ts: fields.required("ts", Value::moment)?.into(),
+            tenant: fields.required("tenant", Value::short_name)?.into(),
             sender: fields.required("sender", Sender::read)?,
             corr: fields.optional("corr", Value::short_text)?,
             seq: fields.optional("seq", Value::count)?,
@@ -110,15 +115,6 @@ impl Envelope {
             flags: fields.optional("flags", read_flags)?,
             payload: fields.required("payload", Value::open)?.into_raw(),
         })
-    }
-
-    /// Writes the frame, or refuses one that its peer would not take.
-    pub fn to_text(&self) -> Result<String, EncodeError> {
-        let text = serde_json::to_string(self).expect("frames have keys of text only");
-        if text.len() > FRAME_BYTES_MAX {
-            return Err(EncodeError::TooLarge { id: self.id.clone(), bytes: text.len() });
-        }
-        Ok(text)
     }
 }
 
@@ -136,7 +132,7 @@ impl Sender {
         let fields = value.object()?;
         Ok(Self {
             role: fields.required("role", |role| role.word("scheduler or worker"))?,
-            id: fields.required("id", Value::short_name)?,
+            id: fields.required("id", Value::short_name)?.into(),
         })
     }
 }

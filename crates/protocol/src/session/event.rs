@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::control;
+use super::control::ResetCode;
 use super::frame::BusinessFrame;
 use super::lane::Named;
+use super::payload::control::Resume;
 use super::worker_machine::Connection;
 
 /// Lets the server confirm a frame that it was given, once what the frame caused is durable.
@@ -34,6 +35,8 @@ pub enum ServerEvent {
         tenant: String,
         /// Its instance id.
         sender_id: String,
+        /// The boot of its machine, if it tells.
+        boot_id: Option<String>,
         /// The credential and the names, as they came.
         payload: Box<RawValue>,
     },
@@ -50,8 +53,10 @@ pub enum ServerEvent {
         tenant: String,
         /// Its instance id.
         sender_id: String,
+        /// The boot of its machine, if it tells.
+        boot_id: Option<String>,
         /// Which session, and the token.
-        payload: control::Resume,
+        payload: Resume,
     },
     /// A worker lives.
     Heartbeat {
@@ -65,7 +70,8 @@ pub enum ServerEvent {
         /// The frame.
         frame: BusinessFrame,
     },
-    /// The worker has this frame.
+    /// The worker has this frame. Never said of a frame that asks for no ack, to a worker of the
+    /// plain vocabulary, which does not count.
     Acked {
         /// The id that it was sent with.
         id: String,
@@ -80,7 +86,7 @@ pub enum ServerEvent {
         /// Which session.
         session_id: String,
         /// Why.
-        code: control::ResetCode,
+        code: ResetCode,
         /// Frames that the worker may or may not have.
         unconfirmed: Vec<BusinessFrame>,
     },

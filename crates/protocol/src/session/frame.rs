@@ -1,15 +1,21 @@
 //! Business frames as the machines carry them: opaque, but for the names on the outside.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use model::Timestamp;
 use serde_json::value::RawValue;
 
+use super::alias::Vocabulary;
 use super::envelope::{AckMark, Envelope, Sender};
+use super::kind::Kind;
+use super::window::{NumberField, Numbering};
 
 /// A business frame before it has a place in the stream.
 #[derive(Clone, Debug)]
 pub struct BusinessFrame {
-    /// Which payload it is.
-    pub kind: String,
+    /// Which payload it is: the name with the prefix, whatever the peer calls it.
+    pub kind: Cow<'static, str>,
     /// Names the frame within its session.
     pub id: String,
     /// What it answers or belongs to.
@@ -22,29 +28,50 @@ pub struct BusinessFrame {
     pub payload: Box<RawValue>,
 }
 
-/// Who speaks, and for whom: what all frames of one end have in common.
+/// Who speaks, for whom and in whose words: what all frames of one end have in common.
 #[derive(Clone, Debug)]
 pub(crate) struct Speaker {
     /// Whose frames these are.
-    pub(crate) tenant: String,
+    pub(crate) tenant: Arc<str>,
     /// This end.
     pub(crate) sender: Sender,
+    /// The names that the peer knows.
+    pub(crate) vocabulary: Vocabulary,
+    /// The moment that was written last: a burst of frames is of one moment.
+    written: (Timestamp, Arc<str>),
 }
 
 impl Speaker {
-    /// A control frame.
+    pub(crate) fn new(tenant: &str, sender: Sender) -> Self {
+        let start = Timestamp::default();
+        Self {
+            tenant: tenant.into(),
+            sender,
+            vocabulary: Vocabulary::default(),
+            written: (start, start.to_string().into()),
+        }
+    }
+
+    fn moment(&mut self, now: Timestamp) -> Arc<str> {
+        if self.written.0 != now {
+            self.written = (now, now.to_string().into());
+        }
+        Arc::clone(&self.written.1)
+    }
+
+    /// A frame of the session itself.
     pub(crate) fn control(
-        &self,
+        &mut self,
         now: Timestamp,
-        kind: &str,
+        kind: &'static str,
         id: String,
         payload: Box<RawValue>,
     ) -> Envelope {
         Envelope {
-            kind: kind.to_owned(),
+            kind: Cow::Borrowed(kind),
             id,
-            ts: now.to_string(),
-            tenant: self.tenant.clone(),
+            ts: self.moment(now),
+            tenant: Arc::clone(&self.tenant),
             sender: self.sender.clone(),
             corr: None,
             seq: None,
@@ -56,15 +83,45 @@ impl Speaker {
     }
 
     /// A business frame with its number in the stream.
-    pub(crate) fn business(&self, now: Timestamp, frame: BusinessFrame, number: u64) -> Envelope {
+    pub(crate) fn business(
+        &mut self,
+        now: Timestamp,
+        frame: BusinessFrame,
+        number: u64,
+    ) -> Envelope {
         let asks = AckMark { of: None, request: Some(true) };
+        let (kind, session_seq) = match self.vocabulary {
+            Vocabulary::Prefixed => (frame.kind, Some(number)),
+            // Seed 001 knows no counter of the transport; its peers ack by name.
+            Vocabulary::Plain => (plain_name(frame.kind), None),
+        };
         Envelope {
+            kind,
+            id: frame.id,
+            ts: self.moment(now),
+            tenant: Arc::clone(&self.tenant),
+            sender: self.sender.clone(),
             corr: frame.corr,
             seq: frame.seq,
-            session_seq: Some(number),
+            session_seq,
             ack: frame.wants_ack.then_some(asks),
-            ..self.control(now, &frame.kind, frame.id, frame.payload)
+            flags: None,
+            payload: frame.payload,
         }
+    }
+}
+
+fn plain_name(kind: Cow<'static, str>) -> Cow<'static, str> {
+    match Kind::from_name(&kind) {
+        Some(known) => Cow::Borrowed(known.name_in(Vocabulary::Plain)),
+        None => kind,
+    }
+}
+
+/// Counts a frame in `seq` too, for a peer that looks only there.
+pub(crate) fn count_in_seq(frame: &mut Envelope, numbering: Numbering, number: u64) {
+    if numbering.field == NumberField::Seq {
+        frame.seq = numbering.to_wire(number);
     }
 }
 
@@ -77,7 +134,10 @@ pub(crate) fn asks_for_ack(frame: &Envelope) -> bool {
 pub(crate) fn strip(frame: Envelope) -> BusinessFrame {
     BusinessFrame {
         wants_ack: asks_for_ack(&frame),
-        kind: frame.kind,
+        kind: match Kind::from_name(&frame.kind) {
+            Some(known) => Cow::Borrowed(known.name()),
+            None => frame.kind,
+        },
         id: frame.id,
         corr: frame.corr,
         seq: frame.seq,

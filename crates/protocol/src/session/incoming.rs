@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use model::Timestamp;
 
+use super::alias::Vocabulary;
 use super::envelope::Envelope;
-use super::window::{Numbering, Receipt, WINDOW_FRAMES, frame_bytes};
+use super::window::{NumberField, Numbering, Receipt, WINDOW_FRAMES, frame_bytes};
 
 /// How many bytes of frames are held until those before them come.
 pub const REORDER_BYTES_MAX: usize = 512 << 10;
@@ -83,9 +84,19 @@ impl Incoming {
         Self { place: Place::Settling { until }, ..Self::after(0, window) }
     }
 
-    pub(crate) fn receive(&mut self, now: Timestamp, frame: Envelope) -> Arrival {
-        if self.numbering.is_none() {
-            self.numbering = Numbering::of_first_frame(&frame);
+    pub(crate) fn receive(
+        &mut self,
+        now: Timestamp,
+        frame: Envelope,
+        vocabulary: Vocabulary,
+    ) -> Arrival {
+        match self.numbering {
+            None => self.numbering = self.first_numbering(&frame, vocabulary),
+            // It counted in `seq` so far: its frames would get the numbers of others.
+            Some(Numbering { field: NumberField::Seq, .. }) if frame.session_seq.is_some() => {
+                return Arrival::Contradiction;
+            }
+            Some(_) => {}
         }
         let Some(number) = self.numbering.and_then(|numbering| numbering.number(&frame)) else {
             return Arrival::Unnumbered(frame);
@@ -97,6 +108,18 @@ impl Incoming {
             Place::Known => self.place_known(number, frame),
             Place::Settling { until } => self.place_settling(now, until, number, frame),
         }
+    }
+
+    fn first_numbering(&self, frame: &Envelope, vocabulary: Vocabulary) -> Option<Numbering> {
+        match self.place {
+            Place::Known => Numbering::of_first_frame(frame, vocabulary),
+            Place::Settling { .. } => Numbering::of_later_frame(frame, vocabulary),
+        }
+    }
+
+    /// How the peer counts, once it is known.
+    pub(crate) fn numbering(&self) -> Option<Numbering> {
+        self.numbering
     }
 
     fn place_known(&mut self, number: u64, frame: Envelope) -> Arrival {

@@ -1,15 +1,18 @@
 //! The lane of control frames, which goes before all business frames of the same session.
 
 use std::collections::VecDeque;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use model::Timestamp;
 use serde_json::value::RawValue;
 
-use super::control;
 use super::dice::Dice;
+use super::encode::raw;
 use super::envelope::{AckMark, Envelope, Sender, SenderRole};
 use super::frame::Speaker;
+use super::kind::Kind;
+use super::payload::control::Ack;
 use super::window::Receipt;
 
 /// Acks that may wait at once; of more, only the receipt is told, which says the same in sum.
@@ -50,9 +53,9 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(tenant: String, role: SenderRole, id: String, seed: u64) -> Self {
+    pub(crate) fn new(tenant: &str, role: SenderRole, id: &str, seed: u64) -> Self {
         Self {
-            speaker: Speaker { tenant, sender: Sender { role, id } },
+            speaker: Speaker::new(tenant, Sender { role, id: id.into() }),
             dice: Dice::seeded(seed),
             now: Timestamp::default(),
             frames_named: 0,
@@ -69,11 +72,22 @@ impl Lane {
         self.now
     }
 
-    /// A control frame with the next name.
-    pub(crate) fn frame(&mut self, kind: &str, payload: Box<RawValue>) -> Envelope {
-        let id = format!("{kind}-{}", self.frames_named);
+    /// A control frame with the next id, in the words of the peer.
+    pub(crate) fn frame(&mut self, kind: Kind, payload: Box<RawValue>) -> Envelope {
+        self.named_frame(kind.name_in(self.speaker.vocabulary), payload)
+    }
+
+    /// The same with a name that the peer uses for something else.
+    pub(crate) fn named_frame(&mut self, name: &'static str, payload: Box<RawValue>) -> Envelope {
+        let id = self.next_id(name);
+        self.speaker.control(self.now, name, id, payload)
+    }
+
+    fn next_id(&mut self, name: &str) -> String {
+        let mut id = String::with_capacity(name.len() + 8);
+        write!(id, "{name}-{}", self.frames_named).expect("writing to a string cannot fail");
         self.frames_named += 1;
-        self.speaker.control(self.now, kind, id, payload)
+        id
     }
 
     pub(crate) fn push(&mut self, frame: impl Into<Arc<Envelope>>) {
@@ -127,7 +141,7 @@ impl Lane {
         receipt: Option<Receipt>,
     ) -> Envelope {
         let of = named.as_ref().map(|named| named.id.clone());
-        let payload = control::Ack {
+        let payload = Ack {
             ok: Some(true),
             of: of.clone(),
             info,
@@ -135,7 +149,7 @@ impl Lane {
             ack_bitmap: receipt.map(|receipt| receipt.ack_bitmap),
             recv_window: receipt.map(|receipt| receipt.recv_window),
         };
-        let mut frame = self.frame(control::ACK, control::raw(&payload));
+        let mut frame = self.frame(Kind::Ack, raw(&payload));
         if let Some(named) = named {
             frame.corr = named.corr;
             frame.seq = named.seq;
@@ -147,7 +161,7 @@ impl Lane {
 }
 
 /// The frame that an ack names, in whichever place.
-pub(crate) fn acked_name(frame: &Envelope, ack: &control::Ack) -> Option<String> {
+pub(crate) fn acked_name(frame: &Envelope, ack: &Ack) -> Option<String> {
     let outside = frame.ack.as_ref().and_then(|mark| mark.of.clone());
     outside.or_else(|| ack.of.clone())
 }

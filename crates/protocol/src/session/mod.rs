@@ -23,6 +23,7 @@ mod moment;
 pub mod open;
 pub mod outgoing;
 pub mod payload;
+mod quick;
 mod read;
 pub mod server_machine;
 pub mod server_session;
@@ -30,6 +31,8 @@ pub mod state;
 #[cfg(test)]
 mod tests;
 pub mod token;
+pub mod unnumbered;
 pub mod window;
 mod windows;
 pub mod worker_machine;
+mod write;

@@ -6,12 +6,15 @@ use std::time::Duration;
 
 use model::Timestamp;
 
+use super::alias::Vocabulary;
 use super::control;
+use super::decode::{FRAME_BYTES_MAX, INTEGER_MAX};
 use super::dice::Dice;
+use super::encode::raw;
 use super::envelope::Envelope;
-use super::frame::{BusinessFrame, Speaker, strip};
+use super::frame::{BusinessFrame, Speaker, asks_for_ack, count_in_seq, strip};
 use super::window::{
-    FRAME_BYTES_MAX, Receipt, SEQUENCE_MAX, SEQUENCE_ROTATE_AT, WINDOW_FRAMES, frame_bytes,
+    NumberField, Numbering, Receipt, SEQUENCE_ROTATE_AT, WINDOW_FRAMES, frame_bytes,
 };
 
 /// The wait before the first repetition; each further one doubles.
@@ -59,6 +62,8 @@ pub(crate) struct Gap;
 #[derive(Debug)]
 struct Sent {
     frame: Arc<Envelope>,
+    /// The counter of the run, which a counter of the transport may stand in for.
+    run_seq: Option<u64>,
     bytes: usize,
     /// Since when it is on the wire of this connection.
     since: Option<Timestamp>,
@@ -83,6 +88,7 @@ pub(crate) struct Outgoing {
     queue: VecDeque<(BusinessFrame, usize)>,
     bytes: usize,
     last_heard: Timestamp,
+    numbering: Numbering,
 }
 
 impl Outgoing {
@@ -100,6 +106,7 @@ impl Outgoing {
             queue: VecDeque::new(),
             bytes: 0,
             last_heard: Timestamp::default(),
+            numbering: Numbering::OURS,
         }
     }
 
@@ -124,7 +131,7 @@ impl Outgoing {
     pub(crate) fn poll(
         &mut self,
         now: Timestamp,
-        speaker: &Speaker,
+        speaker: &mut Speaker,
         dice: &mut Dice,
     ) -> Option<Arc<Envelope>> {
         if self.ready.is_empty() {
@@ -132,6 +139,12 @@ impl Outgoing {
         }
         let number = self.ready.pop_first()?;
         let sent = self.unacked.get_mut(&number)?;
+        if speaker.vocabulary == Vocabulary::Plain && !asks_for_ack(&sent.frame) {
+            // Nobody will ever confirm it: the peer does not count, and is not asked.
+            let frame = Arc::clone(&sent.frame);
+            self.confirm(number);
+            return Some(frame);
+        }
         sent.since.get_or_insert(now);
         let due = now.after(repeat_delay(sent.repeats, dice));
         sent.due = Some(due);
@@ -140,17 +153,20 @@ impl Outgoing {
     }
 
     /// Gives the first waiting frame a number, if the window has room.
-    fn admit(&mut self, now: Timestamp, speaker: &Speaker) {
-        let limit = self.acked.saturating_add(self.window.min(self.peer_window)).min(SEQUENCE_MAX);
+    fn admit(&mut self, now: Timestamp, speaker: &mut Speaker) {
+        let limit = self.acked.saturating_add(self.window.min(self.peer_window)).min(INTEGER_MAX);
         if self.next > limit {
             return;
         }
         let Some((frame, bytes_waiting)) = self.queue.pop_front() else { return };
-        let frame = speaker.business(now, frame, self.next);
+        let run_seq = frame.seq;
+        let mut frame = speaker.business(now, frame, self.next);
+        count_in_seq(&mut frame, self.numbering, self.next);
         let bytes = frame_bytes(&frame);
         self.bytes = self.bytes - bytes_waiting + bytes;
         let sent = Sent {
             frame: Arc::new(frame),
+            run_seq,
             bytes,
             since: None,
             repeats: 0,
@@ -162,10 +178,26 @@ impl Outgoing {
         self.next += 1;
     }
 
+    /// The peer counts so: what it was not given yet is counted in the same field.
+    pub(crate) fn count_like(&mut self, numbering: Option<Numbering>) {
+        let Some(numbering) = numbering.filter(|numbering| *numbering != self.numbering) else {
+            return;
+        };
+        if numbering.field == NumberField::SessionSeq {
+            return;
+        }
+        self.numbering = numbering;
+        for (number, sent) in &mut self.unacked {
+            count_in_seq(Arc::make_mut(&mut sent.frame), numbering, *number);
+        }
+    }
+
     /// Takes a receipt; gives the ids of frames that it confirms.
     ///
     /// A receipt from before the last one, or about frames that were never sent, changes nothing.
     pub(crate) fn on_receipt(&mut self, now: Timestamp, receipt: Receipt) -> Vec<String> {
+        let ack_seq = self.numbering.from_wire(receipt.ack_seq);
+        let receipt = Receipt { ack_seq, ..receipt };
         if receipt.ack_seq < self.acked || receipt.ack_seq >= self.next {
             return Vec::new();
         }
@@ -181,13 +213,22 @@ impl Outgoing {
     /// Takes an ack that names a frame and says nothing about numbers.
     pub(crate) fn on_named(&mut self, now: Timestamp, id: &str) -> Vec<String> {
         self.last_heard = now;
-        let named = self.unacked.iter_mut().find(|(_, sent)| sent.frame.id == id);
+        let named = self.unacked.iter().find(|(_, sent)| sent.frame.id == id);
         let Some((&number, sent)) = named else { return Vec::new() };
-        sent.is_confirmed = true;
+        let confirmed = if sent.is_confirmed { Vec::new() } else { vec![id.to_owned()] };
+        self.confirm(number);
+        confirmed
+    }
+
+    /// This frame is done with; it leaves when those before it do.
+    fn confirm(&mut self, number: u64) {
         self.unschedule(number);
+        if let Some(sent) = self.unacked.get_mut(&number) {
+            sent.is_confirmed = true;
+        }
         let contiguous = self.unacked.values().take_while(|sent| sent.is_confirmed).count();
         let upto = self.acked + u64::try_from(contiguous).unwrap_or(0);
-        self.release_up_to(upto)
+        self.release_up_to(upto);
     }
 
     fn release_up_to(&mut self, number: u64) -> Vec<String> {
@@ -201,7 +242,7 @@ impl Outgoing {
             if let Some(due) = sent.due {
                 self.due.remove(&(due, released));
             }
-            if sent.frame.kind != control::VOID {
+            if sent.frame.kind != control::VOID && !sent.is_confirmed {
                 confirmed.push(sent.frame.id.clone());
             }
         }
@@ -265,6 +306,7 @@ impl Outgoing {
 
     /// Goes on over a new connection: the peer has all up to `last_seen`, and gets the rest again.
     pub(crate) fn resume(&mut self, last_seen: Option<u64>) -> Result<Vec<String>, Gap> {
+        let last_seen = last_seen.map(|number| self.numbering.from_wire(number));
         let last_seen = last_seen.unwrap_or(self.acked);
         if last_seen < self.acked || last_seen >= self.next {
             return Err(Gap);
@@ -284,7 +326,7 @@ impl Outgoing {
 
     /// Takes a frame back. If it has a number, an empty frame takes its place, so that no gap
     /// arises; the peer may have received it all the same.
-    pub(crate) fn void(&mut self, now: Timestamp, speaker: &Speaker, id: &str) -> bool {
+    pub(crate) fn void(&mut self, now: Timestamp, speaker: &mut Speaker, id: &str) -> bool {
         if let Some(position) = self.queue.iter().position(|(frame, _)| frame.id == id) {
             if let Some((_, bytes)) = self.queue.remove(position) {
                 self.bytes -= bytes;
@@ -293,15 +335,22 @@ impl Outgoing {
         }
         let named = self.unacked.iter_mut().find(|(_, sent)| sent.frame.id == id);
         let Some((&number, sent)) = named else { return false };
+        if speaker.vocabulary == Vocabulary::Plain {
+            // Without numbers there is no gap to fill.
+            self.confirm(number);
+            return true;
+        }
         let empty = BusinessFrame {
-            kind: control::VOID.to_owned(),
+            kind: control::VOID.into(),
             id: format!("{}-{number}", control::VOID),
             corr: None,
             seq: None,
             wants_ack: false,
-            payload: control::raw(&serde_json::Map::new()),
+            payload: raw(&serde_json::Map::new()),
         };
-        sent.frame = Arc::new(speaker.business(now, empty, number));
+        let mut frame = speaker.business(now, empty, number);
+        count_in_seq(&mut frame, self.numbering, number);
+        sent.frame = Arc::new(frame);
         let bytes = frame_bytes(&sent.frame);
         self.bytes = self.bytes - sent.bytes + bytes;
         sent.bytes = bytes;
@@ -321,7 +370,10 @@ impl Outgoing {
     /// Everything that was not confirmed, in order, when the session is given up.
     pub(crate) fn into_frames(self) -> Vec<BusinessFrame> {
         let sent = self.unacked.into_values().filter(|sent| !sent.is_confirmed);
-        let unconfirmed = sent.map(|sent| strip(Arc::unwrap_or_clone(sent.frame)));
+        let unconfirmed = sent.map(|sent| BusinessFrame {
+            seq: sent.run_seq,
+            ..strip(Arc::unwrap_or_clone(sent.frame))
+        });
         let unconfirmed = unconfirmed.filter(|frame| frame.kind != control::VOID);
         unconfirmed.chain(self.queue.into_iter().map(|(frame, _)| frame)).collect()
     }

@@ -3,25 +3,31 @@
 //! A machine belongs to a connection, a [`Session`] moves from machine to machine. So a frame that
 //! still arrives over an older connection meets a machine without a session, and is not applied.
 
+mod receive;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::Timestamp;
-use serde::Deserialize;
 
-use super::control::{self, ResetCode};
+use super::alias::Vocabulary;
+use super::control::ResetCode;
+use super::encode::raw;
 use super::envelope::{Envelope, SenderRole};
 use super::event::{CommitToken, ServerEvent};
-use super::frame::{BusinessFrame, asks_for_ack};
-use super::lane::{Lane, Named, acked_name};
+use super::frame::BusinessFrame;
+use super::kind::Kind;
+use super::lane::{Lane, Named};
 use super::outgoing::{Gap, SendError};
+use super::payload::Payload;
+use super::payload::control::{Accept, Drain, Reset};
 use super::server_session::{AskedResume, Grant, Session};
 use super::state::State;
-use super::window::Receipt;
-use super::windows::{Delivery, Windows};
+use super::windows::Windows;
 
 /// A reset that a peer seems not to have heard is repeated no more often than this.
-const RESET_INTERVAL_MS: u64 = 1000;
+const RESET_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How the server's machine speaks.
 #[derive(Clone, Debug)]
@@ -56,7 +62,8 @@ pub struct ServerMachine {
     state: State,
     lane: Lane,
     window: u64,
-    tenant: Option<String>,
+    tenant: Option<Arc<str>>,
+    is_vocabulary_known: bool,
     session: Option<Session>,
     question: Option<Question>,
     /// The handshake that was accepted last.
@@ -65,7 +72,8 @@ pub struct ServerMachine {
     early_register: Option<Envelope>,
     /// What opened the session, and what was answered, for a worker that did not hear it.
     accepted: Option<(Named, Arc<Envelope>)>,
-    last_reset: Option<(Timestamp, control::Reset)>,
+    last_reset: Option<(Timestamp, Reset)>,
+    frames_ignored: u64,
     events: VecDeque<ServerEvent>,
 }
 
@@ -75,15 +83,17 @@ impl ServerMachine {
         let ServerOptions { sender_id, window, seed } = options;
         Self {
             state: State::New,
-            lane: Lane::new(String::new(), SenderRole::Scheduler, sender_id, seed),
+            lane: Lane::new("", SenderRole::Scheduler, &sender_id, seed),
             window,
             tenant: None,
+            is_vocabulary_known: false,
             session: None,
             question: None,
             handshake: None,
             early_register: None,
             accepted: None,
             last_reset: None,
+            frames_ignored: 0,
             events: VecDeque::new(),
         }
     }
@@ -98,56 +108,15 @@ impl ServerMachine {
         self.session.as_ref().map(Session::id)
     }
 
-    /// Takes a frame that came over the connection.
-    pub fn receive(&mut self, now: Timestamp, frame: Envelope) {
-        self.lane.at(now);
-        if self.state == State::Closed || frame.sender.role != SenderRole::Worker {
-            return;
-        }
-        if self.tenant.as_ref().is_some_and(|tenant| *tenant != frame.tenant) {
-            self.reset(ResetCode::TenantMismatch, "frame names another tenant", None);
-            return;
-        }
-        match frame.kind.as_str() {
-            control::HANDSHAKE => self.on_handshake(frame),
-            control::REGISTER => self.on_register(frame),
-            control::RESUME => self.on_resume(frame),
-            control::ACK => self.on_ack(&frame),
-            control::HEARTBEAT => self.on_heartbeat(frame),
-            kind if control::is_control(kind) => {
-                if asks_for_ack(&frame) {
-                    self.lane.ack(Named::of(&frame), None);
-                }
-            }
-            _ => self.on_business(frame),
-        }
+    /// The names that the peer uses, read off its first frame.
+    pub fn vocabulary(&self) -> Vocabulary {
+        self.lane.speaker.vocabulary
     }
 
-    fn on_handshake(&mut self, frame: Envelope) {
-        let named = Named::of(&frame);
-        if self.handshake.as_ref() == Some(&named) {
-            self.lane.ack(named, None);
-            return;
-        }
-        if self.question.as_ref().is_some_and(|question| question.id() == named.id) {
-            return;
-        }
-        self.bind(&frame);
-        self.handshake = None;
-        self.early_register = None;
-        self.question = Some(Question::Handshake(named));
-        self.state.step(State::Handshaking);
-        self.events.push_back(ServerEvent::Handshake {
-            tenant: frame.tenant,
-            sender_id: frame.sender.id,
-            payload: frame.payload,
-        });
-    }
-
-    /// The first to speak decides for whom the connection speaks.
-    fn bind(&mut self, frame: &Envelope) {
-        self.tenant = Some(frame.tenant.clone());
-        self.lane.speaker.tenant.clone_from(&frame.tenant);
+    /// How many frames came that had nothing to say here: of the wrong role, after the end, or a
+    /// control frame that only a server sends.
+    pub fn frames_ignored(&self) -> u64 {
+        self.frames_ignored
     }
 
     /// The credential is good.
@@ -162,39 +131,6 @@ impl ServerMachine {
         }
         if let Some(register) = self.early_register.take() {
             self.on_register(register);
-        }
-    }
-
-    fn on_register(&mut self, frame: Envelope) {
-        let named = Named::of(&frame);
-        if let Some((opener, accept)) = &self.accepted
-            && *opener == named
-        {
-            // The worker did not hear that it was accepted.
-            let accept = Arc::clone(accept);
-            self.lane.ack(named, None);
-            self.lane.push(accept);
-            return;
-        }
-        match self.state {
-            State::Handshaking if self.handshake.is_none() => self.early_register = Some(frame),
-            State::Handshaking | State::Registered => {
-                self.state.step(State::Registered);
-                let is_asked = self.question.as_ref().is_some_and(|asked| asked.id() == named.id);
-                self.question = Some(Question::Register(named));
-                if !is_asked {
-                    let payload = frame.payload;
-                    self.events.push_back(ServerEvent::Register { is_first: true, payload });
-                }
-            }
-            State::Ready | State::Draining => {
-                self.lane.ack(named, None);
-                let payload = frame.payload;
-                self.events.push_back(ServerEvent::Register { is_first: false, payload });
-            }
-            State::New | State::Closed | State::Backoff => {
-                self.reset(ResetCode::HandshakeRequired, "register came before handshake", None);
-            }
         }
     }
 
@@ -216,14 +152,14 @@ impl ServerMachine {
     }
 
     fn open(&mut self, opener: Named, grant: Grant, is_resumed: bool) {
-        let payload = control::Accept {
+        let payload = Accept {
             session_id: grant.session_id,
             session_token: grant.session_token,
             worker_instance_id: grant.worker_instance_id,
             expires_at: grant.expires_at.map(|moment| moment.to_string()),
             resumed: Some(is_resumed),
         };
-        let mut accept = self.lane.frame(control::ACCEPT, control::raw(&payload));
+        let mut accept = self.lane.frame(Kind::Accept, raw(&payload));
         // Tells the worker which of its requests this answers, should an older answer be late.
         accept.corr = Some(opener.id.clone());
         let accept = Arc::new(accept);
@@ -232,34 +168,6 @@ impl ServerMachine {
         self.accepted = Some((opener, accept));
         self.last_reset = None;
         self.state.step(State::Ready);
-    }
-
-    fn on_resume(&mut self, frame: Envelope) {
-        let named = Named::of(&frame);
-        if let Some((opener, accept)) = &self.accepted
-            && *opener == named
-        {
-            let accept = Arc::clone(accept);
-            self.lane.ack(named, None);
-            self.lane.push(accept);
-            return;
-        }
-        if self.question.as_ref().is_some_and(|question| question.id() == named.id) {
-            return;
-        }
-        let Some(payload) = parse::<control::Resume>(&frame) else {
-            self.reset(ResetCode::UnknownSession, "session cannot be resumed", None);
-            return;
-        };
-        self.bind(&frame);
-        let send_base = frame.flags.iter().flatten().find_map(|flag| {
-            flag.strip_prefix(control::SEND_BASE_FLAG).and_then(|base| base.parse().ok())
-        });
-        let asked = AskedResume { last_seen: payload.last_seen_seq, send_base };
-        self.question = Some(Question::Resume(named, asked));
-        self.state.step(State::Handshaking);
-        let (tenant, sender_id) = (frame.tenant, frame.sender.id);
-        self.events.push_back(ServerEvent::Resume { tenant, sender_id, payload });
     }
 
     /// The token is good: goes on with the session, wherever it was carried before, or resets it
@@ -285,69 +193,17 @@ impl ServerMachine {
         }
     }
 
-    /// Says no to the question that was asked last. The connection stays open: workers close it
-    /// themselves and come back.
-    pub fn refuse(&mut self, now: Timestamp, code: ResetCode, retry_after_ms: Option<u64>) {
+    /// Says no to the question that was asked last, and why. The connection stays open: workers
+    /// close it themselves and come back.
+    pub fn refuse(
+        &mut self,
+        now: Timestamp,
+        code: ResetCode,
+        reason: &str,
+        retry_after_ms: Option<u64>,
+    ) {
         self.lane.at(now);
-        self.reset(code, "refused", retry_after_ms);
-    }
-
-    fn on_ack(&mut self, frame: &Envelope) {
-        let now = self.lane.now;
-        let Some(ack) = parse::<control::Ack>(frame) else { return };
-        let Some(windows) = self.live_windows() else { return };
-        let confirmed = match (Receipt::of_ack(&ack), acked_name(frame, &ack)) {
-            (Some(receipt), _) => windows.outgoing.on_receipt(now, receipt),
-            (None, Some(id)) => windows.outgoing.on_named(now, &id),
-            (None, None) => return,
-        };
-        self.confirm(confirmed);
-    }
-
-    fn confirm(&mut self, confirmed: Vec<String>) {
-        self.events.extend(confirmed.into_iter().map(|id| ServerEvent::Acked { id }));
-    }
-
-    fn on_heartbeat(&mut self, frame: Envelope) {
-        if asks_for_ack(&frame) {
-            self.lane.ack(Named::of(&frame), None);
-        }
-        match self.state {
-            State::Ready | State::Draining => {
-                self.events.push_back(ServerEvent::Heartbeat { payload: frame.payload });
-            }
-            // Workers start their heartbeats with the connection, before the handshake.
-            State::New => self.repeat_reset(),
-            State::Handshaking | State::Registered | State::Closed | State::Backoff => {}
-        }
-    }
-
-    fn on_business(&mut self, frame: Envelope) {
-        if self.state == State::New {
-            if self.last_reset.is_some() {
-                self.repeat_reset();
-            } else {
-                self.reset(ResetCode::HandshakeRequired, "frame came before handshake", None);
-            }
-            return;
-        }
-        if !matches!(self.state, State::Ready | State::Draining) {
-            return;
-        }
-        let Some(session) = &mut self.session else { return };
-        let Some(windows) = &mut session.windows else { return };
-        match windows.receive(&mut self.lane, frame) {
-            Ok(deliveries) => self.deliver(deliveries),
-            Err(_) => self.reset(ResetCode::Gap, "numbers of frames contradict each other", None),
-        }
-    }
-
-    fn deliver(&mut self, deliveries: Vec<Delivery>) {
-        let Some(session) = &self.session else { return };
-        for Delivery { number, named, frame } in deliveries {
-            let token = CommitToken { session: Arc::clone(&session.id), number, named };
-            self.events.push_back(ServerEvent::Delivered { token, frame });
-        }
+        self.reset(code, reason, retry_after_ms);
     }
 
     /// What a frame caused is durable: it may be acknowledged, with a word about it.
@@ -373,7 +229,7 @@ impl ServerMachine {
     pub fn void(&mut self, now: Timestamp, id: &str) -> bool {
         let now = self.lane.at(now);
         let windows = self.session.as_mut().and_then(|session| session.windows.as_mut());
-        windows.is_some_and(|windows| windows.outgoing.void(now, &self.lane.speaker, id))
+        windows.is_some_and(|windows| windows.outgoing.void(now, &mut self.lane.speaker, id))
     }
 
     /// Whether the worker has so much unconfirmed that it should be offered nothing more.
@@ -383,10 +239,10 @@ impl ServerMachine {
     }
 
     /// Asks the worker to finish and take nothing new.
-    pub fn drain(&mut self, now: Timestamp, drain: &control::Drain) {
+    pub fn drain(&mut self, now: Timestamp, drain: &Drain) {
         self.lane.at(now);
         if self.state == State::Ready {
-            let frame = self.lane.frame(control::DRAIN, control::raw(drain));
+            let frame = self.lane.frame(Kind::Drain, raw(drain));
             self.lane.push(frame);
             self.state.step(State::Draining);
         }
@@ -410,26 +266,25 @@ impl ServerMachine {
         self.handshake = None;
         self.early_register = None;
         self.accepted = None;
-        let payload = control::Reset {
-            code: code.name().to_owned(),
-            reason: reason.to_owned(),
-            retry_after_ms,
-        };
-        let frame = self.lane.frame(control::RESET, control::raw(&payload));
-        self.lane.push(frame);
-        self.last_reset = Some((self.lane.now, payload));
+        let (code, reason) = (code.name().to_owned(), reason.to_owned());
+        self.say_reset(Reset { code, reason, retry_after_ms });
         self.state.step(State::New);
+    }
+
+    fn say_reset(&mut self, reset: Reset) {
+        self.last_reset = Some((self.lane.now, reset.clone()));
+        let (name, payload) = Payload::Reset(reset).encode_for(self.vocabulary());
+        let frame = self.lane.named_frame(name, payload);
+        self.lane.push(frame);
     }
 
     fn repeat_reset(&mut self) {
         let now = self.lane.now;
-        if let Some((at, payload)) = &mut self.last_reset
-            && now.since(*at).as_millis() >= u128::from(RESET_INTERVAL_MS)
+        if let Some((at, reset)) = &self.last_reset
+            && now.since(*at) >= RESET_INTERVAL
         {
-            *at = now;
-            let payload = control::raw(payload);
-            let frame = self.lane.frame(control::RESET, payload);
-            self.lane.push(frame);
+            let reset = reset.clone();
+            self.say_reset(reset);
         }
     }
 
@@ -500,7 +355,8 @@ impl ServerMachine {
 
     /// The next frame for the wire: control frames first.
     pub fn poll_frame(&mut self) -> Option<Arc<Envelope>> {
-        let receipt = self.live_windows().and_then(|windows| windows.incoming.receipt());
+        let vocabulary = self.vocabulary();
+        let receipt = self.live_windows().and_then(|windows| windows.receipt(vocabulary));
         if let Some(frame) = self.lane.poll(receipt) {
             return Some(frame);
         }
@@ -508,7 +364,7 @@ impl ServerMachine {
             return None;
         }
         let windows = self.session.as_mut()?.windows.as_mut()?;
-        windows.outgoing.poll(self.lane.now, &self.lane.speaker, &mut self.lane.dice)
+        windows.outgoing.poll(self.lane.now, &mut self.lane.speaker, &mut self.lane.dice)
     }
 
     /// The next event for the layer above.
@@ -524,8 +380,4 @@ impl ServerMachine {
         let is_open = matches!(self.state, State::Ready | State::Draining);
         assert!(!is_open || self.accepted.is_some() || self.session.is_none(), "who is open?");
     }
-}
-
-fn parse<'a, T: Deserialize<'a>>(frame: &'a Envelope) -> Option<T> {
-    serde_json::from_str(frame.payload.get()).ok()
 }

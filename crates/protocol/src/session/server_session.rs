@@ -45,10 +45,14 @@ impl Session {
 
     /// Commits a frame while no connection carries the session; the ack is told at the resume.
     pub fn commit(&mut self, token: &CommitToken, answer: Option<String>) {
-        if token.session == self.id
-            && let (Some(windows), Some(number)) = (&mut self.windows, token.number)
-        {
-            windows.incoming.commit(number, answer);
+        if token.session != self.id {
+            return;
+        }
+        let Some(windows) = &mut self.windows else { return };
+        match (token.number, &token.named) {
+            (Some(number), _) => windows.incoming.commit(number, answer),
+            (None, Some(named)) => windows.unnumbered.commit(named, answer.as_ref()),
+            (None, None) => {}
         }
     }
 
@@ -71,10 +75,10 @@ impl Session {
         }
         let windows = match &mut self.windows {
             Some(windows) => windows,
-            lost => lost.insert(Windows {
-                outgoing: Outgoing::after(last_seen.ok_or(Gap)?, self.window),
-                incoming: Incoming::lost(self.window, now.after(SETTLE_DELAY)),
-            }),
+            lost => lost.insert(Windows::of(
+                Outgoing::after(last_seen.ok_or(Gap)?, self.window),
+                Incoming::lost(self.window, now.after(SETTLE_DELAY)),
+            )),
         };
         if let Some(base) = asked.send_base {
             windows.incoming.peer_keeps_from(base)?;

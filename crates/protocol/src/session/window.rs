@@ -1,19 +1,15 @@
 //! Numbers of frames: how far they reach, how they stand on the wire, and how receipt is told.
 
-use super::control;
+use super::alias::Vocabulary;
+use super::decode::INTEGER_MAX;
 use super::envelope::Envelope;
+use super::payload::control::Ack;
 
 /// How many frames may be unacknowledged in one direction; the bitmap of an ack is that wide.
 pub const WINDOW_FRAMES: u64 = 64;
 
-/// The last number that every JSON reader keeps exact.
-pub const SEQUENCE_MAX: u64 = (1 << 53) - 1;
-
 /// From here on a session is renewed at the next quiet moment.
-pub const SEQUENCE_ROTATE_AT: u64 = SEQUENCE_MAX - (1 << 20);
-
-/// The largest frame that either end sends, in bytes of JSON; peers close on larger ones.
-pub const FRAME_BYTES_MAX: usize = 1 << 20;
+pub const SEQUENCE_ROTATE_AT: u64 = INTEGER_MAX - (1 << 20);
 
 /// Room for the keys, quotes and moments of an envelope when its size is estimated.
 const ENVELOPE_BYTES: usize = 320;
@@ -55,14 +51,29 @@ impl Numbering {
 
     /// Reads it off the first business frame of a session; none if that frame is not numbered.
     ///
-    /// A `seq` that starts elsewhere counts the frames of a run, not those of the transport.
-    pub fn of_first_frame(frame: &Envelope) -> Option<Self> {
-        match (frame.session_seq, frame.seq) {
-            (Some(number), _) => {
+    /// A `seq` that starts elsewhere counts the frames of a run, not those of the transport, and
+    /// so does any `seq` of the plain vocabulary.
+    pub fn of_first_frame(frame: &Envelope, vocabulary: Vocabulary) -> Option<Self> {
+        match (frame.session_seq, frame.seq, vocabulary) {
+            (Some(number), _, _) => {
                 Some(Self { field: NumberField::SessionSeq, first: number.min(1) })
             }
-            (None, Some(first @ (0 | 1))) => Some(Self { field: NumberField::Seq, first }),
-            (None, _) => None,
+            (None, Some(first @ (0 | 1)), Vocabulary::Prefixed) => {
+                Some(Self { field: NumberField::Seq, first })
+            }
+            (None, _, _) => None,
+        }
+    }
+
+    /// Reads it off the first frame after the place was lost, which may have any number.
+    pub fn of_later_frame(frame: &Envelope, vocabulary: Vocabulary) -> Option<Self> {
+        match (frame.session_seq, frame.seq, vocabulary) {
+            (Some(_), _, _) => Some(Self::OURS),
+            // Whether the peer began with 0 or 1 is of no more interest: 0 leaves room for both.
+            (None, Some(_), Vocabulary::Prefixed) => {
+                Some(Self { field: NumberField::Seq, first: 0 })
+            }
+            (None, _, _) => None,
         }
     }
 
@@ -72,7 +83,12 @@ impl Numbering {
             NumberField::SessionSeq => frame.session_seq,
             NumberField::Seq => frame.seq,
         };
-        written.map(|number| number.saturating_add(1 - self.first))
+        written.map(|number| self.from_wire(number))
+    }
+
+    /// A number that the peer wrote, counted from 1.
+    pub fn from_wire(self, number: u64) -> u64 {
+        number.saturating_add(1 - self.first)
     }
 
     /// A number as the peer would write it; none where it lies before the peer's first.
@@ -83,7 +99,7 @@ impl Numbering {
 
 impl Receipt {
     /// The receipt in an ack; none if it only names a frame.
-    pub fn of_ack(ack: &control::Ack) -> Option<Self> {
+    pub fn of_ack(ack: &Ack) -> Option<Self> {
         let ack_seq = ack.ack_seq?;
         Some(Self {
             ack_seq,

@@ -1,17 +1,21 @@
 //! Both directions of a session, at one end.
 
+use super::alias::Vocabulary;
 use super::control;
 use super::envelope::Envelope;
 use super::frame::{BusinessFrame, asks_for_ack, strip};
 use super::incoming::{Arrival, Incoming};
 use super::lane::{Lane, Named};
 use super::outgoing::Outgoing;
+use super::unnumbered::{Meeting, Unnumbered};
+use super::window::Receipt;
 
 /// The send window and the receive window of one end.
 #[derive(Debug)]
 pub(crate) struct Windows {
     pub(crate) outgoing: Outgoing,
     pub(crate) incoming: Incoming,
+    pub(crate) unnumbered: Unnumbered,
 }
 
 /// A business frame in its place, for the upper layer.
@@ -32,7 +36,12 @@ pub(crate) struct Contradiction;
 impl Windows {
     /// Both directions at their beginning.
     pub(crate) fn fresh(window: u64) -> Self {
-        Self { outgoing: Outgoing::after(0, window), incoming: Incoming::after(0, window) }
+        Self::of(Outgoing::after(0, window), Incoming::after(0, window))
+    }
+
+    /// Both directions where they are.
+    pub(crate) fn of(outgoing: Outgoing, incoming: Incoming) -> Self {
+        Self { outgoing, incoming, unnumbered: Unnumbered::default() }
     }
 
     /// Takes a business frame; gives what may be delivered, and says to the peer what is to be
@@ -42,9 +51,11 @@ impl Windows {
         lane: &mut Lane,
         frame: Envelope,
     ) -> Result<Vec<Delivery>, Contradiction> {
-        match self.incoming.receive(lane.now, frame) {
+        let arrival = self.incoming.receive(lane.now, frame, lane.speaker.vocabulary);
+        self.outgoing.count_like(self.incoming.numbering());
+        match arrival {
             Arrival::InOrder(frames) => Ok(self.deliveries(lane, frames)),
-            Arrival::Unnumbered(frame) => Ok(vec![delivery(None, frame)]),
+            Arrival::Unnumbered(frame) => Ok(self.deliver_unnumbered(lane, frame)),
             Arrival::Held | Arrival::Beyond => {
                 lane.restate();
                 Ok(Vec::new())
@@ -55,6 +66,21 @@ impl Windows {
             }
             Arrival::Contradiction => Err(Contradiction),
         }
+    }
+
+    /// A frame without a number is known by its id and what it belongs to.
+    fn deliver_unnumbered(&mut self, lane: &mut Lane, frame: Envelope) -> Vec<Delivery> {
+        match self.unnumbered.meet(&frame) {
+            Meeting::First => return vec![delivery(None, frame)],
+            // Its ack comes when it is committed.
+            Meeting::Uncommitted => {}
+            Meeting::Committed(answer) => {
+                if asks_for_ack(&frame) {
+                    lane.ack(Named::of(&frame), answer);
+                }
+            }
+        }
+        Vec::new()
     }
 
     /// Without this a sender whose ack was lost would repeat for ever.
@@ -97,7 +123,19 @@ impl Windows {
             lane.restate();
         }
         if let Some(named) = named {
+            if number.is_none() {
+                self.unnumbered.commit(&named, answer.as_ref());
+            }
             lane.ack(named, answer);
+        }
+    }
+
+    /// What may be told of the peer's frames. A peer of the plain vocabulary that does not count
+    /// is told nothing but names.
+    pub(crate) fn receipt(&self, vocabulary: Vocabulary) -> Option<Receipt> {
+        match (vocabulary, self.incoming.numbering()) {
+            (Vocabulary::Plain, None) => None,
+            (Vocabulary::Plain | Vocabulary::Prefixed, _) => self.incoming.receipt(),
         }
     }
 

@@ -1,32 +1,36 @@
 //! The worker's end: one machine for the life of the process, over any number of connections.
 
+mod receive;
+
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::Timestamp;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::backoff::Backoff;
-use super::control;
+use super::control::{self, ResetCode};
+use super::encode::raw;
 use super::envelope::{AckMark, Envelope, SenderRole};
 use super::event::WorkerEvent;
-use super::frame::{BusinessFrame, asks_for_ack};
-use super::lane::{Lane, Named, acked_name};
-use super::outgoing::{Gap, REPEATS_MAX, SendError, repeat_delay};
+use super::frame::BusinessFrame;
+use super::kind::Kind;
+use super::lane::Lane;
+use super::outgoing::{REPEATS_MAX, SendError, repeat_delay};
+use super::payload::control::{Accept, Resume};
 use super::state::State;
 use super::window::Receipt;
-use super::windows::{Delivery, Windows};
+use super::windows::Windows;
 
 /// How long the server may take from its ack to its accept.
 pub const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The time between two heartbeats, before jitter.
-pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(30);
+/// The time between two heartbeats that suits our server, before jitter.
+pub const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// By how much heartbeats are spread.
-pub const HEARTBEAT_JITTER_MAX: Duration = Duration::from_secs(5);
+/// Heartbeats are spread by up to this share of their interval.
+pub const HEARTBEAT_JITTER_SHARE: u32 = 6;
 
 /// After so many connections on which nobody answered a resume, the session is given up.
 pub const RESUMES_UNANSWERED_MAX: u32 = 3;
@@ -44,6 +48,10 @@ pub struct WorkerOptions {
     pub register: Box<RawValue>,
     /// How many frames may be out in each direction, at most 64.
     pub window: u64,
+    /// The time between two heartbeats, before jitter; [`HEARTBEAT_INTERVAL`] suits our server.
+    pub heartbeat_every: Duration,
+    /// Names the boot of this machine to the server, at most 200 bytes.
+    pub boot_id: Option<String>,
     /// For jitter.
     pub seed: u64,
 }
@@ -55,6 +63,7 @@ pub struct Connection(u64);
 /// A control frame that waits for its answer.
 #[derive(Debug)]
 struct Ask {
+    kind: Kind,
     frame: Arc<Envelope>,
     repeats: u32,
     due: Timestamp,
@@ -86,7 +95,9 @@ pub struct WorkerMachine {
     window: u64,
     handshake: Box<RawValue>,
     register: Box<RawValue>,
-    session: Option<control::Accept>,
+    heartbeat_every: Duration,
+    boot_flag: Option<String>,
+    session: Option<Accept>,
     windows: Windows,
     backoff: Backoff,
     resumes_unanswered: u32,
@@ -96,15 +107,18 @@ pub struct WorkerMachine {
 impl WorkerMachine {
     /// A machine that has not connected yet.
     pub fn new(options: WorkerOptions) -> Self {
-        let WorkerOptions { tenant, instance_id, handshake, register, window, seed } = options;
+        let WorkerOptions { handshake, register, window, heartbeat_every, .. } = options;
+        let (tenant, id) = (options.tenant.as_str(), options.instance_id.as_str());
         Self {
             state: State::New,
             phase: Phase::New,
             connection: Connection(0),
-            lane: Lane::new(tenant, SenderRole::Worker, instance_id, seed),
+            lane: Lane::new(tenant, SenderRole::Worker, id, options.seed),
             window,
             handshake,
             register,
+            heartbeat_every,
+            boot_flag: options.boot_id.map(|id| format!("{}{id}", control::BOOT_FLAG)),
             session: None,
             windows: Windows::fresh(window),
             backoff: Backoff::default(),
@@ -151,38 +165,41 @@ impl WorkerMachine {
         self.connection.0 += 1;
         self.lane.clear();
         if self.resumes_unanswered >= RESUMES_UNANSWERED_MAX {
-            self.lose_session("E.TIMEOUT", "nobody answers the resume");
+            self.lose_session(ResetCode::Unconfirmed.name(), "nobody answers the resume");
         }
-        let ask = match self.session.clone() {
-            Some(session) => self.ask_resume(session),
-            None => self.ask(control::HANDSHAKE, self.handshake.clone(), None),
+        let ask = if let Some(session) = self.session.clone() {
+            self.ask_resume(session)
+        } else {
+            let flags: Vec<String> = self.boot_flag.iter().cloned().collect();
+            self.ask(Kind::Handshake, self.handshake.clone(), flags)
         };
         self.step(Phase::Handshaking(ask));
         self.connection
     }
 
-    fn ask_resume(&mut self, session: control::Accept) -> Ask {
+    fn ask_resume(&mut self, session: Accept) -> Ask {
         self.resumes_unanswered += 1;
         // The server may give the numbers of frames that are held here to others, if it lost
         // them; so what is held is forgotten before the place is told.
         self.windows.incoming.resume();
-        let payload = control::Resume {
+        let payload = Resume {
             session_id: session.session_id,
             session_token: session.session_token,
             last_seen_seq: Some(self.windows.incoming.delivered()),
         };
-        let flag = format!("{}{}", control::SEND_BASE_FLAG, self.windows.outgoing.base());
-        self.ask(control::RESUME, control::raw(&payload), Some(vec![flag]))
+        let base = format!("{}{}", control::SEND_BASE_FLAG, self.windows.outgoing.base());
+        let flags = std::iter::once(base).chain(self.boot_flag.clone()).collect();
+        self.ask(Kind::Resume, raw(&payload), flags)
     }
 
-    fn ask(&mut self, kind: &str, payload: Box<RawValue>, flags: Option<Vec<String>>) -> Ask {
+    fn ask(&mut self, kind: Kind, payload: Box<RawValue>, flags: Vec<String>) -> Ask {
         let mut frame = self.lane.frame(kind, payload);
         frame.ack = Some(AckMark { of: None, request: Some(true) });
-        frame.flags = flags;
+        frame.flags = (!flags.is_empty()).then_some(flags);
         let frame = Arc::new(frame);
         self.lane.push(Arc::clone(&frame));
         let due = self.lane.now.after(repeat_delay(0, &mut self.lane.dice));
-        Ask { frame, repeats: 0, due, is_acked: false, receipt: None }
+        Ask { kind, frame, repeats: 0, due, is_acked: false, receipt: None }
     }
 
     /// No connection came about.
@@ -238,162 +255,9 @@ impl WorkerMachine {
         });
     }
 
-    /// Takes a frame that came over a connection.
-    pub fn receive(&mut self, now: Timestamp, connection: Connection, frame: Envelope) {
-        self.lane.at(now);
-        let is_current = connection == self.connection && self.is_connected();
-        if !is_current || frame.sender.role != SenderRole::Scheduler {
-            return;
-        }
-        if frame.tenant != self.lane.speaker.tenant {
-            return;
-        }
-        match frame.kind.as_str() {
-            control::ACK => self.on_ack(&frame),
-            control::ACCEPT => self.on_accept(&frame),
-            control::RESET => self.on_reset(&frame),
-            control::DRAIN => self.on_drain(&frame),
-            kind if control::is_control(kind) => self.ack_if_asked(&frame),
-            _ => self.on_business(frame),
-        }
-    }
-
-    fn ack_if_asked(&mut self, frame: &Envelope) {
-        if asks_for_ack(frame) {
-            self.lane.ack(Named::of(frame), None);
-        }
-    }
-
-    fn on_ack(&mut self, frame: &Envelope) {
-        let Some(ack) = parse::<control::Ack>(frame) else { return };
-        let receipt = Receipt::of_ack(&ack);
-        let name = acked_name(frame, &ack);
-        match self.state {
-            State::Handshaking => self.on_handshake_ack(name.as_deref(), receipt),
-            State::Registered => self.on_register_ack(name.as_deref()),
-            State::Ready | State::Draining => self.on_business_ack(name, receipt, ack.info),
-            State::New | State::Closed | State::Backoff => {}
-        }
-    }
-
-    fn on_handshake_ack(&mut self, name: Option<&str>, receipt: Option<Receipt>) {
-        let Phase::Handshaking(ask) = &mut self.phase else { return };
-        if name != Some(ask.frame.id.as_str()) || ask.is_acked {
-            return;
-        }
-        if ask.frame.kind == control::RESUME {
-            ask.is_acked = true;
-            ask.receipt = receipt;
-            ask.due = self.lane.now.after(ACCEPT_TIMEOUT);
-            return;
-        }
-        let ask = self.ask(control::REGISTER, self.register.clone(), None);
-        self.step(Phase::Registered(ask));
-    }
-
-    fn on_register_ack(&mut self, name: Option<&str>) {
-        let Phase::Registered(ask) = &mut self.phase else { return };
-        if name == Some(ask.frame.id.as_str()) && !ask.is_acked {
-            ask.is_acked = true;
-            ask.due = self.lane.now.after(ACCEPT_TIMEOUT);
-        }
-    }
-
-    fn on_business_ack(
-        &mut self,
-        name: Option<String>,
-        receipt: Option<Receipt>,
-        info: Option<String>,
-    ) {
-        let now = self.lane.now;
-        let confirmed = match (receipt, &name) {
-            (Some(receipt), _) => self.windows.outgoing.on_receipt(now, receipt),
-            (None, Some(id)) => self.windows.outgoing.on_named(now, id),
-            (None, None) => return,
-        };
-        // Late acks of the handshake and its kin say nothing to the layer above.
-        if let Some(id) = name.filter(|id| !control::is_control(id)) {
-            self.events.push_back(WorkerEvent::Answered { id, info });
-        }
-        self.confirm(confirmed);
-    }
-
-    fn confirm(&mut self, confirmed: Vec<String>) {
-        self.events.extend(confirmed.into_iter().map(|id| WorkerEvent::Acked { id }));
-    }
-
-    fn on_accept(&mut self, frame: &Envelope) {
-        let Some(accept) = parse::<control::Accept>(frame) else { return };
-        let (Phase::Handshaking(ask) | Phase::Registered(ask)) = &self.phase else { return };
-        // An answer to an older question must not open a session that the server has replaced.
-        if frame.corr.as_ref().is_some_and(|corr| *corr != ask.frame.id) {
-            return;
-        }
-        if ask.frame.kind == control::HANDSHAKE {
-            return;
-        }
-        let is_resumed = ask.frame.kind == control::RESUME && accept.resumed == Some(true);
-        let place = ask.receipt.map(|receipt| receipt.ack_seq);
-        if is_resumed {
-            match self.windows.outgoing.resume(place) {
-                Ok(confirmed) => self.confirm(confirmed),
-                Err(Gap) => return self.lose_place(),
-            }
-        } else if self.session.is_some() {
-            self.lose_session("E.SESSION.UNKNOWN", "the server began a new session");
-        }
-        self.session = Some(accept);
-        self.resumes_unanswered = 0;
-        let now = self.lane.now;
-        let heartbeat_at = self.next_heartbeat();
-        self.step(Phase::Ready { since: now, heartbeat_at });
-        self.events.push_back(WorkerEvent::Ready { is_resumed });
-    }
-
-    /// Frames are missing that nobody has any more: begins anew, openly.
-    fn lose_place(&mut self) {
-        self.lose_session(control::ResetCode::Gap.name(), "frames of the session are lost");
-        self.drop_connection("frames of the session are lost", None);
-    }
-
     fn next_heartbeat(&mut self) -> Timestamp {
-        let jitter = self.lane.dice.up_to(HEARTBEAT_JITTER_MAX);
-        self.lane.now.after(HEARTBEAT_INTERVAL + jitter)
-    }
-
-    fn on_reset(&mut self, frame: &Envelope) {
-        let reset = parse::<control::Reset>(frame).unwrap_or_else(|| control::Reset {
-            code: control::ResetCode::Malformed.name().to_owned(),
-            reason: "reset cannot be read".to_owned(),
-            retry_after_ms: None,
-        });
-        self.lose_session(&reset.code, &reset.reason);
-        let asked = reset.retry_after_ms.map(Duration::from_millis);
-        self.drop_connection(&reset.reason, asked);
-    }
-
-    fn on_drain(&mut self, frame: &Envelope) {
-        self.ack_if_asked(frame);
-        let drain = parse::<control::Drain>(frame).unwrap_or_default();
-        if let Phase::Ready { since, heartbeat_at } = self.phase {
-            self.step(Phase::Draining { since, heartbeat_at });
-            let deadline = drain.deadline_ms.map(Duration::from_millis);
-            self.events.push_back(WorkerEvent::Drain { reason: drain.reason, deadline });
-        }
-    }
-
-    fn on_business(&mut self, frame: Envelope) {
-        // Before the accept nobody knows to which session it belongs; the server repeats it.
-        if !matches!(self.state, State::Ready | State::Draining) {
-            return;
-        }
-        let Ok(deliveries) = self.windows.receive(&mut self.lane, frame) else {
-            return self.lose_place();
-        };
-        for Delivery { number, named, frame } in deliveries {
-            self.windows.commit(&mut self.lane, number, named, None);
-            self.events.push_back(WorkerEvent::Delivered { frame });
-        }
+        let jitter = self.lane.dice.up_to(self.heartbeat_every / HEARTBEAT_JITTER_SHARE);
+        self.lane.now.after(self.heartbeat_every + jitter)
     }
 
     /// Sends a business frame, after all that were sent before; without a connection it waits.
@@ -414,7 +278,7 @@ impl WorkerMachine {
     pub fn heartbeat(&mut self, now: Timestamp, payload: Box<RawValue>) {
         self.lane.at(now);
         if matches!(self.state, State::Ready | State::Draining) {
-            let frame = self.lane.frame(control::HEARTBEAT, payload);
+            let frame = self.lane.frame(Kind::Heartbeat, payload);
             self.lane.push(frame);
         }
     }
@@ -423,7 +287,7 @@ impl WorkerMachine {
     pub fn refresh(&mut self, now: Timestamp, register: Box<RawValue>) {
         self.lane.at(now);
         if matches!(self.state, State::Ready | State::Draining) {
-            let frame = self.lane.frame(control::REGISTER, register.clone());
+            let frame = self.lane.frame(Kind::Register, register.clone());
             self.lane.push(frame);
         }
         self.register = register;
@@ -471,7 +335,7 @@ impl WorkerMachine {
         if ask.due > now {
             return;
         }
-        if ask.is_acked && ask.frame.kind == control::RESUME && ask.repeats < REPEATS_MAX {
+        if ask.is_acked && ask.kind == Kind::Resume && ask.repeats < REPEATS_MAX {
             // The accept was lost; the server gives it again to whoever repeats the question.
             ask.is_acked = false;
         }
@@ -499,10 +363,10 @@ impl WorkerMachine {
         }
         if let Some(id) = self.windows.outgoing.tick(now) {
             self.events.push_back(WorkerEvent::GaveUp { id });
-            self.lose_session(control::ResetCode::Unconfirmed.name(), "frame was never confirmed");
+            self.lose_session(ResetCode::Unconfirmed.name(), "frame was never confirmed");
             self.drop_connection("frame was repeated and never confirmed", None);
         } else if self.windows.outgoing.wants_rotation() {
-            self.lose_session(control::ResetCode::Exhausted.name(), "numbers are used up");
+            self.lose_session(ResetCode::Exhausted.name(), "numbers are used up");
             self.drop_connection("numbers of the session are used up", None);
         }
     }
@@ -510,14 +374,14 @@ impl WorkerMachine {
     /// The next frame for the wire: control frames first.
     pub fn poll_frame(&mut self) -> Option<Arc<Envelope>> {
         let is_open = matches!(self.state, State::Ready | State::Draining);
-        let receipt = if is_open { self.windows.incoming.receipt() } else { None };
+        let receipt = self.windows.receipt(self.lane.speaker.vocabulary).filter(|_| is_open);
         if let Some(frame) = self.lane.poll(receipt) {
             return Some(frame);
         }
         if !is_open {
             return None;
         }
-        self.windows.outgoing.poll(self.lane.now, &self.lane.speaker, &mut self.lane.dice)
+        self.windows.outgoing.poll(self.lane.now, &mut self.lane.speaker, &mut self.lane.dice)
     }
 
     /// The next event for the layer above.
@@ -531,8 +395,4 @@ impl WorkerMachine {
         let is_open = matches!(self.state, State::Ready | State::Draining);
         assert!(!is_open || self.session.is_some(), "an open session is known");
     }
-}
-
-fn parse<'a, T: Deserialize<'a>>(frame: &'a Envelope) -> Option<T> {
-    serde_json::from_str(frame.payload.get()).ok()
 }

@@ -5,10 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::Timestamp;
-use protocol::session::control::{self, ResetCode};
+use protocol::session::control::ResetCode;
 use protocol::session::envelope::Envelope;
 use protocol::session::event::{CommitToken, ServerEvent, WorkerEvent};
 use protocol::session::frame::BusinessFrame;
+use protocol::session::payload::control::Resume;
 use protocol::session::server_machine::{ServerMachine, ServerOptions};
 use protocol::session::server_session::{Grant, Session};
 use protocol::session::state::State;
@@ -115,7 +116,7 @@ pub(crate) struct World {
 
 pub(crate) fn business(id: String) -> BusinessFrame {
     BusinessFrame {
-        kind: "biz.test".to_owned(),
+        kind: "biz.test".into(),
         corr: Some(id.clone()),
         id,
         seq: None,
@@ -133,6 +134,8 @@ impl World {
             handshake: empty.clone(),
             register: empty,
             window: faults.window,
+            heartbeat_every: Duration::from_secs(30),
+            boot_id: Some("boot-1".to_owned()),
             seed,
         });
         let up = (0..faults.frames).map(|n| business(format!("up-{n}"))).collect();
@@ -539,7 +542,7 @@ impl World {
         self.server(number).accept(now, grant);
     }
 
-    fn resume_session(&mut self, number: usize, asked: &control::Resume) {
+    fn resume_session(&mut self, number: usize, asked: &Resume) {
         let id = asked.session_id.as_str();
         let bearer = Bearer { session_id: id, worker_instance_id: "w", tenant: "t" };
         self.keys.verify(&asked.session_token, bearer, self.now).unwrap();
@@ -547,7 +550,12 @@ impl World {
         let now = self.now;
         if !self.sessions_known.contains(id) {
             self.parked = found;
-            return self.server(number).refuse(now, ResetCode::UnknownSession, None);
+            return self.server(number).refuse(
+                now,
+                ResetCode::UnknownSession,
+                "no session with this id",
+                None,
+            );
         }
         let session = found.unwrap_or_else(|| {
             let ledger = self.down.get_mut(id).unwrap();

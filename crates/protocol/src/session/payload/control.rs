@@ -1,10 +1,12 @@
 //! How a session begins, goes on and ends.
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::super::alias;
 use super::super::decode::DecodeError;
-use super::super::read::Value;
+use super::super::quick::quick_ack;
+use super::super::read::{Path, Value};
 use super::exec::ExecError;
 
 /// The worker names itself and shows its credential.
@@ -244,6 +246,12 @@ pub struct Ack {
 }
 
 impl Ack {
+    /// Reads an ack, of which there are as many as of all other frames together.
+    pub(in super::super) fn of_frame(payload: &RawValue) -> Result<Self, DecodeError> {
+        quick_ack(payload)
+            .map_or_else(|| Self::read(&Value::new(payload, Path::root("payload"))), Ok)
+    }
+
     pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
         let fields = value.object()?;
         Ok(Self {

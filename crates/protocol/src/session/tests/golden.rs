@@ -20,7 +20,7 @@ fn every_golden_comes_back_as_it_was() {
         let payload =
             Payload::decode(kind, &frame.payload).unwrap_or_else(|error| panic!("{name}: {error}"));
         let (said, raw) = payload.encode_for(vocabulary);
-        let again = Envelope { kind: said.to_owned(), payload: raw, ..frame };
+        let again = Envelope { kind: said.into(), payload: raw, ..frame };
         assert_same(&name, &again.to_text().expect("small"), &text);
     }
 }

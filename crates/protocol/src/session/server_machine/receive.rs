@@ -1,0 +1,209 @@
+//! What the server's machine does with each frame that comes in.
+
+use std::sync::Arc;
+
+use model::Timestamp;
+
+use super::super::alias::Vocabulary;
+use super::super::control::{self, ResetCode};
+use super::super::envelope::{Envelope, SenderRole};
+use super::super::event::{CommitToken, ServerEvent};
+use super::super::frame::asks_for_ack;
+use super::super::kind::Kind;
+use super::super::lane::{Named, acked_name};
+use super::super::payload::Payload;
+use super::super::payload::control::Ack;
+use super::super::server_session::AskedResume;
+use super::super::state::State;
+use super::super::window::Receipt;
+use super::super::windows::Delivery;
+use super::{Question, ServerMachine};
+
+impl ServerMachine {
+    /// Takes a frame that came over the connection.
+    pub fn receive(&mut self, now: Timestamp, frame: Envelope) {
+        self.lane.at(now);
+        if self.state == State::Closed || frame.sender.role != SenderRole::Worker {
+            self.frames_ignored += 1;
+            return;
+        }
+        if self.tenant.as_ref().is_some_and(|tenant| *tenant != frame.tenant) {
+            self.reset(ResetCode::TenantMismatch, "frame names another tenant", None);
+            return;
+        }
+        if !self.is_vocabulary_known {
+            self.is_vocabulary_known = true;
+            self.lane.speaker.vocabulary = Vocabulary::of_first_frame(&frame.kind);
+        }
+        match Kind::from_name(&frame.kind) {
+            Some(Kind::Handshake) => self.on_handshake(frame),
+            Some(Kind::Register) => self.on_register(frame),
+            Some(Kind::Resume) => self.on_resume(&frame),
+            Some(Kind::Ack) => self.on_ack(&frame),
+            Some(Kind::Heartbeat) => self.on_heartbeat(frame),
+            Some(Kind::Accept | Kind::Reset | Kind::Drain) => self.on_idle_control(&frame),
+            None if frame.kind.starts_with("control.") => self.on_idle_control(&frame),
+            // Business frames, known and unknown, are carried without being looked into.
+            _ => self.on_business(frame),
+        }
+    }
+
+    /// A frame of the session that has nothing to say to a server.
+    fn on_idle_control(&mut self, frame: &Envelope) {
+        self.frames_ignored += 1;
+        if asks_for_ack(frame) {
+            self.lane.ack(Named::of(frame), None);
+        }
+    }
+
+    fn on_handshake(&mut self, frame: Envelope) {
+        let named = Named::of(&frame);
+        if self.handshake.as_ref() == Some(&named) {
+            self.lane.ack(named, None);
+            return;
+        }
+        if self.question.as_ref().is_some_and(|question| question.id() == named.id) {
+            return;
+        }
+        self.bind(&frame);
+        self.handshake = None;
+        self.early_register = None;
+        self.question = Some(Question::Handshake(named));
+        self.state.step(State::Handshaking);
+        self.events.push_back(ServerEvent::Handshake {
+            tenant: frame.tenant.to_string(),
+            sender_id: frame.sender.id.to_string(),
+            boot_id: control::flag(&frame, control::BOOT_FLAG).map(str::to_owned),
+            payload: frame.payload,
+        });
+    }
+
+    /// The first to speak decides for whom the connection speaks.
+    fn bind(&mut self, frame: &Envelope) {
+        self.tenant = Some(Arc::clone(&frame.tenant));
+        self.lane.speaker.tenant = Arc::clone(&frame.tenant);
+    }
+
+    pub(super) fn on_register(&mut self, frame: Envelope) {
+        let named = Named::of(&frame);
+        if let Some((opener, accept)) = &self.accepted
+            && *opener == named
+        {
+            // The worker did not hear that it was accepted.
+            let accept = Arc::clone(accept);
+            self.lane.ack(named, None);
+            self.lane.push(accept);
+            return;
+        }
+        match self.state {
+            State::Handshaking if self.handshake.is_none() => self.early_register = Some(frame),
+            State::Handshaking | State::Registered => {
+                self.state.step(State::Registered);
+                let is_asked = self.question.as_ref().is_some_and(|asked| asked.id() == named.id);
+                self.question = Some(Question::Register(named));
+                if !is_asked {
+                    let payload = frame.payload;
+                    self.events.push_back(ServerEvent::Register { is_first: true, payload });
+                }
+            }
+            State::Ready | State::Draining => {
+                self.lane.ack(named, None);
+                let payload = frame.payload;
+                self.events.push_back(ServerEvent::Register { is_first: false, payload });
+            }
+            State::New | State::Closed | State::Backoff => {
+                self.reset(ResetCode::HandshakeRequired, "register came before handshake", None);
+            }
+        }
+    }
+
+    fn on_resume(&mut self, frame: &Envelope) {
+        let named = Named::of(frame);
+        if let Some((opener, accept)) = &self.accepted
+            && *opener == named
+        {
+            let accept = Arc::clone(accept);
+            self.lane.ack(named, None);
+            self.lane.push(accept);
+            return;
+        }
+        if self.question.as_ref().is_some_and(|question| question.id() == named.id) {
+            return;
+        }
+        let payload = match Payload::decode(Kind::Resume, &frame.payload) {
+            Ok(Payload::Resume(payload)) => payload,
+            Ok(_) => return,
+            Err(error) => return self.reset(ResetCode::Malformed, &error.to_string(), None),
+        };
+        self.bind(frame);
+        let send_base = control::flag(frame, control::SEND_BASE_FLAG);
+        let send_base = send_base.and_then(|base| base.parse().ok());
+        let boot_id = control::flag(frame, control::BOOT_FLAG).map(str::to_owned);
+        let asked = AskedResume { last_seen: payload.last_seen_seq, send_base };
+        self.question = Some(Question::Resume(named, asked));
+        self.state.step(State::Handshaking);
+        let (tenant, sender_id) = (frame.tenant.to_string(), frame.sender.id.to_string());
+        self.events.push_back(ServerEvent::Resume { tenant, sender_id, boot_id, payload });
+    }
+
+    fn on_ack(&mut self, frame: &Envelope) {
+        let now = self.lane.now;
+        let Ok(ack) = Ack::of_frame(&frame.payload) else {
+            self.frames_ignored += 1;
+            return;
+        };
+        let Some(windows) = self.live_windows() else { return };
+        let confirmed = match (Receipt::of_ack(&ack), acked_name(frame, &ack)) {
+            (Some(receipt), _) => windows.outgoing.on_receipt(now, receipt),
+            (None, Some(id)) => windows.outgoing.on_named(now, &id),
+            (None, None) => return,
+        };
+        self.confirm(confirmed);
+    }
+
+    pub(super) fn confirm(&mut self, confirmed: Vec<String>) {
+        self.events.extend(confirmed.into_iter().map(|id| ServerEvent::Acked { id }));
+    }
+
+    fn on_heartbeat(&mut self, frame: Envelope) {
+        if asks_for_ack(&frame) {
+            self.lane.ack(Named::of(&frame), None);
+        }
+        match self.state {
+            State::Ready | State::Draining => {
+                self.events.push_back(ServerEvent::Heartbeat { payload: frame.payload });
+            }
+            // Workers start their heartbeats with the connection, before the handshake.
+            State::New => self.repeat_reset(),
+            State::Handshaking | State::Registered | State::Closed | State::Backoff => {}
+        }
+    }
+
+    fn on_business(&mut self, frame: Envelope) {
+        if self.state == State::New {
+            if self.last_reset.is_some() {
+                self.repeat_reset();
+            } else {
+                self.reset(ResetCode::HandshakeRequired, "frame came before handshake", None);
+            }
+            return;
+        }
+        if !matches!(self.state, State::Ready | State::Draining) {
+            return;
+        }
+        let Some(session) = &mut self.session else { return };
+        let Some(windows) = &mut session.windows else { return };
+        match windows.receive(&mut self.lane, frame) {
+            Ok(deliveries) => self.deliver(deliveries),
+            Err(_) => self.reset(ResetCode::Gap, "numbers of frames contradict each other", None),
+        }
+    }
+
+    pub(super) fn deliver(&mut self, deliveries: Vec<Delivery>) {
+        let Some(session) = &self.session else { return };
+        for Delivery { number, named, frame } in deliveries {
+            let token = CommitToken { session: Arc::clone(&session.id), number, named };
+            self.events.push_back(ServerEvent::Delivered { token, frame });
+        }
+    }
+}
