@@ -9,5 +9,7 @@ pub mod builtin;
 pub mod client;
 pub mod endpoint;
 pub mod executor;
+pub mod feedback;
 pub mod runner;
+pub mod toolbox;
 pub mod worker;
