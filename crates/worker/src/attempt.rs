@@ -160,7 +160,7 @@ fn wire_report(around: &Surroundings, lease_id: &str, outcome: Outcome) -> Repor
     }
 }
 
-fn log(judgement: &Judgement) {
+pub(crate) fn log(judgement: &Judgement) {
     let Judgement { lease_id, verdict, reason } = judgement;
     match verdict {
         VerdictWord::Committed => tracing::debug!(lease_id, "committed"),
