@@ -12,7 +12,7 @@ use tokio::task::{JoinError, JoinHandle};
 use uuid::Uuid;
 
 use crate::client::{Client, ClientError, Patience};
-use crate::executor::{Assignment, Executor, Outcome};
+use crate::executor::{Assignment, Context, Executor, Outcome};
 
 /// A lease that shows no sign of life for so long after its grant is taken back: the answer that
 /// carried it may be lost.
@@ -22,7 +22,7 @@ const REPORT_PATIENCE: Patience = Patience { total: Duration::from_mins(1) };
 /// A server that asks for more beats than this asks for a flood.
 const BEAT_MIN: Duration = Duration::from_millis(20);
 /// The work ended in a panic.
-const PANICKED: &str = "E.RUNNER.PANIC";
+pub(crate) const PANICKED: &str = "E.RUNNER.PANIC";
 
 /// What the coordinator said about an attempt.
 #[derive(Clone, Debug)]
@@ -59,7 +59,7 @@ impl Drop for Running {
 pub(crate) async fn run(around: Arc<Surroundings>, lease: GrantedLease) -> Option<Judgement> {
     let lease_id = lease.lease_id.clone();
     let every = Duration::from_millis(lease.heartbeat_ms).max(BEAT_MIN);
-    let mut work = Running(tokio::spawn(around.executor.execute(assignment(lease))));
+    let mut work = Running(tokio::spawn(around.executor.execute(assignment(lease), Context::detached())));
     let judgement = tokio::select! {
         outcome = &mut work.0 => {
             let outcome = outcome.unwrap_or_else(|error| panicked(&error));
@@ -160,7 +160,7 @@ fn wire_report(around: &Surroundings, lease_id: &str, outcome: Outcome) -> Repor
     }
 }
 
-fn log(judgement: &Judgement) {
+pub(crate) fn log(judgement: &Judgement) {
     let Judgement { lease_id, verdict, reason } = judgement;
     match verdict {
         VerdictWord::Committed => tracing::debug!(lease_id, "committed"),

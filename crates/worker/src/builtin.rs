@@ -1,21 +1,26 @@
-//! Types that every worker executes: enough to try things out and to test them.
+//! Types that every worker executes: the package `core`.
+//!
+//! Reading order: this file has the table and the types that take no time; [`sleep`], [`log`],
+//! [`transform`] and [`http_request`] have one type each.
 
-use std::time::Duration;
+mod http_request;
+mod log;
+mod sleep;
+mod transform;
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use crate::executor::{Assignment, Executor, Outcome, Work};
+use crate::executor::{
+    Assignment, Context, Executor, Outcome, PARAMETERS_INVALID, TYPE_UNKNOWN, Work,
+};
 
-/// Parameters that a builtin type does not understand.
-const PARAMETERS_INVALID: &str = "E.PARAMETERS.INVALID";
 /// A failure that was asked for.
 const FAILURE_ASKED: &str = "E.RUNNER.FAILURE";
-/// A type that this executor was never offered for.
-const TYPE_UNKNOWN: &str = "E.TYPE.UNKNOWN";
-/// The longest `core.sleep`.
-const SLEEP_MAX: Duration = Duration::from_hours(24);
+/// A gate that is not open.
+const GATE_CLOSED: &str = "E.GATE.CLOSED";
 
 /// The builtin types.
 #[derive(Clone, Copy, Debug, Default)]
@@ -25,7 +30,16 @@ pub struct Builtin {
     pub with_test_types: bool,
 }
 
-const TYPES: [&str; 4] = ["core.echo", "core.fail", "core.noop", "core.sleep"];
+const TYPES: [&str; 8] = [
+    "core.echo",
+    "core.fail",
+    "core.gate",
+    "core.http_request",
+    "core.log",
+    "core.noop",
+    "core.sleep",
+    "core.transform",
+];
 const TEST_TYPES: [&str; 2] = ["core.crash", "core.stamp"];
 
 impl Executor for Builtin {
@@ -34,49 +48,45 @@ impl Executor for Builtin {
         TYPES.iter().chain(test_types).map(ToString::to_string).collect()
     }
 
-    fn execute(&self, assignment: Assignment) -> Work {
-        let with_test_types = self.with_test_types;
+    fn execute(&self, assignment: Assignment, context: Context) -> Work {
+        let builtin = *self;
         Box::pin(async move {
-            match assignment.task_type.as_str() {
-                "core.echo" => Outcome::Completed { result: assignment.parameters },
-                "core.noop" => Outcome::Completed { result: raw(&()) },
-                "core.sleep" => sleep(&assignment.parameters).await,
-                "core.fail" => fail(&assignment.parameters),
-                "core.crash" if with_test_types => std::process::abort(),
-                "core.stamp" if with_test_types => stamp(&assignment).await,
-                other => Outcome::hopeless(TYPE_UNKNOWN, format!("{other} is not offered here")),
+            let stop = context.stop.clone();
+            tokio::select! {
+                outcome = builtin.work(assignment, context) => outcome,
+                () = stop.cancelled() => Outcome::stopped(),
             }
         })
     }
-}
 
-#[derive(Clone, Copy, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Sleep {
-    seconds: Option<f64>,
-    ms: Option<u64>,
-}
-
-async fn sleep(parameters: &RawValue) -> Outcome {
-    match serde_json::from_str(parameters.get()).map(pause) {
-        Ok(Some(pause)) => {
-            tokio::time::sleep(pause).await;
-            Outcome::Completed { result: raw(&json!({ "slept_ms": pause.as_millis() })) }
+    fn execute_at_once(&self, assignment: Assignment) -> Result<Outcome, Assignment> {
+        match assignment.task_type.as_str() {
+            "core.noop" => Ok(Outcome::Completed { result: RawValue::NULL.to_owned() }),
+            "core.echo" => Ok(Outcome::Completed { result: assignment.parameters }),
+            "core.fail" => Ok(fail(&assignment.parameters)),
+            "core.gate" => Ok(gate(&assignment.parameters)),
+            "core.crash" if self.with_test_types => std::process::abort(),
+            _ => Err(assignment),
         }
-        Ok(None) | Err(_) => Outcome::hopeless(
-            PARAMETERS_INVALID,
-            r#"core.sleep wants {"seconds": 1.5} or {"ms": 1500}, at most a day"#,
-        ),
     }
 }
 
-fn pause(sleep: Sleep) -> Option<Duration> {
-    let pause = match (sleep.seconds, sleep.ms) {
-        (Some(seconds), None) => Duration::try_from_secs_f64(seconds).ok()?,
-        (None, Some(ms)) => Duration::from_millis(ms),
-        (None, None) | (Some(_), Some(_)) => return None,
-    };
-    (pause <= SLEEP_MAX).then_some(pause)
+impl Builtin {
+    async fn work(self, assignment: Assignment, context: Context) -> Outcome {
+        let assignment = match self.execute_at_once(assignment) {
+            Ok(outcome) => return outcome,
+            Err(assignment) => assignment,
+        };
+        let parameters = &assignment.parameters;
+        match assignment.task_type.as_str() {
+            "core.http_request" => http_request::run(parameters).await,
+            "core.log" => log::run(parameters, &context).await,
+            "core.sleep" => sleep::run(parameters, &context).await,
+            "core.transform" => transform::run(parameters),
+            "core.stamp" if self.with_test_types => stamp(&assignment).await,
+            other => Outcome::hopeless(TYPE_UNKNOWN, format!("{other} is not offered here")),
+        }
+    }
 }
 
 #[derive(Deserialize)]
@@ -88,24 +98,46 @@ struct Fail {
 }
 
 fn fail(parameters: &RawValue) -> Outcome {
-    match serde_json::from_str::<Fail>(parameters.get()) {
+    match read::<Fail>(parameters, r#"core.fail wants {"reason", "code", "retryable"}"#) {
         Ok(fail) => Outcome::Failed {
             code: fail.code.unwrap_or_else(|| FAILURE_ASKED.into()),
             reason: fail.reason.unwrap_or_else(|| "core.fail fails, as asked".into()),
             retryable: fail.retryable.unwrap_or(true),
         },
-        Err(error) => Outcome::hopeless(
-            PARAMETERS_INVALID,
-            format!(r#"core.fail wants {{"reason", "code", "retryable"}}: {error}"#),
-        ),
+        Err(outcome) => outcome,
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Gate {
+    open: bool,
+    reason: Option<String>,
+}
+
+/// Lets pass or not. A closed gate is a decision, so another attempt would not change it.
+fn gate(parameters: &RawValue) -> Outcome {
+    match read::<Gate>(parameters, r#"core.gate wants {"open": true, "reason": "..."}"#) {
+        Ok(Gate { open: true, reason }) => {
+            Outcome::Completed { result: raw(&json!({ "open": true, "reason": reason })) }
+        }
+        Ok(Gate { open: false, reason }) => {
+            Outcome::hopeless(GATE_CLOSED, reason.unwrap_or_else(|| "the gate is closed".into()))
+        }
+        Err(outcome) => outcome,
     }
 }
 
 /// Takes `ms`, then says under which lease it ran, so that a result tells whose it is.
 async fn stamp(assignment: &Assignment) -> Outcome {
-    let sleep: Sleep = serde_json::from_str(assignment.parameters.get()).unwrap_or_default();
-    tokio::time::sleep(pause(sleep).unwrap_or_default()).await;
+    tokio::time::sleep(sleep::pause_of(&assignment.parameters)).await;
     Outcome::Completed { result: raw(&json!({ "lease_id": assignment.lease_id })) }
+}
+
+/// The parameters, or a failure that says what was wanted.
+fn read<T: DeserializeOwned>(parameters: &RawValue, wanted: &str) -> Result<T, Outcome> {
+    serde_json::from_str(parameters.get())
+        .map_err(|error| Outcome::hopeless(PARAMETERS_INVALID, format!("{wanted}: {error}")))
 }
 
 fn raw(value: &impl serde::Serialize) -> Box<RawValue> {
@@ -113,51 +145,4 @@ fn raw(value: &impl serde::Serialize) -> Box<RawValue> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[tokio::test]
-    async fn echo_gives_back_its_parameters() {
-        check("core.echo", r#"{"a": [1, 2]}"#, r#"completed {"a": [1, 2]}"#).await;
-        check("core.noop", "{}", "completed null").await;
-    }
-
-    #[tokio::test]
-    async fn sleep_takes_seconds_or_milliseconds() {
-        check("core.sleep", r#"{"ms": 1}"#, r#"completed {"slept_ms":1}"#).await;
-        check("core.sleep", r#"{"seconds": 0.002}"#, r#"completed {"slept_ms":2}"#).await;
-        for wrong in ["{}", r#"{"ms":1,"seconds":1}"#, r#"{"ms":-1}"#, "7", r#"{"seconds":1e99}"#] {
-            check("core.sleep", wrong, "failed E.PARAMETERS.INVALID final").await;
-        }
-    }
-
-    #[tokio::test]
-    async fn fail_fails_as_asked() {
-        check("core.fail", "{}", "failed E.RUNNER.FAILURE retryable").await;
-        check("core.fail", r#"{"code":"E.X","retryable":false}"#, "failed E.X final").await;
-        check("core.fail", r#"{"typo":1}"#, "failed E.PARAMETERS.INVALID final").await;
-    }
-
-    #[tokio::test]
-    async fn test_types_are_not_offered_to_everyone() {
-        check("core.crash", "{}", "failed E.TYPE.UNKNOWN final").await;
-        assert!(!Builtin::default().types().contains(&"core.crash".to_owned()));
-    }
-
-    async fn check(task_type: &str, parameters: &str, expected: &str) {
-        let assignment = Assignment {
-            lease_id: "l-1".into(),
-            task_id: "l".into(),
-            attempt: 1,
-            task_type: task_type.into(),
-            parameters: RawValue::from_string(parameters.into()).expect("JSON"),
-        };
-        let shown = match Builtin::default().execute(assignment).await {
-            Outcome::Completed { result } => format!("completed {}", result.get()),
-            Outcome::Failed { code, retryable, .. } => {
-                format!("failed {code} {}", if retryable { "retryable" } else { "final" })
-            }
-        };
-        assert_eq!(shown, expected, "{task_type} {parameters}");
-    }
-}
+mod tests;

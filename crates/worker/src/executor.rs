@@ -4,6 +4,19 @@ use std::future::Future;
 use std::pin::Pin;
 
 use serde_json::value::RawValue;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use crate::feedback::FeedbackSink;
+
+/// Work that was stopped before its end.
+pub(crate) const CANCELLED: &str = "E.RUNNER.CANCELLED";
+/// Parameters that the type does not understand.
+pub(crate) const PARAMETERS_INVALID: &str = "E.PARAMETERS.INVALID";
+/// Work that took longer than it may.
+pub(crate) const TIMEOUT: &str = "E.TIMEOUT";
+/// A type that is not offered.
+pub(crate) const TYPE_UNKNOWN: &str = "E.TYPE.UNKNOWN";
 
 /// One attempt to execute.
 #[derive(Clone, Debug)]
@@ -44,6 +57,34 @@ impl Outcome {
     pub fn hopeless(code: &str, reason: impl Into<String>) -> Self {
         Self::Failed { code: code.into(), reason: reason.into(), retryable: false }
     }
+
+    /// A failure that another attempt may be spared.
+    pub fn passing(code: &str, reason: impl Into<String>) -> Self {
+        Self::Failed { code: code.into(), reason: reason.into(), retryable: true }
+    }
+
+    /// The work was stopped. Nobody reports it, unless the worker itself leaves.
+    pub(crate) fn stopped() -> Self {
+        Self::passing(CANCELLED, "the work was stopped")
+    }
+}
+
+/// What surrounds an attempt while it runs.
+#[derive(Clone, Debug)]
+pub struct Context {
+    /// Takes what the attempt has to say before its end.
+    pub feedback: FeedbackSink,
+    /// Asks the attempt to stop, as soon as it can do so in order.
+    pub stop: CancellationToken,
+    /// When the attempt has to be over; who does not look at it is stopped a little later.
+    pub deadline: Option<Instant>,
+}
+
+impl Context {
+    /// Surroundings in which nobody listens and nothing presses.
+    pub fn detached() -> Self {
+        Self { feedback: FeedbackSink::deaf(), stop: CancellationToken::new(), deadline: None }
+    }
 }
 
 /// The work itself.
@@ -56,5 +97,11 @@ pub trait Executor: Send + Sync + 'static {
 
     /// Starts an attempt. Dropping the work stops it: after a lost lease nothing more may happen
     /// (seed 002 section 4).
-    fn execute(&self, assignment: Assignment) -> Work;
+    fn execute(&self, assignment: Assignment, context: Context) -> Work;
+
+    /// Does an attempt on the spot that takes no time and says nothing; any other is given back.
+    /// It saves small work the cost of a task of its own.
+    fn execute_at_once(&self, assignment: Assignment) -> Result<Outcome, Assignment> {
+        Err(assignment)
+    }
 }

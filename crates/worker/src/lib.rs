@@ -1,13 +1,20 @@
-//! Executes: pulls leases over HTTP, does the work, reports, and obeys the verdict (seed 002).
+//! Executes: does the work of leases, reports, and obeys the verdict (seed 002).
 //!
-//! Reading order: [`endpoint`] and [`client`] talk to a server; [`executor`] is what a worker can
-//! do, [`builtin`] what every worker can do; [`worker`] is the loop; [`attempt`] is one lease from
-//! its grant to its verdict.
+//! Reading order: [`executor`] is what a worker can do, [`builtin`] what every worker can do,
+//! [`runner`] runs programs, [`feedback`] is what work says before its end. [`session`] is the
+//! worker that holds a session over a WebSocket. The other worker pulls leases over HTTP:
+//! [`endpoint`] and [`client`] talk to a server; [`worker`] is its loop, [`attempt`] one lease
+//! from its grant to its verdict.
 
 pub mod attempt;
 pub mod builtin;
 pub mod client;
 pub mod endpoint;
 pub mod executor;
+pub mod feedback;
 pub mod runner;
+pub mod session;
+pub mod toolbox;
 pub mod worker;
+
+pub use session::worker::{Options, RunningWorker, Worker};

@@ -64,7 +64,7 @@ pub struct Summary {
 }
 
 impl Summary {
-    fn add(&mut self, judgement: Option<&Judgement>) {
+    pub(crate) fn add(&mut self, judgement: Option<&Judgement>) {
         let counter = match judgement.map(|judgement| judgement.verdict) {
             Some(VerdictWord::Committed) => &mut self.committed,
             Some(VerdictWord::Cancelled) => &mut self.cancelled,

@@ -5,14 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use protocol::session::payload::feedback::Channel;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::executor::{Assignment, Executor, Outcome, Work};
+use crate::executor::{
+    Assignment, CANCELLED, Context, Executor, Outcome, PARAMETERS_INVALID, TIMEOUT, Work,
+};
+use crate::feedback::FeedbackSink;
 use crate::runner::command::parameters::{InvalidParameters, Parameters};
 use crate::runner::environment::{Environment, scrubbed};
-use crate::runner::output::CapturedText;
+use crate::runner::output::{self, CapturedText, Chunk};
 use crate::runner::streams::{Captures, Sink};
 use crate::runner::supervise::{self, Ended, Ending, GRACE, Invocation, SINK_PATIENCE, SpawnError};
 use crate::runner::watchdog::Watchdog;
@@ -21,18 +27,15 @@ pub mod parameters;
 
 /// The node type.
 pub const COMMAND: &str = "command";
-/// Parameters that make no command.
-const PARAMETERS_INVALID: &str = "E.PARAMETERS.INVALID";
 /// A program that did not start.
 const NOT_STARTED: &str = "E.RUNNER.SPAWN";
 /// A program that ended with another code than 0, or by a signal.
 const EXIT: &str = "E.RUNNER.EXIT";
-/// A program that took too long.
-const TIMEOUT: &str = "E.TIMEOUT";
-/// A program that was stopped before its end.
-const CANCELLED: &str = "E.RUNNER.CANCELLED";
-/// The largest result, as JSON. Escaped text can be six times as long as the bytes that were kept.
-pub const RESULT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The largest result, as JSON: one that fits into a frame of a session. Escaped text can be six
+/// times as long as the bytes that were kept.
+pub const RESULT_BYTES_MAX: usize = 1000 * 1024;
+/// Batches that wait between a program and the session; more wait with the session itself.
+const BATCHES_WAITING_MAX: usize = 1;
 /// How much of the last line of standard error a failure quotes.
 const QUOTE_CHARS_MAX: usize = 300;
 
@@ -112,8 +115,21 @@ impl CommandRunner {
         sink: Option<Sink>,
         stop: &CancellationToken,
     ) -> Finished {
+        self.run_within(assignment, None, sink, stop).await
+    }
+
+    async fn run_within(
+        &self,
+        assignment: &Assignment,
+        time: Option<Duration>,
+        sink: Option<Sink>,
+        stop: &CancellationToken,
+    ) -> Finished {
         let ended = match self.invocation(assignment) {
-            Ok(invocation) => self.invoke(invocation, sink, stop).await.map_err(NotRun::from),
+            Ok(mut invocation) => {
+                invocation.timeout = invocation.timeout.into_iter().chain(time).min();
+                self.invoke(invocation, sink, stop).await.map_err(NotRun::from)
+            }
             Err(error) => Err(NotRun::from(error)),
         };
         match ended {
@@ -180,10 +196,29 @@ impl Executor for CommandRunner {
         vec![COMMAND.into()]
     }
 
-    fn execute(&self, assignment: Assignment) -> Work {
+    fn execute(&self, assignment: Assignment, context: Context) -> Work {
         let runner = self.clone();
-        let never = CancellationToken::new();
-        Box::pin(async move { runner.run(&assignment, None, &never).await.outcome })
+        Box::pin(async move {
+            let (sink, mut batches) = mpsc::channel(BATCHES_WAITING_MAX);
+            let time = context.deadline.map(|deadline| deadline.duration_since(Instant::now()));
+            let running = runner.run_within(&assignment, time, Some(sink), &context.stop);
+            let listening = pass_on(&mut batches, &context.feedback);
+            // Both end when the program has: the sink goes with it.
+            let (finished, ()) = tokio::join!(running, listening);
+            finished.outcome
+        })
+    }
+}
+
+async fn pass_on(batches: &mut mpsc::Receiver<Vec<Chunk>>, feedback: &FeedbackSink) {
+    while let Some(batch) = batches.recv().await {
+        for chunk in batch {
+            let channel = match chunk.channel {
+                output::Channel::Stdout => Channel::Stdout,
+                output::Channel::Stderr => Channel::Stderr,
+            };
+            feedback.write(channel, chunk.bytes).await;
+        }
     }
 }
 

@@ -9,9 +9,9 @@ use bytes::{Bytes, BytesMut};
 /// and not one for each line.
 pub const FLUSH_EVERY: Duration = Duration::from_millis(20);
 /// A batch of so many bytes leaves without waiting.
-pub const FLUSH_BYTES: usize = 8 * 1024;
+pub const FLUSH_BYTES: usize = 32 * 1024;
 /// What waits for a slow reader; then the program has to wait too.
-pub const PENDING_BYTES_MAX: usize = 64 * 1024;
+pub const PENDING_BYTES_MAX: usize = 128 * 1024;
 
 /// Where a program says something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -83,8 +83,9 @@ impl Streams {
         Captures { stdout: self.stdout.capture, stderr: self.stderr.capture }
     }
 
+    /// The last words count: a sink that has not taken them yet is waited for.
     fn is_done(&self) -> bool {
-        self.stdin.is_none() && self.is_silent()
+        self.stdin.is_none() && self.is_silent() && !self.waits_for_sink()
     }
 
     /// Whether nothing more will be said.

@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::executor::{Assignment, Outcome, Work};
+use crate::executor::{Assignment, Context, Outcome, Work};
 
 #[tokio::test]
 async fn a_report_is_sent_and_its_verdict_is_told() {
@@ -207,7 +207,7 @@ impl Executor for TestExecutor {
         vec!["core.echo".into(), "test.forever".into()]
     }
 
-    fn execute(&self, assignment: Assignment) -> Work {
+    fn execute(&self, assignment: Assignment, _context: Context) -> Work {
         let on_drop = OnDrop(Arc::clone(&self.was_dropped));
         Box::pin(async move {
             if assignment.task_type == "test.forever" {

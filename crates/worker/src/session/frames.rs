@@ -1,0 +1,157 @@
+//! The business frames that a worker sends.
+//!
+//! How things travel that the schemas have no key for: whether another attempt could help stands
+//! in `metadata.retryable` of a failed result; a result that is no object stands in `value` of
+//! one; the place of a chunk stands in `metadata.offset` of the chunk.
+
+use std::borrow::Cow;
+use std::time::Duration;
+
+use protocol::session::decode::FRAME_BYTES_MAX;
+use protocol::session::frame::BusinessFrame;
+use protocol::session::kind::Kind;
+use protocol::session::open::OpenObject;
+use protocol::session::payload::Payload;
+use protocol::session::payload::exec::{
+    ErrorContext, ExecError, ExecResult, ResultError, ResultStatus,
+};
+use protocol::session::payload::feedback::Feedback;
+use serde_json::json;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::desk::Errand;
+use crate::executor::Outcome;
+use crate::feedback::Batch;
+
+/// The largest result; around it an envelope must fit into a frame.
+pub(crate) const RESULT_BYTES_MAX: usize = FRAME_BYTES_MAX - 16 * 1024;
+/// The longest sentence about a failure.
+const REASON_CHARS_MAX: usize = 4096;
+/// A result that no frame can carry.
+const TOO_LARGE: &str = "E.RESULT.TOO_LARGE";
+/// How a scheduler of the older kind names its dispatches. It finds the node of an error and of
+/// feedback by the task, where ours finds the attempt by its lease.
+const OTHERS_DISPATCH: &str = "biz.exec.dispatch-";
+
+/// Names the frames of a process.
+#[derive(Debug, Default)]
+pub(crate) struct Namer(u64);
+
+impl Namer {
+    fn frame(&mut self, payload: &Payload, corr: &str, seq: Option<u64>) -> BusinessFrame {
+        let kind = payload.kind();
+        let id = format!("{}-{}", kind.name(), self.0);
+        self.0 += 1;
+        BusinessFrame {
+            kind: Cow::Borrowed(kind.name()),
+            id,
+            corr: Some(corr.to_owned()),
+            seq,
+            // Feedback is only counted: nobody asks for a word about each piece.
+            wants_ack: kind != Kind::ExecFeedback,
+            payload: payload.encode(),
+        }
+    }
+
+    /// How an errand ended.
+    pub(crate) fn result(
+        &mut self,
+        errand: &Errand,
+        outcome: Outcome,
+        duration: Duration,
+    ) -> BusinessFrame {
+        let frame = self.result_of_any_size(errand, outcome, duration);
+        let bytes = frame.payload.get().len();
+        if bytes <= RESULT_BYTES_MAX {
+            return frame;
+        }
+        let why = format!(
+            "the result has {bytes} bytes, and {RESULT_BYTES_MAX} is the most that can be sent; \
+             put large data where the next task finds it, and return its name"
+        );
+        self.result_of_any_size(errand, Outcome::hopeless(TOO_LARGE, why), duration)
+    }
+
+    fn result_of_any_size(
+        &mut self,
+        errand: &Errand,
+        outcome: Outcome,
+        duration: Duration,
+    ) -> BusinessFrame {
+        let (status, result, error, metadata) = match outcome {
+            Outcome::Completed { result } => {
+                (ResultStatus::Succeeded, as_object(result), None, None)
+            }
+            Outcome::Failed { code, reason, retryable } => {
+                let message = reason.chars().take(REASON_CHARS_MAX).collect();
+                let error = ResultError { code, message, remediation: None };
+                let metadata = open(&json!({ "retryable": retryable }));
+                (ResultStatus::Failed, OpenObject::empty(), Some(error), metadata)
+            }
+        };
+        let result = ExecResult {
+            run_id: errand.run_id.clone(),
+            task_id: errand.task_id.clone(),
+            status,
+            result,
+            duration_ms: Some(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)),
+            metadata,
+            artifacts: None,
+            error,
+        };
+        self.frame(&Payload::ExecResult(result), &errand.lease_id, errand.seq)
+    }
+
+    /// Why a dispatch is not done.
+    pub(crate) fn error(&mut self, errand: &Errand, code: &str, message: &str) -> BusinessFrame {
+        let Errand { run_id, task_id, node_id, lease_id, .. } = errand;
+        let details = json!({
+            "run_id": run_id, "task_id": task_id, "node_id": node_id, "lease_id": lease_id,
+        });
+        let context = ErrorContext { place: Some("worker".into()), details: open(&details) };
+        let error = ExecError {
+            code: code.into(),
+            message: message.into(),
+            remediation: None,
+            context: Some(context),
+        };
+        self.frame(&Payload::ExecError(error), corr(errand), errand.seq)
+    }
+
+    /// How an errand fares.
+    pub(crate) fn feedback(&mut self, errand: &Errand, batch: Batch) -> BusinessFrame {
+        let Batch { status, chunks } = batch;
+        let feedback = Feedback {
+            run_id: errand.run_id.clone(),
+            task_id: errand.task_id.clone(),
+            stage: status.stage,
+            progress: status.progress,
+            message: status.message,
+            chunks: (!chunks.is_empty()).then_some(chunks),
+            metrics: (!status.metrics.is_empty()).then_some(status.metrics),
+            metadata: None,
+        };
+        self.frame(&Payload::ExecFeedback(feedback), corr(errand), None)
+    }
+}
+
+fn corr(errand: &Errand) -> &str {
+    if errand.lease_id.starts_with(OTHERS_DISPATCH) { &errand.task_id } else { &errand.lease_id }
+}
+
+/// Results are objects on the wire. Nothing becomes an empty one, anything else is wrapped.
+fn as_object(result: Box<RawValue>) -> OpenObject {
+    if result.get() == "null" {
+        return OpenObject::empty();
+    }
+    if result.get().starts_with('{') {
+        return OpenObject::new(result).expect("it starts like an object");
+    }
+    let wrapped = format!("{{\"value\":{}}}", result.get());
+    let wrapped = RawValue::from_string(wrapped).expect("JSON in an object is JSON");
+    OpenObject::new(wrapped).expect("it is an object")
+}
+
+fn open(value: &serde_json::Value) -> Option<OpenObject> {
+    OpenObject::new(to_raw_value(value).ok()?)
+}

@@ -1,0 +1,259 @@
+//! What comes in: the machine's events, and the frames in them.
+
+use std::time::Duration;
+
+use protocol::rest::leases::VerdictWord;
+use protocol::session::event::WorkerEvent;
+use protocol::session::frame::BusinessFrame;
+use protocol::session::kind::Kind;
+use protocol::session::payload::Payload;
+use protocol::session::payload::exec::{Cancel, Dispatch, Verdict};
+use protocol::session::worker_machine::Connection;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+
+use super::Link;
+use crate::attempt::Judgement;
+use crate::executor::Assignment;
+use crate::feedback::FeedbackSink;
+use crate::session::attempt::{Attempt, Note};
+use crate::session::desk::{DRAINING, Errand, Refusal, UNKNOWN};
+use crate::session::history::End;
+use crate::session::worker::WorkerError;
+
+/// A frame whose payload cannot be read.
+const MALFORMED: &str = "E.REQUEST.INVALID";
+
+impl Link {
+    pub(super) fn on_events(&mut self) {
+        while let Some(event) = self.parts.machine.poll_event() {
+            self.on_event(event);
+        }
+    }
+
+    fn on_event(&mut self, event: WorkerEvent) {
+        match event {
+            WorkerEvent::ConnectDue => {
+                self.parts.metrics.reconnects.inc();
+                self.connect();
+            }
+            WorkerEvent::Disconnect { connection, reason } => self.disconnect(connection, &reason),
+            WorkerEvent::Ready { is_resumed } => self.on_ready(is_resumed),
+            WorkerEvent::HeartbeatDue => self.beat(),
+            WorkerEvent::Delivered { frame } => self.on_frame(frame),
+            WorkerEvent::Acked { id } => self.on_confirmed(&id),
+            WorkerEvent::Answered { id, info } => self.on_answered(&id, info.as_deref()),
+            WorkerEvent::Drain { reason, deadline } => self.on_drain(reason.as_deref(), deadline),
+            WorkerEvent::GaveUp { id } => tracing::warn!(id, "a frame was never confirmed"),
+            WorkerEvent::SessionLost { code, reason, unconfirmed } => {
+                self.on_session_lost(code, reason, unconfirmed);
+            }
+        }
+    }
+
+    fn on_confirmed(&mut self, id: &str) {
+        self.unconfirmed.remove(id);
+        self.unconfirmed_refusals.remove(id);
+    }
+
+    fn disconnect(
+        &mut self,
+        connection: Connection,
+        reason: &str,
+    ) {
+        if self.socket.as_ref().is_some_and(|socket| socket.connection() == connection)
+            && let Some(socket) = self.socket.take()
+        {
+            tracing::info!(reason, "closing the connection");
+            // Not waited for: the session goes on without it.
+            tokio::spawn(socket.close());
+        }
+        self.say_state();
+    }
+
+    fn on_ready(&mut self, is_resumed: bool) {
+        self.has_been_ready = true;
+        tracing::info!(
+            session_id = self.parts.machine.session_id(),
+            is_resumed,
+            address = %self.parts.address,
+            "ready"
+        );
+        self.say_state();
+        // Tells which leases are held here, before the server could wonder.
+        self.beat();
+    }
+
+    fn on_session_lost(&mut self, code: String, reason: String, frames: Vec<BusinessFrame>) {
+        tracing::warn!(code, reason, n_unconfirmed = frames.len(), "the session is lost");
+        let n_before = self.backlog.len();
+        self.backlog.extend(frames.into_iter().filter(|frame| {
+            let lease_id = frame.corr.as_deref().unwrap_or_default();
+            let is_report = frame.kind == Kind::ExecResult.name();
+            // A report that was judged has done its work; only the ack of its frame was lost.
+            !(is_report && self.parts.desk.history.is_settled(lease_id))
+        }));
+        // They were first, so they stay first.
+        self.backlog.rotate_left(n_before);
+        if !self.has_been_ready && code.starts_with("E.AUTH.") {
+            self.refused = Some(WorkerError::Refused { code, reason });
+        }
+        self.say_state();
+    }
+
+    fn on_frame(&mut self, frame: BusinessFrame) {
+        match Kind::from_name(&frame.kind).map(|kind| Payload::decode(kind, &frame.payload)) {
+            Some(Ok(Payload::ExecDispatch(dispatch))) => self.on_dispatch(&frame, *dispatch),
+            Some(Ok(Payload::ExecCancel(cancel))) => self.on_cancel(&cancel),
+            Some(Ok(Payload::ExecVerdict(verdict))) => self.on_verdict(verdict),
+            Some(Err(error)) if frame.kind == Kind::ExecDispatch.name() => {
+                let task_id = frame.corr.clone().unwrap_or_default();
+                let errand = errand_of_unreadable(&frame, task_id);
+                self.refuse(&errand, MALFORMED, &error.to_string());
+            }
+            Some(Err(error)) => tracing::warn!(kind = &*frame.kind, %error, "unreadable frame"),
+            // What a worker has no use for is acknowledged, and that is all.
+            Some(Ok(_)) | None => tracing::debug!(kind = &*frame.kind, "frame passed over"),
+        }
+    }
+
+    fn on_dispatch(&mut self, frame: &BusinessFrame, dispatch: Dispatch) {
+        let time = dispatch.constraints.timeout_ms.map(Duration::from_millis);
+        let (errand, assignment) = split(frame, dispatch);
+        match self.check(&errand) {
+            Ok(()) => {}
+            Err(Refusal::Known) => {
+                return tracing::info!(lease_id = errand.lease_id, "known already; not started");
+            }
+            Err(Refusal::Because(code, why)) => return self.refuse(&errand, code, &why),
+        }
+        let began = Instant::now();
+        match self.parts.executor.execute_at_once(assignment) {
+            Ok(outcome) => self.report(&errand, outcome, began.elapsed()),
+            Err(assignment) => self.start(errand, assignment, time),
+        }
+    }
+
+    fn check(&self, errand: &Errand) -> Result<(), Refusal> {
+        let is_known = self.parts.desk.check(errand);
+        if is_known == Err(Refusal::Known) {
+            return is_known;
+        }
+        if self.is_draining() {
+            let why = "this worker finishes and takes nothing new".into();
+            return Err(Refusal::Because(DRAINING, why));
+        }
+        if !self.types.contains(&errand.node_type) {
+            let why = format!("{} is not offered here", errand.node_type);
+            return Err(Refusal::Because(UNKNOWN, why));
+        }
+        is_known
+    }
+
+    fn start(&mut self, errand: Errand, assignment: Assignment, time: Option<Duration>) {
+        let number = self.parts.desk.next_number();
+        let (stop, notes) = (CancellationToken::new(), self.notes_sender.clone());
+        let wake = notes.clone();
+        let feedback = FeedbackSink::new(move || {
+            // Nobody listens when the session has ended.
+            let _ = wake.send(Note::Said(number));
+        });
+        let attempt = Attempt {
+            number,
+            executor: self.parts.executor.clone(),
+            assignment,
+            feedback: feedback.clone(),
+            stop: stop.clone(),
+            time,
+            notes,
+        };
+        self.parts.desk.start(errand, feedback, stop);
+        self.tasks.spawn(attempt.run());
+    }
+
+    fn on_cancel(&mut self, cancel: &Cancel) {
+        let Cancel { lease_id, reason, .. } = cancel;
+        self.lose_lease(lease_id, VerdictWord::Cancelled, Some(reason.clone()));
+    }
+
+    fn on_verdict(&mut self, verdict: Verdict) {
+        let Verdict { lease_id, verdict, reason, .. } = verdict;
+        self.judge(&lease_id, verdict, reason);
+    }
+
+    /// Some servers say the verdict in the ack of the report.
+    fn on_answered(&mut self, id: &str, info: Option<&str>) {
+        let verdict = match info.map(|info| info.split([' ', ':']).next().unwrap_or(info)) {
+            Some("COMMITTED") => VerdictWord::Committed,
+            Some("CANCELLED") => VerdictWord::Cancelled,
+            Some("REJECTED") => VerdictWord::Rejected,
+            Some(_) | None => return,
+        };
+        if let Some(lease_id) = self.unconfirmed.get(id).cloned() {
+            self.judge(&lease_id, verdict, None);
+        }
+    }
+
+    fn judge(&mut self, lease_id: &str, verdict: VerdictWord, reason: Option<String>) {
+        if self.parts.desk.history.settle(lease_id) {
+            self.tell(Judgement { lease_id: lease_id.into(), verdict, reason });
+        } else if verdict != VerdictWord::Committed {
+            self.lose_lease(lease_id, verdict, reason);
+        }
+    }
+
+    /// Seed 002 section 4: after a lost lease the work stops before anything else happens.
+    fn lose_lease(&mut self, lease_id: &str, verdict: VerdictWord, reason: Option<String>) {
+        if self.parts.desk.cancel(lease_id) {
+            self.parts.desk.history.add(lease_id, End::Settled);
+            self.backlog.retain(|frame| frame.corr.as_deref() != Some(lease_id));
+            self.tell(Judgement { lease_id: lease_id.into(), verdict, reason });
+        }
+    }
+
+    fn tell(&mut self, judgement: Judgement) {
+        crate::attempt::log(&judgement);
+        self.parts.metrics.judged(judgement.verdict);
+        self.summary.add(Some(&judgement));
+        (self.parts.listener)(&judgement);
+    }
+}
+
+/// What is reported about, and what is executed.
+fn split(frame: &BusinessFrame, dispatch: Dispatch) -> (Errand, Assignment) {
+    let errand = Errand {
+        lease_id: frame.id.clone(),
+        run_id: dispatch.run_id,
+        task_id: dispatch.task_id,
+        node_id: dispatch.node_id,
+        node_type: dispatch.node_type,
+        concurrency_key: dispatch.concurrency_key,
+        seq: frame.seq,
+    };
+    let assignment = Assignment {
+        lease_id: errand.lease_id.clone(),
+        task_id: errand.task_id.clone(),
+        attempt: attempt_of(&errand.lease_id),
+        task_type: errand.node_type.clone(),
+        parameters: dispatch.parameters.into_raw(),
+    };
+    (errand, assignment)
+}
+
+/// A lease of ours ends in the number of its attempt; others count from the first.
+fn attempt_of(lease_id: &str) -> u32 {
+    let number = lease_id.rsplit_once('-').and_then(|(_, number)| number.parse().ok());
+    number.unwrap_or(1)
+}
+
+fn errand_of_unreadable(frame: &BusinessFrame, task_id: String) -> Errand {
+    Errand {
+        lease_id: frame.id.clone(),
+        run_id: String::new(),
+        task_id,
+        node_id: String::new(),
+        node_type: String::new(),
+        concurrency_key: None,
+        seq: frame.seq,
+    }
+}

@@ -1,0 +1,26 @@
+//! The worker of the WebSocket door: one session over any number of connections.
+//!
+//! Reading order: [`worker`] starts one and stops it; [`settings`], [`identity`] and
+//! [`capabilities`] say who it is and what it can do; `link` is the one task that owns the socket
+//! and the protocol's machine; `desk` has what is under way, `attempt` is one errand while it
+//! runs, `frames` what is said about it.
+
+pub mod address;
+mod attempt;
+pub mod capabilities;
+mod clock;
+mod desk;
+mod frames;
+mod heartbeat;
+mod history;
+pub mod identity;
+mod link;
+mod load;
+mod log;
+pub mod metrics;
+mod metrics_door;
+pub mod settings;
+mod socket;
+#[cfg(test)]
+mod tests;
+pub mod worker;
