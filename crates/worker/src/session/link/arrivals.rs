@@ -80,8 +80,6 @@ impl Link {
             "ready"
         );
         self.say_state();
-        // Tells which leases are held here, before the server could wonder.
-        self.beat();
     }
 
     fn on_session_lost(&mut self, code: String, reason: String, frames: Vec<BusinessFrame>) {
