@@ -95,8 +95,11 @@ pub(super) fn write_number(out: &mut String, key: &str, number: Option<u64>) {
 }
 
 pub(super) fn write_text(out: &mut String, text: &str) {
-    let is_plain = text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
-    if is_plain {
+    // Without a way out of the loop the compiler looks at many bytes at once.
+    let needs_escape = text
+        .bytes()
+        .fold(false, |any, byte| any | (byte < 0x20) | (byte == b'"') | (byte == b'\\'));
+    if !needs_escape {
         out.push('"');
         out.push_str(text);
         out.push('"');
