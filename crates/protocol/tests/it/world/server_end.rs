@@ -121,10 +121,13 @@ impl World {
 
     /// The session leaves every connection but this one; those stay, for frames still on the way.
     fn unbind(&mut self, number: usize) -> Option<Session> {
-        let mut found = self.parked.take();
         let others: Vec<usize> = self.servers.keys().copied().filter(|n| *n != number).collect();
+        // What they have to say may open a session too, so it comes before any is taken.
+        for other in &others {
+            self.hear_server(*other);
+        }
+        let mut found = self.parked.take();
         for other in others {
-            self.hear_server(other);
             let server = self.server(other);
             // A connection that has no session yet may be the worker's next.
             if let Some(session) = server.take_session() {
