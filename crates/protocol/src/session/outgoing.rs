@@ -272,6 +272,9 @@ impl Outgoing {
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
+        if self.wants_rotation() {
+            return Some(Timestamp::default());
+        }
         self.unacked.iter().filter_map(|sent| sent.due).min()
     }
 

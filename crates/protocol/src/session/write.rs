@@ -96,10 +96,9 @@ pub(super) fn write_number(out: &mut String, key: &str, number: Option<u64>) {
 
 pub(super) fn write_text(out: &mut String, text: &str) {
     // Without a way out of the loop the compiler looks at many bytes at once.
-    let needs_escape = text
-        .bytes()
-        .fold(false, |any, byte| any | (byte < 0x20) | (byte == b'"') | (byte == b'\\'));
-    if !needs_escape {
+    let is_special = |byte: u8| u8::from(matches!(byte, 0..0x20 | b'"' | b'\\'));
+    let any_special = text.bytes().fold(0, |any, byte| any | is_special(byte));
+    if any_special == 0 {
         out.push('"');
         out.push_str(text);
         out.push('"');

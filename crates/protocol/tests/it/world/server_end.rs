@@ -50,7 +50,8 @@ impl World {
 
     pub(super) fn hear_servers(&mut self) -> bool {
         let numbers: Vec<usize> = self.servers.keys().copied().collect();
-        numbers.into_iter().fold(false, |is_busy, number| self.hear_server(number) || is_busy)
+        let n_busy = numbers.into_iter().filter(|number| self.hear_server(*number)).count();
+        n_busy > 0
     }
 
     pub(super) fn hear_server(&mut self, number: usize) -> bool {
