@@ -27,7 +27,10 @@ async fn a_worker_that_drains_finishes_takes_nothing_new_and_leaves() {
     assert_eq!(heartbeat["healthy"], false);
     scene.dispatch("l-2", "core.noop", &json!({}));
     let refusal = scene.answer().await;
-    assert_eq!((refusal.corr.as_str(), &refusal.payload["code"]), ("l-2", &json!("E.WORKER.DRAINING")));
+    assert_eq!(
+        (refusal.corr.as_str(), &refusal.payload["code"]),
+        ("l-2", &json!("E.WORKER.DRAINING"))
+    );
     let result = scene.answer().await;
     assert_eq!((result.corr.as_str(), &result.payload["status"]), ("l-1", &json!("SUCCEEDED")));
     let summary = scene.worker.ended().await.expect("leaves");
@@ -59,7 +62,8 @@ async fn a_worker_that_is_stopped_leaves_at_once_and_kills_what_runs() {
     scene.worker.stop().await;
     let ended = tokio::time::timeout(Duration::from_secs(3), scene.worker.ended()).await;
     ended.expect("at once").expect("leaves");
-    let status = std::fs::read_to_string(format!("/proc/{}/status", pid.trim())).unwrap_or_default();
+    let status =
+        std::fs::read_to_string(format!("/proc/{}/status", pid.trim())).unwrap_or_default();
     assert!(status.is_empty() || status.contains("State:\tZ"), "{status}");
 }
 
@@ -82,7 +86,10 @@ async fn a_drain_of_the_server_lasts_until_its_deadline() {
     scene.dispatch("l-2", "core.noop", &json!({}));
     assert_eq!(scene.answer().await.payload["code"], "E.WORKER.DRAINING");
     let given_back = scene.answer().await;
-    assert_eq!((given_back.corr.as_str(), &given_back.payload["code"]), ("l-1", &json!("E.RUNNER.CANCELLED")));
+    assert_eq!(
+        (given_back.corr.as_str(), &given_back.payload["code"]),
+        ("l-1", &json!("E.RUNNER.CANCELLED"))
+    );
     scene.dispatch("l-2", "core.noop", &json!({}));
     let result = scene.answer().await;
     assert_eq!((result.kind.as_str(), result.corr.as_str()), ("biz.exec.result", "l-2"));

@@ -32,7 +32,11 @@ async fn a_dispatch_is_executed_and_reported_under_its_lease() {
 #[tokio::test]
 async fn a_program_is_executed_and_its_failure_is_told() {
     let mut scene = Scene::start().await;
-    scene.dispatch("l-1", "command", &json!({ "argv": ["sh", "-c", "echo hi; echo $ASTRA_LEASE_ID"] }));
+    scene.dispatch(
+        "l-1",
+        "command",
+        &json!({ "argv": ["sh", "-c", "echo hi; echo $ASTRA_LEASE_ID"] }),
+    );
     let result = scene.answer().await;
     assert_eq!(result.payload["result"]["stdout"], "hi\nl-1\n");
     scene.dispatch("l-2", "command", &json!({ "argv": ["sh", "-c", "echo no >&2; exit 3"] }));
@@ -146,7 +150,8 @@ async fn a_task_that_takes_too_long_fails() {
 async fn a_cancelled_program_dies_with_all_that_it_started_and_nothing_is_reported() {
     let (judged, mut judgements) = mpsc::unbounded_channel();
     let mut scene = Scene::start_with(|options| {
-        options.listener = Arc::new(move |judgement| judged.send(judgement.clone()).expect("heard"));
+        options.listener =
+            Arc::new(move |judgement| judged.send(judgement.clone()).expect("heard"));
     })
     .await;
     // A grandchild that ignores the polite signal.
@@ -184,7 +189,8 @@ async fn a_verdict_that_takes_the_lease_stops_the_work() {
 async fn a_verdict_about_a_report_is_told_once() {
     let (judged, mut judgements) = mpsc::unbounded_channel();
     let mut scene = Scene::start_with(|options| {
-        options.listener = Arc::new(move |judgement| judged.send(judgement.clone()).expect("heard"));
+        options.listener =
+            Arc::new(move |judgement| judged.send(judgement.clone()).expect("heard"));
     })
     .await;
     scene.dispatch("l-1", "core.noop", &json!({}));
@@ -281,7 +287,8 @@ impl Executor for Large {
 
     fn execute(&self, assignment: Assignment, _context: Context) -> Work {
         Box::pin(async move {
-            let parameters: Value = serde_json::from_str(assignment.parameters.get()).expect("JSON");
+            let parameters: Value =
+                serde_json::from_str(assignment.parameters.get()).expect("JSON");
             let bytes = parameters["bytes"].as_u64().and_then(|bytes| usize::try_from(bytes).ok());
             let text = "x".repeat(bytes.expect("a size"));
             let result = serde_json::value::to_raw_value(&json!({ "text": text })).expect("JSON");

@@ -116,7 +116,8 @@ async fn a_server_that_opens_no_session_is_left_in_time() {
         let (stream, _) = listener.accept().await.expect("it connects");
         let (_, mut stream) =
             tokio_websockets::ServerBuilder::new().accept(stream).await.expect("upgraded");
-        let ended = async { while let Some(Ok(_)) = futures_util::StreamExt::next(&mut stream).await {} };
+        let ended =
+            async { while let Some(Ok(_)) = futures_util::StreamExt::next(&mut stream).await {} };
         tokio::time::timeout(Duration::from_secs(2), ended).await.expect("it hangs up");
     }
 }

@@ -85,7 +85,8 @@ impl Scene {
     }
 
     pub(super) async fn start_with(change: impl FnOnce(&mut Options)) -> Self {
-        let commands = command::Options { grace: Duration::from_millis(300), ..command::Options::default() };
+        let commands =
+            command::Options { grace: Duration::from_millis(300), ..command::Options::default() };
         let executors: [Arc<dyn Executor>; 2] =
             [Arc::new(Builtin::default()), Arc::new(CommandRunner::new(commands))];
         let mut scene = Self::unconnected(Arc::new(Toolbox::new(executors)), change).await;

@@ -16,7 +16,10 @@ async fn output_comes_while_the_program_runs_and_all_of_it_before_the_result() {
     scene.dispatch("l-1", "command", &json!({ "argv": ["sh", "-c", script] }));
     let first = scene.frame().await;
     assert_eq!(first.corr, "l-1");
-    assert_eq!((&first.payload["run_id"], &first.payload["task_id"]), (&json!("r"), &json!("task-of-l-1")));
+    assert_eq!(
+        (&first.payload["run_id"], &first.payload["task_id"]),
+        (&json!("r"), &json!("task-of-l-1"))
+    );
     let mut said = Said::default();
     said.add(&first.payload);
     assert_eq!(said.shown, ["stdout 0 one\n"]);
@@ -28,7 +31,8 @@ async fn output_comes_while_the_program_runs_and_all_of_it_before_the_result() {
 async fn no_character_is_cut_and_every_byte_has_its_place() {
     let mut scene = Scene::start().await;
     // Written a byte at a time, the pauses between them longer than a batch.
-    let script = r"printf '\342'; sleep 0.05; printf '\202'; sleep 0.05; printf '\254!'; printf '\377'";
+    let script =
+        r"printf '\342'; sleep 0.05; printf '\202'; sleep 0.05; printf '\254!'; printf '\377'";
     scene.dispatch("l-1", "command", &json!({ "argv": ["sh", "-c", script] }));
     let mut said = Said::default();
     said.until_result(&mut scene).await;
@@ -43,7 +47,8 @@ async fn much_output_arrives_whole_and_in_order() {
     scene.dispatch("l-1", "command", &json!({ "argv": ["seq", "1", "300000"] }));
     let mut said = Said::default();
     said.until_result(&mut scene).await;
-    let expected: String = (1..=300_000).fold(String::new(), |text, n| text + &n.to_string() + "\n");
+    let expected: String =
+        (1..=300_000).fold(String::new(), |text, n| text + &n.to_string() + "\n");
     assert!(said.bytes == expected.as_bytes(), "{} bytes came", said.bytes.len());
     assert!(said.n_frames < 200, "{} frames for 2 MB", said.n_frames);
 }
@@ -58,7 +63,8 @@ async fn a_session_that_takes_nothing_holds_the_program_back() {
     let script = "i=0; while [ $i -lt 1000 ]; do head -c 10000 /dev/zero | tr '\\0' x; i=$((i+1)); echo $i > $0; done";
     let argv = json!({ "argv": ["sh", "-c", script, path] });
     scene.dispatch("l-1", "command", &argv);
-    let progress = || std::fs::read_to_string(&path).ok().and_then(|n| n.trim().parse::<usize>().ok());
+    let progress =
+        || std::fs::read_to_string(&path).ok().and_then(|n| n.trim().parse::<usize>().ok());
     let mut last = None;
     // It stands still when two looks find it at the same place.
     let stuck = loop {
