@@ -49,19 +49,40 @@ impl Failure {
 /// Which exit code goes with a refusal of the server.
 fn exit_of(code: ErrorCode) -> ExitCode {
     match code {
-        ErrorCode::AuthInvalidToken | ErrorCode::AuthForbidden | ErrorCode::AuthHost => {
-            ExitCode::Auth
-        }
+        ErrorCode::AuthInvalidToken
+        | ErrorCode::AuthMissingToken
+        | ErrorCode::AuthMtlsRequired
+        | ErrorCode::AuthModeUnsupported
+        | ErrorCode::AuthHandshakeRequired
+        | ErrorCode::AuthUnauthenticated
+        | ErrorCode::AuthForbidden
+        | ErrorCode::AuthHost
+        | ErrorCode::SessionTenantMismatch
+        | ErrorCode::SessionInvalidToken
+        | ErrorCode::SessionDenied
+        | ErrorCode::PackagePermission => ExitCode::Auth,
         ErrorCode::RequestMalformed
         | ErrorCode::RequestInvalid
         | ErrorCode::RequestTooLarge
         | ErrorCode::RequestMediaType
         | ErrorCode::RequestMethod
+        | ErrorCode::CommandUnknown
+        | ErrorCode::PackageInvalid
         | ErrorCode::LimitBatch => ExitCode::Validation,
-        ErrorCode::RequestNotFound | ErrorCode::TaskNotFound | ErrorCode::TokenNotFound => {
-            ExitCode::NotFound
-        }
-        ErrorCode::TaskConflict | ErrorCode::TaskIdempotency => ExitCode::Conflict,
+        ErrorCode::RequestNotFound
+        | ErrorCode::TaskNotFound
+        | ErrorCode::TokenNotFound
+        | ErrorCode::WorkerNotFound
+        | ErrorCode::SessionUnknown => ExitCode::NotFound,
+        ErrorCode::TaskConflict
+        | ErrorCode::TaskIdempotency
+        | ErrorCode::SessionNotRegistered
+        | ErrorCode::SessionMismatch
+        | ErrorCode::SessionStaleBinding
+        | ErrorCode::SessionRotated
+        | ErrorCode::CommandConcurrency
+        | ErrorCode::ResultDuplicate
+        | ErrorCode::ResultSequenceGap => ExitCode::Conflict,
         ErrorCode::StoreUnavailable | ErrorCode::ServerStopping => ExitCode::Unreachable,
         ErrorCode::LimitLiveTasks
         | ErrorCode::LimitDemands
@@ -69,6 +90,8 @@ fn exit_of(code: ErrorCode) -> ExitCode {
         | ErrorCode::LimitTokens
         | ErrorCode::LimitOverloaded
         | ErrorCode::RequestTimeout
+        | ErrorCode::DispatchUnavailable
+        | ErrorCode::Timeout
         | ErrorCode::Internal => ExitCode::Failed,
     }
 }

@@ -105,6 +105,7 @@ impl Bench {
                 max: u32::try_from(batch).expect("a small batch"),
                 wait_until: NOW,
                 confirm_within: None,
+                slots: None,
             };
             let begin = Instant::now();
             let step = self.handle(Command::RequestLeases { ticket: Ticket(0), request });
@@ -118,7 +119,7 @@ impl Bench {
     fn beat(&mut self, leases: &[LeaseId]) -> Duration {
         let mut took = Duration::ZERO;
         for leases in leases.chunks(100) {
-            let (worker, leases) = (self.worker.clone(), leases.to_vec());
+            let (worker, leases) = (self.worker.clone(), Some(leases.to_vec()));
             let begin = Instant::now();
             black_box(self.handle(Command::Heartbeat { ticket: Ticket(0), worker, leases }));
             took += begin.elapsed();
@@ -176,6 +177,7 @@ fn task_of(spec: &Arc<TaskSpec>) -> NewTask {
         not_before: None,
         concurrency_key: None,
         idempotency: None,
+        run: None,
     }
 }
 

@@ -29,11 +29,13 @@ impl State {
     pub(crate) fn insert_record(&mut self, record: &TaskRecord) {
         let has_rare = record.concurrency_key.is_some()
             || record.idempotency.is_some()
+            || record.run.is_some()
             || !record.ended_attempts.is_empty();
         let rare = has_rare.then(|| {
             Box::new(RareParts {
                 concurrency_key: record.concurrency_key.clone(),
                 idempotency: record.idempotency.clone(),
+                run: record.run.clone(),
                 ended_attempts: record.ended_attempts.clone(),
             })
         });

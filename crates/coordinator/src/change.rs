@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    ConcurrencyKey, Failure, IdempotencyMark, ReportKey, TaskId, TaskSpec, Timestamp, WorkerId,
+    ConcurrencyKey, Failure, IdempotencyMark, ReportKey, RunName, TaskId, TaskSpec, Timestamp,
+    WorkerId,
 };
 
 /// A fact. The store must keep it before anyone hears of it.
@@ -100,6 +101,8 @@ pub struct TaskRecord {
     pub concurrency_key: Option<ConcurrencyKey>,
     /// Recognises a repeated submit.
     pub idempotency: Option<IdempotencyMark>,
+    /// The run that it belongs to.
+    pub run: Option<RunName>,
     /// The part that changes.
     pub progress: Progress,
     /// Attempts that ended without settling the task, oldest first.

@@ -54,8 +54,24 @@ pub enum Command {
         ticket: Ticket,
         /// Who lives.
         worker: WorkerId,
-        /// What it works on; an empty list stands for all that it holds.
-        leases: Vec<LeaseId>,
+        /// What it works on; `None` where it does not say, which stands for all that it holds.
+        leases: Option<Vec<LeaseId>>,
+    },
+    /// A worker's process is a new one: what it held before is lost. Answered by nothing.
+    LoseWorker {
+        /// Whose process ended.
+        worker: WorkerId,
+    },
+    /// Give a worker nothing new, or offer it work again. Answered by `DrainSet`.
+    SetDrain {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which worker.
+        worker: WorkerId,
+        /// Why; the causes of one worker are independent of each other.
+        cause: DrainCause,
+        /// Whether it is drained from here on.
+        on: bool,
     },
     /// What workers say about their attempts. Answered by `Judgements`, in order.
     Report {
@@ -125,6 +141,7 @@ impl Command {
             Self::Submit { ticket, .. }
             | Self::RequestLeases { ticket, .. }
             | Self::Heartbeat { ticket, .. }
+            | Self::SetDrain { ticket, .. }
             | Self::Report { ticket, .. }
             | Self::Stop { ticket, .. }
             | Self::Requeue { ticket, .. }
@@ -134,10 +151,22 @@ impl Command {
             | Self::ListQueues { ticket } => Some(*ticket),
             Self::Withdraw { .. }
             | Self::ReturnLeases { .. }
+            | Self::LoseWorker { .. }
             | Self::Loaded { .. }
             | Self::LoadFailed { .. } => None,
         }
     }
+}
+
+/// Why a worker is given nothing new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DrainCause {
+    /// A person said so.
+    Person,
+    /// The worker said so: it finishes and leaves.
+    Leaving,
+    /// Its memory or its disk is almost full.
+    Pressure,
 }
 
 /// A worker asks for work.
@@ -149,6 +178,9 @@ pub struct LeaseRequest {
     pub offer: Arc<Offer>,
     /// At most so many leases.
     pub max: u32,
+    /// How many leases the worker holds at most, whatever it asks for; `None` where it does not
+    /// say.
+    pub slots: Option<u32>,
     /// How long it waits for the first one.
     pub wait_until: Timestamp,
     /// A grant is taken back unless the worker shows within this time that it received it.

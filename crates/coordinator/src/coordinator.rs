@@ -145,6 +145,10 @@ impl<'a> Turn<'a> {
             Command::Heartbeat { ticket, worker, leases } => {
                 self.on_heartbeat(ticket, &worker, leases);
             }
+            Command::LoseWorker { worker } => self.on_lose_worker(&worker),
+            Command::SetDrain { ticket, worker, cause, on } => {
+                self.on_set_drain(ticket, &worker, cause, on);
+            }
             Command::Report { ticket, reports } => self.on_reports(ticket, reports),
             Command::Stop { ticket, task } => self.on_stop(ticket, task),
             Command::Requeue { ticket, task } => self.on_requeue(ticket, task),

@@ -1,13 +1,16 @@
 //! Everything that the shell may be told to do, once the facts behind it are durable.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::{IdempotencyKey, LeaseId, Offer, QueueName, TaskId, TaskSpec, Timestamp, WorkerId};
+use model::{
+    IdempotencyKey, LeaseId, Offer, QueueName, RunName, TaskId, TaskSpec, Timestamp, WorkerId,
+};
 
 use crate::change::{Change, Outcome, WaitReason};
-use crate::command::Ticket;
+use crate::command::{DrainCause, Ticket};
 use crate::explain::Explanation;
 
 /// What came of one call: facts to keep, then things to do.
@@ -74,6 +77,8 @@ pub enum Answer {
     Workers(Vec<WorkerView>),
     /// The queues, by name.
     Queues(Vec<QueueView>),
+    /// The worker is drained, or takes work again.
+    DrainSet,
     /// The task is not among the live ones: settled, or never known. The store knows which.
     NotLive,
     /// The command cannot be carried out; nothing changed.
@@ -134,6 +139,8 @@ pub struct Grant {
     pub spec: Arc<TaskSpec>,
     /// JSON, opaque here.
     pub parameters: Bytes,
+    /// The run that the task belongs to.
+    pub run: Option<RunName>,
     /// When the right ends unless a heartbeat comes first.
     pub expires_at: Timestamp,
     /// How often the worker should give a sign of life.
@@ -244,6 +251,8 @@ pub struct WorkerView {
     pub granted: u64,
     /// Whether it waits for work right now.
     pub is_asking: bool,
+    /// Why it is given nothing new, if so.
+    pub drained_by: BTreeSet<DrainCause>,
     /// What it offered last.
     pub offer: Arc<Offer>,
 }

@@ -68,6 +68,11 @@ pub enum Reason {
         /// How many.
         workers: u64,
     },
+    /// So many workers could take it, but are drained.
+    Drained {
+        /// How many.
+        workers: u64,
+    },
     /// So many workers could take it, and none of them asks for work right now.
     NoneAsking {
         /// How many.
@@ -171,13 +176,14 @@ impl Turn<'_> {
     fn reasons_of_workers(&self, task: &Task) -> Vec<Reason> {
         let demand = &self.state.placement.spec(task.spec).demand;
         let mut lacking: BTreeMap<Lack, u64> = BTreeMap::new();
-        let (mut lost, mut able, mut asking) = (0, 0, 0);
-        for (health, offer, is_asking) in self.state.workers.offers() {
+        let (mut lost, mut drained, mut able, mut asking) = (0, 0, 0, 0);
+        for (worker, health, offer, is_asking) in self.state.workers.offers() {
             let offer = offer.map(|offer| self.state.placement.offer(offer));
             let lack = offer.and_then(|offer| Lack::first(offer, demand));
             match (lack, health) {
                 (Some(lack), _) => *lacking.entry(lack).or_default() += 1,
                 (None, WorkerHealth::Lost) => lost += 1,
+                (None, _) if self.state.drains.is_drained(worker) => drained += 1,
                 (None, WorkerHealth::Healthy | WorkerHealth::Warn | WorkerHealth::Degraded) => {
                     able += 1;
                     asking += u64::from(is_asking);
@@ -193,6 +199,9 @@ impl Turn<'_> {
         }
         let lack = |(what, workers)| Reason::Lacking { what, workers };
         reasons.extend(lacking.into_iter().map(lack));
+        if drained > 0 {
+            reasons.push(Reason::Drained { workers: drained });
+        }
         if lost > 0 {
             reasons.push(Reason::Lost { workers: lost });
         }

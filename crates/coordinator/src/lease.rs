@@ -9,10 +9,12 @@ use crate::command::{LeaseRequest, Ticket};
 use crate::coordinator::Turn;
 use crate::deadline::Deadline;
 use crate::effect::{Answer, Grant, HeartbeatVerdict, LostAuthority, Refusal, Violation};
-use crate::placement::OfferIdx;
+use crate::placement::{OfferIdx, Placement, Room};
 use crate::planted::{self, Bug};
 use crate::report::{Standing, names_a_task_twice};
-use crate::state::lease_deadline;
+use crate::state::{State, lease_deadline};
+use crate::table::TaskTable;
+use crate::worker::Workers;
 
 /// Requests that may wait for a task at the same time; one more is refused.
 pub const REQUESTS_MAX: usize = 100_000;
@@ -46,6 +48,28 @@ fn heartbeat_every(spec: &TaskSpec) -> Duration {
     spec.timeout.map_or(spec.lease_ttl, |timeout| timeout.min(spec.lease_ttl)) / 3
 }
 
+/// What the worker's own limits leave, given what it holds.
+fn room_of(
+    placement: &Placement,
+    workers: &Workers,
+    tasks: &TaskTable,
+    request: &LeaseRequest,
+) -> Room {
+    let in_flight = u32::try_from(workers.in_flight(&request.worker)).unwrap_or(u32::MAX);
+    let slots = request.slots.map(|slots| slots.saturating_sub(in_flight));
+    let mut room = Room { slots, of_type: request.offer.limits.clone() };
+    if room.of_type.is_empty() {
+        return room;
+    }
+    // The slots are counted already; taking from them twice must not matter.
+    room.slots = None;
+    for task in workers.held(&request.worker) {
+        let task = tasks.get(task).expect("held tasks are live");
+        room.take(&placement.spec(task.spec).demand.task_type);
+    }
+    Room { slots, ..room }
+}
+
 impl Turn<'_> {
     pub(crate) fn on_request(&mut self, ticket: Ticket, request: LeaseRequest) {
         if !self.touch_worker(&request.worker) {
@@ -64,12 +88,20 @@ impl Turn<'_> {
         self.state.deadlines.insert(request.wait_until, Deadline::Request(ticket));
         self.state.workers.set_asking(&request.worker, |asking| *asking += 1);
         let in_flight = self.state.workers.in_flight(&request.worker);
-        self.state.placement.add_waiting(ticket, request, in_flight);
+        let is_drained = self.state.drains.is_drained(&request.worker);
+        self.state.placement.add_waiting(ticket, request, in_flight, is_drained);
+    }
+
+    /// A worker's former process ended: its leases end now, not with their time.
+    pub(crate) fn on_lose_worker(&mut self, worker: &WorkerId) {
+        for lease in self.leases_of(worker) {
+            self.after_lost_worker(lease.task, worker.clone(), Ending::Expired);
+        }
     }
 
     /// Gives ready tasks to requests that wait for them.
     pub(crate) fn place(&mut self) {
-        while let Some(ticket) = self.state.placement.next_to_serve() {
+        while let Some(ticket) = self.next_to_serve() {
             let (request, offer) = self.stop_waiting(ticket).expect("it waits");
             self.touch_worker(&request.worker);
             let grants = self.grant_up_to(&request, offer);
@@ -77,11 +109,25 @@ impl Turn<'_> {
         }
     }
 
+    fn next_to_serve(&mut self) -> Option<Ticket> {
+        let State { placement, workers, tasks, .. } = &mut *self.state;
+        placement.next_to_serve(|placement, request, task_type| {
+            room_of(placement, workers, tasks, request).has(task_type)
+        })
+    }
+
     fn grant_up_to(&mut self, request: &LeaseRequest, offer: OfferIdx) -> Vec<Grant> {
         let mut grants = Vec::new();
+        if self.state.drains.is_drained(&request.worker) {
+            return grants;
+        }
+        let State { placement, workers, tasks, .. } = &*self.state;
+        let mut room = room_of(placement, workers, tasks, request);
         while grants.len() < request.max as usize {
-            let Some(task) = self.state.placement.best_for(offer) else { break };
-            grants.push(self.grant(task, request));
+            let Some(task) = self.state.placement.best_for(offer, &room) else { break };
+            let grant = self.grant(task, request);
+            room.take(&grant.spec.demand.task_type);
+            grants.push(grant);
         }
         self.state.workers.count_grants(&request.worker, grants.len() as u64);
         grants
@@ -110,6 +156,7 @@ impl Turn<'_> {
             lease: LeaseId { task: id, epoch: progress.epoch },
             attempt: progress.attempt,
             parameters: task.parameters.clone(),
+            run: task.run().cloned(),
             expires_at,
             heartbeat_every: heartbeat_every(&spec),
             spec,
@@ -163,9 +210,14 @@ impl Turn<'_> {
 
     // ----- heartbeats
 
-    pub(crate) fn on_heartbeat(&mut self, ticket: Ticket, worker: &WorkerId, leases: Vec<LeaseId>) {
+    pub(crate) fn on_heartbeat(
+        &mut self,
+        ticket: Ticket,
+        worker: &WorkerId,
+        leases: Option<Vec<LeaseId>>,
+    ) {
         self.touch_worker(worker);
-        let leases = if leases.is_empty() { self.leases_of(worker) } else { leases };
+        let leases = leases.unwrap_or_else(|| self.leases_of(worker));
         let is_holding = names_a_task_twice(leases.iter().map(|lease| lease.task));
         if is_holding {
             self.state.loads.hold();

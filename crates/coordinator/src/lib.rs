@@ -13,6 +13,7 @@ mod change;
 mod command;
 mod coordinator;
 mod deadline;
+mod drain;
 mod effect;
 mod explain;
 mod lease;
@@ -32,7 +33,7 @@ pub use change::{
     Change, EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, TaskRecord, TaskState,
     WaitReason,
 };
-pub use command::{Command, LeaseRequest, Moment, Ticket};
+pub use command::{Command, DrainCause, LeaseRequest, Moment, Ticket};
 pub use coordinator::{Coordinator, Load};
 pub use effect::{
     Answer, Effect, Grant, HeartbeatVerdict, Judgement, LoadKey, LoadTicket, LostAuthority,

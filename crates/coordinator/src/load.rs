@@ -110,12 +110,15 @@ impl State {
                 reports.iter().filter_map(|report| by_task(report.lease.task)).collect()
             }
             Command::Heartbeat { leases, .. } => {
-                leases.iter().filter_map(|lease| by_task(lease.task)).collect()
+                let leases = leases.iter().flatten();
+                leases.filter_map(|lease| by_task(lease.task)).collect()
             }
             Command::Requeue { task, .. } => by_task(*task).into_iter().collect(),
             Command::RequestLeases { .. }
             | Command::Withdraw { .. }
             | Command::ReturnLeases { .. }
+            | Command::LoseWorker { .. }
+            | Command::SetDrain { .. }
             | Command::Stop { .. }
             | Command::Watch { .. }
             | Command::Explain { .. }

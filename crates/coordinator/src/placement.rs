@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{Demand, Offer, TaskId, TaskSpec};
+use model::{Demand, Offer, TaskId, TaskSpec, TypeName, WorkerId};
 use slab::Slab;
 
 use crate::command::{LeaseRequest, Ticket};
@@ -75,6 +75,34 @@ struct OfferEntry {
     /// Demands that this offer covers.
     demands: BTreeSet<DemandIdx>,
     requests: BTreeSet<RequestRank>,
+}
+
+/// How many more tasks a worker takes, in all and of a type, where it has limits.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Room {
+    pub(crate) slots: Option<u32>,
+    pub(crate) of_type: BTreeMap<TypeName, u32>,
+}
+
+impl Room {
+    pub(crate) fn has(&self, task_type: &TypeName) -> bool {
+        self.slots != Some(0)
+            && (self.of_type.is_empty() || self.of_type.get(task_type).is_none_or(|left| *left > 0))
+    }
+
+    pub(crate) fn take(&mut self, task_type: &TypeName) {
+        self.slots = self.slots.map(|left| left.saturating_sub(1));
+        if let Some(left) = self.of_type.get_mut(task_type) {
+            *left = left.saturating_sub(1);
+        }
+    }
+}
+
+impl LeaseRequest {
+    /// Whether the worker has limits of its own, beyond what it asks for.
+    pub(crate) fn is_limited(&self) -> bool {
+        self.slots.is_some() || !self.offer.limits.is_empty()
+    }
 }
 
 /// The indexes behind every grant.
@@ -279,14 +307,16 @@ impl Placement {
         })
     }
 
-    /// The ready task that a worker with this offer should get next.
-    pub(crate) fn best_for(&self, offer: OfferIdx) -> Option<TaskId> {
+    /// The ready task that a worker with this offer, and this room, should get next.
+    pub(crate) fn best_for(&self, offer: OfferIdx, room: &Room) -> Option<TaskId> {
         let covered = &self.offers[offer.0 as usize].demands;
+        let has_room = |idx: DemandIdx| room.has(&self.demands[idx.0 as usize].demand.task_type);
         let best = if covered.len() <= DEMANDS_LOOKED_AT {
-            covered.iter().filter_map(|idx| self.head(*idx)).min()
+            covered.iter().filter(|idx| has_room(**idx)).filter_map(|idx| self.head(*idx)).min()
         } else {
             let mut heads = self.heads.iter();
-            heads.find(|(_, demand)| covered.contains(demand)).map(|(rank, _)| *rank)
+            let fits = |demand: &DemandIdx| covered.contains(demand) && has_room(*demand);
+            heads.find(|(_, demand)| fits(demand)).map(|(rank, _)| *rank)
         };
         best.map(|(_, task)| task)
     }
@@ -348,35 +378,77 @@ impl Placement {
         self.waiting.len()
     }
 
-    pub(crate) fn add_waiting(&mut self, ticket: Ticket, request: LeaseRequest, in_flight: u64) {
+    /// A request that is not eligible waits too, but is given nothing.
+    pub(crate) fn add_waiting(
+        &mut self,
+        ticket: Ticket,
+        request: LeaseRequest,
+        in_flight: u64,
+        is_drained: bool,
+    ) {
         let offer = self.add_offer_user(&request.offer);
         let rank = (in_flight, ticket);
-        let entry = &mut self.offers[offer.0 as usize];
-        entry.requests.insert(rank);
-        for demand in &entry.demands {
-            self.demands[demand.0 as usize].requests.insert(rank);
+        if !is_drained {
+            self.show(offer, rank, false);
         }
         let before = self.waiting.insert(ticket, WaitingRequest { request, offer, rank });
         assert!(before.is_none(), "a ticket is used once");
     }
 
+    fn show(&mut self, offer: OfferIdx, rank: RequestRank, is_back: bool) {
+        let entry = &mut self.offers[offer.0 as usize];
+        entry.requests.insert(rank);
+        for demand in &entry.demands {
+            let entry = &mut self.demands[demand.0 as usize];
+            entry.requests.insert(rank);
+            // A new request has been offered what is ready; one that comes back has not.
+            if is_back && !entry.ready.is_empty() {
+                self.unserved.insert(*demand);
+            }
+        }
+    }
+
+    fn hide(&mut self, offer: OfferIdx, rank: RequestRank) {
+        let entry = &mut self.offers[offer.0 as usize];
+        entry.requests.remove(&rank);
+        for demand in &entry.demands {
+            self.demands[demand.0 as usize].requests.remove(&rank);
+        }
+    }
+
+    /// Hides the waiting requests of a worker from all tasks, or shows them again. Looks at every
+    /// request: people drain workers, machines do not.
+    pub(crate) fn set_drained(&mut self, worker: &WorkerId, is_drained: bool) {
+        let own = self.waiting.values().filter(|waiting| waiting.request.worker == *worker);
+        let own: Vec<_> = own.map(|waiting| (waiting.offer, waiting.rank)).collect();
+        for (offer, rank) in own {
+            if is_drained { self.hide(offer, rank) } else { self.show(offer, rank, true) }
+        }
+    }
+
     pub(crate) fn remove_waiting(&mut self, ticket: Ticket) -> Option<WaitingRequest> {
         let waiting = self.waiting.remove(&ticket)?;
-        let entry = &mut self.offers[waiting.offer.0 as usize];
-        entry.requests.remove(&waiting.rank);
-        for demand in &entry.demands {
-            self.demands[demand.0 as usize].requests.remove(&waiting.rank);
-        }
+        self.hide(waiting.offer, waiting.rank);
         self.remove_offer_user(waiting.offer);
         Some(waiting)
     }
 
-    /// A request that a ready task has been found for, if there is one.
-    pub(crate) fn next_to_serve(&mut self) -> Option<Ticket> {
+    /// A request that a ready task has been found for, if there is one. `has_room` is asked about
+    /// requests with limits of their own.
+    pub(crate) fn next_to_serve(
+        &mut self,
+        has_room: impl Fn(&Self, &LeaseRequest, &TypeName) -> bool,
+    ) -> Option<Ticket> {
         while let Some(demand) = self.unserved.first().copied() {
-            let entry = &self.demands[demand.0 as usize];
-            match entry.requests.first() {
-                Some((_, ticket)) if !entry.ready.is_empty() => return Some(*ticket),
+            let DemandEntry { demand: wanted, ready, requests, .. } =
+                &self.demands[demand.0 as usize];
+            let takes = |ticket: &Ticket| {
+                let request = &self.waiting[ticket].request;
+                !request.is_limited() || has_room(self, request, &wanted.task_type)
+            };
+            let mut tickets = requests.iter().map(|(_, ticket)| *ticket);
+            match tickets.find(takes) {
+                Some(ticket) if !ready.is_empty() => return Some(ticket),
                 Some(_) | None => self.unserved.remove(&demand),
             };
         }

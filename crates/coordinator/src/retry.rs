@@ -43,6 +43,11 @@ fn out_of_attempts() -> Failure {
     Failure { code: "E.WORKER.LOST".into(), reason }
 }
 
+fn undeliverable() -> Failure {
+    let reason = "no worker confirmed in time that it had received the task".into();
+    Failure { code: "E.DISPATCH.UNAVAILABLE".into(), reason }
+}
+
 /// What an attempt that did not complete leaves behind.
 struct Loss {
     losses: u32,
@@ -129,7 +134,11 @@ impl Turn<'_> {
         let is_poison = losses >= LOSSES_MAX;
         let counts = !planted::is(Bug::LossNotCounted);
         if counts && (is_poison || progress.attempt >= max_attempts) {
-            let failure = if is_poison { poison(losses) } else { out_of_attempts() };
+            let failure = match ending {
+                Ending::Undelivered => undeliverable(),
+                _ if is_poison => poison(losses),
+                _ => out_of_attempts(),
+            };
             let end = UnfinishedEnd { outcome: Outcome::Dead, failure, losses };
             return self.settle_unfinished(id, worker, ending, end);
         }

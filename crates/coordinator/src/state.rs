@@ -11,6 +11,7 @@ use model::{ConcurrencyKey, IdempotencyKey, QueueName, ShardId, TaskId, Timestam
 
 use crate::change::{Lease, TaskRecord, TaskState};
 use crate::deadline::{Deadline, Deadlines};
+use crate::drain::Drains;
 use crate::load::Loads;
 use crate::placement::{Placement, ReadyRank};
 use crate::table::TaskTable;
@@ -32,6 +33,7 @@ pub(crate) struct State {
     pub(crate) live_bytes: usize,
     pub(crate) deadlines: Deadlines,
     pub(crate) workers: Workers,
+    pub(crate) drains: Drains,
     pub(crate) watches: Watches,
     pub(crate) loads: Loads,
 }
@@ -73,6 +75,7 @@ impl State {
             live_bytes: 0,
             deadlines: Deadlines::default(),
             workers: Workers::default(),
+            drains: Drains::default(),
             watches: Watches::default(),
             loads: Loads::default(),
         }
@@ -98,6 +101,7 @@ impl State {
             created_at: task.created_at,
             concurrency_key: task.concurrency_key().cloned(),
             idempotency: task.idempotency().cloned(),
+            run: task.run().cloned(),
             progress: task.progress.clone(),
             ended_attempts: task.ended_attempts().to_vec(),
         }

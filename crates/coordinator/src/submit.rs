@@ -121,6 +121,7 @@ impl Turn<'_> {
             created_at: now,
             concurrency_key: task.concurrency_key,
             idempotency: task.idempotency,
+            run: task.run,
             progress: Progress { state, attempt: 0, epoch: 0, losses: 0 },
             ended_attempts: Vec::new(),
         })));

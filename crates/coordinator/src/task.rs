@@ -1,7 +1,7 @@
 //! A live task, as memory keeps it.
 
 use bytes::Bytes;
-use model::{ConcurrencyKey, IdempotencyMark, TaskId, Timestamp};
+use model::{ConcurrencyKey, IdempotencyMark, RunName, TaskId, Timestamp};
 
 use crate::change::{EndedAttempt, Progress, TaskState};
 use crate::effect::StateWord;
@@ -25,6 +25,7 @@ pub(crate) struct Task {
 pub(crate) struct RareParts {
     pub(crate) concurrency_key: Option<ConcurrencyKey>,
     pub(crate) idempotency: Option<IdempotencyMark>,
+    pub(crate) run: Option<RunName>,
     pub(crate) ended_attempts: Vec<EndedAttempt>,
 }
 
@@ -35,6 +36,10 @@ impl Task {
 
     pub(crate) fn idempotency(&self) -> Option<&IdempotencyMark> {
         self.rare.as_ref()?.idempotency.as_ref()
+    }
+
+    pub(crate) fn run(&self) -> Option<&RunName> {
+        self.rare.as_ref()?.run.as_ref()
     }
 
     pub(crate) fn ended_attempts(&self) -> &[EndedAttempt] {

@@ -80,8 +80,12 @@ impl Workers {
     }
 
     /// Health and offer of everyone, for `explain`.
-    pub(crate) fn offers(&self) -> impl Iterator<Item = (WorkerHealth, Option<OfferIdx>, bool)> {
-        self.known.values().map(|worker| (worker.health, worker.offer, worker.asking > 0))
+    pub(crate) fn offers(
+        &self,
+    ) -> impl Iterator<Item = (&WorkerId, WorkerHealth, Option<OfferIdx>, bool)> {
+        let view =
+            |(id, worker): (_, &KnownWorker)| (id, worker.health, worker.offer, worker.asking > 0);
+        self.known.iter().map(view)
     }
 
     pub(crate) fn count_grants(&mut self, worker: &WorkerId, grants: u64) {
@@ -200,6 +204,7 @@ impl Turn<'_> {
             in_flight: workers.in_flight(worker),
             granted: known.granted,
             is_asking: known.asking > 0,
+            drained_by: self.state.drains.causes(worker),
             offer: known.offer.map(|offer| placement.offer(offer).clone()).unwrap_or_default(),
         };
         let views = workers.known.iter().map(view).collect();

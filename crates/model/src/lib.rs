@@ -18,7 +18,7 @@ pub use task::{
     LEASE_TTL_MIN, NewTask, PRIORITY_LIMIT, PackageRef, RetryPolicy, TIMEOUT_MAX, TaskSpec,
 };
 pub use text::{
-    ConcurrencyKey, IdempotencyKey, InvalidText, PackageName, PackageVersion, QueueName, TagKey,
-    TagValue, TenantId, ToolName, TypeName, WorkerId,
+    ConcurrencyKey, IdempotencyKey, InvalidText, PackageName, PackageVersion, QueueName, RunName,
+    TagKey, TagValue, TenantId, ToolName, TypeName, WorkerId,
 };
 pub use time::{InvalidTimestamp, Timestamp};

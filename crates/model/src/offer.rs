@@ -18,6 +18,9 @@ pub struct Offer {
     pub tags: BTreeMap<TagKey, TagValue>,
     /// The packages it has installed.
     pub packages: BTreeSet<PackageRef>,
+    /// How many tasks of a type it takes at once; types without an entry have no limit of their
+    /// own.
+    pub limits: BTreeMap<TypeName, u32>,
 }
 
 impl Offer {

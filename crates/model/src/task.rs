@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::text::{
-    ConcurrencyKey, IdempotencyKey, PackageName, PackageVersion, QueueName, TagKey, TagValue,
-    ToolName, TypeName,
+    ConcurrencyKey, IdempotencyKey, PackageName, PackageVersion, QueueName, RunName, TagKey,
+    TagValue, ToolName, TypeName,
 };
 use crate::time::Timestamp;
 
@@ -109,4 +109,6 @@ pub struct NewTask {
     pub concurrency_key: Option<ConcurrencyKey>,
     /// Recognises a repeated submit.
     pub idempotency: Option<IdempotencyMark>,
+    /// The run that it belongs to.
+    pub run: Option<RunName>,
 }

@@ -110,6 +110,11 @@ text_type! {
     is_printable
 }
 text_type! {
+    /// Names a run: the tasks that were asked for together.
+    RunName, "run", "1 to 64 characters of A-Z a-z 0-9 - _", 1..=64,
+    |text| text.bytes().all(is_id_byte)
+}
+text_type! {
     /// The submitter's own name for a task, so that a repeated submit makes one task.
     IdempotencyKey, "idempotency_key", "1 to 256 bytes without control characters", 1..=256,
     is_printable

@@ -65,6 +65,8 @@ pub enum ErrorCode {
     PackagePermission,
     /// No task with this id.
     TaskNotFound,
+    /// No worker with this name.
+    WorkerNotFound,
     /// The task's state does not allow this.
     TaskConflict,
     /// The idempotency key was used before, for something else.
@@ -108,7 +110,7 @@ pub struct ErrorEntry {
 
 impl ErrorCode {
     /// All codes, in the order of the table.
-    pub const ALL: [Self; 44] = [
+    pub const ALL: [Self; 45] = [
         Self::AuthInvalidToken,
         Self::AuthMissingToken,
         Self::AuthMtlsRequired,
@@ -140,6 +142,7 @@ impl ErrorCode {
         Self::PackageInvalid,
         Self::PackagePermission,
         Self::TaskNotFound,
+        Self::WorkerNotFound,
         Self::TaskConflict,
         Self::TaskIdempotency,
         Self::TokenNotFound,
@@ -343,6 +346,12 @@ impl ErrorCode {
                 404,
                 "No task with this id.",
                 "list tasks with `astra task list`",
+            ),
+            Self::WorkerNotFound => row(
+                "E.WORKER.NOT_FOUND",
+                404,
+                "No worker with this name.",
+                "look at the workers with `astra worker list`",
             ),
             Self::TaskConflict => row(
                 "E.TASK.CONFLICT",

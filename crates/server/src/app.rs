@@ -8,17 +8,24 @@ use std::time::Duration;
 use model::TenantId;
 use store::{SqliteStore, Store, StoreError};
 use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::doors::http;
+use crate::doors::ws::listener::WS_CONNECTIONS_MAX;
+use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
-use crate::shards::Shards;
+use crate::sessions::Sessions;
+use crate::shards::{Common, Shards};
 
 /// The tenant of whoever has not been told another one.
 pub const DEFAULT_TENANT: &str = "default";
+/// Where logs lie in the data folder.
+const LOGS_FOLDER: &str = "logs";
 /// How long a stopping server waits for its parts.
 const STOP_WITHIN: Duration = Duration::from_secs(5);
 /// How often a starting server looks whether it is ready.
@@ -45,6 +52,11 @@ impl Options {
         let listen_error = |source| StartError::Listen { address, source };
         TcpListener::bind(address).await.map_err(listen_error)
     }
+
+    fn open_feedback(&self) -> Result<Arc<FeedbackHub>, StartError> {
+        let hub = FeedbackHub::open(self.data_dir.join(LOGS_FOLDER), LogLimits::default())?;
+        Ok(Arc::new(hub))
+    }
 }
 
 /// Why a server did not start.
@@ -53,6 +65,9 @@ pub enum StartError {
     /// Its store did not open.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// Its logs cannot be kept.
+    #[error(transparent)]
+    Logs(#[from] OpenError),
     /// Its address is taken, or not this machine's.
     #[error("cannot listen on {address}")]
     Listen {
@@ -80,10 +95,20 @@ pub struct App {
     pub auth: Auth,
     /// The numbers.
     pub metrics: Arc<Metrics>,
+    /// The sessions of workers.
+    pub(crate) sessions: Arc<Sessions>,
+    /// How tasks fare and what they put out.
+    pub feedback: Arc<FeedbackHub>,
     /// The time.
     pub clock: Clock,
     /// This build.
     pub version: &'static str,
+    /// The server stops.
+    pub(crate) shutdown: CancellationToken,
+    /// The WebSocket connections that are open.
+    pub(crate) connections: TaskTracker,
+    /// How many more there may be.
+    pub(crate) ws_room: Arc<Semaphore>,
 }
 
 /// A server that runs until it is stopped.
@@ -99,21 +124,22 @@ impl Server {
     pub async fn start(options: Options) -> Result<Self, StartError> {
         let listener = options.listen().await?;
         let store = Arc::new(SqliteStore::open(&options.data_dir)?);
-        Self::serve(listener, store, options.dev).await
+        Self::serve(listener, store, options).await
     }
 
-    /// Serves a store that is open already; the data folder of `options` is not looked at.
+    /// Serves a store that is open already; the data folder of `options` holds the logs alone.
     pub async fn start_on(store: Arc<dyn Store>, options: Options) -> Result<Self, StartError> {
         let listener = options.listen().await?;
-        Self::serve(listener, store, options.dev).await
+        Self::serve(listener, store, options).await
     }
 
     /// Takes over every shard and opens the doors.
     async fn serve(
         listener: TcpListener,
         store: Arc<dyn Store>,
-        is_dev: bool,
+        options: Options,
     ) -> Result<Self, StartError> {
+        let is_dev = options.dev;
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
         let listen_error = |source| StartError::Listen { address: unknown, source };
         let http_addr = listener.local_addr().map_err(listen_error)?;
@@ -125,9 +151,27 @@ impl Server {
         }
         let shutdown = CancellationToken::new();
         let (clock, metrics) = (Clock::start(), Arc::new(Metrics::new()));
-        let shards = Shards::new(Arc::clone(&store), clock, Arc::clone(&metrics), shutdown.clone());
-        let version = env!("CARGO_PKG_VERSION");
-        let app = Arc::new(App { store, shards, auth, metrics, clock, version });
+        let sessions = Arc::new(Sessions::load(Arc::clone(&store), clock.now()).await?);
+        let shards = Shards::new(Common {
+            store: Arc::clone(&store),
+            clock,
+            metrics: Arc::clone(&metrics),
+            sessions: Arc::clone(&sessions),
+            shutdown: shutdown.clone(),
+        });
+        let app = Arc::new(App {
+            store,
+            shards,
+            auth,
+            metrics,
+            sessions,
+            feedback: options.open_feedback()?,
+            clock,
+            version: env!("CARGO_PKG_VERSION"),
+            shutdown: shutdown.clone(),
+            connections: TaskTracker::new(),
+            ws_room: Arc::new(Semaphore::new(WS_CONNECTIONS_MAX)),
+        });
         app.open_shards(is_dev).await?;
         let http =
             tokio::spawn(http::listener::serve(listener, Arc::clone(&app), shutdown.clone()));
@@ -158,7 +202,10 @@ impl Server {
             if let Err(error) = self.http.await {
                 tracing::error!(%error, "the HTTP door ended badly");
             }
+            self.app.connections.close();
+            self.app.connections.wait().await;
             self.app.shards.stopped().await;
+            self.app.feedback.stop().await;
         };
         if tokio::time::timeout(STOP_WITHIN, all).await.is_err() {
             tracing::warn!("stopped before every part had come to its end");

@@ -99,13 +99,34 @@ impl Auth {
         self.find(token, now)
     }
 
+    /// Who stands behind a token that did not come in a header, and the id of that token.
+    pub fn identify_token(
+        &self,
+        token: Option<&str>,
+        now: Timestamp,
+    ) -> Option<(Caller, Option<String>)> {
+        match token {
+            None | Some(DEV_TOKEN) => self.dev_caller.clone().map(|caller| (caller, None)),
+            Some(token) => {
+                let caller = self.find(token, now)?;
+                Some((caller, split(token).map(|(token_id, _)| token_id.to_owned())))
+            }
+        }
+    }
+
+    /// Whether a token still opens doors.
+    pub fn is_live(&self, token_id: &str, now: Timestamp) -> bool {
+        let tokens = Arc::clone(&self.tokens.read());
+        tokens.get(token_id).is_some_and(|row| is_live(row, now))
+    }
+
     fn find(&self, token: &str, now: Timestamp) -> Option<Caller> {
-        let (token_id, secret) = split(token)?;
+        let (token_id, secret) = split(token).filter(|_| token.len() <= TOKEN_TEXT_BYTES_MAX)?;
         let tokens = Arc::clone(&self.tokens.read());
         let row = tokens.get(token_id)?;
         let digest = digest_of(secret);
         constant_time::verify_slices_are_equal(&digest, &row.digest).ok()?;
-        if row.revoked_at.is_some() || row.expires_at.is_some_and(|end| end <= now) {
+        if !is_live(row, now) {
             return None;
         }
         let role = Role::from_word(&row.role)?;
@@ -177,6 +198,10 @@ impl Auth {
     fn count(&self, tenant: &TenantId) -> usize {
         self.tokens.read().values().filter(|row| row.tenant == *tenant).count()
     }
+}
+
+fn is_live(row: &TokenRow, now: Timestamp) -> bool {
+    row.revoked_at.is_none() && row.expires_at.is_none_or(|end| end > now)
 }
 
 /// The token in `Bearer <token>`.

@@ -11,9 +11,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use coordinator::{Answer, Command, Coordinator, Effect, Moment, Step};
-use model::TenantId;
-use store::{ClaimedShard, CommitError, Committed, Store, StoreError, StoreFuture, Turn};
+use coordinator::{
+    Answer, Change, Command, Coordinator, DrainCause, Effect, Ending, LostAuthority, Moment, Step,
+    Ticket,
+};
+use model::{LeaseId, TenantId, WorkerId};
+use store::{ClaimedShard, CommitError, Committed, NoteKind, Store, StoreError, StoreFuture, Turn};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
@@ -23,6 +26,7 @@ use crate::dice::Dice;
 use crate::handle::Message;
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
+use crate::sessions::{Revoked, Sessions};
 
 /// Commands that one turn takes up at most.
 pub const COMMANDS_PER_TURN_MAX: usize = 1_024;
@@ -40,6 +44,8 @@ pub(crate) struct LoopParts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
+    /// Workers that are told at once when a lease is over.
+    pub(crate) sessions: Arc<Sessions>,
     /// Whether the shard answers right now.
     pub(crate) is_ready: Arc<AtomicBool>,
     pub(crate) shutdown: CancellationToken,
@@ -115,6 +121,8 @@ struct PendingTurn {
     commit: StoreFuture<Result<Committed, CommitError>>,
     effects: Vec<Effect>,
     changes: usize,
+    /// Leases that ended without a word of their holders.
+    revoked: Vec<(WorkerId, Revoked)>,
 }
 
 impl<'a> Live<'a> {
@@ -127,8 +135,13 @@ impl<'a> Live<'a> {
         let live_tasks = restored.tasks.len();
         let mut dice = Dice::seeded();
         let at = Moment { now: parts.clock.now(), entropy: dice.roll() };
-        let coordinator =
+        let mut coordinator =
             Coordinator::restore(claim.shard, restored.next_number, restored.tasks, at);
+        for worker in drained_workers(parts).await? {
+            // Nobody waits for the answer, and nothing but the drain comes of it.
+            let (ticket, cause) = (Ticket(0), DrainCause::Person);
+            coordinator.handle(at, Command::SetDrain { ticket, worker, cause, on: true });
+        }
         tracing::info!(tenant = %parts.tenant, live_tasks, epoch = claim.epoch, "shard restored");
         Ok(Self {
             parts,
@@ -205,8 +218,9 @@ impl<'a> Live<'a> {
         let load = self.coordinator.load();
         metrics.set_live(tenant, load.live, load.ready, load.in_flight);
         let changes = step.changes.len();
+        let revoked = step.changes.iter().filter_map(revoked).collect();
         let commit = self.parts.store.commit(Turn { claim: self.claim, changes: step.changes });
-        self.in_flight.push_back(PendingTurn { commit, effects: step.effects, changes });
+        self.in_flight.push_back(PendingTurn { commit, effects: step.effects, changes, revoked });
     }
 
     /// The oldest turn is durable: its effects may leave. Or it is lost.
@@ -217,6 +231,9 @@ impl<'a> Live<'a> {
         let committed = committed?;
         if turn.changes > 0 {
             self.parts.metrics.observe_commit(committed.took, turn.changes);
+        }
+        if !turn.revoked.is_empty() {
+            self.parts.sessions.tell_revoked(&self.parts.tenant, turn.revoked);
         }
         for effect in turn.effects {
             self.observe(&effect);
@@ -273,6 +290,25 @@ impl<'a> Live<'a> {
         }
         Ended::Stopped
     }
+}
+
+/// The workers that people drained, before this process began.
+async fn drained_workers(parts: &LoopParts) -> Result<Vec<WorkerId>, StoreError> {
+    let notes = parts.store.notes(NoteKind::Drain).await?;
+    let own = notes.iter().filter(|note| note.tenant == parts.tenant.as_str());
+    Ok(own.filter_map(|note| note.key.parse().ok()).collect())
+}
+
+/// The lease that a fact ended although its holder said nothing.
+fn revoked(change: &Change) -> Option<(WorkerId, Revoked)> {
+    let attempt = change.ended_attempt()?;
+    let why = match attempt.ending {
+        Ending::Failed { .. } => return None,
+        Ending::Expired | Ending::TimedOut | Ending::Undelivered => LostAuthority::Expired,
+        Ending::Stopped => LostAuthority::TaskCancelled,
+    };
+    let lease = LeaseId { task: change.task(), epoch: attempt.epoch };
+    Some((attempt.worker.clone(), Revoked { lease, why }))
 }
 
 /// Waits for the oldest turn; for ever when there is none.

@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`app`] (the whole), [`handle`] (how doors talk to a loop), `coordinator_loop`
 //! (the one turn that everything goes through), `outbox` (effects leave), [`shards`], then
-//! [`doors`], [`auth`], [`metrics`].
+//! [`doors`], [`feedback`] (what never enters a coordinator), [`auth`], [`metrics`].
 
 pub mod app;
 pub mod auth;
@@ -10,10 +10,12 @@ pub mod clock;
 mod coordinator_loop;
 mod dice;
 pub mod doors;
+pub mod feedback;
 pub mod handle;
 pub mod limits;
 pub mod metrics;
 mod outbox;
+mod sessions;
 pub mod shards;
 pub(crate) mod ui;
 

@@ -7,7 +7,8 @@ use crate::doors::http::body;
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
-use crate::{auth, handle, metrics};
+use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
+use crate::{auth, feedback, handle, metrics, sessions};
 
 /// One limit.
 #[derive(Clone, Debug)]
@@ -27,6 +28,8 @@ pub fn all() -> Vec<LimitRow> {
     rows.extend(request_limits());
     rows.extend(payload_limits());
     rows.extend(server_limits());
+    rows.extend(feedback_limits());
+    rows.extend(session_limits());
     rows
 }
 
@@ -141,6 +144,70 @@ fn server_limits() -> Vec<LimitRow> {
             "TRACKED_LEASES_PER_TENANT_MAX",
             metrics::TRACKED_LEASES_PER_TENANT_MAX,
             "Leases whose latency is measured at the same time.",
+        ),
+    ]
+}
+
+fn feedback_limits() -> Vec<LimitRow> {
+    vec![
+        bytes(
+            "TASK_LOG_BYTES_MAX",
+            feedback::TASK_LOG_BYTES_MAX,
+            "The log of one task; its oldest part goes first.",
+        ),
+        bytes(
+            "TOTAL_LOG_BYTES_MAX",
+            feedback::TOTAL_LOG_BYTES_MAX,
+            "All logs together; the oldest log goes first.",
+        ),
+        count("LOGS_MAX", feedback::LOGS_MAX, "Logs; the oldest one goes first."),
+        bytes(
+            "RECORD_BYTES_MAX",
+            feedback::RECORD_BYTES_MAX,
+            "One entry of a log; a longer chunk becomes several.",
+        ),
+        bytes("QUEUE_BYTES_MAX", feedback::QUEUE_BYTES_MAX, "Output that waits to be written."),
+        span(
+            "TAKE_WITHIN",
+            feedback::TAKE_WITHIN,
+            "How long a frame with output waits for a slow disk.",
+        ),
+        count("SNAPSHOTS_MAX", feedback::SNAPSHOTS_MAX, "Tasks whose progress is remembered."),
+        bytes("SNAPSHOT_BYTES_MAX", feedback::SNAPSHOT_BYTES_MAX, "The same, in memory."),
+    ]
+}
+
+fn session_limits() -> Vec<LimitRow> {
+    use protocol::session::{decode, outgoing, window};
+    vec![
+        count("WS_CONNECTIONS_MAX", ws_listener::WS_CONNECTIONS_MAX, "Connected workers."),
+        bytes("FRAME_BYTES_MAX", decode::FRAME_BYTES_MAX, "One frame, in either direction."),
+        bytes("EARLY_FRAME_BYTES_MAX", wire::EARLY_FRAME_BYTES_MAX, "One before the handshake."),
+        count("DEPTH_MAX", decode::DEPTH_MAX, "How deep a frame may nest."),
+        count("WINDOW_FRAMES", window::WINDOW_FRAMES, "Unconfirmed frames in one direction."),
+        bytes("SEND_BYTES_FULL", outgoing::SEND_BYTES_FULL, "Unconfirmed bytes to one worker."),
+        span("OPENING_WITHIN", gate::OPENING_WITHIN, "From the connection to its handshake."),
+        span("REFUSAL_DELAY", gate::REFUSAL_DELAY, "How late a refusal is told."),
+        span("WRITE_STALL_MAX", wire::WRITE_STALL_MAX, "How long a worker may not read."),
+        span(
+            "DISPATCH_CONFIRM_WITHIN",
+            desk::DISPATCH_CONFIRM_WITHIN,
+            "A dispatch without a sign of life is taken back after this.",
+        ),
+        count("TAKEOVERS_MAX", sessions::TAKEOVERS_MAX, "Takeovers of one worker per minute."),
+        span("PARKED_FOR", sessions::PARKED_FOR, "How long a cut session keeps its frames."),
+        count("SESSION_KEYS_MAX", sessions::SESSION_KEYS_MAX, "Keys that verify session tokens."),
+        count("SLOTS_MAX", ws_convert::SLOTS_MAX, "Tasks of one worker at the same time."),
+        count(
+            "REGISTER_ENTRIES_MAX",
+            ws_convert::REGISTER_ENTRIES_MAX,
+            "Features, packages, channels and limits that a worker may register, of each.",
+        ),
+        count("LISTED_LEASES_MAX", ws_convert::LISTED_LEASES_MAX, "Leases in one heartbeat."),
+        count(
+            "WORKERS_COUNTED_MAX",
+            metrics::WORKERS_COUNTED_MAX,
+            "Values of the label worker; further workers count as `other`.",
         ),
     ]
 }

@@ -5,6 +5,7 @@
 
 mod table;
 mod tenant;
+mod ws;
 
 use std::collections::HashMap;
 use std::fmt::Write;
@@ -25,6 +26,9 @@ use prometheus_client::registry::{Metric, Registry};
 pub use self::table::{METRICS, MetricRow};
 pub use self::tenant::{NODE_TYPES_PER_TENANT_MAX, TRACKED_LEASES_PER_TENANT_MAX};
 use self::tenant::{TenantMetrics, TenantVerdict};
+pub use self::ws::WORKERS_COUNTED_MAX;
+use self::ws::WsFamilies;
+pub(crate) use self::ws::WsMetrics;
 
 pub(crate) type HistogramFamily<L> = Family<L, Histogram, fn() -> Histogram>;
 
@@ -33,6 +37,7 @@ pub struct Metrics {
     registry: Registry,
     families: Families,
     tenants: RwLock<HashMap<TenantId, Arc<TenantMetrics>>>,
+    ws: WsFamilies,
     retries: RetryCounters,
     store_commit_ms: Histogram,
     store_commit_changes: Histogram,
@@ -113,6 +118,7 @@ impl Metrics {
         let mut registry = Registry::default();
         let families = Families::registered(&mut registry);
         let retries = RetryCounters::registered(&mut registry);
+        let ws = WsFamilies::registered(&mut registry);
         let store_commit_ms = Histogram::new(COMMIT_MS);
         let store_commit_changes = Histogram::new(COMMIT_CHANGES);
         let (store_available, resident_bytes) = (Gauge::default(), Gauge::default());
@@ -125,6 +131,7 @@ impl Metrics {
             registry,
             families,
             tenants,
+            ws,
             retries,
             store_commit_ms,
             store_commit_changes,
@@ -220,6 +227,11 @@ impl Metrics {
             }
         }
         Ok(visible)
+    }
+
+    /// The numbers of a tenant's WebSocket connections.
+    pub(crate) fn ws(&self, tenant: &TenantId) -> Arc<WsMetrics> {
+        Arc::new(WsMetrics::new(tenant.as_str(), &self.ws))
     }
 
     fn tenant(&self, tenant: &TenantId) -> Arc<TenantMetrics> {

@@ -14,6 +14,7 @@ use crate::clock::Clock;
 use crate::coordinator_loop::{self, LoopParts};
 use crate::handle::{AskError, CoordinatorHandle};
 use crate::metrics::Metrics;
+use crate::sessions::Sessions;
 
 /// The coordinators of all tenants. Cheap to clone.
 #[derive(Clone)]
@@ -21,11 +22,17 @@ pub struct Shards {
     inner: Arc<Inner>,
 }
 
+/// What all shards share.
+pub(crate) struct Common {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Arc<Metrics>,
+    pub(crate) sessions: Arc<Sessions>,
+    pub(crate) shutdown: CancellationToken,
+}
+
 struct Inner {
-    store: Arc<dyn Store>,
-    clock: Clock,
-    metrics: Arc<Metrics>,
-    shutdown: CancellationToken,
+    common: Common,
     loops: TaskTracker,
     open: RwLock<BTreeMap<TenantId, OpenShard>>,
     /// Held while a shard is opened, so that two first requests claim it once.
@@ -39,17 +46,9 @@ struct OpenShard {
 }
 
 impl Shards {
-    pub(crate) fn new(
-        store: Arc<dyn Store>,
-        clock: Clock,
-        metrics: Arc<Metrics>,
-        shutdown: CancellationToken,
-    ) -> Self {
+    pub(crate) fn new(common: Common) -> Self {
         let inner = Inner {
-            store,
-            clock,
-            metrics,
-            shutdown,
+            common,
             loops: TaskTracker::new(),
             open: RwLock::default(),
             opening: tokio::sync::Mutex::default(),
@@ -70,10 +69,11 @@ impl Shards {
         if let Some(shard) = self.inner.open.read().get(tenant) {
             return Ok(shard.handle.clone());
         }
-        if self.inner.shutdown.is_cancelled() {
+        let common = &self.inner.common;
+        if common.shutdown.is_cancelled() {
             return Err(AskError::Stopping);
         }
-        let claim = self.inner.store.claim(tenant.clone()).await.map_err(|error| {
+        let claim = common.store.claim(tenant.clone()).await.map_err(|error| {
             tracing::error!(%tenant, %error, "cannot claim the shard");
             AskError::Unavailable
         })?;
@@ -81,11 +81,12 @@ impl Shards {
         let is_ready = Arc::new(AtomicBool::new(false));
         let parts = LoopParts {
             tenant: tenant.clone(),
-            store: Arc::clone(&self.inner.store),
-            clock: self.inner.clock,
-            metrics: Arc::clone(&self.inner.metrics),
+            store: Arc::clone(&common.store),
+            clock: common.clock,
+            metrics: Arc::clone(&common.metrics),
+            sessions: Arc::clone(&common.sessions),
             is_ready: Arc::clone(&is_ready),
-            shutdown: self.inner.shutdown.clone(),
+            shutdown: common.shutdown.clone(),
         };
         self.inner.loops.spawn(coordinator_loop::run(parts, Some(claim), inbox));
         let shard = OpenShard { handle: handle.clone(), is_ready };

@@ -190,7 +190,10 @@ impl World {
         let command = match ask {
             Ask::Submit(tasks) => Command::Submit { ticket, tasks },
             Ask::Lease(ask) => Command::RequestLeases { ticket, request: lease_request(ask, now) },
-            Ask::Heartbeat { worker, leases } => Command::Heartbeat { ticket, worker, leases },
+            Ask::Heartbeat { worker, leases } => {
+                let leases = (!leases.is_empty()).then_some(leases);
+                Command::Heartbeat { ticket, worker, leases }
+            }
             Ask::Report(reports) => Command::Report { ticket, reports },
             Ask::Stop(task) => Command::Stop { ticket, task },
             Ask::Requeue(task) => Command::Requeue { ticket, task },
@@ -378,6 +381,7 @@ fn lease_request(ask: LeaseAsk, now: Timestamp) -> LeaseRequest {
         offer: ask.offer,
         max: ask.max,
         wait_until: now.after(ask.wait),
+        slots: None,
         confirm_within: ask.confirm_within,
     }
 }

@@ -57,6 +57,7 @@ pub(crate) fn full_offer() -> Offer {
         tools: [text("git"), text("ffmpeg")].into(),
         tags: [(text("gpu"), text("yes"))].into(),
         packages: [package()].into(),
+        limits: [].into(),
     }
 }
 
@@ -93,6 +94,7 @@ impl Intent {
             concurrency_key: self.concurrency_key.clone(),
             idempotency: key
                 .map(|key| IdempotencyMark { key: key_text(&key), fingerprint: self.number }),
+            run: None,
         }
     }
 }

@@ -5,7 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use coordinator::{Change, LoadKey, StateWord, TaskRecord};
-use model::{QueueName, ShardId, TaskId, TenantId, Timestamp, TypeName};
+use model::{QueueName, RunName, ShardId, TaskId, TenantId, Timestamp, TypeName};
 
 /// What an asynchronous call gives.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -47,6 +47,12 @@ pub trait Store: Send + Sync + 'static {
 
     /// Every token, oldest first.
     fn tokens(&self) -> StoreFuture<Result<Vec<TokenRow>, StoreError>>;
+
+    /// Keeps a small document under its name; an empty one is forgotten.
+    fn put_note(&self, note: Note) -> StoreFuture<Result<(), StoreError>>;
+
+    /// Every document of a kind, of all tenants, by name.
+    fn notes(&self, kind: NoteKind) -> StoreFuture<Result<Vec<Note>, StoreError>>;
 
     /// Whether the store can keep something right now: writes and syncs a probe.
     fn probe(&self) -> StoreFuture<Result<(), StoreError>>;
@@ -120,6 +126,8 @@ pub struct PageQuery {
     pub task_type: Option<TypeName>,
     /// Only this queue.
     pub queue: Option<QueueName>,
+    /// Only this run.
+    pub run: Option<RunName>,
     /// Only tasks submitted before this one.
     pub before: Option<TaskId>,
     /// At most so many.
@@ -134,6 +142,41 @@ pub struct TaskPage {
     /// Where to go on. A page may be short and still have one: one call looks at a bounded number
     /// of rows, so that a rare state cannot make the store read everything.
     pub next_before: Option<TaskId>,
+}
+
+/// What kind of small document it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NoteKind {
+    /// A worker's session, by its instance id.
+    Session,
+    /// A key that signs session tokens, by its id; these belong to no tenant.
+    SessionKey,
+    /// A worker that a person drained, by its name.
+    Drain,
+}
+
+impl NoteKind {
+    /// Its name in the store.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::SessionKey => "session_key",
+            Self::Drain => "drain",
+        }
+    }
+}
+
+/// A small document beside the tasks, which no coordinator decides about.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Note {
+    /// What it is.
+    pub kind: NoteKind,
+    /// Whose; empty for what belongs to the server.
+    pub tenant: String,
+    /// Its name.
+    pub key: String,
+    /// JSON; `None` forgets it.
+    pub json: Option<String>,
 }
 
 /// A token, as it is kept: its secret only as a digest.

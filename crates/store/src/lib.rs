@@ -17,8 +17,8 @@ mod tables;
 mod words;
 
 pub use contract::{
-    ClaimedShard, CommitError, Committed, PageQuery, Restored, Store, StoreError, StoreFuture,
-    TaskPage, TokenRow, Turn,
+    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, Store, StoreError,
+    StoreFuture, TaskPage, TokenRow, Turn,
 };
 pub use memory::MemoryStore;
 pub use page::{PAGE_BYTES_MAX, ROWS_PER_LIST_MAX};

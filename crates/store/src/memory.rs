@@ -10,8 +10,8 @@ use parking_lot::Mutex;
 
 use crate::claims::Claims;
 use crate::contract::{
-    ClaimedShard, CommitError, Committed, PageQuery, Restored, Store, StoreError, StoreFuture,
-    TaskPage, TokenRow, Turn,
+    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, Store, StoreError,
+    StoreFuture, TaskPage, TokenRow, Turn,
 };
 use crate::tables::Tables;
 
@@ -108,6 +108,14 @@ impl Store for MemoryStore {
 
     fn tokens(&self) -> StoreFuture<Result<Vec<TokenRow>, StoreError>> {
         self.ask(|inner| inner.tables.tokens())
+    }
+
+    fn put_note(&self, note: Note) -> StoreFuture<Result<(), StoreError>> {
+        self.ask(|inner| inner.tables.put_note(note))
+    }
+
+    fn notes(&self, kind: NoteKind) -> StoreFuture<Result<Vec<Note>, StoreError>> {
+        self.ask(|inner| inner.tables.notes(kind))
     }
 
     fn probe(&self) -> StoreFuture<Result<(), StoreError>> {

@@ -5,7 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use coordinator::{Change, EndedAttempt, LoadKey, Progress, StateWord, TaskRecord, TaskState};
 use model::{IdempotencyKey, QueueName, ShardId, TaskId, TenantId};
 
-use crate::contract::{ClaimedShard, CommitError, PageQuery, Restored, TaskPage, TokenRow};
+use crate::contract::{
+    ClaimedShard, CommitError, Note, NoteKind, PageQuery, Restored, TaskPage, TokenRow,
+};
 use crate::page::{PageFill, ROWS_PER_LIST_MAX};
 use crate::rows::{Contradiction, check_order};
 use crate::words::state_word;
@@ -17,6 +19,7 @@ pub struct Tables {
     tasks: BTreeMap<TaskId, TaskRecord>,
     marks: BTreeMap<(ShardId, IdempotencyKey), TaskId>,
     tokens: BTreeMap<String, TokenRow>,
+    notes: BTreeMap<(NoteKind, String, String), String>,
 }
 
 impl Tables {
@@ -141,7 +144,8 @@ impl Tables {
         let older = self
             .of_shard(shard)
             .rev()
-            .skip_while(|record| query.before.is_some_and(|before| record.id >= before));
+            .skip_while(|record| query.before.is_some_and(|before| record.id >= before))
+            .filter(|record| query.run.is_none() || query.run == record.run);
         for (looked_at, record) in older.enumerate() {
             let demand = &record.spec.demand;
             let state = state_word(&record.progress.state);
@@ -190,6 +194,27 @@ impl Tables {
             (a.created_at, a.token_id.as_str()).cmp(&(b.created_at, b.token_id.as_str()))
         });
         tokens
+    }
+
+    /// Keeps a small document, or forgets it.
+    pub fn put_note(&mut self, note: Note) {
+        let name = (note.kind, note.tenant, note.key);
+        match note.json {
+            Some(json) => drop(self.notes.insert(name, json)),
+            None => drop(self.notes.remove(&name)),
+        }
+    }
+
+    /// Every document of a kind, by name.
+    pub fn notes(&self, kind: NoteKind) -> Vec<Note> {
+        let own = self.notes.iter().filter(|((other, _, _), _)| *other == kind);
+        own.map(|((kind, tenant, key), json)| Note {
+            kind: *kind,
+            tenant: tenant.clone(),
+            key: key.clone(),
+            json: Some(json.clone()),
+        })
+        .collect()
     }
 
     fn of_shard(&self, shard: ShardId) -> impl DoubleEndedIterator<Item = &TaskRecord> {

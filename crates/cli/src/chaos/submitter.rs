@@ -120,6 +120,7 @@ fn stamp(key: String, work_ms: u64) -> TaskToSubmit {
             backoff_max_ms: Some(100),
         }),
         concurrency_key: None,
+        run: None,
         requires: None,
         idempotency_key: Some(key),
     }

@@ -213,6 +213,7 @@ fn task(number: usize) -> TaskToSubmit {
         lease_ttl_ms: i64::try_from(LEASE_TTL.as_millis()).ok(),
         retry: Some(Retry { max_attempts: Some(10), ..Retry::default() }),
         concurrency_key: None,
+        run: None,
         requires: None,
         idempotency_key: Some(format!("demo-{number}")),
     }

@@ -210,7 +210,7 @@ fn one_worker_too_many_is_refused_by_every_way_in() {
 
     let stranger = worker(WORKERS_MAX + 1);
     let ticket = Ticket(0);
-    coordinator.handle(at(), Command::Heartbeat { ticket, worker: stranger, leases: vec![] });
+    coordinator.handle(at(), Command::Heartbeat { ticket, worker: stranger, leases: None });
     assert_eq!(n_workers(&mut coordinator), WORKERS_MAX);
 
     let request = plain_request(worker(0), at().now);

@@ -5,6 +5,7 @@
 
 pub mod health;
 pub mod leases;
+pub mod logs;
 pub mod problem;
 pub mod queues;
 pub mod tasks;

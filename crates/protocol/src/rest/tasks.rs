@@ -6,6 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::logs::TaskFeedback;
+
 /// `POST /tasks`: many tasks, all or none.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -48,6 +50,9 @@ pub struct TaskToSubmit {
     /// At most one task with the same key runs at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
+    /// The run that it belongs to: the submitter's name for what was asked for together.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// What a worker must have.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires: Option<Requires>,
@@ -227,9 +232,15 @@ pub struct Task {
     /// Attempts that ended without settling it, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended_attempts: Vec<EndedAttempt>,
+    /// How it fares, if its worker said so lately. Only where one task is looked at.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<TaskFeedback>,
     /// At most one task with the same key runs at a time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
+    /// The run that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub run: Option<String>,
     /// The submitter's own name for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,

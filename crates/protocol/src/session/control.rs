@@ -16,6 +16,9 @@ pub const SEND_BASE_FLAG: &str = "send_base=";
 /// before another boot does not run any more.
 pub const BOOT_FLAG: &str = "boot=";
 
+/// The feature of a worker whose acks count frames, so that no dispatch need be named in one.
+pub const COUNTED_ACKS_FEATURE: &str = "astra.acks.counted";
+
 /// The rest of the first flag that begins so.
 pub(crate) fn flag<'a>(frame: &'a Envelope, prefix: &str) -> Option<&'a str> {
     frame.flags.iter().flatten().find_map(|flag| flag.strip_prefix(prefix))

@@ -54,6 +54,13 @@ pub enum SendError {
     NoSession,
 }
 
+impl SendError {
+    /// Whether the frame can never be sent, whoever the peer is.
+    pub fn is_too_large(&self) -> bool {
+        matches!(self, Self::TooLarge { .. })
+    }
+}
+
 /// The peer claims to be where it cannot be; frames are lost for good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gap;

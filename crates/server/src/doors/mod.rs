@@ -3,3 +3,4 @@
 //! All doors have the same file names: `listener` accepts, `convert` translates words.
 
 pub mod http;
+pub(crate) mod ws;

@@ -22,8 +22,21 @@ const fn row(
     MetricRow { name, kind, labels, help }
 }
 
-/// Every metric. The first three have the names of seed 000 section 6.
+/// Every metric. The first six have the names of seed 000 section 6.
 pub const METRICS: &[MetricRow] = &[
+    row("ws_conn_active", "gauge", &["tenant"], "Workers that are connected by WebSocket."),
+    row(
+        "ws_frame_bytes_total",
+        "counter",
+        &["tenant", "dir"],
+        "Bytes of frames, `in` from workers and `out` to them.",
+    ),
+    row(
+        "ws_heartbeat_miss_total",
+        "counter",
+        &["tenant", "worker"],
+        "Times that a connected worker was not heard of when it should have been.",
+    ),
     row(
         "cmd_dispatch_total",
         "counter",

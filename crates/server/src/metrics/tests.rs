@@ -67,6 +67,7 @@ fn busy_metrics() -> Metrics {
     metrics.set_store_available(true);
     metrics.set_live(&tenant("b"), 3, 2, 1);
     let worker = WorkerView {
+        drained_by: [].into(),
         worker: "w1".parse().expect("name"),
         health: WorkerHealth::Warn,
         last_seen: at(0),
@@ -123,6 +124,7 @@ fn grant(number: u64, task_type: &str) -> Grant {
         retry: RetryPolicy::default(),
     };
     Grant {
+        run: None,
         lease: LeaseId { task: task(number), epoch: 1 },
         attempt: 1,
         spec: Arc::new(spec),

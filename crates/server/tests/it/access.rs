@@ -8,13 +8,14 @@ use serde_json::json;
 use crate::support::{TestServer, lease_path};
 
 /// Every route that asks for a token, and who may use it: admin, client, worker, viewer.
-const MATRIX: [(&str, &str, [bool; 4]); 17] = [
+const MATRIX: [(&str, &str, [bool; 4]); 18] = [
     ("POST", "/api/v1/tasks", [true, true, false, false]),
     ("GET", "/api/v1/tasks", [true, true, false, true]),
     ("GET", "/api/v1/tasks/x", [true, true, true, true]),
     ("POST", "/api/v1/tasks/x/cancel", [true, true, false, false]),
     ("POST", "/api/v1/tasks/x/requeue", [true, true, false, false]),
     ("GET", "/api/v1/tasks/x/explain", [true, true, false, true]),
+    ("GET", "/api/v1/tasks/x/log", [true, true, true, true]),
     ("POST", "/api/v1/leases", [true, false, true, false]),
     ("POST", "/api/v1/leases/x/heartbeat", [true, false, true, false]),
     ("POST", "/api/v1/leases/x/complete", [true, false, true, false]),

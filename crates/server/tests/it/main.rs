@@ -3,6 +3,7 @@
 mod access;
 mod bad_input;
 mod leases;
+mod logs;
 mod metrics;
 mod reports;
 mod store_trouble;

@@ -8,8 +8,8 @@ use coordinator::{LoadKey, TaskRecord};
 use model::{QueueName, ShardId, TenantId};
 use serde_json::json;
 use store::{
-    ClaimedShard, CommitError, Committed, PageQuery, Restored, SqliteStore, Store, StoreError,
-    StoreFuture, TaskPage, TokenRow, Turn,
+    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, SqliteStore, Store,
+    StoreError, StoreFuture, TaskPage, TokenRow, Turn,
 };
 
 use crate::support::TestServer;
@@ -103,6 +103,14 @@ impl Store for TroubledStore {
 
     fn tokens(&self) -> StoreFuture<Result<Vec<TokenRow>, StoreError>> {
         self.inner.tokens()
+    }
+
+    fn put_note(&self, note: Note) -> StoreFuture<Result<(), StoreError>> {
+        self.inner.put_note(note)
+    }
+
+    fn notes(&self, kind: NoteKind) -> StoreFuture<Result<Vec<Note>, StoreError>> {
+        self.inner.notes(kind)
     }
 
     fn probe(&self) -> StoreFuture<Result<(), StoreError>> {

@@ -8,8 +8,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
 use hyper::header::{AUTHORIZATION, CONTENT_TYPE};
-use hyper::{HeaderMap, Method, Request, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
@@ -169,8 +170,13 @@ impl TestServer {
         Request::builder().method(method).uri(uri).body(body).expect("a request")
     }
 
+    /// An answer whose body is still to be read.
+    pub(crate) async fn open(&self, request: Request<TestBody>) -> Response<Incoming> {
+        self.client.request(request).await.expect("an answer")
+    }
+
     pub(crate) async fn send(&self, request: Request<TestBody>) -> Reply {
-        let response = self.client.request(request).await.expect("an answer");
+        let response = self.open(request).await;
         let (parts, body) = response.into_parts();
         let body = body.collect().await.expect("a whole answer").to_bytes();
         let text = String::from_utf8(body.to_vec()).expect("text");

@@ -50,20 +50,22 @@ impl Model {
                 self.judge_reports(reports, answer(*ticket), heard, notes);
             }
             Command::Heartbeat { ticket, worker, leases } => {
-                let leases = self.leases_or_all(worker, leases);
+                let leases = self.leases_or_all(worker, leases.as_deref());
                 self.judge_heartbeat((worker, &leases), answer(*ticket), heard, notes);
             }
             Command::Stop { ticket, task } => self.judge_stop(*task, answer(*ticket), notes),
             Command::Requeue { ticket, task } => self.judge_requeue(*task, answer(*ticket), notes),
             Command::Explain { ticket, .. }
             | Command::ListWorkers { ticket }
-            | Command::ListQueues { ticket } => {
+            | Command::ListQueues { ticket }
+            | Command::SetDrain { ticket, .. } => {
                 let is_answered = answer(*ticket).is_some();
                 notes.demand(is_answered, "P3", || format!("no answer to {command:?}"));
             }
             Command::ReturnLeases { leases } => self.note_returned(leases),
             // Their answers come when there is something to say, or never.
-            Command::RequestLeases { .. }
+            Command::LoseWorker { .. }
+            | Command::RequestLeases { .. }
             | Command::Watch { .. }
             | Command::Withdraw { .. }
             | Command::Loaded { .. }
@@ -246,8 +248,8 @@ impl Model {
 
     // ----- heartbeats
 
-    fn leases_or_all(&self, worker: &WorkerId, leases: &[LeaseId]) -> Vec<LeaseId> {
-        if !leases.is_empty() {
+    fn leases_or_all(&self, worker: &WorkerId, leases: Option<&[LeaseId]>) -> Vec<LeaseId> {
+        if let Some(leases) = leases {
             return leases.to_vec();
         }
         let held = self.tasks.iter().filter_map(|(id, task)| {

@@ -88,6 +88,7 @@ fn submit(tables: &Tables, shard: ShardId, dice: &mut Dice) -> Change {
             key: format!("order {number}").parse().expect("valid"),
             fingerprint: u64::MAX - dice.number(),
         }),
+        run: dice.one_in(3).then(|| format!("run-{}", dice.number() % 3).parse().expect("valid")),
         progress: Progress { state, attempt: 0, epoch: 0, losses: 0 },
         ended_attempts: Vec::new(),
     }))

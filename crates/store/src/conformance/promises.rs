@@ -8,7 +8,7 @@ use model::{IdempotencyMark, TaskId};
 use super::history::Dice;
 use super::replay::replay;
 use super::sample::{granted, settled, submitted, tenant};
-use crate::contract::{ClaimedShard, CommitError, Store, Turn};
+use crate::contract::{ClaimedShard, CommitError, Note, NoteKind, PageQuery, Store, Turn};
 
 /// Puts a store through every promise. `open` gives a fresh, empty store each time; `reopen`
 /// closes a store and opens it again with what it kept.
@@ -27,6 +27,8 @@ pub async fn exercise(
     an_epoch_never_falls(open().await).await;
     a_key_belongs_to_one_task(open().await).await;
     a_probe_answers(open().await).await;
+    a_run_lists_its_tasks(open().await).await;
+    notes_are_kept_replaced_and_forgotten(open().await, &reopen).await;
     for seed in 0..4 {
         let mut dice = Dice::new(seed);
         let choices: Vec<u32> =
@@ -197,6 +199,54 @@ async fn a_key_belongs_to_one_task(store: Arc<dyn Store>) {
         record.idempotency = first.idempotency;
     }
     commit(&store, other, vec![change]).await.expect("another tenant's keys are its own");
+}
+
+async fn a_run_lists_its_tasks(store: Arc<dyn Store>) {
+    let shard = claim(&store, "acme").await;
+    let of_run = |number: u64, run: Option<&str>| {
+        let mut change = submitted(TaskId::of(shard.shard, number));
+        if let Change::TaskSubmitted(record) = &mut change {
+            record.run = run.map(|run| run.parse().expect("valid"));
+        }
+        change
+    };
+    let tasks = vec![of_run(0, Some("a")), of_run(1, None), of_run(2, Some("b"))];
+    commit(&store, shard, tasks).await.expect("kept");
+    commit(&store, shard, vec![of_run(3, Some("a"))]).await.expect("kept");
+    let query =
+        PageQuery { run: Some("a".parse().expect("valid")), limit: 10, ..PageQuery::default() };
+    let page = store.list(shard.shard, query).await.expect("lists");
+    let numbers: Vec<_> = page.tasks.iter().map(|task| task.id.number()).collect();
+    assert_eq!((numbers, page.next_before), (vec![3, 0], None));
+}
+
+async fn notes_are_kept_replaced_and_forgotten(
+    store: Arc<dyn Store>,
+    reopen: &impl AsyncFn(Arc<dyn Store>) -> Arc<dyn Store>,
+) {
+    let note = |kind, tenant: &str, key: &str, json: Option<&str>| Note {
+        kind,
+        tenant: tenant.into(),
+        key: key.into(),
+        json: json.map(Into::into),
+    };
+    let session = |key: &str, json| note(NoteKind::Session, "acme", key, json);
+    for kept in [
+        session("w1", Some("{\"n\":1}")),
+        session("w2", Some("{}")),
+        session("w1", Some("{\"n\":2}")),
+        session("w2", None),
+        session("never", None),
+        note(NoteKind::Drain, "acme", "w1", Some("{}")),
+        note(NoteKind::Session, "bolt", "w1", Some("{}")),
+    ] {
+        store.put_note(kept).await.expect("kept");
+    }
+    let store = reopen(store).await;
+    let expected =
+        [session("w1", Some("{\"n\":2}")), note(NoteKind::Session, "bolt", "w1", Some("{}"))];
+    assert_eq!(store.notes(NoteKind::Session).await.expect("reads"), expected);
+    assert_eq!(store.notes(NoteKind::SessionKey).await.expect("reads"), []);
 }
 
 async fn a_probe_answers(store: Arc<dyn Store>) {

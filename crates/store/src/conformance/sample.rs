@@ -32,6 +32,7 @@ pub fn submitted(task: TaskId) -> Change {
         created_at: at(0),
         concurrency_key: None,
         idempotency: None,
+        run: None,
         progress: Progress { state: TaskState::Ready, attempt: 0, epoch: 0, losses: 0 },
         ended_attempts: Vec::new(),
     }))

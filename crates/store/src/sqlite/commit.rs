@@ -85,6 +85,7 @@ impl<'c> Statements<'c> {
         let mark = record.idempotency.as_ref();
         statement.raw_bind_parameter(21, mark.map(|mark| mark.key.as_str()))?;
         statement.raw_bind_parameter(22, record.created_at.to_integer())?;
+        statement.raw_bind_parameter(23, record.run.as_ref().map(model::RunName::as_str))?;
         statement
             .raw_execute()
             .map_err(|error| meaning(error, Contradiction::TaskExists(write.task)))?;

@@ -14,8 +14,13 @@ struct Migration {
 }
 
 /// Step n has version n, from 1.
-const MIGRATIONS: &[Migration] =
-    &[Migration { name: "0001_tables", sql: include_str!("migrations/0001_tables.sql") }];
+const MIGRATIONS: &[Migration] = &[
+    Migration { name: "0001_tables", sql: include_str!("migrations/0001_tables.sql") },
+    Migration {
+        name: "0002_runs_and_notes",
+        sql: include_str!("migrations/0002_runs_and_notes.sql"),
+    },
+];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (
     version INTEGER PRIMARY KEY,

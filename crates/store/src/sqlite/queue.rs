@@ -7,7 +7,7 @@ use model::TenantId;
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
-use crate::contract::{ClaimedShard, CommitError, Committed, StoreError, TokenRow, Turn};
+use crate::contract::{ClaimedShard, CommitError, Committed, Note, StoreError, TokenRow, Turn};
 
 /// One thing to do.
 #[derive(Debug)]
@@ -18,6 +18,8 @@ pub(super) enum Job {
     Claim(TenantId, Reply<Result<ClaimedShard, StoreError>>),
     /// Keep a token.
     PutToken(Box<TokenRow>, Reply<Result<(), StoreError>>),
+    /// Keep a small document.
+    PutNote(PendingNote),
     /// Write and sync something.
     Probe(Reply<Result<(), StoreError>>),
     /// The background checkpoint is over.
@@ -33,6 +35,13 @@ pub(super) enum Job {
 pub(super) struct PendingTurn {
     pub turn: Turn,
     pub reply: Reply<Result<Committed, CommitError>>,
+}
+
+/// A document, and who waits for it.
+#[derive(Debug)]
+pub(super) struct PendingNote {
+    pub note: Note,
+    pub reply: Reply<Result<(), StoreError>>,
 }
 
 /// Whoever asked may have gone; then nobody hears the answer.

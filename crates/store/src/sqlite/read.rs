@@ -11,7 +11,7 @@ use tokio::task::spawn_blocking;
 
 use super::open::DataFolder;
 use super::record::{RecordReader, moment, moment_if_any, parsed};
-use crate::contract::{PageQuery, StoreError, StoreFuture, TaskPage, TokenRow};
+use crate::contract::{Note, NoteKind, PageQuery, StoreError, StoreFuture, TaskPage, TokenRow};
 use crate::page::{PageFill, ROWS_PER_LIST_MAX};
 use crate::words::state_from_text;
 
@@ -139,9 +139,12 @@ fn scan(
     let before = query.before.map_or(i64::MAX, |before| before.to_integer() - 1);
     let last = before.min(shard.last_task().to_integer());
     let rows_max = i64::try_from(ROWS_PER_LIST_MAX).expect("a small number");
-    let range = (shard.first_task().to_integer(), last, rows_max);
+    let first = shard.first_task().to_integer();
     let mut select = connection.prepare_cached(scan_for(query))?;
-    let mut rows = select.query(range)?;
+    let mut rows = match &query.run {
+        Some(run) => select.query((first, last, rows_max, run.as_str()))?,
+        None => select.query((first, last, rows_max))?,
+    };
     let mut found = Vec::new();
     let mut n_looked_at = 0;
     while let Some(row) = rows.next()? {
@@ -167,7 +170,9 @@ fn scan_for(query: &PageQuery) -> &'static str {
     let only = |wanted: &[StateWord]| {
         !query.states.is_empty() && query.states.iter().all(|state| wanted.contains(state))
     };
-    if only(&[StateWord::Dead, StateWord::Failed]) {
+    if query.run.is_some() {
+        include_str!("queries/scan_run.sql")
+    } else if only(&[StateWord::Dead, StateWord::Failed]) {
         include_str!("queries/scan_failed.sql")
     } else if only(&[
         StateWord::Waiting,
@@ -179,6 +184,18 @@ fn scan_for(query: &PageQuery) -> &'static str {
     } else {
         include_str!("queries/scan_all.sql")
     }
+}
+
+pub(super) fn notes(connection: &Connection, kind: NoteKind) -> Result<Vec<Note>, StoreError> {
+    let mut select = connection.prepare_cached(
+        "SELECT tenant, key, json FROM notes WHERE kind = ?1 ORDER BY tenant, key",
+    )?;
+    let mut rows = select.query([kind.name()])?;
+    let mut notes = Vec::new();
+    while let Some(row) = rows.next()? {
+        notes.push(Note { kind, tenant: row.get(0)?, key: row.get(1)?, json: Some(row.get(2)?) });
+    }
+    Ok(notes)
 }
 
 pub(super) fn count_dead(

@@ -52,6 +52,7 @@ mod column {
     pub(super) const RESULT: usize = 21;
     pub(super) const PARAMETERS: usize = 22;
     pub(super) const FINGERPRINT: usize = 23;
+    pub(super) const RUN: usize = 24;
 }
 
 impl<'c> RecordReader<'c> {
@@ -92,6 +93,7 @@ impl<'c> RecordReader<'c> {
             created_at: moment(row, column::CREATED_AT)?,
             concurrency_key: parsed_if_any(row, column::CONCURRENCY_KEY)?,
             idempotency: read_mark(row)?,
+            run: parsed_if_any(row, column::RUN)?,
             ended_attempts: self.read_ended_attempts(id, &progress)?,
             progress,
         })

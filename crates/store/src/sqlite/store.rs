@@ -11,14 +11,14 @@ use tokio::sync::oneshot;
 use super::checkpoint::Checkpoints;
 use super::failpoint::Failpoint;
 use super::open::DataFolder;
-use super::queue::{Job, PendingTurn, Queue, Reply};
+use super::queue::{Job, PendingNote, PendingTurn, Queue, Reply};
 use super::read::{self, Readers};
 use super::restore;
 use super::writer::Writer;
 use crate::claims::Claims;
 use crate::contract::{
-    ClaimedShard, CommitError, Committed, PageQuery, Restored, Store, StoreError, StoreFuture,
-    TaskPage, TokenRow, Turn,
+    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, Store, StoreError,
+    StoreFuture, TaskPage, TokenRow, Turn,
 };
 use crate::spec_document::LastDocument;
 
@@ -137,6 +137,14 @@ impl Store for SqliteStore {
 
     fn tokens(&self) -> StoreFuture<Result<Vec<TokenRow>, StoreError>> {
         self.readers.ask(read::tokens)
+    }
+
+    fn put_note(&self, note: Note) -> StoreFuture<Result<(), StoreError>> {
+        self.order(|reply| Job::PutNote(PendingNote { note, reply }))
+    }
+
+    fn notes(&self, kind: NoteKind) -> StoreFuture<Result<Vec<Note>, StoreError>> {
+        self.readers.ask(move |connection| read::notes(connection, kind))
     }
 
     fn probe(&self) -> StoreFuture<Result<(), StoreError>> {

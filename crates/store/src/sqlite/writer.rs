@@ -18,9 +18,9 @@ use super::commit;
 use super::error::WriteError;
 use super::failpoint::{Failpoint, Place};
 use super::open::checkpoint_all;
-use super::queue::{Job, PendingTurn, Queue};
+use super::queue::{Job, PendingNote, PendingTurn, Queue};
 use crate::claims::Claims;
-use crate::contract::{ClaimedShard, CommitError, Committed, StoreError, TokenRow, Turn};
+use crate::contract::{ClaimedShard, CommitError, Committed, Note, StoreError, TokenRow, Turn};
 use crate::rows::Batch;
 use crate::spec_document::LastDocument;
 
@@ -81,8 +81,17 @@ impl Writer {
     /// Does the jobs in order; `true` when one of them is to stop.
     fn work_off(&mut self, jobs: &mut Vec<Job>) -> bool {
         let mut turns = Vec::new();
+        let mut notes = Vec::new();
         let mut n_changes = 0;
         for job in jobs.drain(..) {
+            let job = match job {
+                Job::PutNote(pending) => {
+                    // A thousand workers that connect at once share a sync.
+                    notes.push(pending);
+                    continue;
+                }
+                job => job,
+            };
             if let Job::Commit(pending) = job {
                 n_changes += pending.turn.changes.len();
                 turns.push(pending);
@@ -94,6 +103,7 @@ impl Writer {
                 continue;
             }
             self.commit(mem::take(&mut turns));
+            self.keep_notes(mem::take(&mut notes));
             n_changes = 0;
             if matches!(job, Job::Stop) {
                 return true;
@@ -101,7 +111,21 @@ impl Writer {
             self.do_alone(job);
         }
         self.commit(turns);
+        self.keep_notes(notes);
         false
+    }
+
+    /// Keeps documents in one transaction and answers for each of them.
+    fn keep_notes(&mut self, pending: Vec<PendingNote>) {
+        if pending.is_empty() {
+            return;
+        }
+        let kept = self.keep(|connection| {
+            pending.iter().try_for_each(|pending| put_note(connection, &pending.note))
+        });
+        for PendingNote { reply, .. } in pending {
+            drop(reply.send(kept.clone()));
+        }
     }
 
     /// Jobs that share no transaction. Their askers may have gone; the work is done all the same.
@@ -117,7 +141,7 @@ impl Writer {
                 let set = self.connection.pragma_update(None, "max_page_count", pages);
                 set.expect("a test's own setting");
             }
-            Job::Commit(_) | Job::Stop => unreachable!("done by `work_off`"),
+            Job::Commit(_) | Job::PutNote(_) | Job::Stop => unreachable!("done by `work_off`"),
         }
     }
 
@@ -288,6 +312,19 @@ fn put_token(connection: &Connection, token: &TokenRow) -> Result<(), WriteError
         token.expires_at.map(model::Timestamp::to_integer),
         token.revoked_at.map(model::Timestamp::to_integer),
     ])?;
+    Ok(())
+}
+
+fn put_note(connection: &Connection, note: &Note) -> Result<(), WriteError> {
+    let Note { kind, tenant, key, json } = note;
+    match json {
+        Some(json) => connection
+            .prepare_cached(include_str!("queries/put_note.sql"))?
+            .execute(params![kind.name(), tenant, key, json])?,
+        None => connection
+            .prepare_cached("DELETE FROM notes WHERE kind = ?1 AND tenant = ?2 AND key = ?3")?
+            .execute(params![kind.name(), tenant, key])?,
+    };
     Ok(())
 }
 

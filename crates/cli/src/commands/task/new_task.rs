@@ -87,6 +87,7 @@ impl TaskFlags {
             lease_ttl_ms: self.lease_ttl.map(Span::millis),
             retry: self.retry(),
             concurrency_key: self.concurrency_key.clone(),
+            run: None,
             requires: self.requires(),
             idempotency_key: self.key.as_ref().map(|key| match count {
                 1 => key.clone(),

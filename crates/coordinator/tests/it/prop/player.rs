@@ -70,7 +70,8 @@ impl Player {
             }
             Deed::Beat { worker, leases } => {
                 let worker = worker_id(worker);
-                let leases = leases.iter().map(|pick| self.pick_lease(pick)).collect();
+                let leases: Vec<_> = leases.iter().map(|pick| self.pick_lease(pick)).collect();
+                let leases = (!leases.is_empty()).then_some(leases);
                 self.ask(|ticket| Command::Heartbeat { ticket, worker, leases });
             }
             Deed::Report { worker, leases, what, key } => self.report(worker, &leases, what, key),
@@ -317,7 +318,7 @@ impl Player {
             }
             (Command::Heartbeat { worker, leases, .. }, Answer::Heartbeats(verdicts)) => {
                 let held = self.model.held_by(worker);
-                let leases = if leases.is_empty() { &held } else { leases };
+                let leases = leases.as_ref().unwrap_or(&held);
                 assert_eq!(leases.len(), verdicts.len());
                 for (lease, verdict) in leases.iter().zip(verdicts) {
                     let expected = self.model.beat(*lease, worker, self.now);

@@ -3,9 +3,10 @@
 //! ```text
 //! submit a key=.. prio=.. ttl=.. timeout=.. attempts=.. backoff=.. backoff_max=.. after=..
 //!          needs=tool:x,tag:k=v,package:n@v type=.. queue=.. ckey=.. + b ...
-//! w1 takes 2 waits 10s confirm=5s offers tool:x,tag:k=v types=.. queues=..
+//! w1 takes 2 waits 10s confirm=5s slots=3 offers tool:x,tag:k=v types=.. queues=.. limit=type:n
 //! w1 beats | w1 beats L1,L2             w1 goes away        returned L1,L2
 //! w1 completes L1,L2 with X as ID       w1 fails L1 fatal as ID
+//! w1 starts over                        drain w1 person | undrain w1 pressure
 //! stop a | requeue a | watch a 10s | unwatch | explain a | workers | queues
 //! restart | time passes                 dice 7
 //! loads wait | load arrives | loads arrive | loads fail
@@ -18,7 +19,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::Command;
+use coordinator::{Command, DrainCause};
 use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, TaskId, WorkerId};
 
 use super::texts::{digest, duration, moment, new_task, offer, plain_request};
@@ -54,6 +55,15 @@ impl World {
             [worker, "takes", options @ ..] => self.take(worker, options),
             [worker, "beats", leases @ ..] => self.beat(worker, leases),
             [worker, "completes" | "fails", ..] => self.report(worker, &words[1..]),
+            [worker, "starts", "over"] => {
+                let worker = worker.parse().expect("a worker");
+                self.order(Command::LoseWorker { worker });
+            }
+            ["drain" | "undrain", worker, cause] => {
+                let worker = worker.parse().expect("a worker");
+                let (cause, on) = (drain_cause(cause), words[0] == "drain");
+                self.ask(about(deed), |ticket| Command::SetDrain { ticket, worker, cause, on });
+            }
             [worker, "goes", "away"] => self.withdraw(Some(worker)),
             ["unwatch"] => self.withdraw(None),
             _ => self.play_fate(&words),
@@ -94,6 +104,8 @@ impl World {
             if *option == "waits" {
                 request.wait_until = self.now.after(duration(rest[0]));
                 options = &rest[1..];
+            } else if let Some(slots) = option.strip_prefix("slots=") {
+                request.slots = Some(slots.parse().expect("how many"));
             } else if *option == "offers" {
                 request.offer = Arc::new(offer(rest));
                 options = &[];
@@ -109,6 +121,7 @@ impl World {
         let worker: WorkerId = worker.parse().expect("a worker");
         let leases = leases.first().map(|leases| self.leases(leases)).unwrap_or_default();
         let question = Question::Heartbeat { worker: worker.clone(), leases: leases.clone() };
+        let leases = (!leases.is_empty()).then_some(leases);
         self.ask(question, |ticket| Command::Heartbeat { ticket, worker, leases });
     }
 
@@ -192,4 +205,13 @@ type Found = Vec<(coordinator::LoadKey, coordinator::TaskRecord)>;
 
 fn about(deed: &str) -> Question {
     Question::About { deed: deed.to_owned() }
+}
+
+fn drain_cause(word: &str) -> DrainCause {
+    match word {
+        "person" => DrainCause::Person,
+        "leaving" => DrainCause::Leaving,
+        "pressure" => DrainCause::Pressure,
+        _ => panic!("no such cause: {word}"),
+    }
 }

@@ -112,7 +112,7 @@ impl World {
 
     fn plain(&self, answer: &Answer) -> String {
         match answer {
-            Answer::Stopped | Answer::Requeued => "done".into(),
+            Answer::Stopped | Answer::Requeued | Answer::DrainSet => "done".into(),
             Answer::WatchEnded => "ended".into(),
             Answer::NotLive => "not live".into(),
             Answer::Refused(refusal) => format!("refused, {}", refused(refusal)),
@@ -176,6 +176,7 @@ impl World {
             Reason::NoWorkers => "no worker is known".into(),
             Reason::Lacking { what, workers } => format!("{workers} lack {}", lack(what)),
             Reason::Lost { workers } => format!("{workers} could take it and are lost"),
+            Reason::Drained { workers } => format!("{workers} could take it and are drained"),
             Reason::NoneAsking { workers } => format!("{workers} could take it, none asks"),
             Reason::Behind { tasks } => format!("{tasks} go first"),
         }

@@ -73,12 +73,20 @@ pub(crate) fn plain_task() -> NewTask {
         not_before: None,
         concurrency_key: None,
         idempotency: None,
+        run: None,
     }
 }
 
 /// One lease of any kind.
 pub(crate) fn plain_request(worker: WorkerId, wait_until: Timestamp) -> LeaseRequest {
-    LeaseRequest { worker, offer: Arc::default(), max: 1, wait_until, confirm_within: None }
+    LeaseRequest {
+        worker,
+        offer: Arc::default(),
+        max: 1,
+        slots: None,
+        wait_until,
+        confirm_within: None,
+    }
 }
 
 pub(crate) fn plain_spec() -> TaskSpec {
@@ -145,6 +153,11 @@ pub(crate) fn offer(words: &[&str]) -> Offer {
     for word in words {
         match word.split_once('=') {
             Some(("types", types)) => offer.types = Some(names(types)),
+            Some(("limit", limit)) => {
+                let (task_type, limit) = limit.split_once(':').expect("limit=type:n");
+                let limit = limit.parse().expect("how many");
+                offer.limits.insert(task_type.parse().expect("a type"), limit);
+            }
             Some(("queues", queues)) => offer.queues = Some(names(queues)),
             _ => word.split(',').for_each(|what| add_offer(&mut offer, what)),
         }

@@ -51,7 +51,7 @@ pub(crate) fn health_word(health: WorkerHealth) -> Health {
     }
 }
 
-fn lost_authority_word(lost: LostAuthority) -> &'static str {
+pub(crate) fn lost_authority_word(lost: LostAuthority) -> &'static str {
     match lost {
         LostAuthority::Expired => "expired",
         LostAuthority::Superseded => "superseded",
@@ -142,8 +142,10 @@ pub(crate) fn task(record: &TaskRecord) -> Result<Task, ApiError> {
         worker_id: None,
         result: None,
         error: None,
+        feedback: None,
         ended_attempts: record.ended_attempts.iter().map(|one| ended(record, one)).collect(),
         concurrency_key: record.concurrency_key.as_ref().map(ToString::to_string),
+        run: record.run.as_ref().map(ToString::to_string),
         idempotency_key: record.idempotency.as_ref().map(|mark| mark.key.to_string()),
     };
     add_state(&mut task, record)?;

@@ -56,6 +56,7 @@ pub(crate) const MAX_LEASES: NumberRange = range("max", 1, LEASES_PER_REQUEST_MA
 pub(crate) const WAIT_MS: NumberRange = range("wait_ms", 0, WAIT_MS_MAX);
 pub(crate) const CONFIRM_MS: NumberRange = range("confirm_ms", 1, CONFIRM_MS_MAX);
 pub(crate) const PAGE_LIMIT: NumberRange = range("limit", 1, PAGE_TASKS_MAX);
+pub(crate) const LOG_OFFSET: NumberRange = range("offset", 0, i64::MAX);
 
 const RANGES: [NumberRange; 10] = [
     PRIORITY,
@@ -196,6 +197,7 @@ pub(crate) fn lease_request(
         offer: Arc::new(offer(request)?),
         max: u32::try_from(max).expect("at most LEASES_PER_REQUEST_MAX"),
         wait_until: now.after(wait),
+        slots: None,
         confirm_within: confirm.transpose()?,
     })
 }
@@ -223,6 +225,7 @@ fn offer(request: &RequestLeases) -> Result<Offer, ApiError> {
             .iter()
             .map(|one| package(&"packages: ", one))
             .collect::<Result<_, _>>()?,
+        limits: BTreeMap::new(),
     })
 }
 

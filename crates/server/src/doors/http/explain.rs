@@ -93,6 +93,12 @@ fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
                 .count(*workers)
                 .hint("look at their machines, or start other workers".to_owned())
         }
+        Reason::Drained { workers } => {
+            let text = format!("{} could take it, but drained", counted(*workers, "worker"));
+            words("workers_drained", text)
+                .count(*workers)
+                .hint("let one take work again with `astra worker undrain NAME`".to_owned())
+        }
         Reason::NoneAsking { workers } => none_asking(*workers),
         Reason::Behind { tasks } => {
             let verb = if *tasks == 1 { "goes" } else { "go" };

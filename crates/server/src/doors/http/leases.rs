@@ -69,7 +69,7 @@ pub(super) async fn heartbeat(
         Ok(lease) => lease,
         Err(no_lease) => return Ok(json(StatusCode::OK, &no_lease.heartbeat())),
     };
-    let leases = vec![lease];
+    let leases = Some(vec![lease]);
     match coordinator.handle.ask(|ticket| Command::Heartbeat { ticket, worker, leases }).await? {
         Answer::Heartbeats(verdicts) if verdicts.len() == 1 => {
             Ok(json(StatusCode::OK, &heartbeat_answer(verdicts[0])))

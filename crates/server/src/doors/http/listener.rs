@@ -1,12 +1,12 @@
 //! Sockets: accepts connections, bounds them, ends them in an orderly way.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -33,7 +33,6 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: CancellationToken) {
     let service = router(app);
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let graceful = GracefulShutdown::new();
     // Ends what outlives the grace period; dropped last, so nothing is left behind.
     let overdue = CancellationToken::new();
     loop {
@@ -46,25 +45,28 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: CancellationT
             TokioIo::new(stream),
             TowerToHyperService::new(Router::clone(&service)),
         );
-        let connection = graceful.watch(connection);
-        let overdue = overdue.clone();
+        let (shutdown, overdue) = (shutdown.clone(), overdue.clone());
         tokio::spawn(async move {
             let _permit = permit;
+            let mut connection = pin!(connection.with_upgrades());
             tokio::select! {
                 // A peer that breaks off is its own affair; there is nothing to handle or to log.
+                _ = connection.as_mut() => return,
+                () = shutdown.cancelled() => connection.as_mut().graceful_shutdown(),
+            }
+            tokio::select! {
                 _ = connection => {}
                 () = overdue.cancelled() => {}
             }
         });
     }
     drop(listener);
-    let ended = tokio::time::timeout(STOP_GRACE, graceful.shutdown()).await;
-    if ended.is_err() {
+    // Each connection gives its permit back when it is gone.
+    let all = u32::try_from(CONNECTIONS_MAX).expect("a small number");
+    if tokio::time::timeout(STOP_GRACE, room.acquire_many(all)).await.is_err() {
         tracing::info!("some requests did not end in time and are cut off");
     }
     overdue.cancel();
-    // Each connection gives its permit back when it is gone.
-    let all = u32::try_from(CONNECTIONS_MAX).expect("a small number");
     drop(room.acquire_many(all).await);
 }
 

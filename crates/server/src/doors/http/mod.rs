@@ -3,8 +3,8 @@
 //! Reading order: `listener` (sockets), `router` (paths), `gate` (what every request passes),
 //! `permissions` (who may do what), `body` (bytes to types), `payload` (what stays
 //! bytes), `convert` and its neighbours (words
-//! to commands and back), then one file per noun: `tasks`, `leases`, `reports`, `workers`,
-//! `queues`, `tokens`, `health`. `problem` is how a refusal looks.
+//! to commands and back), then one file per noun: `tasks`, `logs`, `leases`, `reports`,
+//! `workers`, `queues`, `tokens`, `health`. `problem` is how a refusal looks.
 
 pub(crate) mod answers;
 pub(crate) mod body;
@@ -15,6 +15,7 @@ mod health;
 mod json_path;
 pub(crate) mod leases;
 pub mod listener;
+mod logs;
 mod params;
 pub(crate) mod payload;
 mod permissions;

@@ -35,6 +35,7 @@ pub(super) static PERMISSIONS: &[Permission] = &[
     post("/api/v1/tasks/{task_id}/cancel", SUBMITTERS),
     post("/api/v1/tasks/{task_id}/requeue", SUBMITTERS),
     get("/api/v1/tasks/{task_id}/explain", READERS),
+    get("/api/v1/tasks/{task_id}/log", EVERY_ROLE),
     post("/api/v1/leases", EXECUTORS),
     post("/api/v1/leases/{lease_id}/heartbeat", EXECUTORS),
     post("/api/v1/leases/{lease_id}/complete", EXECUTORS),
@@ -52,6 +53,8 @@ pub(super) static PERMISSIONS: &[Permission] = &[
     get("/api/v1/healthz", Access::Anyone),
     get("/api/v1/readyz", Access::Anyone),
     get("/api/v1/metrics", EVERY_ROLE),
+    // The first frame proves who it is.
+    get("/ws/worker", Access::Anyone),
     get("/", Access::Anyone),
     get("/assets/status.css", Access::Anyone),
     get("/assets/status.js", Access::Anyone),

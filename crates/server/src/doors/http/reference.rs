@@ -165,6 +165,9 @@ fn type_name(schema: &Value) -> String {
     };
     match own.as_deref() {
         Some("array") => format!("list of {}", type_name(&schema["items"])),
+        Some("object") if schema["additionalProperties"]["type"] == "number" => {
+            "map of numbers".to_owned()
+        }
         Some("object") if !schema["additionalProperties"].is_null() => "map of texts".to_owned(),
         Some("string") => "text".to_owned(),
         Some(other) => other.to_owned(),

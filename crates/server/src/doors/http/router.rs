@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
+use axum::routing::get;
 use protocol::error_code::ErrorCode;
 use protocol::rest::tokens::Role;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
@@ -15,8 +16,9 @@ use utoipa_axum::routes;
 use super::gate::gate;
 use super::permissions::{Access, Lookup, Permission, find};
 use super::problem::ApiError;
-use super::{health, leases, queues, reports, tasks, tokens, workers};
+use super::{health, leases, logs, queues, reports, tasks, tokens, workers};
 use crate::app::App;
+use crate::doors::ws;
 use crate::ui;
 
 #[derive(utoipa::OpenApi)]
@@ -50,6 +52,7 @@ fn documented() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(tasks::cancel))
         .routes(routes!(tasks::requeue))
         .routes(routes!(tasks::explain))
+        .routes(routes!(logs::show))
         .routes(routes!(leases::request))
         .routes(routes!(leases::heartbeat))
         .routes(routes!(reports::complete))
@@ -123,6 +126,7 @@ pub fn router(app: Arc<App>) -> Router {
     router
         .merge(ui::routes())
         .merge(health::prefixed_routes())
+        .route("/ws/worker", get(ws::listener::worker))
         .merge(health::openapi_route(&openapi()))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)

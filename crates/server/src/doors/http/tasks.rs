@@ -22,6 +22,7 @@ use super::convert::tasks::new_tasks;
 use super::convert::{PAGE_LIMIT, WAIT_MS, state, text};
 use super::explain::{explain_live, explain_settled};
 use super::gate::Coordinator;
+use super::logs;
 use super::params::{PathName, QueryPairs};
 use super::problem::{ApiError, json};
 use crate::app::App;
@@ -131,7 +132,9 @@ pub(super) async fn show(
             other => return Err(ApiError::unexpected(&other)),
         }
     }
-    found(&load(&app, task).await?)
+    let mut shown = answers::task(&load(&app, task).await?)?;
+    shown.feedback = logs::feedback(&app.feedback, task);
+    Ok(json(StatusCode::OK, &shown))
 }
 
 /// List tasks
@@ -143,6 +146,7 @@ pub(super) async fn show(
         ("state" = Option<String>, Query, description = "Only these states, comma-separated."),
         ("type" = Option<String>, Query, description = "Only this type."),
         ("queue" = Option<String>, Query, description = "Only this queue."),
+        ("run" = Option<String>, Query, description = "Only this run."),
         ("limit" = Option<i64>, Query, description = "1 to 500. Default 50."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
     ),
@@ -164,13 +168,14 @@ pub(super) async fn list(
 }
 
 fn page_query(query: QueryPairs, shard: ShardId) -> Result<PageQuery, ApiError> {
-    let query = query.only(&["state", "type", "queue", "limit", "cursor"])?;
+    let query = query.only(&["state", "type", "queue", "run", "limit", "cursor"])?;
     let states = query.all("state").flat_map(|words| words.split(',')).map(state);
     let limit = query.number(PAGE_LIMIT)?.unwrap_or(PAGE_TASKS_DEFAULT);
     Ok(PageQuery {
         states: states.collect::<Result<_, _>>()?,
         task_type: query.first("type").map(|word| text(&"", word)).transpose()?,
         queue: query.first("queue").map(|word| text(&"", word)).transpose()?,
+        run: query.first("run").map(|word| text(&"", word)).transpose()?,
         before: query.first("cursor").map(|text| cursor(text, shard)).transpose()?,
         limit: u32::try_from(limit).expect("at most PAGE_TASKS_MAX"),
     })
@@ -295,7 +300,7 @@ pub(super) async fn explain(
 }
 
 /// The task as it is durable.
-async fn load(app: &App, task: TaskId) -> Result<TaskRecord, ApiError> {
+pub(super) async fn load(app: &App, task: TaskId) -> Result<TaskRecord, ApiError> {
     let keys = vec![LoadKey::Task(task)];
     let mut rows = app.store.load(task.shard(), keys).await?;
     rows.pop().map(|(_, record)| record).ok_or_else(ApiError::no_such_task)

@@ -81,6 +81,7 @@ pub(super) async fn revoke(
     path: PathName,
 ) -> Result<Response, ApiError> {
     let row = app.auth.revoke(&caller.tenant, path.as_str(), app.clock.now()).await?;
+    app.sessions.credential_gone(&caller.tenant, &row.token_id);
     Ok(json(StatusCode::OK, &info(&row)?))
 }
 

@@ -46,6 +46,7 @@ fn grant(number: u64) -> Grant {
     };
     let shard = ShardId::new(1).expect("fits");
     Grant {
+        run: None,
         lease: LeaseId { task: TaskId::of(shard, number), epoch: 7 },
         attempt: 2,
         spec: Arc::new(spec),

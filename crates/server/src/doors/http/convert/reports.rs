@@ -128,21 +128,25 @@ fn failed(
 
 /// Recognises the report when it is sent again: by the worker's own name for it, or by content.
 fn key(report_id: Option<&str>, outcome: &ReportedOutcome) -> Result<ReportKey, ApiError> {
-    let digest = match (report_id, outcome) {
-        (Some(report_id), _) => {
-            prose(&"report_id", report_id, REPORT_ID_CHARS_MAX)?;
-            digest_of(b"astra.report.id.v1", &[report_id.as_bytes()])
-        }
-        (None, ReportedOutcome::Completed { result }) => {
-            digest_of(b"astra.report.complete.v1", &[result])
-        }
-        (None, ReportedOutcome::Failed { failure, retryable }) => digest_of(
+    let Some(report_id) = report_id else { return Ok(content_key(outcome)) };
+    prose(&"report_id", report_id, REPORT_ID_CHARS_MAX)?;
+    Ok(key_of(&digest_of(b"astra.report.id.v1", &[report_id.as_bytes()])))
+}
+
+/// Recognises a report that has no name by what it says.
+pub(crate) fn content_key(outcome: &ReportedOutcome) -> ReportKey {
+    key_of(&match outcome {
+        ReportedOutcome::Completed { result } => digest_of(b"astra.report.complete.v1", &[result]),
+        ReportedOutcome::Failed { failure, retryable } => digest_of(
             b"astra.report.fail.v1",
             &[failure.code.as_bytes(), failure.reason.as_bytes(), &[u8::from(*retryable)]],
         ),
-    };
+    })
+}
+
+fn key_of(digest: &[u8; 32]) -> ReportKey {
     let (first, _) = digest.split_first_chunk().expect("32 bytes");
-    Ok(ReportKey(u128::from_be_bytes(*first)))
+    ReportKey(u128::from_be_bytes(*first))
 }
 
 #[cfg(test)]

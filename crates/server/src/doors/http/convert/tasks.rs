@@ -78,6 +78,7 @@ struct OwnWords {
     parameters: Option<Box<RawValue>>,
     not_before: Option<String>,
     concurrency_key: Option<String>,
+    run: Option<String>,
 }
 
 fn split(task: TaskToSubmit) -> (SpecWords, OwnWords) {
@@ -91,11 +92,12 @@ fn split(task: TaskToSubmit) -> (SpecWords, OwnWords) {
         lease_ttl_ms,
         retry,
         concurrency_key,
+        run,
         requires,
         idempotency_key: _,
     } = task;
     let words = SpecWords { task_type, queue, priority, timeout_ms, lease_ttl_ms, retry, requires };
-    (words, OwnWords { parameters, not_before, concurrency_key })
+    (words, OwnWords { parameters, not_before, concurrency_key, run })
 }
 
 fn new_task(
@@ -114,6 +116,7 @@ fn new_task(
         not_before,
         concurrency_key: key,
         idempotency,
+        run: own.run.as_deref().map(|run| text(place, run)).transpose()?,
     })
 }
 
@@ -195,6 +198,7 @@ fn mark(place: &Place, task: &TaskToSubmit) -> Result<Option<IdempotencyMark>, A
     let words = (
         (&task.task_type, &task.queue, task.priority, &task.not_before),
         (task.timeout_ms, task.lease_ttl_ms, &task.retry, &task.concurrency_key, &task.requires),
+        &task.run,
     );
     let words = serde_json::to_vec(&words)
         .map_err(|_| ApiError::internal("the task cannot be written as JSON"))?;

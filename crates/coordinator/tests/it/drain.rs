@@ -1,0 +1,184 @@
+//! Workers that are given nothing new, that have limits of their own, that start over.
+
+use expect_test::expect;
+
+use crate::story::check;
+
+#[test]
+fn a_drained_worker_gets_nothing_and_finishes_what_it_has() {
+    check(
+        "
+          0s  submit a + b
+          0s  w1 takes 1
+          1s  drain w1 person
+          2s  w1 takes 1
+          3s  w1 completes L1
+          4s  explain b
+          5s  undrain w1 person
+          6s  w1 takes 1
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      b is QUEUED
+            0s      L1 of a to w1 until 30s
+            1s      drain w1 person: done
+            2s      w1 gets nothing
+            3s      a is COMPLETED with 1
+            3s      w1: L1 COMMITTED; COMPLETED
+            4s      explain b: QUEUED, attempts 0: 1 could take it and are drained
+            5s      undrain w1 person: done
+            6s      L2 of b to w1 until 36s
+        "#]],
+    );
+}
+
+#[test]
+fn a_request_that_waits_is_passed_over_while_its_worker_is_drained() {
+    check(
+        "
+          0s  w1 takes 1 waits 60s
+          1s  drain w1 pressure
+          2s  submit a
+          3s  w2 takes 1 waits 60s
+          4s  submit b
+          5s  undrain w1 pressure
+        ",
+        expect![[r#"
+            1s      drain w1 pressure: done
+            2s      a is QUEUED
+            3s      L1 of a to w2 until 33s
+            4s      b is QUEUED
+            5s      L2 of b to w1 until 35s
+            5s      undrain w1 pressure: done
+        "#]],
+    );
+}
+
+#[test]
+fn a_worker_is_drained_until_the_last_cause_is_gone() {
+    check(
+        "
+          0s  submit a
+          0s  drain w1 person
+          0s  drain w1 pressure
+          0s  drain w1 pressure
+          1s  undrain w1 pressure
+          2s  w1 takes 1
+          3s  undrain w1 person
+          3s  undrain w1 person
+          4s  w1 takes 1
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      drain w1 person: done
+            0s      drain w1 pressure: done
+            0s      drain w1 pressure: done
+            1s      undrain w1 pressure: done
+            2s      w1 gets nothing
+            3s      undrain w1 person: done
+            3s      undrain w1 person: done
+            4s      L1 of a to w1 until 34s
+        "#]],
+    );
+}
+
+#[test]
+fn a_worker_gets_no_more_of_a_type_than_it_takes() {
+    check(
+        "
+          0s  submit a type=gpu + b type=gpu + c type=cpu + d type=gpu
+          0s  w1 takes 4 offers limit=gpu:1
+          1s  w1 takes 4 waits 60s offers limit=gpu:1
+          2s  submit e type=cpu
+          3s  w1 completes L1
+          4s  w1 takes 4 offers limit=gpu:1
+          5s  w2 takes 4
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      b is QUEUED
+            0s      c is QUEUED
+            0s      d is QUEUED
+            0s      L1 of a to w1 until 30s
+            0s      L2 of c to w1 until 30s
+            2s      e is QUEUED
+            2s      L3 of e to w1 until 32s
+            3s      a is COMPLETED with 1
+            3s      w1: L1 COMMITTED; COMPLETED
+            4s      L4 of b to w1 until 34s
+            5s      L5 of d to w2 until 35s
+        "#]],
+    );
+}
+
+#[test]
+fn a_worker_never_holds_more_than_its_slots() {
+    check(
+        "
+          0s  submit a + b + c
+          0s  w1 takes 3 slots=2
+          1s  w1 takes 3 slots=2 waits 60s
+          2s  submit d
+          3s  w1 completes L1
+          4s  w1 takes 3 slots=2
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      b is QUEUED
+            0s      c is QUEUED
+            0s      L1 of a to w1 until 30s
+            0s      L2 of b to w1 until 30s
+            2s      d is QUEUED
+            3s      a is COMPLETED with 1
+            3s      w1: L1 COMMITTED; COMPLETED
+            4s      L3 of c to w1 until 34s
+        "#]],
+    );
+}
+
+#[test]
+fn what_a_worker_held_is_free_when_its_process_starts_over() {
+    check(
+        "
+          0s  submit a + b
+          0s  w1 takes 1
+          0s  w2 takes 1 waits 60s
+          1s  w1 starts over
+          2s  w2 takes 1
+          3s  w1 completes L1
+          4s  nobody starts over
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      b is QUEUED
+            0s      L1 of a to w1 until 30s
+            0s      L2 of b to w2 until 30s
+            1s      L1 of a expired; a is QUEUED (attempts 1, losses 1)
+            2s      L3 of a to w2 until 32s, attempt 2
+            3s      w1: L1 CANCELLED (superseded); RUNNING
+        "#]],
+    );
+}
+
+#[test]
+fn a_task_that_no_worker_confirms_ends_with_that_reason() {
+    check(
+        "
+          0s  submit a
+          0s  w1 takes 1 confirm=5s
+          6s  w1 takes 1 confirm=5s
+         12s  w1 takes 1 confirm=5s
+         20s  explain a
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      L1 of a to w1 until 30s, to confirm by 5s
+            5s      L1 of a was not delivered; a is QUEUED (attempts 1, losses 1)
+            6s      L2 of a to w1 until 36s, to confirm by 11s, attempt 2
+            11s     L2 of a was not delivered; a is QUEUED (attempts 2, losses 2)
+            12s     L3 of a to w1 until 42s, to confirm by 17s, attempt 3
+            17s     L3 of a was not delivered; a is DEAD: E.DISPATCH.UNAVAILABLE no worker confirmed in time that it had received the task (attempts 3, losses 3)
+            20s     explain a: not live
+        "#]],
+    );
+}

@@ -1,0 +1,120 @@
+//! The coordinator's words to the wire's.
+
+use std::borrow::Cow;
+
+use coordinator::{Grant, LostAuthority};
+use model::LeaseId;
+use protocol::rest::leases::{VerdictAnswer, VerdictWord};
+use protocol::session::alias::Vocabulary;
+use protocol::session::frame::BusinessFrame;
+use protocol::session::kind::Kind;
+use protocol::session::open::OpenObject;
+use protocol::session::payload::Payload;
+use protocol::session::payload::exec::{Cancel, Constraints, Dispatch, Verdict as VerdictPayload};
+use serde_json::value::RawValue;
+
+use super::convert::CORE_PACKAGE;
+use crate::doors::http::answers::lost_authority_word;
+
+/// The version of [`CORE_PACKAGE`], which comes with the worker and so has no other.
+const CORE_VERSION: &str = "1.0.0";
+
+/// A grant as a dispatch. Its id is the lease: workers give it back with what they report.
+pub(super) fn dispatch(grant: &Grant, vocabulary: Vocabulary, wants_ack: bool) -> BusinessFrame {
+    let task_id = grant.lease.task.to_string();
+    let demand = &grant.spec.demand;
+    let (package_name, package_version) = match &demand.package {
+        Some(package) => (package.name.to_string(), package.version.to_string()),
+        None => (CORE_PACKAGE.to_owned(), CORE_VERSION.to_owned()),
+    };
+    let timeout = grant.spec.timeout.map(|timeout| timeout.as_millis());
+    let payload = Payload::ExecDispatch(Box::new(Dispatch {
+        run_id: grant.run.as_ref().map_or_else(|| task_id.clone(), ToString::to_string),
+        node_id: task_id.clone(),
+        task_id: task_id.clone(),
+        node_type: demand.task_type.to_string(),
+        package_name,
+        package_version,
+        parameters: parameters(&grant.parameters),
+        constraints: Constraints {
+            timeout_ms: timeout.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
+        },
+        priority: (grant.spec.priority != 0).then(|| i64::from(grant.spec.priority)),
+        host_node_id: None,
+        middleware_chain: None,
+        chain_index: None,
+        concurrency_key: None,
+        resource_refs: None,
+        affinity: None,
+    }));
+    BusinessFrame {
+        kind: Cow::Borrowed(Kind::ExecDispatch.name()),
+        id: grant.lease.to_string(),
+        corr: Some(task_id),
+        seq: Some(u64::from(grant.lease.epoch)),
+        wants_ack,
+        payload: payload.encode_for(vocabulary).1,
+    }
+}
+
+/// Dispatches carry objects alone; anything else becomes the value of one.
+fn parameters(json: &[u8]) -> OpenObject {
+    let text = std::str::from_utf8(json).unwrap_or("{}").to_owned();
+    let raw = RawValue::from_string(text).unwrap_or_default();
+    let wrap = |raw: &RawValue| RawValue::from_string(format!("{{\"value\":{raw}}}"));
+    match OpenObject::new(raw.clone()) {
+        Some(object) => object,
+        None => wrap(&raw).ok().and_then(OpenObject::new).unwrap_or_default(),
+    }
+}
+
+/// Tells a worker to stop.
+pub(super) fn cancel(lease: LeaseId, why: LostAuthority, vocabulary: Vocabulary) -> BusinessFrame {
+    let task_id = lease.task.to_string();
+    let payload = Payload::ExecCancel(Cancel {
+        run_id: None,
+        task_id: task_id.clone(),
+        reason: lost_authority_word(why).to_owned(),
+        lease_id: lease.to_string(),
+    });
+    BusinessFrame {
+        kind: Cow::Borrowed(Kind::ExecCancel.name()),
+        id: format!("cancel-{lease}"),
+        corr: Some(task_id),
+        seq: None,
+        wants_ack: false,
+        payload: payload.encode_for(vocabulary).1,
+    }
+}
+
+/// A verdict as a frame of its own.
+pub(super) fn verdict(
+    lease: LeaseId,
+    answer: &VerdictAnswer,
+    vocabulary: Vocabulary,
+) -> BusinessFrame {
+    let payload = Payload::ExecVerdict(VerdictPayload {
+        lease_id: lease.to_string(),
+        verdict: answer.verdict,
+        reason: answer.reason.clone(),
+        task_state: answer.task_state.map(|state| state.word().to_owned()),
+    });
+    BusinessFrame {
+        kind: Cow::Borrowed(Kind::ExecVerdict.name()),
+        id: format!("verdict-{lease}"),
+        corr: Some(lease.to_string()),
+        seq: None,
+        wants_ack: false,
+        payload: payload.encode_for(vocabulary).1,
+    }
+}
+
+/// A verdict in the words that an ack carries: `COMMITTED`, `CANCELLED superseded`.
+pub(super) fn info(answer: &VerdictAnswer) -> String {
+    let word = match answer.verdict {
+        VerdictWord::Committed => "COMMITTED",
+        VerdictWord::Cancelled => "CANCELLED",
+        VerdictWord::Rejected => "REJECTED",
+    };
+    answer.reason.as_ref().map_or_else(|| word.to_owned(), |reason| format!("{word} {reason}"))
+}

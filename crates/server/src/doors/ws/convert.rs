@@ -1,0 +1,203 @@
+//! Wire words to the nouns of the coordinator.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::str::FromStr;
+
+use bytes::Bytes;
+use model::{
+    Failure, LeaseId, Offer, PackageRef, Report, ReportedOutcome, ShardId, TagKey, TagValue,
+    TaskId, ToolName, TypeName, WorkerId,
+};
+use protocol::session::control::COUNTED_ACKS_FEATURE;
+use protocol::session::payload::exec::{ExecError, ExecResult, ResultStatus};
+use protocol::session::payload::heartbeat::Metrics;
+use protocol::session::payload::register::{PackageStatus, Register};
+use serde::Deserialize;
+
+use crate::doors::http::convert::reports::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key};
+
+/// Tasks that one worker may work on at the same time.
+pub(crate) const SLOTS_MAX: u32 = 4_096;
+/// Features, packages, limits and channels that one register may list, of each.
+pub(crate) const REGISTER_ENTRIES_MAX: usize = 10_000;
+/// Leases that one heartbeat may list.
+pub(crate) const LISTED_LEASES_MAX: usize = 10_000;
+
+/// The package of nodes that every worker of ours has.
+pub(super) const CORE_PACKAGE: &str = "core";
+const DEFAULT_CODE: &str = "E.RUNNER.FAILURE";
+
+/// Features in which workers say more than the protocol has fields for.
+const TOOL_FEATURE: &str = "tool:";
+const TAG_FEATURE: &str = "tag:";
+const TYPE_FEATURE: &str = "type:";
+
+/// What a register says, in the words of the coordinator.
+#[derive(Clone, Debug)]
+pub(super) struct Registered {
+    pub(super) offer: Offer,
+    pub(super) slots: u32,
+    /// Whether the worker wants verdicts as frames of their own.
+    pub(super) wants_verdicts: bool,
+    /// Whether the worker understands that work is to be stopped.
+    pub(super) wants_cancels: bool,
+    /// Whether the worker names each dispatch in an ack, besides counting it.
+    pub(super) wants_named_acks: bool,
+}
+
+/// Reads a register. Entries that no task could ever name are passed over: they may mean
+/// something to others.
+pub(super) fn registered(register: &Register) -> Result<Registered, &'static str> {
+    let capabilities = &register.capabilities;
+    let lengths = [
+        capabilities.features.len(),
+        register.packages.as_ref().map_or(0, Vec::len),
+        register.channels.as_ref().map_or(0, Vec::len),
+        capabilities.concurrency.per_node_limits.as_ref().map_or(0, BTreeMap::len),
+    ];
+    if lengths.iter().any(|length| *length > REGISTER_ENTRIES_MAX) {
+        return Err("register lists more than 10000 features, packages, channels or limits");
+    }
+    let speaks =
+        |kind: &str| register.payload_types.iter().flatten().any(|known| known.ends_with(kind));
+    Ok(Registered {
+        offer: offer(register),
+        slots: u32::try_from(capabilities.concurrency.max_parallel)
+            .unwrap_or(SLOTS_MAX)
+            .min(SLOTS_MAX),
+        wants_verdicts: speaks("exec.verdict"),
+        wants_cancels: speaks("exec.cancel"),
+        wants_named_acks: !capabilities.features.iter().any(|one| one == COUNTED_ACKS_FEATURE),
+    })
+}
+
+fn offer(register: &Register) -> Offer {
+    let features = &register.capabilities.features;
+    let after =
+        |prefix: &'static str| features.iter().filter_map(move |one| one.strip_prefix(prefix));
+    let types: BTreeSet<TypeName> = parsed(after(TYPE_FEATURE));
+    let tags = after(TAG_FEATURE).filter_map(|tag| {
+        let (key, value) = tag.split_once('=')?;
+        Some((key.parse::<TagKey>().ok()?, value.parse::<TagValue>().ok()?))
+    });
+    let installed = register.packages.iter().flatten();
+    let installed = installed.filter(|package| package.status == PackageStatus::Installed);
+    let packages = installed.filter_map(|package| {
+        Some(PackageRef {
+            name: package.name.parse().ok()?,
+            version: package.version.parse().ok()?,
+        })
+    });
+    let limits = register.capabilities.concurrency.per_node_limits.iter().flatten();
+    let limits = limits.filter_map(|(node_type, limit)| {
+        Some((node_type.parse().ok()?, u32::try_from(*limit).unwrap_or(u32::MAX)))
+    });
+    let queues = register.channels.as_ref().filter(|channels| !channels.is_empty());
+    Offer {
+        // Workers that do not list their types are offered every type, as their peers do it.
+        types: (!types.is_empty()).then_some(types),
+        queues: queues.map(|queues| parsed(queues.iter().map(String::as_str))),
+        tools: parsed::<ToolName>(after(TOOL_FEATURE)),
+        tags: tags.collect(),
+        packages: packages.collect(),
+        limits: limits.collect(),
+    }
+}
+
+fn parsed<'a, T: FromStr + Ord>(words: impl Iterator<Item = &'a str>) -> BTreeSet<T> {
+    words.filter_map(|word| word.parse().ok()).collect()
+}
+
+/// Which lease a frame is about: by the dispatch that it answers, or by the task.
+pub(super) fn lease_of(
+    corr: Option<&str>,
+    task_id: Option<&str>,
+    shard: ShardId,
+    held: impl Fn(TaskId) -> Option<LeaseId>,
+) -> Result<LeaseId, &'static str> {
+    if let Some(lease) = corr.and_then(|corr| corr.parse::<LeaseId>().ok()) {
+        return if lease.task.shard() == shard { Ok(lease) } else { Err("unknown_task") };
+    }
+    let task = [corr, task_id].into_iter().flatten().find_map(|text| text.parse::<TaskId>().ok());
+    match task {
+        Some(task) => held(task).ok_or("unknown_lease"),
+        None => Err("malformed"),
+    }
+}
+
+/// A result as a report.
+pub(super) fn result_report(lease: LeaseId, worker: &WorkerId, result: ExecResult) -> Report {
+    let outcome = match result.status {
+        // A worker that skips its work is done with it.
+        ResultStatus::Succeeded | ResultStatus::Skipped => {
+            let text: Box<str> = result.result.into_raw().into();
+            ReportedOutcome::Completed { result: Bytes::from(text.into_boxed_bytes()) }
+        }
+        ResultStatus::Failed => failed_result(&result),
+        ResultStatus::Cancelled => ReportedOutcome::Failed {
+            failure: failure("E.RUNNER.CANCELLED", "the worker gave the work up"),
+            retryable: true,
+        },
+    };
+    report(lease, worker, outcome)
+}
+
+fn failed_result(result: &ExecResult) -> ReportedOutcome {
+    #[derive(Deserialize)]
+    struct ErrorText {
+        error: String,
+    }
+    #[derive(Deserialize)]
+    struct Marks {
+        retryable: Option<bool>,
+    }
+    let marks = result.metadata.as_ref();
+    let marks = marks.and_then(|metadata| serde_json::from_str::<Marks>(metadata.get()).ok());
+    let retryable = marks.and_then(|marks| marks.retryable).unwrap_or(true);
+    let failure = match &result.error {
+        Some(error) => failure(&error.code, &error.message),
+        // Older workers put the text of a failure into the result.
+        None => match serde_json::from_str::<ErrorText>(result.result.get()) {
+            Ok(text) => failure(DEFAULT_CODE, &text.error),
+            Err(_) => failure(DEFAULT_CODE, "the worker reported a failure without a reason"),
+        },
+    };
+    ReportedOutcome::Failed { failure, retryable }
+}
+
+/// A worker could not do it.
+pub(super) fn error_report(lease: LeaseId, worker: &WorkerId, error: &ExecError) -> Report {
+    let outcome =
+        ReportedOutcome::Failed { failure: failure(&error.code, &error.message), retryable: true };
+    report(lease, worker, outcome)
+}
+
+/// A task that cannot be brought to this kind of worker at all.
+pub(super) fn undeliverable(lease: LeaseId, worker: &WorkerId, bytes: usize) -> Report {
+    let reason = format!("its dispatch would take {bytes} bytes, more than a frame may have");
+    let failure = failure("E.DISPATCH.TOO_LARGE", &reason);
+    report(lease, worker, ReportedOutcome::Failed { failure, retryable: false })
+}
+
+fn failure(code: &str, reason: &str) -> Failure {
+    let cut = |text: &str, chars_max| text.chars().take(chars_max).collect::<String>();
+    let code = if code.is_empty() { DEFAULT_CODE } else { code };
+    Failure { code: cut(code, CODE_CHARS_MAX), reason: cut(reason, REASON_CHARS_MAX) }
+}
+
+/// The report is recognised by its content: a frame has no name that survives its session.
+fn report(lease: LeaseId, worker: &WorkerId, outcome: ReportedOutcome) -> Report {
+    Report { lease, worker: worker.clone(), key: content_key(&outcome), outcome }
+}
+
+/// The leases that a worker says it works on; `None` if it does not say.
+pub(super) fn listed_leases(metrics: &Metrics, shard: ShardId) -> Option<Vec<LeaseId>> {
+    let listed: Vec<String> = serde_json::from_str(metrics.others.get("leases")?.get()).ok()?;
+    let leases = listed.iter().take(LISTED_LEASES_MAX).filter_map(|text| text.parse().ok());
+    Some(leases.filter(|lease: &LeaseId| lease.task.shard() == shard).collect())
+}
+
+/// Whether a worker says that it is about to leave.
+pub(super) fn is_leaving(metrics: &Metrics) -> bool {
+    metrics.others.get("draining").is_some_and(|draining| draining.get() == "true")
+}

@@ -1,0 +1,276 @@
+//! Who may open a session, and who may go on with one.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use coordinator::{Command, DrainCause};
+use model::TenantId;
+use protocol::rest::tokens::Role;
+use protocol::session::control::ResetCode;
+use protocol::session::kind::Kind;
+use protocol::session::payload::Payload;
+use protocol::session::payload::control::{AuthMode, Handshake, Resume};
+use protocol::session::server_session::{Grant, Session};
+use protocol::session::token::Bearer;
+use protocol::session::window::WINDOW_FRAMES;
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::convert::{Registered, registered};
+use super::desk::{Desk, Place};
+use crate::app::App;
+use crate::sessions::{Claim, ClaimError, SessionRecord, TOKEN_LIFETIME};
+
+/// A connection proves who it is within this time, or is closed.
+pub(crate) const OPENING_WITHIN: Duration = Duration::from_secs(5);
+/// A refusal is said so late, so that nobody can try many credentials.
+pub(crate) const REFUSAL_DELAY: Duration = Duration::from_secs(1);
+/// When a worker whose identity changes hands too often may try again.
+const TAKEOVER_PAUSE: Duration = Duration::from_secs(20);
+/// When a worker may try again while the store is in trouble.
+const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
+/// An instance id, in bytes.
+const INSTANCE_ID_BYTES_MAX: usize = 128;
+
+/// Why a worker is turned away.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    pub(super) code: ResetCode,
+    pub(super) reason: String,
+    pub(super) retry_after: Option<Duration>,
+}
+
+impl Refusal {
+    fn new(code: ResetCode, reason: impl Into<String>) -> Self {
+        Self { code, reason: reason.into(), retry_after: None }
+    }
+
+    /// One answer for whatever is wrong with a session token, so that nobody learns which
+    /// sessions, workers or keys exist.
+    fn unknown_session() -> Self {
+        Self::new(ResetCode::UnknownSession, "this session cannot be resumed; begin anew")
+    }
+
+    fn trouble(what: &str) -> Self {
+        Self { retry_after: Some(TROUBLE_PAUSE), ..Self::new(ResetCode::Denied, what) }
+    }
+}
+
+/// A worker that proved who it is.
+#[derive(Clone, Debug)]
+pub(super) struct Applicant {
+    tenant: TenantId,
+    token_id: Option<String>,
+    instance_id: String,
+    boot_id: Option<String>,
+    name: String,
+    version: String,
+    hostname: String,
+}
+
+/// A session that may begin.
+pub(super) struct Opened {
+    pub(super) grant: Grant,
+    pub(super) desk: Desk,
+    pub(super) mailbox: tokio::sync::mpsc::Receiver<crate::sessions::Notice>,
+    /// The session from before, where it goes on.
+    pub(super) session: Option<Session>,
+}
+
+/// Judges a handshake.
+pub(super) fn admit(
+    app: &App,
+    tenant: &str,
+    sender_id: &str,
+    boot_id: Option<String>,
+    payload: &RawValue,
+) -> Result<Applicant, Refusal> {
+    let handshake = match Payload::decode(Kind::Handshake, payload) {
+        Ok(Payload::Handshake(handshake)) => handshake,
+        Ok(_) => return Err(Refusal::new(ResetCode::Malformed, "not a handshake")),
+        Err(error) => return Err(Refusal::new(ResetCode::Malformed, error.to_string())),
+    };
+    let (own_tenant, token_id) = authenticate(app, &handshake)?;
+    if own_tenant.as_str() != tenant {
+        let reason = format!("the credential is for tenant {own_tenant}, the frame for another");
+        return Err(Refusal::new(ResetCode::TenantMismatch, reason));
+    }
+    let worker = handshake.worker;
+    let instance_id = worker.worker_instance_id.unwrap_or_else(|| sender_id.to_owned());
+    if instance_id.len() > INSTANCE_ID_BYTES_MAX {
+        let reason = format!("worker_instance_id must be at most {INSTANCE_ID_BYTES_MAX} bytes");
+        return Err(Refusal::new(ResetCode::Malformed, reason));
+    }
+    Ok(Applicant {
+        tenant: own_tenant,
+        token_id,
+        instance_id,
+        boot_id,
+        name: worker.worker_name,
+        version: worker.version,
+        hostname: worker.hostname,
+    })
+}
+
+fn authenticate(app: &App, handshake: &Handshake) -> Result<(TenantId, Option<String>), Refusal> {
+    if handshake.auth.mode == AuthMode::Mtls {
+        // A fingerprint in a frame proves nothing; a certificate would show on the connection.
+        let reason = "this server takes the auth mode `token` alone";
+        return Err(Refusal::new(ResetCode::ModeUnsupported, reason));
+    }
+    let token = handshake.auth.token.as_deref().filter(|token| !token.is_empty());
+    let Some((caller, token_id)) = app.auth.identify_token(token, app.clock.now()) else {
+        return Err(match token {
+            None => Refusal::new(ResetCode::MissingToken, "the handshake carries no token"),
+            Some(_) => Refusal::new(ResetCode::InvalidToken, "the token is not valid here"),
+        });
+    };
+    match caller.role {
+        Role::Worker | Role::Admin => Ok((caller.tenant, token_id)),
+        other => {
+            let reason = format!("a {} token opens no session; it takes worker", other.word());
+            Err(Refusal::new(ResetCode::Denied, reason))
+        }
+    }
+}
+
+/// Opens a new session for a worker that said what it can do.
+pub(super) async fn open(
+    app: Arc<App>,
+    applicant: Applicant,
+    register: Box<RawValue>,
+) -> Result<Opened, Refusal> {
+    let registered = read_register(&register)?;
+    let now = app.clock.now();
+    let claim = Claim {
+        tenant: &applicant.tenant,
+        instance_id: &applicant.instance_id,
+        given_name: &applicant.name,
+    };
+    let claimed = app.sessions.claim(claim, now).await.map_err(taken_over)?;
+    let handle = app
+        .shards
+        .of(&applicant.tenant)
+        .await
+        .map_err(|error| Refusal::trouble(&error.to_string()))?;
+    let former_boot = claimed.record.as_ref().and_then(|record| record.boot_id.as_ref());
+    if former_boot.is_some()
+        && applicant.boot_id.is_some()
+        && former_boot != applicant.boot_id.as_ref()
+    {
+        handle.tell(Command::LoseWorker { worker: claimed.worker.clone() });
+    }
+    stay(&handle, &claimed.worker).await;
+    let record = SessionRecord {
+        session_id: Uuid::new_v4().to_string(),
+        instance_id: applicant.instance_id.clone(),
+        boot_id: applicant.boot_id,
+        worker: claimed.worker.to_string(),
+        given_name: applicant.name,
+        hostname: applicant.hostname,
+        version: applicant.version,
+        token_id: applicant.token_id,
+        accepted_at: now.as_millis(),
+        register,
+    };
+    let kept = app.sessions.open(&applicant.tenant, record.clone()).await;
+    kept.map_err(|error| Refusal::trouble(&error.to_string()))?;
+    let grant = grant(&app, &applicant.tenant, &record);
+    let place = Place {
+        metrics: app.metrics.ws(&applicant.tenant),
+        tenant: applicant.tenant,
+        instance_id: applicant.instance_id,
+        worker: claimed.worker,
+        connection: claimed.connection,
+        handle,
+    };
+    let desk = Desk::new(place, registered, &crate::sessions::Carried::default());
+    Ok(Opened { grant, desk, mailbox: claimed.mailbox, session: None })
+}
+
+/// Goes on with a session, if its token says so.
+pub(super) async fn resume(
+    app: Arc<App>,
+    tenant: String,
+    instance_id: String,
+    payload: Resume,
+) -> Result<Opened, Refusal> {
+    let now = app.clock.now();
+    let tenant: TenantId = tenant.parse().map_err(|_| Refusal::unknown_session())?;
+    let bearer = Bearer {
+        session_id: &payload.session_id,
+        worker_instance_id: &instance_id,
+        tenant: tenant.as_str(),
+    };
+    let is_good = app.sessions.verify(&payload.session_token, bearer, now);
+    let record = app.sessions.record(&tenant, &instance_id, &payload.session_id);
+    let Some(record) = record.filter(|_| is_good) else { return Err(Refusal::unknown_session()) };
+    if record.token_id.as_ref().is_some_and(|token_id| !app.auth.is_live(token_id, now)) {
+        return Err(Refusal::new(ResetCode::InvalidToken, "the worker's token was revoked"));
+    }
+    let registered = read_register(&record.register)?;
+    let claim =
+        Claim { tenant: &tenant, instance_id: &instance_id, given_name: &record.given_name };
+    let mut claimed = app.sessions.claim(claim, now).await.map_err(taken_over)?;
+    let handle =
+        app.shards.of(&tenant).await.map_err(|error| Refusal::trouble(&error.to_string()))?;
+    let session = claimed.carried.session_or_restored(&record.session_id, WINDOW_FRAMES);
+    let grant = grant(&app, &tenant, &record);
+    let place = Place {
+        metrics: app.metrics.ws(&tenant),
+        tenant,
+        instance_id,
+        worker: claimed.worker,
+        connection: claimed.connection,
+        handle,
+    };
+    let desk = Desk::new(place, registered, &claimed.carried);
+    Ok(Opened { grant, desk, mailbox: claimed.mailbox, session: Some(session) })
+}
+
+pub(super) fn read_register(register: &RawValue) -> Result<Registered, Refusal> {
+    match Payload::decode(Kind::Register, register) {
+        Ok(Payload::Register(register)) => {
+            registered(&register).map_err(|why| Refusal::new(ResetCode::Malformed, why))
+        }
+        Ok(_) => Err(Refusal::new(ResetCode::Malformed, "not a register")),
+        Err(error) => Err(Refusal::new(ResetCode::Malformed, error.to_string())),
+    }
+}
+
+/// A worker that said it would leave has come back.
+async fn stay(handle: &crate::handle::CoordinatorHandle, worker: &model::WorkerId) {
+    for cause in [DrainCause::Leaving, DrainCause::Pressure] {
+        let worker = worker.clone();
+        let command = |ticket| Command::SetDrain { ticket, worker, cause, on: false };
+        // Without an answer it is drained until its next heartbeat, no longer.
+        let _ = handle.ask(command).await;
+    }
+}
+
+fn taken_over(error: ClaimError) -> Refusal {
+    match error {
+        ClaimError::TooManyTakeovers => Refusal {
+            code: ResetCode::Denied,
+            reason: "two processes seem to share one instance id; give each its own data folder"
+                .to_owned(),
+            retry_after: Some(TAKEOVER_PAUSE),
+        },
+    }
+}
+
+fn grant(app: &App, tenant: &TenantId, record: &SessionRecord) -> Grant {
+    let now = app.clock.now();
+    let expires_at = now.after(TOKEN_LIFETIME);
+    let bearer = Bearer {
+        session_id: &record.session_id,
+        worker_instance_id: &record.instance_id,
+        tenant: tenant.as_str(),
+    };
+    Grant {
+        session_id: record.session_id.clone(),
+        session_token: app.sessions.issue(bearer, now, expires_at),
+        worker_instance_id: record.instance_id.clone(),
+        expires_at: Some(expires_at),
+    }
+}

@@ -1,0 +1,82 @@
+//! The keys that sign session tokens: made once, kept, changed with an overlap.
+
+use std::sync::Arc;
+
+use aws_lc_rs::rand;
+use model::Timestamp;
+use protocol::session::token::KeyRing;
+use serde::{Deserialize, Serialize};
+use store::{Note, NoteKind, Store, StoreError};
+
+/// Keys that are kept: the one that signs, and those whose tokens are still good.
+pub const SESSION_KEYS_MAX: usize = protocol::session::token::KEYS_MAX;
+const SECRET_BYTES: usize = 32;
+
+/// A key, as the store keeps it.
+#[derive(Serialize, Deserialize)]
+struct KeyDocument {
+    /// When it was made, in milliseconds since 1970.
+    made_at: u64,
+    /// In hexadecimal.
+    secret: String,
+}
+
+/// Reads the keys, and makes the first one if there is none.
+pub(super) async fn load(store: &Arc<dyn Store>, now: Timestamp) -> Result<KeyRing, StoreError> {
+    let notes = store.notes(NoteKind::SessionKey).await?;
+    let mut keys: Vec<(u64, String, Vec<u8>)> = notes.iter().filter_map(read).collect();
+    if keys.is_empty() {
+        keys.push(make(store, now).await?);
+    }
+    keys.sort();
+    let mut keys = keys.into_iter();
+    let (_, id, secret) = keys.next().expect("just made sure of");
+    let damaged =
+        |error: protocol::session::token::KeyError| StoreError::Damaged(error.to_string());
+    let mut ring = KeyRing::new(&id, &secret).map_err(damaged)?;
+    for (_, id, secret) in keys {
+        ring.rotate(&id, &secret).map_err(damaged)?;
+    }
+    Ok(ring)
+}
+
+/// A new key, kept in the store.
+pub(super) async fn make(
+    store: &Arc<dyn Store>,
+    now: Timestamp,
+) -> Result<(u64, String, Vec<u8>), StoreError> {
+    let mut secret = [0; SECRET_BYTES];
+    let mut id = [0; 4];
+    let no_random = |_| StoreError::Unavailable("the system gives no random bytes".to_owned());
+    rand::fill(&mut secret).map_err(no_random)?;
+    rand::fill(&mut id).map_err(no_random)?;
+    let id = hex(&id);
+    let document = KeyDocument { made_at: now.as_millis(), secret: hex(&secret) };
+    let json = serde_json::to_string(&document).expect("texts and numbers always become JSON");
+    let note = Note {
+        kind: NoteKind::SessionKey,
+        tenant: String::new(),
+        key: id.clone(),
+        json: Some(json),
+    };
+    store.put_note(note).await?;
+    Ok((document.made_at, id, secret.to_vec()))
+}
+
+fn read(note: &Note) -> Option<(u64, String, Vec<u8>)> {
+    let document: KeyDocument = serde_json::from_str(note.json.as_deref()?).ok()?;
+    Some((document.made_at, note.key.clone(), unhex(&document.secret)?))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs
+        .map(|pair| {
+            std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok())
+        })
+        .collect()
+}
