@@ -123,7 +123,10 @@ fn start_failure(error: &StartError, data: &Path) -> Failure {
         StartError::Logs(error) => Failure::new(
             ExitCode::Failed,
             error,
-            format!("the logs of tasks are kept in {}; check that it can be written", data.display()),
+            format!(
+                "the logs of tasks are kept in {}; check that it can be written",
+                data.display()
+            ),
         ),
         StartError::DevBeyondLoopback { address } => beyond_loopback(*address),
     }

@@ -3,20 +3,16 @@
 use std::io::{IsTerminal, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Duration;
 
-use model::WorkerId;
 use serde::Serialize;
-use tokio::task::JoinSet;
-use tokio_util::sync::CancellationToken;
-use worker::attempt::Listener;
-use worker::builtin::Builtin;
-use worker::client::Client;
-use worker::executor::Executor;
-use worker::worker::{Options, Worker};
+use worker::endpoint::Endpoint;
+use worker::session::address::Address;
+use worker::session::worker::State;
+use worker::{RunningWorker, Worker};
 
 use super::version::VERSION;
+use super::worker::start;
 use crate::config::{self, DATA_DEFAULT, Flags, HTTP_DEFAULT, LogLevel, RESP_DEFAULT, ServerFlags};
 use crate::embedded::{self, EmbeddedServer};
 use crate::exit_code::ExitCode;
@@ -38,9 +34,13 @@ const SLOTS: usize = 8;
 const PORTS_TRIED: u16 = 100;
 /// What is under way when Ctrl-C comes may end within this time; the rest comes back later.
 const DRAIN: Duration = Duration::from_secs(2);
+/// How long the first line waits for its workers.
+const READY_WITHIN: Duration = Duration::from_secs(2);
 /// What a server keeps in its folder. Anything else there is not ours to delete.
 const OWN_FILES: [&str; 5] =
     ["astra.db", "astra.db-wal", "astra.db-shm", "astra.lock", "profile.toml"];
+/// The same for folders: logs of tasks, identities of workers.
+const OWN_FOLDERS: [&str; 2] = ["logs", "workers"];
 
 /// Start a server and a worker in this folder. No account, this machine only.
 #[derive(Debug, clap::Args)]
@@ -86,13 +86,11 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
     let url = format!("http://{}", server.http_addr());
     write_profile(&data, &url)?;
 
-    let shutdown = CancellationToken::new();
-    let (workers, names) = start_workers(&url, arguments.workers, &shutdown)?;
-    output.show(&Ready::new(server.http_addr(), &data, names));
+    let workers = start_workers(server.http_addr(), &data, arguments.workers).await?;
+    output.show(&Ready::new(server.http_addr(), &data, &workers));
     process::told_to_stop().await;
     output.note("\nstopping; what is queued stays in the folder");
-    shutdown.cancel();
-    let _ = tokio::time::timeout(DRAIN, workers.join_all()).await;
+    stop_workers(workers).await;
     Profile::remove(&data);
     server.stop().await;
     Ok(ExitCode::Success)
@@ -143,37 +141,46 @@ fn write_profile(data: &Path, url: &str) -> Result<()> {
     })
 }
 
-fn start_workers(
-    url: &str,
-    count: u16,
-    shutdown: &CancellationToken,
-) -> Result<(JoinSet<()>, Vec<String>)> {
-    let endpoint = url.parse().map_err(|error| Failure::usage(error, ""))?;
-    let client = Client::new(endpoint, None)?;
-    let (mut workers, mut names) = (JoinSet::new(), Vec::new());
+/// Starts the workers, and waits a moment for them: what is shown as ready should be.
+async fn start_workers(http: SocketAddr, data: &Path, count: u16) -> Result<Vec<DevWorker>> {
+    let endpoint: Endpoint = format!("http://{http}").parse().expect("an address is one");
+    let address = Address::from(endpoint);
+    let mut workers = Vec::new();
     for number in 1..=count {
-        let worker_id: WorkerId = format!("dev-{number}").parse().expect("a name that fits");
-        names.push(worker_id.to_string());
-        let nobody: Listener = Arc::new(|_| {});
-        let worker = Worker::new(Options {
-            client: client.clone(),
-            worker_id,
-            slots: SLOTS,
-            queues: None,
-            tools: Vec::new(),
-            tags: std::collections::BTreeMap::new(),
-            packages: Vec::new(),
-            executor: Arc::new(Builtin::default()),
-            listener: nobody,
-        });
-        let shutdown = shutdown.clone();
-        workers.spawn(async move {
-            if let Err(error) = worker.run(shutdown).await {
-                tracing::error!(%error, "the worker ended");
-            }
-        });
+        let name = format!("dev-{number}");
+        let options = start::usual(address.clone(), &name, data, SLOTS)?;
+        let tools = options.offer.tools.len();
+        let python = options.offer.runtime_versions.get("python").cloned();
+        let running = Worker::start(options).await.map_err(|error| start::failure(&error))?;
+        workers.push(DevWorker { running, tools, python });
     }
-    Ok((workers, names))
+    for worker in &workers {
+        let mut state = worker.running.state();
+        let ready = state.wait_for(|state| *state == State::Ready);
+        let _ = tokio::time::timeout(READY_WITHIN, ready).await;
+    }
+    Ok(workers)
+}
+
+async fn stop_workers(mut workers: Vec<DevWorker>) {
+    for worker in &workers {
+        worker.running.drain(DRAIN).await;
+    }
+    let all = async {
+        for worker in &mut workers {
+            if let Err(error) = worker.running.ended().await {
+                tracing::error!(%error, "the worker ended badly");
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DRAIN, all).await;
+}
+
+/// A worker of this process, and what it has.
+struct DevWorker {
+    running: RunningWorker,
+    tools: usize,
+    python: Option<String>,
 }
 
 /// Deletes what a server keeps in its folder, and nothing else.
@@ -185,8 +192,10 @@ fn reset(data: &Path, is_sure: bool, output: Output) -> Result<()> {
     if !is_sure && !confirm(data, output)? {
         return Err(Failure::new(ExitCode::Interrupted, "nothing was deleted", ""));
     }
-    for name in OWN_FILES {
-        match std::fs::remove_file(data.join(name)) {
+    let files = OWN_FILES.map(|name| (name, std::fs::remove_file(data.join(name))));
+    let folders = OWN_FOLDERS.map(|name| (name, std::fs::remove_dir_all(data.join(name))));
+    for (name, removed) in files.into_iter().chain(folders) {
+        match removed {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
                 let message = format!("cannot delete {name} in {}: {error}", data.display());
                 return Err(Failure::new(ExitCode::Failed, message, "check who owns the folder"));
@@ -217,12 +226,30 @@ struct Ready {
     url: String,
     api: String,
     data: PathBuf,
-    workers: Vec<String>,
+    workers: Vec<ReadyWorker>,
+}
+
+#[derive(Serialize)]
+struct ReadyWorker {
+    name: String,
     slots: usize,
+    tools: usize,
+    python: Option<String>,
+}
+
+impl ReadyWorker {
+    fn text(&self) -> String {
+        let mut text = format!("{} READY · {}", self.name, words::count(self.slots, "slot"));
+        if let Some(python) = &self.python {
+            words::push(&mut text, format_args!(" · python {python}"));
+        }
+        words::push(&mut text, format_args!(" · {}", words::count(self.tools, "tool")));
+        text
+    }
 }
 
 impl Ready {
-    fn new(http: SocketAddr, data: &Path, workers: Vec<String>) -> Self {
+    fn new(http: SocketAddr, data: &Path, workers: &[DevWorker]) -> Self {
         // People read and type `localhost`; it is the same machine.
         let is_usual = http.ip() == std::net::Ipv4Addr::LOCALHOST;
         let host = if is_usual { format!("localhost:{}", http.port()) } else { http.to_string() };
@@ -231,8 +258,15 @@ impl Ready {
             url: format!("http://{host}"),
             api: format!("http://{host}/api/v1"),
             data: data.into(),
-            workers,
-            slots: SLOTS,
+            workers: workers
+                .iter()
+                .map(|worker| ReadyWorker {
+                    name: worker.running.name().to_owned(),
+                    slots: SLOTS,
+                    tools: worker.tools,
+                    python: worker.python.clone(),
+                })
+                .collect(),
         }
     }
 }
@@ -246,16 +280,14 @@ impl Show for Ready {
              \x20 UI        {}\n  API       {}\n",
             self.version, self.url, self.api
         );
-        let types = Builtin::default().types().join(" ");
-        for name in &self.workers {
-            let slots = words::count(self.slots, "slot");
-            words::push(&mut text, format_args!("  Worker    {name} READY · {slots} · {types}\n"));
+        for worker in &self.workers {
+            words::push(&mut text, format_args!("  Worker    {}\n", worker.text()));
         }
         if self.workers.is_empty() {
             text.push_str("  Worker    none; start one in another terminal: astra worker start\n");
         }
         text.push_str(
-            "\n  Try       astra task submit core.echo -p '{\"hello\":\"world\"}' --wait\n\
+            "\n  Try       astra run -- echo hello\n\
              \x20 Keys      Ctrl-C to stop\n",
         );
         text

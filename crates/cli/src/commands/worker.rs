@@ -18,7 +18,8 @@ use crate::failure::{Failure, Result};
 use crate::output::{self, Output, Show};
 use crate::{logging, process, words};
 
-mod start;
+mod manage;
+pub(crate) mod start;
 
 const LIST_EXAMPLES: &str = "\
 Examples:
@@ -34,6 +35,20 @@ pub(crate) enum Command {
     /// List workers, as the server sees them.
     #[command(before_help = LIST_EXAMPLES)]
     List,
+    /// Show one worker.
+    Show {
+        /// Which one.
+        name: String,
+    },
+    /// Let workers finish and give them nothing new, until `undrain`.
+    #[command(before_help = manage::DRAIN_EXAMPLES)]
+    Drain(manage::DrainArguments),
+    /// Give workers work again.
+    Undrain {
+        /// Which ones.
+        #[arg(required = true)]
+        names: Vec<String>,
+    },
 }
 
 /// What a worker that pulls over HTTP is told.
@@ -65,6 +80,13 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
             let workers: Workers = context.ask(context.client.get("/api/v1/workers")).await?;
             output.show(&workers);
             Ok(ExitCode::Success)
+        }
+        Command::Show { name } => manage::show(&name, &Context::new(&config, output)?).await,
+        Command::Drain(arguments) => {
+            manage::drain(&arguments, &Context::new(&config, output)?).await
+        }
+        Command::Undrain { names } => {
+            manage::undrain(&names, &Context::new(&config, output)?).await
         }
     }
 }
@@ -147,17 +169,18 @@ impl Show for Workers {
             return "no workers; start one with `astra worker start`".into();
         }
         let rows = self.workers.iter().map(|worker| {
-            let doing = if worker.asking { "asking for work" } else { "busy or away" };
             [
                 worker.worker_id.clone(),
-                health(worker.health).into(),
-                worker.in_flight.to_string(),
+                state(worker),
+                slots(worker),
+                share(worker, |said| said.cpu_pct),
+                share(worker, |said| said.mem_pct),
                 worker.granted.to_string(),
-                doing.into(),
+                worker.session.as_ref().map_or("-".into(), |session| session.version.clone()),
                 words::ago(&worker.last_seen),
             ]
         });
-        let header = ["NAME", "STATE", "RUNNING", "GRANTED", "NOW", "SEEN"];
+        let header = ["NAME", "STATE", "SLOTS", "CPU", "MEM", "GRANTED", "VERSION", "SEEN"];
         output::table(header, rows.collect())
     }
 
@@ -169,6 +192,32 @@ impl Show for Workers {
     fn json_lines(&self) -> Vec<String> {
         self.workers.iter().map(output::json).collect()
     }
+}
+
+/// How a worker does, in a word, and why it is given nothing new.
+fn state(worker: &protocol::rest::workers::Worker) -> String {
+    let is_away = worker.session.as_ref().is_some_and(|session| !session.connected);
+    match (worker.health, worker.drained_by.is_empty()) {
+        (Health::Healthy, false) => "DRAINED".into(),
+        (Health::Healthy, true) if is_away => "AWAY".into(),
+        (other, _) => health(other).into(),
+    }
+}
+
+/// `3/8`: what it works on, of what it can.
+fn slots(worker: &protocol::rest::workers::Worker) -> String {
+    match &worker.session {
+        Some(session) => format!("{}/{}", worker.in_flight, session.slots),
+        None => worker.in_flight.to_string(),
+    }
+}
+
+fn share(
+    worker: &protocol::rest::workers::Worker,
+    which: impl Fn(&protocol::rest::workers::WorkerHeartbeat) -> Option<f64>,
+) -> String {
+    let said = worker.session.as_ref().and_then(|session| session.heartbeat.as_ref());
+    said.and_then(which).map_or("-".into(), |share| format!("{share:.0}%"))
 }
 
 const fn health(health: Health) -> &'static str {

@@ -39,6 +39,13 @@ impl Role {
     }
 }
 
+/// The key that signs session tokens from here on.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct SessionKey {
+    /// Names the key. Tokens of the keys before it stay good until they end.
+    pub key_id: String,
+}
+
 /// `POST /tokens`.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]

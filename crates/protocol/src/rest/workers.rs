@@ -44,6 +44,148 @@ pub struct Worker {
     /// The packages it has installed.
     #[serde(default)]
     pub packages: Vec<Package>,
+    /// Why it is given nothing new: `person`, `leaving`, `pressure`. Empty when it takes work.
+    #[serde(default)]
+    pub drained_by: Vec<DrainWord>,
+    /// Its session; absent for workers that pull by HTTP.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<WorkerSession>,
+}
+
+/// Why a worker is given nothing new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum DrainWord {
+    /// A person said so.
+    Person,
+    /// It finishes and leaves.
+    Leaving,
+    /// Its memory or its disk is almost full.
+    Pressure,
+}
+
+/// What is known of a worker's session.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct WorkerSession {
+    /// Whether it is connected right now.
+    pub connected: bool,
+    /// The identity that survives reconnects and restarts.
+    pub instance_id: String,
+    /// The name that it gave itself.
+    pub given_name: String,
+    /// Its version, by its own word.
+    pub version: String,
+    /// Where it runs, by its own word.
+    pub hostname: String,
+    /// How many tasks it executes at a time.
+    pub slots: u64,
+    /// When its session began.
+    pub since: String,
+    /// What it said of itself last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub heartbeat: Option<WorkerHeartbeat>,
+}
+
+/// What a worker said of itself last.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct WorkerHeartbeat {
+    /// When.
+    pub at: String,
+    /// Whether it is well, by its own word.
+    pub healthy: bool,
+    /// Tasks that it works on.
+    pub inflight: u64,
+    /// How busy its processors are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_pct: Option<f64>,
+    /// How full its memory is. From 90 on it is given nothing new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mem_pct: Option<f64>,
+    /// How full its disk is. From 95 on it is given nothing new.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disk_pct: Option<f64>,
+}
+
+/// `POST /workers/{worker_id}/commands`: what a worker is told.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
+pub enum WorkerCommand {
+    /// Finish and take nothing new. Lasts until it is taken back, whatever restarts meanwhile.
+    Drain {
+        /// Why, for whoever looks.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+        /// How long it has to finish.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        deadline_ms: Option<u64>,
+    },
+    /// Take work again.
+    Undrain,
+}
+
+/// The command is carried out; where the worker is away, it holds when it comes back.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct AcceptedCommand {
+    /// Names the command in logs.
+    pub command_id: String,
+    /// Which worker.
+    pub worker_id: String,
+    /// When.
+    pub accepted_at: String,
+    /// Whether the worker was told at once.
+    pub delivered: bool,
+}
+
+/// `POST /api/workers/register`: a worker that pulls says what it can do.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct RegisterWorker {
+    /// Who it is: 1 to 64 characters of `A-Z a-z 0-9 - _`.
+    #[serde(alias = "workerId")]
+    pub worker_id: String,
+    /// The types it executes. Default: every type.
+    #[serde(default, alias = "capabilities")]
+    pub types: Option<Vec<String>>,
+    /// The queues it serves. Default: every queue.
+    #[serde(default)]
+    pub queues: Option<Vec<String>>,
+    /// The tools it has.
+    #[serde(default)]
+    pub tools: Vec<String>,
+    /// The tags it carries.
+    #[serde(default)]
+    pub tags: BTreeMap<String, String>,
+    /// The packages it has installed.
+    #[serde(default)]
+    pub packages: Vec<Package>,
+}
+
+/// A worker is known.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct RegisteredWorker {
+    /// Who it is.
+    pub worker_id: String,
+    /// How often it should be heard of.
+    pub heartbeat_ms: u64,
+    /// Where it asks for work.
+    pub leases: String,
+}
+
+/// `POST /api/workers/heartbeat`: a worker that pulls lives.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
+pub struct BeatWorker {
+    /// Who it is.
+    #[serde(alias = "workerId")]
+    pub worker_id: String,
+    /// What it works on. Default: all that it holds.
+    #[serde(default)]
+    pub leases: Option<Vec<String>>,
+}
+
+/// What became of the leases that a worker listed, in order.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+pub struct BeatenWorker {
+    /// One verdict per lease.
+    pub verdicts: Vec<super::leases::HeartbeatAnswer>,
 }
 
 /// How a worker does, in a word.

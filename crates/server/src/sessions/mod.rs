@@ -9,8 +9,8 @@ mod notice;
 mod record;
 mod registry;
 
-pub use keys::SESSION_KEYS_MAX;
+pub(crate) use keys::SESSION_KEYS_MAX;
 pub(crate) use notice::{Carried, Notice, Revoked};
 pub(crate) use record::{SessionRecord, TOKEN_LIFETIME};
 pub(crate) use registry::{Claim, ClaimError, HeartbeatFacts, SessionView, Sessions};
-pub use registry::{PARKED_FOR, TAKEOVERS_MAX, TAKEOVERS_WITHIN};
+pub(crate) use registry::{PARKED_FOR, TAKEOVERS_MAX};

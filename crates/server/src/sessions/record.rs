@@ -31,6 +31,8 @@ pub(crate) struct SessionRecord {
     pub(crate) token_id: Option<String>,
     /// When the session was opened, in milliseconds since 1970.
     pub(crate) accepted_at: u64,
+    /// How many tasks it executes at a time.
+    pub(crate) slots: u64,
     /// What it registered.
     pub(crate) register: Box<RawValue>,
 }

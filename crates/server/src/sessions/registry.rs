@@ -19,12 +19,12 @@ use super::record::SessionRecord;
 
 /// Takeovers of one worker within [`TAKEOVERS_WITHIN`]; one more is held off, because two
 /// processes seem to fight over one identity.
-pub const TAKEOVERS_MAX: usize = 3;
+pub(crate) const TAKEOVERS_MAX: usize = 3;
 /// See [`TAKEOVERS_MAX`].
-pub const TAKEOVERS_WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const TAKEOVERS_WITHIN: Duration = Duration::from_secs(60);
 /// How long the windows of a session without a connection are kept. A worker that comes later
 /// resumes as after a restart of the server.
-pub const PARKED_FOR: Duration = Duration::from_mins(5);
+pub(crate) const PARKED_FOR: Duration = Duration::from_mins(5);
 /// A name stays its worker's for so long after it left.
 const NAME_KEPT_FOR: Duration = Duration::from_secs(60);
 /// How long a connection may take to hand its session on.

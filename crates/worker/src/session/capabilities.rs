@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use protocol::rest::tasks::Package;
+use protocol::session::control::COUNTED_ACKS_FEATURE;
 use protocol::session::kind::Kind;
 use protocol::session::payload::Payload;
 use protocol::session::payload::register::{
@@ -25,14 +26,10 @@ const TOOLS_MAX: usize = 4096;
 /// The longest name of a tool that is told.
 const TOOL_BYTES_MAX: usize = 128;
 /// The frames that a worker understands and sends.
-const PAYLOAD_TYPES: [Kind; 6] = [
-    Kind::ExecDispatch,
-    Kind::ExecResult,
-    Kind::ExecFeedback,
-    Kind::ExecError,
-    Kind::ExecCancel,
-    Kind::ExecVerdict,
-];
+///
+/// Verdicts as frames are not among them: the acks of reports say the same.
+const PAYLOAD_TYPES: [Kind; 5] =
+    [Kind::ExecDispatch, Kind::ExecResult, Kind::ExecFeedback, Kind::ExecError, Kind::ExecCancel];
 
 /// What a worker can do.
 #[derive(Clone, Debug, Default)]
@@ -98,6 +95,7 @@ impl Offer {
             .chain(tags)
             .chain(versions)
             .chain(tools)
+            .chain([COUNTED_ACKS_FEATURE.to_owned()])
             .collect()
     }
 }
@@ -166,7 +164,14 @@ mod tests {
         };
         assert_eq!(
             register.capabilities.features,
-            ["pkg.install", "type:core.noop", "tag:zone=a", "runtime:python=3.12.1", "tool:ffmpeg"]
+            [
+                "pkg.install",
+                "type:core.noop",
+                "tag:zone=a",
+                "runtime:python=3.12.1",
+                "tool:ffmpeg",
+                COUNTED_ACKS_FEATURE
+            ]
         );
         let concurrency = register.capabilities.concurrency;
         assert_eq!(concurrency.max_parallel, 3);

@@ -77,6 +77,8 @@ pub(crate) struct Link {
     speaking: BTreeMap<Number, Instant>,
     /// Reports that the server has not confirmed: the frame's name and the lease.
     unconfirmed: HashMap<String, String>,
+    /// Reports that the server has confirmed, and whose verdict is still to come.
+    unjudged: HashMap<String, String>,
     /// Refusals that the server has not confirmed.
     unconfirmed_refusals: HashSet<String>,
     namer: Namer,
@@ -113,6 +115,7 @@ impl Link {
             backlog: VecDeque::new(),
             speaking: BTreeMap::new(),
             unconfirmed: HashMap::new(),
+            unjudged: HashMap::new(),
             unconfirmed_refusals: HashSet::new(),
             namer: Namer::default(),
             leaving: None,
@@ -249,6 +252,7 @@ impl Link {
     fn lose_socket(&mut self, reason: &str) {
         if let Some(socket) = self.socket.take() {
             tracing::warn!(reason, "the connection is gone");
+            self.unjudged.clear();
             self.parts.machine.disconnected(self.clock.now(), socket.connection());
             self.say_state();
         }

@@ -12,6 +12,7 @@ use protocol::session::payload::control::AuthMode;
 use worker::builtin::Builtin;
 use worker::executor::Executor;
 use worker::runner::command::{self, CommandRunner};
+use worker::session::address::Address;
 use worker::session::capabilities::{self, Offer};
 use worker::session::identity::{Identity, IdentityError};
 use worker::session::settings::{Door, SLOTS_MAX, Settings};
@@ -40,7 +41,7 @@ const WORKERS_FOLDER: &str = "workers";
 /// The package of the builtin types.
 const CORE: &str = "core";
 
-#[derive(Clone, Debug, clap::Args)]
+#[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Arguments {
     /// Its name, the same one every time it starts. Default: `ASTRA_WORKER_NAME`, else this
     /// machine's name.
@@ -193,11 +194,7 @@ fn options(
         let folder = config.data.as_deref().unwrap_or(Path::new(DATA_DEFAULT));
         folder.join(WORKERS_FOLDER).join(&name)
     });
-    let identity = Identity::open(&data).map_err(|error| identity_failure(&error))?;
-    let executors: [Arc<dyn Executor>; 2] =
-        [Arc::new(Builtin::default()), Arc::new(CommandRunner::new(command::Options::default()))];
-    let executor = Arc::new(Toolbox::new(executors));
-    let mut options = Options::new(address, &name, identity, executor);
+    let mut options = plain(address, &name, &data)?;
     options.credential = credential(&settings, flags, config)?;
     options.metrics = arguments.metrics;
     options.tenant = settings.tenant.clone().unwrap_or(options.tenant);
@@ -206,6 +203,22 @@ fn options(
     options.accept_timeout = settings.accept_timeout;
     options.window = settings.window.unwrap_or(options.window);
     options.offer = offer(arguments, settings, &options.version);
+    Ok(options)
+}
+
+/// A worker of this machine, which offers nothing yet.
+fn plain(address: Address, name: &str, data: &Path) -> Result<Options> {
+    let identity = Identity::open(data).map_err(|error| identity_failure(&error))?;
+    let executors: [Arc<dyn Executor>; 2] =
+        [Arc::new(Builtin::default()), Arc::new(CommandRunner::new(command::Options::default()))];
+    Ok(Options::new(address, name, identity, Arc::new(Toolbox::new(executors))))
+}
+
+/// A worker with what this machine has, for a server in the same process.
+pub(crate) fn usual(address: Address, name: &str, data: &Path, slots: usize) -> Result<Options> {
+    let mut options = plain(address, name, &data.join(WORKERS_FOLDER).join(name))?;
+    let arguments = Arguments { slots: Some(slots), ..Arguments::default() };
+    options.offer = offer(arguments, Settings::default(), &options.version);
     Ok(options)
 }
 
@@ -267,7 +280,7 @@ fn identity_failure(error: &IdentityError) -> Failure {
     }
 }
 
-fn failure(error: &WorkerError) -> Failure {
+pub(crate) fn failure(error: &WorkerError) -> Failure {
     match error {
         WorkerError::Refused { .. } => Failure::new(
             ExitCode::Auth,

@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use protocol::rest::problem::Problem;
-use protocol::rest::tokens::{CreateToken, CreatedToken, Role, TokenInfo, Tokens};
+use protocol::rest::tokens::{CreateToken, CreatedToken, Role, SessionKey, TokenInfo, Tokens};
 use store::TokenRow;
 
 use super::body::Json;
@@ -83,6 +83,25 @@ pub(super) async fn revoke(
     let row = app.auth.revoke(&caller.tenant, path.as_str(), app.clock.now()).await?;
     app.sessions.credential_gone(&caller.tenant, &row.token_id);
     Ok(json(StatusCode::OK, &info(&row)?))
+}
+
+/// Change the key that signs session tokens
+///
+/// Sessions go on: tokens that earlier keys signed stay good until they end.
+#[utoipa::path(
+    post, path = "/api/v1/session-keys", tag = "tokens", operation_id = "rotate_session_key",
+    responses(
+        (status = 201, body = SessionKey, description = "The new key signs from here on."),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn rotate_session_key(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+) -> Result<Response, ApiError> {
+    let key_id = app.sessions.rotate_key(app.clock.now()).await?;
+    tracing::info!(tenant = %caller.tenant, key_id, "session tokens are signed by a new key");
+    Ok(json(StatusCode::CREATED, &SessionKey { key_id }))
 }
 
 fn info(row: &TokenRow) -> Result<TokenInfo, ApiError> {

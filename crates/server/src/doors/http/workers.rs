@@ -1,15 +1,34 @@
-//! Workers, as the coordinator sees them.
+//! Workers: as the coordinator sees them, as their sessions tell, and what people tell them.
 
+use std::sync::Arc;
+
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use coordinator::{Answer, Command, WorkerView};
+use coordinator::{Answer, Command, DrainCause, WORKER_HEARTBEAT_EVERY, WorkerView};
+use model::{TenantId, Timestamp, WorkerId};
+use protocol::error_code::ErrorCode;
+use protocol::rest::leases::RequestLeases;
 use protocol::rest::problem::Problem;
 use protocol::rest::tasks::Package;
-use protocol::rest::workers::{Worker, Workers};
+use protocol::rest::workers::{
+    AcceptedCommand, BeatWorker, BeatenWorker, DrainWord, RegisterWorker, RegisteredWorker, Worker,
+    WorkerCommand, WorkerHeartbeat, WorkerSession, Workers,
+};
+use store::{Note, NoteKind};
+use uuid::Uuid;
 
-use super::answers::health_word;
+use super::answers::{health_word, heartbeat_answer};
+use super::body::Json;
+use super::convert::{lease_request, prose, reports, text};
 use super::gate::Coordinator;
+use super::params::PathName;
 use super::problem::{ApiError, json};
+use crate::app::App;
+use crate::sessions::{Notice, SessionView};
+
+/// Why a worker is drained, in characters.
+const REASON_CHARS_MAX: usize = 1_024;
 
 /// List workers
 #[utoipa::path(
@@ -20,9 +39,180 @@ use super::problem::{ApiError, json};
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
     )
 )]
-pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError> {
-    let workers = views(&coordinator).await?.iter().map(worker).collect();
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+) -> Result<Response, ApiError> {
+    let tenant = &coordinator.caller.tenant;
+    let views = views(&coordinator).await?;
+    let workers = views.iter().map(|view| worker(&app, tenant, view)).collect();
     Ok(json(StatusCode::OK, &Workers { workers }))
+}
+
+/// Look at a worker
+#[utoipa::path(
+    get, path = "/api/v1/workers/{worker_id}", tag = "overview", operation_id = "show_worker",
+    params(("worker_id" = String, Path, description = "The worker.")),
+    responses(
+        (status = 200, body = Worker, description = "The worker."),
+        (status = 404, body = Problem, description = "E.WORKER.NOT_FOUND"),
+        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    path: PathName,
+) -> Result<Response, ApiError> {
+    let views = views(&coordinator).await?;
+    let view = views.iter().find(|view| view.worker.as_str() == path.as_str());
+    let view = view.ok_or_else(|| not_found(path.as_str()))?;
+    Ok(json(StatusCode::OK, &worker(&app, &coordinator.caller.tenant, view)))
+}
+
+/// Tell a worker something
+///
+/// A drain lasts until it is taken back: it is kept before it is answered, and holds for a worker
+/// that is away when it comes back.
+#[utoipa::path(
+    post, path = "/api/v1/workers/{worker_id}/commands", tag = "overview",
+    operation_id = "command_worker", request_body = WorkerCommand,
+    params(("worker_id" = String, Path, description = "The worker.")),
+    responses(
+        (status = 202, body = AcceptedCommand, description = "It is carried out."),
+        (status = 404, body = Problem, description = "E.WORKER.NOT_FOUND"),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED, E.LIMIT.WORKERS"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn command(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    path: PathName,
+    Json(body): Json<WorkerCommand>,
+) -> Result<Response, ApiError> {
+    let worker: WorkerId = path.as_str().parse().map_err(|_| not_found(path.as_str()))?;
+    let known = views(&coordinator).await?.iter().any(|view| view.worker == worker);
+    if !known {
+        return Err(not_found(path.as_str()));
+    }
+    let tenant = &coordinator.caller.tenant;
+    let now = app.clock.now();
+    let (note, on, notice) = match body {
+        WorkerCommand::Drain { reason, deadline_ms } => {
+            if let Some(reason) = &reason {
+                prose(&"reason", reason, REASON_CHARS_MAX)?;
+            }
+            let note = serde_json::json!({ "reason": reason, "at": now.to_string() });
+            (Some(note.to_string()), true, Notice::Drain { reason, deadline_ms })
+        }
+        WorkerCommand::Undrain => (None, false, Notice::Undrain),
+    };
+    let (kind, key) = (NoteKind::Drain, worker.to_string());
+    app.store.put_note(Note { kind, tenant: tenant.to_string(), key, json: note }).await?;
+    set_drain(&coordinator, &worker, on).await?;
+    let delivered = app.sessions.tell(tenant, &worker, notice);
+    let accepted = AcceptedCommand {
+        command_id: Uuid::new_v4().to_string(),
+        worker_id: worker.to_string(),
+        accepted_at: now.to_string(),
+        delivered,
+    };
+    tracing::info!(%tenant, %worker, on, command_id = accepted.command_id, "worker drain");
+    Ok(json(StatusCode::ACCEPTED, &accepted))
+}
+
+async fn set_drain(coordinator: &Coordinator, worker: &WorkerId, on: bool) -> Result<(), ApiError> {
+    let (worker, cause) = (worker.clone(), DrainCause::Person);
+    let command = |ticket| Command::SetDrain { ticket, worker, cause, on };
+    match coordinator.handle.ask(command).await? {
+        Answer::DrainSet => Ok(()),
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// Register a worker that pulls
+///
+/// The same as a first request for leases: seed 003 section 1 knows it under this name.
+#[utoipa::path(
+    post, path = "/api/workers/register", tag = "leases", operation_id = "register_worker",
+    request_body = RegisterWorker,
+    responses(
+        (status = 200, body = RegisteredWorker, description = "The worker is known."),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID, E.LIMIT.BATCH"),
+        (status = 429, body = Problem, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn register(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    Json(body): Json<RegisterWorker>,
+) -> Result<Response, ApiError> {
+    let worker_id = body.worker_id.clone();
+    let request = RequestLeases {
+        worker_id: body.worker_id,
+        types: body.types,
+        queues: body.queues,
+        tools: body.tools,
+        tags: body.tags,
+        packages: body.packages,
+        ..RequestLeases::default()
+    };
+    let mut request = lease_request(&request, app.clock.now())?;
+    request.max = 0;
+    match coordinator.handle.ask(|ticket| Command::RequestLeases { ticket, request }).await? {
+        Answer::Leases(_) => {}
+        Answer::Refused(refusal) => return Err(refusal.into()),
+        other => return Err(ApiError::unexpected(&other)),
+    }
+    let heartbeat_ms = u64::try_from(WORKER_HEARTBEAT_EVERY.as_millis()).unwrap_or(u64::MAX);
+    let leases = "/api/v1/leases".to_owned();
+    Ok(json(StatusCode::OK, &RegisteredWorker { worker_id, heartbeat_ms, leases }))
+}
+
+/// A worker that pulls lives
+#[utoipa::path(
+    post, path = "/api/workers/heartbeat", tag = "leases", operation_id = "beat_worker",
+    request_body = BeatWorker,
+    responses(
+        (status = 200, body = BeatenWorker, description = "One verdict per lease, in order."),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn heartbeat(
+    coordinator: Coordinator,
+    Json(body): Json<BeatWorker>,
+) -> Result<Response, ApiError> {
+    let worker: WorkerId = text(&"", &body.worker_id)?;
+    let shard = coordinator.handle.shard();
+    let listed = body
+        .leases
+        .map(|leases| leases.iter().map(|lease| reports::lease(lease, shard)).collect::<Vec<_>>());
+    let leases = listed.as_ref().map(|listed| listed.iter().flatten().copied().collect());
+    let command = |ticket| Command::Heartbeat { ticket, worker, leases };
+    let verdicts = match coordinator.handle.ask(command).await? {
+        Answer::Heartbeats(verdicts) => verdicts,
+        Answer::Refused(refusal) => return Err(refusal.into()),
+        other => return Err(ApiError::unexpected(&other)),
+    };
+    let mut judged = verdicts.into_iter().map(heartbeat_answer);
+    let verdicts = match listed {
+        None => judged.collect(),
+        Some(listed) => listed
+            .into_iter()
+            .filter_map(|lease| match lease {
+                Ok(_) => judged.next(),
+                Err(no_lease) => Some(no_lease.heartbeat()),
+            })
+            .collect(),
+    };
+    Ok(json(StatusCode::OK, &BeatenWorker { verdicts }))
 }
 
 pub(super) async fn views(coordinator: &Coordinator) -> Result<Vec<WorkerView>, ApiError> {
@@ -33,7 +223,11 @@ pub(super) async fn views(coordinator: &Coordinator) -> Result<Vec<WorkerView>, 
     }
 }
 
-fn worker(view: &WorkerView) -> Worker {
+fn not_found(name: &str) -> ApiError {
+    ApiError::new(ErrorCode::WorkerNotFound, format!("no worker with the name {name}"))
+}
+
+fn worker(app: &App, tenant: &TenantId, view: &WorkerView) -> Worker {
     let offer = &view.offer;
     Worker {
         worker_id: view.worker.to_string(),
@@ -51,7 +245,38 @@ fn worker(view: &WorkerView) -> Worker {
             .iter()
             .map(|one| Package { name: one.name.to_string(), version: one.version.to_string() })
             .collect(),
+        drained_by: view.drained_by.iter().map(|cause| drain_word(*cause)).collect(),
+        session: app.sessions.view(tenant, &view.worker).and_then(session),
     }
+}
+
+fn drain_word(cause: DrainCause) -> DrainWord {
+    match cause {
+        DrainCause::Person => DrainWord::Person,
+        DrainCause::Leaving => DrainWord::Leaving,
+        DrainCause::Pressure => DrainWord::Pressure,
+    }
+}
+
+fn session(view: SessionView) -> Option<WorkerSession> {
+    let record = view.record?;
+    Some(WorkerSession {
+        connected: view.is_connected,
+        slots: record.slots,
+        since: Timestamp::from_millis(record.accepted_at).to_string(),
+        instance_id: record.instance_id,
+        given_name: record.given_name,
+        version: record.version,
+        hostname: record.hostname,
+        heartbeat: view.heartbeat.map(|said| WorkerHeartbeat {
+            at: said.at.to_string(),
+            healthy: said.healthy,
+            inflight: said.inflight,
+            cpu_pct: said.cpu_pct,
+            mem_pct: said.mem_pct,
+            disk_pct: said.disk_pct,
+        }),
+    })
 }
 
 fn words<'a, T: ToString + 'a>(names: impl IntoIterator<Item = &'a T>) -> Vec<String> {

@@ -171,6 +171,7 @@ pub(super) async fn open(
         version: applicant.version,
         token_id: applicant.token_id,
         accepted_at: now.as_millis(),
+        slots: u64::from(registered.slots),
         register,
     };
     let kept = app.sessions.open(&applicant.tenant, record.clone()).await;

@@ -21,6 +21,9 @@ use crate::session::desk::{DRAINING, Errand, Refusal, UNKNOWN};
 use crate::session::history::End;
 use crate::session::worker::WorkerError;
 
+/// Confirmed reports whose verdicts are remembered to be missing; one ack confirms many frames,
+/// and their verdicts follow. A verdict that is lost with its ack is missed by nobody.
+const UNJUDGED_MAX: usize = 4096;
 /// A frame whose payload cannot be read.
 const MALFORMED: &str = "E.REQUEST.INVALID";
 
@@ -52,7 +55,11 @@ impl Link {
     }
 
     fn on_confirmed(&mut self, id: &str) {
-        self.unconfirmed.remove(id);
+        if let Some((id, lease_id)) = self.unconfirmed.remove_entry(id)
+            && self.unjudged.len() < UNJUDGED_MAX
+        {
+            self.unjudged.insert(id, lease_id);
+        }
         self.unconfirmed_refusals.remove(id);
     }
 
@@ -183,7 +190,8 @@ impl Link {
             Some("REJECTED") => VerdictWord::Rejected,
             Some(_) | None => return,
         };
-        if let Some(lease_id) = self.unconfirmed.get(id).cloned() {
+        let reported = self.unjudged.remove(id).or_else(|| self.unconfirmed.get(id).cloned());
+        if let Some(lease_id) = reported {
             self.judge(&lease_id, verdict, None);
         }
     }

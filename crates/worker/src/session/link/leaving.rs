@@ -58,17 +58,15 @@ impl Link {
         }
     }
 
-    /// The server wants this worker to finish. It stays, and takes work again after the deadline.
+    /// The server wants this worker to finish. It sees to it itself that nothing new comes, and
+    /// may think better of it; here only what runs beyond the deadline is given back.
     pub(super) fn on_drain(&mut self, reason: Option<&str>, deadline: Option<Duration>) {
-        let deadline = deadline.unwrap_or(self.parts.drain_deadline);
         tracing::info!(reason, ?deadline, "the server asks to finish");
-        self.drained_until = Some(Instant::now() + deadline);
-        self.say_state();
-        self.beat();
+        self.drained_until = deadline.map(|deadline| Instant::now() + deadline);
     }
 
     pub(super) fn is_draining(&self) -> bool {
-        self.leaving.is_some() || self.drained_until.is_some()
+        self.leaving.is_some()
     }
 
     /// Acts on deadlines that have passed.
@@ -77,8 +75,6 @@ impl Link {
         if self.drained_until.is_some_and(|until| until <= now) {
             self.parts.desk.give_back_all();
             self.drained_until = None;
-            self.say_state();
-            self.beat();
         }
         let is_clear = self.parts.desk.is_clear() && self.backlog.is_empty();
         let is_confirmed = self.is_confirmed();
