@@ -8,13 +8,13 @@ use model::Timestamp;
 
 use super::alias::Vocabulary;
 use super::control;
-use super::decode::{FRAME_BYTES_MAX, INTEGER_MAX};
+use super::decode::{FRAME_BYTES_MAX, INTEGER_MAX, NAME_CHARS_MAX};
 use super::dice::Dice;
 use super::encode::raw;
 use super::envelope::Envelope;
 use super::frame::{BusinessFrame, Speaker, asks_for_ack, count_in_seq, strip};
 use super::window::{
-    NumberField, Numbering, Receipt, SEQUENCE_ROTATE_AT, WINDOW_FRAMES, frame_bytes,
+    ENVELOPE_BYTES, NumberField, Numbering, Receipt, SEQUENCE_ROTATE_AT, WINDOW_FRAMES, frame_bytes,
 };
 
 /// The wait before the first repetition; each further one doubles.
@@ -31,6 +31,9 @@ pub const REPEATS_MAX: u32 = 6;
 /// A server that waits for its store repeats its last receipt; it is slow, not gone.
 pub const UNCONFIRMED_MAX: Duration = Duration::from_mins(1);
 
+/// The largest payload that fits a frame, whatever its names are.
+pub const PAYLOAD_BYTES_MAX: usize = FRAME_BYTES_MAX - (8 << 10);
+
 /// A session that has so many bytes waiting or out takes no more frames.
 pub const SEND_BYTES_FULL: usize = 512 << 10;
 
@@ -44,7 +47,10 @@ pub enum SendError {
     #[error("session has too much unconfirmed, try again when frames were acknowledged")]
     Full,
     /// No peer would read it.
-    #[error("frame of about {bytes} bytes exceeds {FRAME_BYTES_MAX}")]
+    #[error(
+        "frame of about {bytes} bytes is too large: its payload may have {PAYLOAD_BYTES_MAX} bytes, \
+         each of its names {NAME_CHARS_MAX} characters"
+    )]
     TooLarge {
         /// Its size.
         bytes: usize,
@@ -117,8 +123,8 @@ impl Outgoing {
     }
 
     pub(crate) fn push(&mut self, frame: BusinessFrame) -> Result<(), SendError> {
-        let bytes = frame.payload.get().len() + frame.kind.len() + frame.id.len() + 512;
-        if bytes > FRAME_BYTES_MAX {
+        let bytes = waiting_bytes(&frame);
+        if !would_be_read(&frame) {
             return Err(SendError::TooLarge { bytes });
         }
         if self.is_full() {
@@ -400,6 +406,19 @@ impl Outgoing {
             "only what is out repeats"
         );
     }
+}
+
+/// About how many bytes a frame takes that has no envelope yet.
+fn waiting_bytes(frame: &BusinessFrame) -> usize {
+    let names = frame.kind.len() + frame.id.len() + frame.corr.as_ref().map_or(0, String::len);
+    names + frame.payload.get().len() + ENVELOPE_BYTES
+}
+
+/// One frame that cannot be written or read would hold up all that follow it, for good.
+fn would_be_read(frame: &BusinessFrame) -> bool {
+    let names = [&*frame.kind, &*frame.id, frame.corr.as_deref().unwrap_or_default()];
+    let is_short = |name: &&str| name.chars().count() <= NAME_CHARS_MAX;
+    names.iter().all(is_short) && frame.payload.get().len() <= PAYLOAD_BYTES_MAX
 }
 
 /// The wait after so many repetitions, with up to a quarter of jitter.

@@ -6,6 +6,7 @@ mod leniency;
 mod limits;
 mod noise;
 mod quickness;
+mod reference;
 
 use serde_json::Value;
 use serde_json::value::RawValue;

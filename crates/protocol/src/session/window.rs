@@ -12,7 +12,7 @@ pub const WINDOW_FRAMES: u64 = 64;
 pub const SEQUENCE_ROTATE_AT: u64 = INTEGER_MAX - (1 << 20);
 
 /// Room for the keys, quotes and moments of an envelope when its size is estimated.
-const ENVELOPE_BYTES: usize = 320;
+pub(crate) const ENVELOPE_BYTES: usize = 320;
 
 /// What one end has received of the other's frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

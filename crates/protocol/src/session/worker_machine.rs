@@ -35,6 +35,9 @@ pub const HEARTBEAT_JITTER_SHARE: u32 = 6;
 /// After so many connections on which nobody answered a resume, the session is given up.
 pub const RESUMES_UNANSWERED_MAX: u32 = 3;
 
+/// The longest name of a boot that fits a flag.
+pub const BOOT_ID_BYTES_MAX: usize = 200;
+
 /// Who the worker is and how it speaks.
 #[derive(Clone, Debug)]
 pub struct WorkerOptions {
@@ -50,7 +53,7 @@ pub struct WorkerOptions {
     pub window: u64,
     /// The time between two heartbeats, before jitter; [`HEARTBEAT_INTERVAL`] suits our server.
     pub heartbeat_every: Duration,
-    /// Names the boot of this machine to the server, at most 200 bytes.
+    /// Names the boot of this machine to the server; none longer than [`BOOT_ID_BYTES_MAX`] is told.
     pub boot_id: Option<String>,
     /// For jitter.
     pub seed: u64,
@@ -109,6 +112,7 @@ impl WorkerMachine {
     pub fn new(options: WorkerOptions) -> Self {
         let WorkerOptions { handshake, register, window, heartbeat_every, .. } = options;
         let (tenant, id) = (options.tenant.as_str(), options.instance_id.as_str());
+        let boot_id = options.boot_id.filter(|id| id.len() <= BOOT_ID_BYTES_MAX);
         Self {
             state: State::New,
             phase: Phase::New,
@@ -118,7 +122,7 @@ impl WorkerMachine {
             handshake,
             register,
             heartbeat_every,
-            boot_flag: options.boot_id.map(|id| format!("{}{id}", control::BOOT_FLAG)),
+            boot_flag: boot_id.map(|id| format!("{}{id}", control::BOOT_FLAG)),
             session: None,
             windows: Windows::fresh(window),
             backoff: Backoff::default(),

@@ -5,9 +5,7 @@ use std::fmt::Write;
 use super::decode::FRAME_BYTES_MAX;
 use super::encode::EncodeError;
 use super::envelope::{AckMark, Envelope, SenderRole};
-
-/// Room for the keys, quotes and moments of most envelopes.
-const ENVELOPE_BYTES: usize = 320;
+use super::window::ENVELOPE_BYTES;
 
 impl Envelope {
     /// Writes the frame, or refuses one that its peer would not take.

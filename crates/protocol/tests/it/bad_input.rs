@@ -2,15 +2,17 @@
 
 use model::Timestamp;
 use protocol::session::control::ResetCode;
-use protocol::session::decode::{DEPTH_MAX, FRAME_BYTES_MAX};
+use protocol::session::decode::{DEPTH_MAX, FRAME_BYTES_MAX, NAME_CHARS_MAX};
 use protocol::session::envelope::{Envelope, Reader};
 use protocol::session::event::ServerEvent;
+use protocol::session::frame::BusinessFrame;
 use protocol::session::kind::Kind;
+use protocol::session::outgoing::{PAYLOAD_BYTES_MAX, SendError};
 use protocol::session::payload::Payload;
 use protocol::session::state::State;
 use serde_json::{Value, json};
 
-use crate::support::{Both, business, given, server_machine};
+use crate::support::{Both, business, given, raw, server_machine};
 
 fn frame(change: impl FnOnce(&mut Value)) -> Envelope {
     let mut frame = json!({
@@ -181,10 +183,28 @@ fn frames_that_lie_about_their_numbers_do_not_move_the_window() {
 #[test]
 fn a_frame_that_no_peer_would_read_is_not_sent() {
     let mut both = Both::open(4);
-    let mut large = business("a");
-    large.payload = crate::support::raw(&format!("\"{}\"", "x".repeat(FRAME_BYTES_MAX)));
-    assert!(both.server.send(both.now, large.clone()).is_err());
-    assert!(both.worker.send(both.now, large).is_err());
+    let sized = |bytes: usize| raw(&format!("{{\"x\":\"{}\"}}", "y".repeat(bytes - 8)));
+    let worst = "\u{1}".repeat(NAME_CHARS_MAX);
+    let largest = BusinessFrame {
+        id: worst.clone(),
+        corr: Some(worst.clone()),
+        payload: sized(PAYLOAD_BYTES_MAX),
+        ..business("a")
+    };
+    both.server.send(both.now, largest.clone()).expect("the largest");
+    let mut frame = Envelope::clone(&both.drain_server()[0]);
+    frame.tenant = worst.as_str().into();
+    frame.sender.id = worst.as_str().into();
+    frame.kind = worst.into();
+    let text = frame.to_text().expect("the worst names leave room");
+    Envelope::from_text(&text).expect("and are read");
+
+    let larger = BusinessFrame { payload: sized(PAYLOAD_BYTES_MAX + 1), ..business("a") };
+    let longer = BusinessFrame { id: "x".repeat(NAME_CHARS_MAX + 1), ..business("a") };
+    for frame in [larger, longer] {
+        let refusal = both.worker.send(both.now, frame);
+        assert!(matches!(refusal, Err(SendError::TooLarge { .. })), "{refusal:?}");
+    }
 }
 
 fn now() -> Timestamp {
