@@ -18,6 +18,8 @@ pub(crate) struct Context {
     pub(crate) client: Client,
     pub(crate) output: Output,
     origin: Origin,
+    /// What proves who asks, where something else than the client must show it.
+    pub(crate) token: Option<String>,
 }
 
 /// Where the address came from, for the sentence when nobody answers.
@@ -43,8 +45,9 @@ impl Context {
         let endpoint = url.parse().map_err(|error| {
             Failure::usage(error, "check --server, ASTRA_SERVER and astra.toml")
         })?;
-        let client = Client::new(endpoint, config.token()?.as_deref())?;
-        Ok(Self { client, output, origin })
+        let token = config.token()?;
+        let client = Client::new(endpoint, token.as_deref())?;
+        Ok(Self { client, output, origin, token })
     }
 
     /// Waits for an answer; an absent server is explained by how its address was found.

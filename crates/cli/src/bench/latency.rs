@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use worker::client::Client;
 
 use super::figures::Percentiles;
-use super::plan::Plan;
+use super::plan::{Door, Plan};
 use super::report::Report;
 
 const LIMIT: Duration = Duration::from_mins(10);
@@ -22,15 +22,27 @@ const WARM_UP: u64 = 50;
 pub(super) async fn measure(plan: &Plan, report: &mut Report) -> Result<()> {
     let lab = plan.lab().await?;
     let samples = plan.samples.to_string();
-    let mut load = lab.load("latency", &["latency", "--samples", &samples])?;
+    let what = if plan.door == Door::Ws { "ws-latency" } else { "latency" };
+    let mut load = lab.load("latency", &[what, "--samples", &samples])?;
     report.latency_ms = Some(load.line_within(LIMIT).await?);
     Ok(())
 }
 
 /// Runs in a process of its own: a submitter and a worker, on one connection each.
 pub(super) async fn sample(client: Client, samples: u64) -> Result<Percentiles> {
-    let (tell, mut verdicts) = mpsc::channel(1);
+    let (tell, verdicts) = mpsc::channel(1);
     let working = tokio::spawn(execute(client.clone(), tell));
+    let sampled = sample_with(client, samples, verdicts).await;
+    working.abort();
+    sampled
+}
+
+/// Submits one task at a time; `verdicts` tells when the worker heard that it was committed.
+pub(super) async fn sample_with(
+    client: Client,
+    samples: u64,
+    mut verdicts: mpsc::Receiver<Instant>,
+) -> Result<Percentiles> {
     let task = Bytes::from_static(br#"{"type":"core.noop","parameters":{}}"#);
     let mut times = Vec::new();
     for number in 0..samples + WARM_UP {
@@ -44,7 +56,6 @@ pub(super) async fn sample(client: Client, samples: u64) -> Result<Percentiles> 
             times.push(heard.duration_since(start).as_secs_f64() * 1_000.0);
         }
     }
-    working.abort();
     Percentiles::of(times).context("no samples")
 }
 

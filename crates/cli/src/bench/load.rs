@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use worker::client::{Client, ClientError};
 
-use super::latency;
+use super::{latency, ws};
 use crate::context::Context;
 use crate::output;
 
@@ -47,6 +47,23 @@ pub(crate) enum Command {
         #[arg(long)]
         samples: u64,
     },
+    /// Hold a session and execute what is pushed, until stdin is closed and nothing comes.
+    WsWork {
+        #[arg(long)]
+        id: String,
+        #[arg(long)]
+        slots: u64,
+    },
+    /// Submit one task at a time and execute it over a session.
+    WsLatency {
+        #[arg(long)]
+        samples: u64,
+    },
+    /// Hold many sessions; says when all are open, and again whenever all are back.
+    WsSessions {
+        #[arg(long)]
+        count: u64,
+    },
 }
 
 /// What a submitter says at its end. Times are nanoseconds since 1970, of this machine's clock.
@@ -75,6 +92,9 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
             output::json(&work(client, &id, batch, clients).await?)
         }
         Command::Latency { samples } => output::json(&latency::sample(client, samples).await?),
+        Command::WsWork { id, slots } => output::json(&ws::work(context, &id, slots).await?),
+        Command::WsLatency { samples } => output::json(&ws::sample(context, samples).await?),
+        Command::WsSessions { count } => return ws::hold_sessions(context, count).await,
     };
     context.output.line(&line);
     Ok(())
@@ -164,7 +184,7 @@ async fn work(client: Client, id: &str, batch: u64, clients: u64) -> Result<Work
 }
 
 /// Our parent closes stdin when nothing more will be submitted.
-fn watch_stdin(is_last: Arc<AtomicBool>) {
+pub(super) fn watch_stdin(is_last: Arc<AtomicBool>) {
     std::thread::spawn(move || {
         let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
         is_last.store(true, Ordering::Release);

@@ -1,8 +1,8 @@
 //! Measurements with real processes over loopback, on a real disk.
 //!
 //! Reading order: `plan` (what is asked), `report` (what is printed), then one file per
-//! measurement: `throughput`, `latency`, `queued` (memory and restart), `grants`. `load` is what
-//! runs in the processes that make the load; `figures` turns samples into numbers.
+//! measurement: `throughput`, `latency`, `queued` (memory and restart), `grants`, `sessions`. `load` is what
+//! runs in the processes that make the load, `ws` the same over sessions; `figures` turns samples into numbers.
 
 mod figures;
 mod grants;
@@ -11,6 +11,8 @@ pub(crate) mod load;
 mod plan;
 mod queued;
 mod report;
+mod sessions;
 mod throughput;
+mod ws;
 
-pub(crate) use plan::{Part, Plan, run};
+pub(crate) use plan::{Door, Part, Plan, run};

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 
 use super::report::Report;
-use super::{grants, latency, queued, throughput};
+use super::{grants, latency, queued, sessions, throughput};
 use crate::lab::Lab;
 use crate::output::Output;
 
@@ -23,6 +23,17 @@ pub(crate) enum Part {
     Restart,
     /// Time per grant, with few and with many queued tasks.
     Grants,
+    /// Memory per idle session, and the time until all are back after SIGKILL of the server.
+    Sessions,
+}
+
+/// How workers reach the server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Door {
+    /// They pull leases in batches.
+    Http,
+    /// They hold a session; work is pushed.
+    Ws,
 }
 
 /// What is asked for.
@@ -36,6 +47,9 @@ pub(crate) struct Plan {
     pub(crate) payload: u64,
     pub(crate) queued: u64,
     pub(crate) samples: u64,
+    pub(crate) door: Door,
+    pub(crate) slots: u64,
+    pub(crate) sessions: u64,
     /// Where the data folders are made; a real disk.
     pub(crate) place: PathBuf,
 }
@@ -68,6 +82,10 @@ pub(crate) async fn run(plan: &Plan, output: Output) -> Result<Report> {
     if plan.has(Part::Grants) {
         output.note(format!("grants: with 1000 and with {} queued tasks", plan.queued));
         grants::measure(plan, &mut report).await?;
+    }
+    if plan.has(Part::Sessions) {
+        output.note(format!("sessions: {} from one process", plan.sessions));
+        sessions::measure(plan, &mut report).await?;
     }
     Ok(report)
 }

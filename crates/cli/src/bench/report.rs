@@ -30,6 +30,12 @@ pub(crate) struct Report {
     pub(super) restart_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) grant_us: Option<GrantTimes>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) rss_bytes_per_session: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) sessions_back_s: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) tasks_run_again: Option<u64>,
 }
 
 /// The time per grant, in the middle, with few and with many queued tasks.
@@ -57,6 +63,9 @@ impl Report {
             rss_bytes_per_queued_task: None,
             restart_s: None,
             grant_us: None,
+            rss_bytes_per_session: None,
+            sessions_back_s: None,
+            tasks_run_again: None,
         }
     }
 }
@@ -73,6 +82,9 @@ impl Show for Report {
             ("rss_bytes_per_queued_task", self.rss_bytes_per_queued_task.map(per_second)),
             ("restart_s", self.restart_s.map(|seconds| format!("{seconds:>10.2}"))),
             ("grant_us", self.grant_us.map(grants)),
+            ("rss_bytes_per_session", self.rss_bytes_per_session.map(per_second)),
+            ("sessions_back_s", self.sessions_back_s.map(|seconds| format!("{seconds:>10.2}"))),
+            ("tasks_run_again", self.tasks_run_again.map(|count| format!("{count:>10}"))),
         ];
         let rows: Vec<_> =
             rows.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::figures::{Histogram, as_f64, rounded};
 use super::load::{Submitted, Worked};
-use super::plan::Plan;
+use super::plan::{Door, Plan};
 use super::report::Report;
 use crate::lab::Lab;
 use crate::process::Process;
@@ -33,6 +33,14 @@ fn rate(count: u64, end_ns: u64, start_ns: u64) -> f64 {
 }
 
 pub(super) fn start_workers(lab: &Lab, plan: &Plan) -> Result<Vec<Process>> {
+    if plan.door == Door::Ws {
+        let slots = plan.slots.to_string();
+        let start = |number: u64| {
+            let name = format!("load-{number}");
+            lab.load(&name, &["ws-work", "--id", &name, "--slots", &slots])
+        };
+        return (1..=plan.workers.max(1)).map(start).collect();
+    }
     let batch = plan.batch.to_string();
     let clients = plan.clients.div_ceil(plan.workers.max(1)).to_string();
     let start = |number: u64| {

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::bench::{self, Part, Plan};
+use crate::bench::{self, Door, Part, Plan};
 use crate::exit_code::ExitCode;
 use crate::failure::Result;
 use crate::output::Output;
@@ -12,6 +12,8 @@ Examples:
   astra bench tasks
   astra bench tasks --batch 1 --clients 64 --only throughput
   astra bench tasks --queued 1000000 --only memory,restart,grants -o json
+  astra bench tasks --door ws --workers 4 --slots 256 --only throughput,latency
+  astra bench tasks --only sessions --sessions 2000
 ";
 
 #[derive(Debug, clap::Subcommand)]
@@ -47,6 +49,15 @@ pub(crate) struct Arguments {
     /// Samples of the latency measurement.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..))]
     samples: u64,
+    /// How workers reach the server: they pull leases over HTTP, or hold sessions.
+    #[arg(long, default_value = "http")]
+    door: Door,
+    /// Tasks that one worker with a session has at a time.
+    #[arg(long, default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..=1_024))]
+    slots: u64,
+    /// Sessions of that measurement.
+    #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=15_000))]
+    sessions: u64,
     /// Also measure a restart with all queued tasks.
     #[arg(long)]
     restart: bool,
@@ -86,6 +97,9 @@ fn plan(arguments: Arguments) -> Plan {
         payload: arguments.payload,
         queued: arguments.queued,
         samples: arguments.samples,
+        door: arguments.door,
+        slots: arguments.slots,
+        sessions: arguments.sessions,
         place: arguments.data,
     }
 }

@@ -50,7 +50,6 @@ pub(crate) struct Parts {
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) heartbeat_every: Duration,
     pub(crate) accept_timeout: Option<Duration>,
-    pub(crate) drain_deadline: Duration,
     pub(crate) load: Load,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) listener: Listener,

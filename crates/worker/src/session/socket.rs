@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt as _, Sink as _, SinkExt as _, Stream as _};
 use protocol::session::decode::FRAME_BYTES_MAX;
-use protocol::session::envelope::Envelope;
+use protocol::session::envelope::{Envelope, Reader};
 use protocol::session::worker_machine::{Connection, WorkerMachine};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout};
@@ -74,6 +74,7 @@ pub(crate) enum Arrival {
 /// A connection that is open.
 #[derive(Debug)]
 pub(crate) struct Socket {
+    reader: Reader,
     stream: Stream,
     connection: Connection,
     opened_at: Instant,
@@ -90,7 +91,8 @@ impl Socket {
         let ping_at = now + ping_every;
         let (needs_flush, is_held_up) = (false, false);
         let (opened_at, last_heard) = (now, now);
-        Self { stream, connection, opened_at, last_heard, ping_at, needs_flush, is_held_up }
+        let reader = Reader::default();
+        Self { reader, stream, connection, opened_at, last_heard, ping_at, needs_flush, is_held_up }
     }
 
     pub(crate) fn connection(&self) -> Connection {
@@ -144,7 +146,7 @@ impl Socket {
 
     fn arrival(&mut self, message: &Message) -> Arrival {
         if message.is_text() || message.is_binary() {
-            return match Envelope::from_bytes(message.as_payload()) {
+            return match self.reader.read_bytes(message.as_payload()) {
                 Ok(frame) => Arrival::Frame(Box::new(frame)),
                 Err(error) => Arrival::Noise(error.to_string()),
             };

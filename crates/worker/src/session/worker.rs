@@ -84,8 +84,6 @@ pub struct Options {
     pub accept_timeout: Option<Duration>,
     /// How many frames may be unconfirmed in each direction, at most 64.
     pub window: u64,
-    /// How long a drain of the server lasts that names no deadline.
-    pub drain_deadline: Duration,
     /// Where metrics are shown, if anywhere.
     pub metrics: Option<SocketAddr>,
 }
@@ -113,7 +111,6 @@ impl Options {
             heartbeat_every: HEARTBEAT_INTERVAL,
             accept_timeout: None,
             window: WINDOW_FRAMES,
-            drain_deadline: DRAIN_DEADLINE,
             metrics: None,
         }
     }
@@ -234,7 +231,6 @@ fn parts(
         executor: options.executor,
         heartbeat_every: options.heartbeat_every,
         accept_timeout: options.accept_timeout,
-        drain_deadline: options.drain_deadline,
         metrics,
         listener: options.listener,
         orders,

@@ -140,8 +140,7 @@ async fn hold_session(
     output: Output,
 ) -> Result<ExitCode> {
     let deadline = arguments.drain_deadline.map_or(DRAIN_DEADLINE, |span| span.0);
-    let mut options = options(arguments, settings, flags, config, output)?;
-    options.drain_deadline = deadline;
+    let options = options(arguments, settings, flags, config, output)?;
     let types = options.executor.types().join(" ");
     let slots = words::count(options.offer.slots, "slot");
     let (name, address) = (options.name.clone(), options.address.clone());

@@ -15,7 +15,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use model::{LeaseId, Report, Timestamp};
 use protocol::session::control::ResetCode;
-use protocol::session::envelope::Envelope;
+use protocol::session::envelope::Reader;
 use protocol::session::event::{CommitToken, ServerEvent};
 use protocol::session::payload::control::Drain;
 use protocol::session::server_machine::{ServerMachine, ServerOptions};
@@ -94,6 +94,7 @@ pub(super) struct Connection {
     app: Arc<App>,
     wire: Wire,
     machine: ServerMachine,
+    reader: Reader,
     received: Vec<Received>,
     pending: FuturesUnordered<Pending>,
     mailbox: Option<mpsc::Receiver<Notice>>,
@@ -120,6 +121,7 @@ impl Connection {
             app,
             wire,
             machine,
+            reader: Reader::default(),
             received: Vec::new(),
             pending: FuturesUnordered::new(),
             mailbox: None,
@@ -195,7 +197,7 @@ impl Connection {
         let mut received = std::mem::take(&mut self.received);
         for one in received.drain(..) {
             match one {
-                Received::Frame(text) => match Envelope::from_bytes(&text) {
+                Received::Frame(text) => match self.reader.read_bytes(&text) {
                     Ok(frame) => self.machine.receive(now, frame),
                     Err(error) => self.reset_for(&error.to_string()),
                 },
