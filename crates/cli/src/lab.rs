@@ -11,6 +11,7 @@ use protocol::rest::tokens::Role;
 use tempfile::TempDir;
 use worker::client::Client;
 
+use crate::bench::Door;
 use crate::embedded::{self, NewToken};
 use crate::failure::Failure;
 use crate::process::{Process, Program};
@@ -81,6 +82,7 @@ impl Lab {
         &self,
         name: &str,
         slots: usize,
+        door: Door,
         with_test_types: bool,
     ) -> Result<Process> {
         let journal = self.folder.path().join(format!("{name}.journal"));
@@ -88,6 +90,9 @@ impl Lab {
         let (url, slots) = (self.url(), slots.to_string());
         let mut words = vec!["worker", "--server", &url, "--id", name, "--slots", &slots];
         words.extend(["--journal", journal]);
+        if door == Door::Ws {
+            words.extend(["--door", "ws"]);
+        }
         if with_test_types {
             words.push("--test-types");
         }

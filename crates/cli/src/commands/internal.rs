@@ -1,10 +1,11 @@
 //! `astra internal`: processes and files for the project's own tools. Hidden; may change.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::WorkerId;
+use worker::attempt::Listener;
 use worker::builtin::Builtin;
 
 use super::worker::StartArguments;
@@ -42,6 +43,9 @@ pub(crate) enum Command {
         slots: usize,
         #[arg(long)]
         journal: PathBuf,
+        /// How it reaches the server.
+        #[arg(long, default_value = "http")]
+        door: bench::Door,
         /// Also execute core.crash, which ends this process, and core.stamp.
         #[arg(long)]
         test_types: bool,
@@ -69,16 +73,29 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
             output.line(&output::json(&ServerReady { http: server.http_addr() }));
             std::future::pending::<()>().await;
         }
-        Command::Worker { id, slots, journal, test_types } => {
+        Command::Worker { id, slots, journal, door: bench::Door::Ws, test_types } => {
+            logging::start(&config.log, LogLevel::Info);
+            process::end_with_parent();
+            let context = Context::new(&config, output)?;
+            let executor = Arc::new(Builtin { with_test_types: test_types });
+            let folder = journal.with_extension("identity");
+            let listener = open_journal(&journal)?;
+            let mut options = super::worker::start::bare(&context, id.as_str(), &folder, executor)?;
+            options.offer.slots = slots;
+            options.listener = listener;
+            let started = worker::Worker::start(options).await;
+            let mut running = started.map_err(|error| super::worker::start::failure(&error))?;
+            let ended = running.ended().await;
+            ended.map_err(|error| super::worker::start::failure(&error))?;
+        }
+        Command::Worker { id, slots, journal, door: bench::Door::Http, test_types } => {
             logging::start(&config.log, LogLevel::Info);
             process::end_with_parent();
             let context = Context::new(&config, output)?;
             let arguments = StartArguments { id: None, slots, ..StartArguments::default() };
             let executor = Arc::new(Builtin { with_test_types: test_types });
             let mut options = super::worker::options(context.client, id, arguments, executor);
-            options.listener = journal::listener(&journal).map_err(|error| {
-                Failure::new(ExitCode::Failed, format!("cannot open the journal: {error}"), "")
-            })?;
+            options.listener = open_journal(&journal)?;
             super::worker::work(options, output).await?;
         }
         Command::Load(command) => {
@@ -87,4 +104,10 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
         }
     }
     Ok(ExitCode::Success)
+}
+
+fn open_journal(path: &Path) -> Result<Listener> {
+    journal::listener(path).map_err(|error| {
+        Failure::new(ExitCode::Failed, format!("cannot open the journal: {error}"), "")
+    })
 }

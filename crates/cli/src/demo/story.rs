@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 
 use super::stage::Stage;
 use super::tally::{self, Tally};
+use crate::bench::Door;
 use crate::journal;
 use crate::lab::Lab;
 use crate::output::Output;
@@ -43,12 +44,12 @@ const KILL_SERVER_AT: u64 = 50;
 pub(crate) async fn play(n_tasks: usize, output: Output) -> Result<Tally> {
     let amount = words::count(n_tasks, "task");
     output.note(format!(
-        "One server, three workers, {amount}, each a process of its own in a temporary folder.\n\
+        "One server, three workers with a session each, {amount}: processes in a temporary folder.\n\
          A task belongs to a worker by a lease of {} s. Watch what accidents do to it.\n",
         LEASE_TTL.as_secs()
     ));
     let lab = Lab::start(None, None).await?;
-    let workers = [1, 2, 3].map(|number| lab.worker(&format!("w{number}"), SLOTS, false));
+    let workers = [1, 2, 3].map(|number| lab.worker(&format!("w{number}"), SLOTS, Door::Ws, false));
     let [w1, w2, w3] = workers;
     let started = Instant::now();
     let mut story = Story {
@@ -138,8 +139,8 @@ impl Story {
             Chapter::ServerKilled(since) if since.elapsed() > FROZEN => {
                 self.w3.thaw()?;
                 self.stage.say(
-                    "thawed worker w3: it reports what it held, too late; the server refuses \
-                     that (superseded)",
+                    "thawed worker w3: it hears that what it held is no longer its own \
+                     (superseded)",
                 );
                 Chapter::Over
             }
@@ -150,7 +151,8 @@ impl Story {
 
     async fn kill_server(&mut self) -> Result<()> {
         self.lab.server().kill().await?;
-        self.stage.say("killed the server (SIGKILL): workers keep what they have and ask again");
+        self.stage
+            .say("killed the server (SIGKILL): workers keep what they have and come back to it");
         tokio::time::sleep(AWAY).await;
         let took = self.lab.restart_server(None).await?;
         self.stage.say(&format!(

@@ -207,6 +207,18 @@ impl Sessions {
         table.parked.push_back((now, identity));
     }
 
+    /// The credential of a worker that is here; the inner `None` is a worker without one.
+    pub(crate) fn credential_of(
+        &self,
+        tenant: &TenantId,
+        instance_id: &str,
+    ) -> Option<Option<String>> {
+        let table = self.table.lock();
+        let entry = table.entries.get(&(tenant.clone(), instance_id.to_owned()))?;
+        let is_here = matches!(entry.presence, Presence::Here { .. });
+        entry.record.as_ref().filter(|_| is_here).map(|record| record.token_id.clone())
+    }
+
     /// The session a worker can go on with, if this is one.
     pub(crate) fn record(
         &self,

@@ -213,6 +213,21 @@ fn plain(address: Address, name: &str, data: &Path) -> Result<Options> {
     Ok(Options::new(address, name, identity, Arc::new(Toolbox::new(executors))))
 }
 
+/// A worker that executes just this and shows the token of the command, for measurements and
+/// stories.
+pub(crate) fn bare(
+    context: &Context,
+    name: &str,
+    data: &Path,
+    executor: Arc<dyn Executor>,
+) -> Result<Options> {
+    let identity = Identity::open(data).map_err(|error| identity_failure(&error))?;
+    let address = context.client.endpoint().clone().into();
+    let mut options = Options::new(address, name, identity, executor);
+    options.credential = context.token.clone().map_or(Credential::None, Credential::Token);
+    Ok(options)
+}
+
 /// A worker with what this machine has, for a server in the same process.
 pub(crate) fn usual(address: Address, name: &str, data: &Path, slots: usize) -> Result<Options> {
     let mut options = plain(address, name, &data.join(WORKERS_FOLDER).join(name))?;

@@ -94,7 +94,8 @@ fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
                 .hint("look at their machines, or start other workers".to_owned())
         }
         Reason::Drained { workers } => {
-            let text = format!("{} could take it, but drained", counted(*workers, "worker"));
+            let is = if *workers == 1 { "is" } else { "are" };
+            let text = format!("{} could take it, but {is} drained", counted(*workers, "worker"));
             words("workers_drained", text)
                 .count(*workers)
                 .hint("let one take work again with `astra worker undrain NAME`".to_owned())

@@ -180,3 +180,6 @@ impl Desk {
         self.held.get(&task).map(|held| held.lease)
     }
 }
+
+#[cfg(test)]
+mod tests;

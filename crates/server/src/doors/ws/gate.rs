@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::{Command, DrainCause};
-use model::TenantId;
+use model::{TenantId, WorkerId};
 use protocol::rest::tokens::Role;
 use protocol::session::control::ResetCode;
 use protocol::session::kind::Kind;
@@ -19,6 +19,7 @@ use uuid::Uuid;
 use super::convert::{Registered, registered};
 use super::desk::{Desk, Place};
 use crate::app::App;
+use crate::handle::CoordinatorHandle;
 use crate::sessions::{Claim, ClaimError, SessionRecord, TOKEN_LIFETIME};
 
 /// A connection proves who it is within this time, or is closed.
@@ -142,17 +143,14 @@ pub(super) async fn open(
 ) -> Result<Opened, Refusal> {
     let registered = read_register(&register)?;
     let now = app.clock.now();
+    check_credential(&app, &applicant)?;
+    let handle = coordinator(&app, &applicant.tenant).await?;
     let claim = Claim {
         tenant: &applicant.tenant,
         instance_id: &applicant.instance_id,
         given_name: &applicant.name,
     };
     let claimed = app.sessions.claim(claim, now).await.map_err(taken_over)?;
-    let handle = app
-        .shards
-        .of(&applicant.tenant)
-        .await
-        .map_err(|error| Refusal::trouble(&error.to_string()))?;
     let former_boot = claimed.record.as_ref().and_then(|record| record.boot_id.as_ref());
     if former_boot.is_some()
         && applicant.boot_id.is_some()
@@ -174,8 +172,11 @@ pub(super) async fn open(
         slots: u64::from(registered.slots),
         register,
     };
-    let kept = app.sessions.open(&applicant.tenant, record.clone()).await;
-    kept.map_err(|error| Refusal::trouble(&error.to_string()))?;
+    if let Err(error) = app.sessions.open(&applicant.tenant, record.clone()).await {
+        let (tenant, instance_id) = (&applicant.tenant, &applicant.instance_id);
+        app.sessions.park(tenant, instance_id, claimed.connection, claimed.carried, now);
+        return Err(Refusal::trouble(&error.to_string()));
+    }
     let grant = grant(&app, &applicant.tenant, &record);
     let place = Place {
         metrics: app.metrics.ws(&applicant.tenant),
@@ -187,6 +188,22 @@ pub(super) async fn open(
     };
     let desk = Desk::new(place, registered, &crate::sessions::Carried::default());
     Ok(Opened { grant, desk, mailbox: claimed.mailbox, session: None })
+}
+
+async fn coordinator(app: &App, tenant: &TenantId) -> Result<CoordinatorHandle, Refusal> {
+    app.shards.of(tenant).await.map_err(|error| Refusal::trouble(&error.to_string()))
+}
+
+/// An identity belongs to the credential that it came with, as long as that one is good and the
+/// worker is here: whoever else knows its instance id must not take its place.
+fn check_credential(app: &App, applicant: &Applicant) -> Result<(), Refusal> {
+    let holder = app.sessions.credential_of(&applicant.tenant, &applicant.instance_id);
+    let Some(Some(holder)) = holder else { return Ok(()) };
+    if applicant.token_id.as_ref() == Some(&holder) || !app.auth.is_live(&holder, app.clock.now()) {
+        return Ok(());
+    }
+    let reason = "a worker with this instance id is connected with another token";
+    Err(Refusal::new(ResetCode::Denied, reason))
 }
 
 /// Goes on with a session, if its token says so.
@@ -212,9 +229,8 @@ pub(super) async fn resume(
     let registered = read_register(&record.register)?;
     let claim =
         Claim { tenant: &tenant, instance_id: &instance_id, given_name: &record.given_name };
+    let handle = coordinator(&app, &tenant).await?;
     let mut claimed = app.sessions.claim(claim, now).await.map_err(taken_over)?;
-    let handle =
-        app.shards.of(&tenant).await.map_err(|error| Refusal::trouble(&error.to_string()))?;
     let session = claimed.carried.session_or_restored(&record.session_id, WINDOW_FRAMES);
     let grant = grant(&app, &tenant, &record);
     let place = Place {
@@ -240,7 +256,7 @@ pub(super) fn read_register(register: &RawValue) -> Result<Registered, Refusal> 
 }
 
 /// A worker that said it would leave has come back.
-async fn stay(handle: &crate::handle::CoordinatorHandle, worker: &model::WorkerId) {
+async fn stay(handle: &CoordinatorHandle, worker: &WorkerId) {
     for cause in [DrainCause::Leaving, DrainCause::Pressure] {
         let worker = worker.clone();
         let command = |ticket| Command::SetDrain { ticket, worker, cause, on: false };

@@ -184,15 +184,18 @@ impl Link {
 
     /// Some servers say the verdict in the ack of the report.
     fn on_answered(&mut self, id: &str, info: Option<&str>) {
-        let verdict = match info.map(|info| info.split([' ', ':']).next().unwrap_or(info)) {
-            Some("COMMITTED") => VerdictWord::Committed,
-            Some("CANCELLED") => VerdictWord::Cancelled,
-            Some("REJECTED") => VerdictWord::Rejected,
-            Some(_) | None => return,
+        let Some(info) = info else { return };
+        let (word, reason) = info.split_once([' ', ':']).unwrap_or((info, ""));
+        let verdict = match word {
+            "COMMITTED" => VerdictWord::Committed,
+            "CANCELLED" => VerdictWord::Cancelled,
+            "REJECTED" => VerdictWord::Rejected,
+            _ => return,
         };
+        let reason = (!reason.is_empty()).then(|| reason.trim().to_owned());
         let reported = self.unjudged.remove(id).or_else(|| self.unconfirmed.get(id).cloned());
         if let Some(lease_id) = reported {
-            self.judge(&lease_id, verdict, None);
+            self.judge(&lease_id, verdict, reason);
         }
     }
 
