@@ -63,13 +63,6 @@ impl OpenLogs {
         Ok(log)
     }
 
-    /// What was added to a log and is not written is given up.
-    pub(super) fn roll_back(&mut self, task: TaskId) {
-        if let Some(log) = self.logs.get_mut(&task) {
-            log.roll_back();
-        }
-    }
-
     /// The files of a log were removed.
     pub(super) fn forget_files(&mut self, task: TaskId) {
         if let Some(log) = self.logs.get_mut(&task) {

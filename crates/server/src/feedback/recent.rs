@@ -53,7 +53,9 @@ mod tests {
     #[test]
     fn what_was_used_last_goes_last() {
         let mut recent = Recent::new();
-        [1, 2, 3, 1].into_iter().for_each(|key| recent.touch(key));
+        for key in [1, 2, 3, 1] {
+            recent.touch(key);
+        }
         recent.remove(3);
         assert_eq!(recent.len(), 2);
         assert_eq!((recent.pop_oldest(), recent.pop_oldest()), (Some(2), Some(1)));

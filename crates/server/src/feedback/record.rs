@@ -243,7 +243,9 @@ mod tests {
     #[test]
     fn records_come_back_one_after_the_other() {
         let mut file = Vec::new();
-        examples().iter().for_each(|record| record.encode(&mut file));
+        for record in examples() {
+            record.encode(&mut file);
+        }
         let mut rest = file.as_slice();
         for expected in examples() {
             let before = rest.len();

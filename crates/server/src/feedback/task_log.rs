@@ -135,11 +135,14 @@ impl TaskLog {
 
     /// Writes what is to be written. If that fails, the log is as it was before.
     pub(super) fn flush(&mut self, folder: &Folder) -> io::Result<()> {
-        if let Err(error) = self.write(folder) {
-            self.roll_back();
-            return Err(error);
+        let written = self.write(folder);
+        match &written {
+            Ok(()) => {}
+            // Somebody removed the file; the log goes on in a new one.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => self.forget_files(),
+            Err(_) => self.roll_back(),
         }
-        Ok(())
+        written
     }
 
     fn write(&mut self, folder: &Folder) -> io::Result<()> {
@@ -166,7 +169,7 @@ impl TaskLog {
 
     /// Forgets what could not be written. Whatever of it reached the file is cut off when the file
     /// is opened again.
-    pub(super) fn roll_back(&mut self) {
+    fn roll_back(&mut self) {
         self.draft.clone_from(&self.kept);
         self.buffer = Vec::new();
         self.file = None;

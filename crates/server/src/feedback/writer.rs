@@ -187,7 +187,6 @@ impl Writer {
     }
 
     fn failed(&mut self, task: TaskId, error: &io::Error) -> Written {
-        self.logs.roll_back(task);
         let is_time = self.complained_at.is_none_or(|at| at.elapsed() >= COMPLAIN_EVERY);
         if is_time {
             self.complained_at = Some(Instant::now());

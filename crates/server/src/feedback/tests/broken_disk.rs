@@ -65,6 +65,23 @@ fn a_loss_is_marked_although_nothing_follows_it() {
 }
 
 #[test]
+fn a_log_whose_file_was_removed_goes_on_in_a_new_one() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let hub = open(folder.path());
+    take(&hub, lease(1, 1), Some(0), b"12345");
+    // So many other logs are written that this one's file is closed.
+    for number in 2..200 {
+        take(&hub, lease(number, 1), Some(0), b"x");
+    }
+    fs::remove_dir_all(folder.path().join("1/01")).expect("removed");
+    let lost = said(Channel::Stdout, Some(5), b"678");
+    assert_eq!(block_on(hub.take(lease(1, 1), lost)), Err(FeedbackError::Unwritable));
+    take(&hub, lease(1, 1), Some(8), b"90");
+    let entries = read_all(&hub, task(1), 0, 100);
+    assert_eq!((dropped_of(&entries), bytes_of(&entries).as_slice()), (8, &b"90"[..]));
+}
+
+#[test]
 fn a_hub_starts_although_the_logs_of_a_shard_cannot_be_read() {
     let folder = tempfile::tempdir().expect("a folder");
     break_shard(folder.path());

@@ -38,7 +38,7 @@ impl ModelLog {
                 if position < next {
                     continue;
                 }
-                (next..position).for_each(|_| self.cells.push(Cell::Lost));
+                self.cells.extend((next..position).map(|_| Cell::Lost));
                 self.next.insert(epoch, position + 1);
             }
             self.cells.push(Cell::Said { epoch, channel, byte: *byte });
