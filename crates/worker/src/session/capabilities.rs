@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Stdio};
 
 use protocol::rest::tasks::Package;
+use protocol::session::control::COUNTED_ACKS_FEATURE;
 use protocol::session::kind::Kind;
 use protocol::session::payload::Payload;
 use protocol::session::payload::register::{
@@ -91,14 +92,9 @@ impl Offer {
         let versions = self.runtime_versions.iter();
         let versions = versions.map(|(name, version)| format!("runtime:{name}={version}"));
         let tools = self.tools.iter().map(|name| format!("tool:{name}"));
-        self.features
-            .iter()
-            .cloned()
-            .chain(types)
-            .chain(tags)
-            .chain(versions)
-            .chain(tools)
-            .collect()
+        let counts = std::iter::once(COUNTED_ACKS_FEATURE.to_owned());
+        let own = self.features.iter().cloned().chain(counts);
+        own.chain(types).chain(tags).chain(versions).chain(tools).collect()
     }
 }
 
@@ -166,7 +162,14 @@ mod tests {
         };
         assert_eq!(
             register.capabilities.features,
-            ["pkg.install", "type:core.noop", "tag:zone=a", "runtime:python=3.12.1", "tool:ffmpeg"]
+            [
+                "pkg.install",
+                COUNTED_ACKS_FEATURE,
+                "type:core.noop",
+                "tag:zone=a",
+                "runtime:python=3.12.1",
+                "tool:ffmpeg"
+            ]
         );
         let concurrency = register.capabilities.concurrency;
         assert_eq!(concurrency.max_parallel, 3);
