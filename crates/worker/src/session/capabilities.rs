@@ -88,15 +88,9 @@ impl Offer {
         let versions = self.runtime_versions.iter();
         let versions = versions.map(|(name, version)| format!("runtime:{name}={version}"));
         let tools = self.tools.iter().map(|name| format!("tool:{name}"));
-        self.features
-            .iter()
-            .cloned()
-            .chain(types)
-            .chain(tags)
-            .chain(versions)
-            .chain(tools)
-            .chain([COUNTED_ACKS_FEATURE.to_owned()])
-            .collect()
+        let counts = std::iter::once(COUNTED_ACKS_FEATURE.to_owned());
+        let own = self.features.iter().cloned().chain(counts);
+        own.chain(types).chain(tags).chain(versions).chain(tools).collect()
     }
 }
 
@@ -166,11 +160,11 @@ mod tests {
             register.capabilities.features,
             [
                 "pkg.install",
+                COUNTED_ACKS_FEATURE,
                 "type:core.noop",
                 "tag:zone=a",
                 "runtime:python=3.12.1",
-                "tool:ffmpeg",
-                COUNTED_ACKS_FEATURE
+                "tool:ffmpeg"
             ]
         );
         let concurrency = register.capabilities.concurrency;

@@ -194,11 +194,12 @@ impl Link {
     fn act(&mut self) {
         self.parts.machine.tick(self.clock.now());
         self.watch_silence();
-        self.watch_drain();
         self.on_events();
         self.speak();
         // What was said may have made the machine speak.
         self.on_events();
+        // Last, for what has just ended may have been all that was waited for.
+        self.watch_drain();
         let n_running = i64::try_from(self.parts.desk.n_running()).unwrap_or(i64::MAX);
         self.parts.metrics.inflight_tasks.set(n_running);
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use protocol::rest::leases::VerdictWord;
+use protocol::session::control::ResetCode;
 use protocol::session::event::WorkerEvent;
 use protocol::session::frame::BusinessFrame;
 use protocol::session::kind::Kind;
@@ -87,16 +88,19 @@ impl Link {
 
     fn on_session_lost(&mut self, code: String, reason: String, frames: Vec<BusinessFrame>) {
         tracing::warn!(code, reason, n_unconfirmed = frames.len(), "the session is lost");
-        let n_before = self.backlog.len();
-        self.backlog.extend(frames.into_iter().filter(|frame| {
+        for frame in frames.into_iter().rev() {
             let lease_id = frame.corr.as_deref().unwrap_or_default();
             let is_report = frame.kind == Kind::ExecResult.name();
-            // A report that was judged has done its work; only the ack of its frame was lost.
-            !(is_report && self.parts.desk.history.is_settled(lease_id))
-        }));
-        // They were first, so they stay first.
-        self.backlog.rotate_left(n_before);
-        if !self.has_been_ready && code.starts_with("E.AUTH.") {
+            if is_report && self.parts.desk.history.is_settled(lease_id) {
+                // It was judged and has done its work; only the ack of its frame was lost.
+                self.on_confirmed(&frame.id);
+            } else {
+                // They were first, so they stay first.
+                self.backlog.push_front(frame);
+            }
+        }
+        let is_final = code.starts_with("E.AUTH.") || code == ResetCode::TenantMismatch.name();
+        if is_final && !self.has_been_ready {
             self.refused = Some(WorkerError::Refused { code, reason });
         }
         self.say_state();

@@ -33,7 +33,8 @@ async fn a_worker_that_drains_finishes_takes_nothing_new_and_leaves() {
     );
     let result = scene.answer().await;
     assert_eq!((result.corr.as_str(), &result.payload["status"]), ("l-1", &json!("SUCCEEDED")));
-    let summary = scene.worker.ended().await.expect("leaves");
+    let ended = tokio::time::timeout(Duration::from_secs(2), scene.worker.ended()).await;
+    let summary = ended.expect("as soon as all is confirmed").expect("leaves");
     assert_eq!(summary.unheard, 0);
     assert_eq!(*scene.worker.state().borrow(), State::Stopped);
 }
