@@ -59,7 +59,8 @@ impl Drop for Running {
 pub(crate) async fn run(around: Arc<Surroundings>, lease: GrantedLease) -> Option<Judgement> {
     let lease_id = lease.lease_id.clone();
     let every = Duration::from_millis(lease.heartbeat_ms).max(BEAT_MIN);
-    let mut work = Running(tokio::spawn(around.executor.execute(assignment(lease), Context::detached())));
+    let mut work =
+        Running(tokio::spawn(around.executor.execute(assignment(lease), Context::detached())));
     let judgement = tokio::select! {
         outcome = &mut work.0 => {
             let outcome = outcome.unwrap_or_else(|error| panicked(&error));

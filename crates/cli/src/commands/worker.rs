@@ -11,7 +11,6 @@ use worker::client::Client;
 use worker::executor::Executor;
 use worker::worker::{Options, Summary, Worker, WorkerError};
 
-use super::task::{parse_package, parse_tag};
 use crate::config::{self, Flags, LogLevel, ServerFlags};
 use crate::context::Context;
 use crate::exit_code::ExitCode;
@@ -19,12 +18,8 @@ use crate::failure::{Failure, Result};
 use crate::output::{self, Output, Show};
 use crate::{logging, process, words};
 
-const START_EXAMPLES: &str = "\
-Examples:
-  astra worker start
-  astra worker start --server http://10.0.0.5:8080 --token \"$TOKEN\" --slots 16
-  astra worker start --id gpu-3 --tag gpu=true --tool ffmpeg --queue video
-";
+mod start;
+
 const LIST_EXAMPLES: &str = "\
 Examples:
   astra worker list
@@ -33,44 +28,29 @@ Examples:
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Start a worker: it pulls tasks, executes them and reports. Ctrl-C lets it finish first.
-    #[command(before_help = START_EXAMPLES)]
-    Start(StartArguments),
+    /// Start a worker: it executes tasks and reports. Ctrl-C lets it finish first.
+    #[command(before_help = start::EXAMPLES)]
+    Start(Box<start::Arguments>),
     /// List workers, as the server sees them.
     #[command(before_help = LIST_EXAMPLES)]
     List,
 }
 
-#[derive(Clone, Debug, Default, clap::Args)]
+/// What a worker that pulls over HTTP is told.
+#[derive(Clone, Debug, Default)]
 pub(crate) struct StartArguments {
-    /// Its name, the same one every time it starts. Default: this machine's name.
-    #[arg(long, value_name = "NAME")]
+    /// Its name, the same one every time it starts.
     pub(crate) id: Option<WorkerId>,
     /// How many tasks it executes at a time.
-    #[arg(long, default_value_t = 8, value_parser = parse_slots)]
     pub(crate) slots: usize,
-    /// A queue that it serves; may be given several times. Default: every queue.
-    #[arg(long)]
+    /// The queues that it serves; none means every queue.
     pub(crate) queue: Vec<String>,
-    /// A tool that it has; may be given several times.
-    #[arg(long)]
+    /// The tools that it has.
     pub(crate) tool: Vec<String>,
-    /// A tag that it carries; may be given several times.
-    #[arg(long, value_name = "KEY=VALUE", value_parser = parse_tag)]
+    /// The tags that it carries.
     pub(crate) tag: Vec<(String, String)>,
-    /// A package that it has installed; may be given several times.
-    #[arg(long, value_name = "NAME@VERSION", value_parser = parse_package)]
+    /// The packages that it has installed.
     pub(crate) package: Vec<protocol::rest::tasks::Package>,
-}
-
-/// More than this in one process is another process.
-const SLOTS_MAX: usize = 1_000;
-
-fn parse_slots(text: &str) -> std::result::Result<usize, String> {
-    match text.parse() {
-        Ok(slots) if (1..=SLOTS_MAX).contains(&slots) => Ok(slots),
-        _ => Err(format!("not a number from 1 to {SLOTS_MAX}")),
-    }
 }
 
 pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Result<ExitCode> {
@@ -78,8 +58,7 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
     match command {
         Command::Start(arguments) => {
             logging::start(&config.log, LogLevel::Info);
-            let context = Context::new(&config, output)?;
-            start(arguments, &context).await
+            start::run(*arguments, flags, &config, output).await
         }
         Command::List => {
             let context = Context::new(&config, output)?;
@@ -90,7 +69,8 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
     }
 }
 
-async fn start(arguments: StartArguments, context: &Context) -> Result<ExitCode> {
+/// Starts a worker that pulls over HTTP.
+async fn pull(arguments: StartArguments, context: &Context) -> Result<ExitCode> {
     let id = arguments.id.clone().unwrap_or_else(machine_name);
     let endpoint = context.client.endpoint();
     let slots = words::count(arguments.slots, "slot");
@@ -99,11 +79,15 @@ async fn start(arguments: StartArguments, context: &Context) -> Result<ExitCode>
     let executor = Arc::new(Builtin::default());
     let options = options(context.client.clone(), id, arguments, executor);
     let summary = work(options, context.output).await?;
-    context.output.note(format!(
+    Ok(farewell(&summary, context.output))
+}
+
+fn farewell(summary: &Summary, output: Output) -> ExitCode {
+    output.note(format!(
         "left: {} committed, {} superseded, {} refused",
         summary.committed, summary.cancelled, summary.rejected
     ));
-    Ok(if summary.rejected == 0 { ExitCode::Success } else { ExitCode::Failed })
+    if summary.rejected == 0 { ExitCode::Success } else { ExitCode::Failed }
 }
 
 /// A worker's options, with nobody listening to its verdicts.

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use super::alias;
 use super::decode::{DEPTH_MAX, DecodeError, FRAME_BYTES_MAX, is_nested_deeper_than};
-use super::quick::QuickEnvelope;
+use super::quick::{Last, QuickEnvelope};
 use super::read::{Fields, Path, Value};
 
 /// The most hints that a frame may carry.
@@ -17,7 +17,7 @@ pub const FLAGS_MAX: usize = 64;
 /// A frame: one JSON object in one text message.
 ///
 /// The payload stays raw: its type is chosen by `kind`, and business payloads are carried without
-/// being looked into. It is read by [`Envelope::from_text`] alone, which knows the limits, and
+/// being looked into. It is read by a [`Reader`] alone, which knows the limits, and
 /// written by [`Envelope::to_text`]. What all frames of a burst have in common is shared.
 #[derive(Clone, Debug)]
 pub struct Envelope {
@@ -73,25 +73,43 @@ pub struct AckMark {
     pub request: Option<bool>,
 }
 
-impl Envelope {
+/// Reads the frames of one connection; what they have in common is kept once.
+#[derive(Clone, Debug, Default)]
+pub struct Reader {
+    last: Last,
+}
+
+impl Reader {
     /// Reads a frame that came as bytes, whether it was sent as text or as binary.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
+    pub fn read_bytes(&mut self, bytes: &[u8]) -> Result<Envelope, DecodeError> {
         check_size(bytes.len())?;
         let text = std::str::from_utf8(bytes)
             .map_err(|error| DecodeError::Malformed { why: error.to_string() })?;
-        Self::from_text(text)
+        self.read_text(text)
     }
 
     /// Reads a frame. Keys that are not known are passed over.
-    pub fn from_text(text: &str) -> Result<Self, DecodeError> {
+    pub fn read_text(&mut self, text: &str) -> Result<Envelope, DecodeError> {
         check_size(text.len())?;
         if is_nested_deeper_than(text, DEPTH_MAX) {
             return Err(DecodeError::TooDeep);
         }
-        if let Some(frame) = QuickEnvelope::read(text) {
-            return Ok(frame);
+        match QuickEnvelope::read(text, &mut self.last) {
+            Some(frame) => Ok(frame),
+            None => Envelope::from_text_leniently(text),
         }
-        Self::from_text_leniently(text)
+    }
+}
+
+impl Envelope {
+    /// Reads a single frame as [`Reader::read_bytes`] does.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, DecodeError> {
+        Reader::default().read_bytes(bytes)
+    }
+
+    /// Reads a single frame as [`Reader::read_text`] does.
+    pub fn from_text(text: &str) -> Result<Self, DecodeError> {
+        Reader::default().read_text(text)
     }
 
     /// Reads what is spelled in older ways too, and says what is wrong with what is not a frame.

@@ -1,6 +1,6 @@
 //! One direction, at its sender: frames that wait, frames that are out, and when to repeat them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,10 +88,10 @@ pub(crate) struct Outgoing {
     /// All up to this number are confirmed.
     acked: u64,
     next: u64,
-    unacked: BTreeMap<u64, Sent>,
-    /// Numbers to hand out at the next opportunity, lowest first.
+    /// The frames after `acked`, without a gap.
+    unacked: VecDeque<Sent>,
+    /// Numbers to repeat at the next opportunity, lowest first.
     ready: BTreeSet<u64>,
-    due: BTreeSet<(Timestamp, u64)>,
     queue: VecDeque<(BusinessFrame, usize)>,
     bytes: usize,
     last_heard: Timestamp,
@@ -107,9 +107,8 @@ impl Outgoing {
             peer_window: window,
             acked,
             next: acked + 1,
-            unacked: BTreeMap::new(),
+            unacked: VecDeque::new(),
             ready: BTreeSet::new(),
-            due: BTreeSet::new(),
             queue: VecDeque::new(),
             bytes: 0,
             last_heard: Timestamp::default(),
@@ -141,37 +140,45 @@ impl Outgoing {
         speaker: &mut Speaker,
         dice: &mut Dice,
     ) -> Option<Arc<Envelope>> {
-        if self.ready.is_empty() {
-            self.admit(now, speaker);
-        }
-        let number = self.ready.pop_first()?;
-        let sent = self.unacked.get_mut(&number)?;
-        if speaker.vocabulary == Vocabulary::Plain && !asks_for_ack(&sent.frame) {
+        let number = match self.ready.pop_first() {
+            Some(number) => number,
+            None => self.admit(now, speaker)?,
+        };
+        let sent = self.sent_mut(number)?;
+        let frame = Arc::clone(&sent.frame);
+        if speaker.vocabulary == Vocabulary::Plain && !asks_for_ack(&frame) {
             // Nobody will ever confirm it: the peer does not count, and is not asked.
-            let frame = Arc::clone(&sent.frame);
             self.confirm(number);
             return Some(frame);
         }
         sent.since.get_or_insert(now);
-        let due = now.after(repeat_delay(sent.repeats, dice));
-        sent.due = Some(due);
-        self.due.insert((due, number));
-        Some(Arc::clone(&sent.frame))
+        sent.due = Some(now.after(repeat_delay(sent.repeats, dice)));
+        Some(frame)
+    }
+
+    fn sent_mut(&mut self, number: u64) -> Option<&mut Sent> {
+        let idx = number.checked_sub(self.acked + 1)?;
+        self.unacked.get_mut(usize::try_from(idx).ok()?)
+    }
+
+    /// The frames that are out, with their numbers.
+    fn numbered_mut(&mut self) -> impl Iterator<Item = (u64, &mut Sent)> {
+        (self.acked + 1..).zip(&mut self.unacked)
     }
 
     /// Gives the first waiting frame a number, if the window has room.
-    fn admit(&mut self, now: Timestamp, speaker: &mut Speaker) {
+    fn admit(&mut self, now: Timestamp, speaker: &mut Speaker) -> Option<u64> {
         let limit = self.acked.saturating_add(self.window.min(self.peer_window)).min(INTEGER_MAX);
         if self.next > limit {
-            return;
+            return None;
         }
-        let Some((frame, bytes_waiting)) = self.queue.pop_front() else { return };
+        let (frame, bytes_waiting) = self.queue.pop_front()?;
         let run_seq = frame.seq;
         let mut frame = speaker.business(now, frame, self.next);
         count_in_seq(&mut frame, self.numbering, self.next);
         let bytes = frame_bytes(&frame);
         self.bytes = self.bytes - bytes_waiting + bytes;
-        let sent = Sent {
+        self.unacked.push_back(Sent {
             frame: Arc::new(frame),
             run_seq,
             bytes,
@@ -179,10 +186,9 @@ impl Outgoing {
             repeats: 0,
             due: None,
             is_confirmed: false,
-        };
-        self.unacked.insert(self.next, sent);
-        self.ready.insert(self.next);
+        });
         self.next += 1;
+        Some(self.next - 1)
     }
 
     /// The peer counts so: what it was not given yet is counted in the same field.
@@ -194,8 +200,8 @@ impl Outgoing {
             return;
         }
         self.numbering = numbering;
-        for (number, sent) in &mut self.unacked {
-            count_in_seq(Arc::make_mut(&mut sent.frame), numbering, *number);
+        for (number, sent) in self.numbered_mut() {
+            count_in_seq(Arc::make_mut(&mut sent.frame), numbering, number);
         }
     }
 
@@ -220,8 +226,8 @@ impl Outgoing {
     /// Takes an ack that names a frame and says nothing about numbers.
     pub(crate) fn on_named(&mut self, now: Timestamp, id: &str) -> Vec<String> {
         self.last_heard = now;
-        let named = self.unacked.iter().find(|(_, sent)| sent.frame.id == id);
-        let Some((&number, sent)) = named else { return Vec::new() };
+        let named = self.numbered_mut().find(|(_, sent)| sent.frame.id == id);
+        let Some((number, sent)) = named else { return Vec::new() };
         let confirmed = if sent.is_confirmed { Vec::new() } else { vec![id.to_owned()] };
         self.confirm(number);
         confirmed
@@ -230,30 +236,27 @@ impl Outgoing {
     /// This frame is done with; it leaves when those before it do.
     fn confirm(&mut self, number: u64) {
         self.unschedule(number);
-        if let Some(sent) = self.unacked.get_mut(&number) {
+        if let Some(sent) = self.sent_mut(number) {
             sent.is_confirmed = true;
         }
-        let contiguous = self.unacked.values().take_while(|sent| sent.is_confirmed).count();
-        let upto = self.acked + u64::try_from(contiguous).unwrap_or(0);
-        self.release_up_to(upto);
+        let contiguous = self.unacked.iter().take_while(|sent| sent.is_confirmed).count();
+        self.release_up_to(self.acked + u64::try_from(contiguous).unwrap_or(0));
     }
 
     fn release_up_to(&mut self, number: u64) -> Vec<String> {
         let mut confirmed = Vec::new();
-        while let Some(entry) = self.unacked.first_entry()
-            && *entry.key() <= number
+        while self.acked < number
+            && let Some(sent) = self.unacked.pop_front()
         {
-            let (released, sent) = entry.remove_entry();
+            self.acked += 1;
             self.bytes -= sent.bytes;
-            self.ready.remove(&released);
-            if let Some(due) = sent.due {
-                self.due.remove(&(due, released));
-            }
+            self.ready.remove(&self.acked);
             if sent.frame.kind != control::VOID && !sent.is_confirmed {
-                confirmed.push(sent.frame.id.clone());
+                // The wire is mostly done with it by now, and then its id is ours to take.
+                let id = Arc::try_unwrap(sent.frame).map(|frame| frame.id);
+                confirmed.push(id.unwrap_or_else(|shared| shared.id.clone()));
             }
         }
-        self.acked = self.acked.max(number);
         confirmed
     }
 
@@ -261,37 +264,35 @@ impl Outgoing {
     /// lose what it holds, and is still repeated, for the ack that confirms it may be lost.
     fn defer(&mut self, number: u64, now: Timestamp) {
         self.unschedule(number);
-        if let Some(sent) = self.unacked.get_mut(&number)
+        if let Some(sent) = self.sent_mut(number)
             && !sent.is_confirmed
         {
-            let due = now.after(REPEAT_DELAY_MAX);
-            sent.due = Some(due);
-            self.due.insert((due, number));
+            sent.due = Some(now.after(REPEAT_DELAY_MAX));
         }
     }
 
     fn unschedule(&mut self, number: u64) {
         self.ready.remove(&number);
-        if let Some(sent) = self.unacked.get_mut(&number)
-            && let Some(due) = sent.due.take()
-        {
-            self.due.remove(&(due, number));
+        if let Some(sent) = self.sent_mut(number) {
+            sent.due = None;
         }
     }
 
     pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
-        self.due.first().map(|(due, _)| *due)
+        if self.wants_rotation() {
+            return Some(Timestamp::default());
+        }
+        self.unacked.iter().filter_map(|sent| sent.due).min()
     }
 
     /// Repeats what is due; gives the id of a frame that was repeated in vain.
     pub(crate) fn tick(&mut self, now: Timestamp) -> Option<String> {
-        while let Some(&(due, number)) = self.due.first()
-            && due <= now
-        {
-            self.due.pop_first();
-            let Some(sent) = self.unacked.get_mut(&number) else { continue };
+        let answered_lately = now.since(self.last_heard) <= REPEAT_DELAY_MAX * 2;
+        for (number, sent) in (self.acked + 1..).zip(&mut self.unacked) {
+            if sent.due.is_none_or(|due| due > now) {
+                continue;
+            }
             sent.due = None;
-            let answered_lately = now.since(self.last_heard) <= REPEAT_DELAY_MAX * 2;
             let age = now.since(sent.since.unwrap_or(now));
             if sent.repeats >= REPEATS_MAX && !(answered_lately && age < UNCONFIRMED_MAX) {
                 return Some(sent.frame.id.clone());
@@ -305,8 +306,7 @@ impl Outgoing {
     /// The connection is gone: nothing is due until there is another.
     pub(crate) fn pause(&mut self) {
         self.ready.clear();
-        self.due.clear();
-        for sent in self.unacked.values_mut() {
+        for sent in &mut self.unacked {
             sent.due = None;
         }
     }
@@ -321,11 +321,11 @@ impl Outgoing {
         self.pause();
         let confirmed = self.release_up_to(last_seen);
         self.peer_window = self.window;
-        for (number, sent) in &mut self.unacked {
+        for (number, sent) in (self.acked + 1..).zip(&mut self.unacked) {
             sent.repeats = 0;
             sent.since = None;
             if !sent.is_confirmed {
-                self.ready.insert(*number);
+                self.ready.insert(number);
             }
         }
         Ok(confirmed)
@@ -340,8 +340,8 @@ impl Outgoing {
             }
             return true;
         }
-        let named = self.unacked.iter_mut().find(|(_, sent)| sent.frame.id == id);
-        let Some((&number, sent)) = named else { return false };
+        let named = self.numbered_mut().find(|(_, sent)| sent.frame.id == id);
+        let Some((number, _)) = named else { return false };
         if speaker.vocabulary == Vocabulary::Plain {
             // Without numbers there is no gap to fill.
             self.confirm(number);
@@ -357,10 +357,11 @@ impl Outgoing {
         };
         let mut frame = speaker.business(now, empty, number);
         count_in_seq(&mut frame, self.numbering, number);
+        let bytes = frame_bytes(&frame);
+        let Some(sent) = self.sent_mut(number) else { return false };
         sent.frame = Arc::new(frame);
-        let bytes = frame_bytes(&sent.frame);
-        self.bytes = self.bytes - sent.bytes + bytes;
-        sent.bytes = bytes;
+        let bytes_before = std::mem::replace(&mut sent.bytes, bytes);
+        self.bytes = self.bytes - bytes_before + bytes;
         true
     }
 
@@ -376,7 +377,7 @@ impl Outgoing {
 
     /// Everything that was not confirmed, in order, when the session is given up.
     pub(crate) fn into_frames(self) -> Vec<BusinessFrame> {
-        let sent = self.unacked.into_values().filter(|sent| !sent.is_confirmed);
+        let sent = self.unacked.into_iter().filter(|sent| !sent.is_confirmed);
         let unconfirmed = sent.map(|sent| BusinessFrame {
             seq: sent.run_seq,
             ..strip(Arc::unwrap_or_clone(sent.frame))
@@ -390,12 +391,14 @@ impl Outgoing {
         let out = self.next - self.acked - 1;
         assert_eq!(self.unacked.len() as u64, out, "every number that is out is kept");
         assert!(out <= self.window, "{out} frames are out");
-        let sent: usize = self.unacked.values().map(|sent| sent.bytes).sum();
+        let sent: usize = self.unacked.iter().map(|sent| sent.bytes).sum();
         let waiting: usize = self.queue.iter().map(|(_, bytes)| bytes).sum();
         assert_eq!(self.bytes, sent + waiting, "bytes are counted");
-        for (due, number) in &self.due {
-            assert_eq!(self.unacked[number].due, Some(*due), "timers and frames agree");
-        }
+        let numbers = self.acked + 1..self.next;
+        assert!(
+            self.ready.iter().all(|number| numbers.contains(number)),
+            "only what is out repeats"
+        );
     }
 }
 

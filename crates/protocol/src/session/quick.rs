@@ -18,6 +18,28 @@ use super::envelope::{AckMark, Envelope, FLAGS_MAX, Sender, SenderRole};
 use super::moment::is_moment;
 use super::payload::control::Ack;
 
+/// What the last frame of a connection said about itself; most frames say the same.
+#[derive(Clone, Debug)]
+pub(super) struct Last {
+    ts: Arc<str>,
+    tenant: Arc<str>,
+    sender_id: Arc<str>,
+}
+
+impl Default for Last {
+    fn default() -> Self {
+        let nothing: Arc<str> = Arc::default();
+        Self { ts: Arc::clone(&nothing), tenant: Arc::clone(&nothing), sender_id: nothing }
+    }
+}
+
+fn share(last: &mut Arc<str>, text: &str) -> Arc<str> {
+    if **last != *text {
+        *last = text.into();
+    }
+    Arc::clone(last)
+}
+
 /// An envelope whose texts have no escapes.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,7 +79,7 @@ struct QuickMark<'a> {
 
 impl<'a> QuickEnvelope<'a> {
     /// The frame, or nothing if it must be read leniently.
-    pub(super) fn read(text: &'a str) -> Option<Envelope> {
+    pub(super) fn read(text: &'a str, last: &mut Last) -> Option<Envelope> {
         let Object(quick): Object<Self> = serde_json::from_str(text).ok()?;
         if !quick.is_within_limits() {
             return None;
@@ -70,9 +92,9 @@ impl<'a> QuickEnvelope<'a> {
         Some(Envelope {
             kind: alias::shared_name(quick.kind),
             id: quick.id.to_owned(),
-            ts: quick.ts.into(),
-            tenant: quick.tenant.into(),
-            sender: Sender { role, id: Arc::from(quick.sender.0.id) },
+            ts: share(&mut last.ts, quick.ts),
+            tenant: share(&mut last.tenant, quick.tenant),
+            sender: Sender { role, id: share(&mut last.sender_id, quick.sender.0.id) },
             corr: quick.corr.map(str::to_owned),
             seq: quick.seq,
             session_seq: quick.session_seq,

@@ -5,6 +5,7 @@ mod golden;
 mod leniency;
 mod limits;
 mod noise;
+mod quickness;
 
 use serde_json::Value;
 use serde_json::value::RawValue;

@@ -95,8 +95,10 @@ pub(super) fn write_number(out: &mut String, key: &str, number: Option<u64>) {
 }
 
 pub(super) fn write_text(out: &mut String, text: &str) {
-    let is_plain = text.bytes().all(|byte| byte >= 0x20 && byte != b'"' && byte != b'\\');
-    if is_plain {
+    // Without a way out of the loop the compiler looks at many bytes at once.
+    let is_special = |byte: u8| u8::from(matches!(byte, 0..0x20 | b'"' | b'\\'));
+    let any_special = text.bytes().fold(0, |any, byte| any | is_special(byte));
+    if any_special == 0 {
         out.push('"');
         out.push_str(text);
         out.push('"');

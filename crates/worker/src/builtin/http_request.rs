@@ -114,7 +114,8 @@ async fn exchange(request: Request<Full<Bytes>>, max_bytes: usize) -> Result<Val
 }
 
 fn answer(head: &Response<()>, body: &[u8]) -> Value {
-    let mut answer = json!({ "status": head.status().as_u16(), "headers": headers(head.headers()) });
+    let mut answer =
+        json!({ "status": head.status().as_u16(), "headers": headers(head.headers()) });
     match std::str::from_utf8(body) {
         Ok(text) => answer["body"] = text.into(),
         Err(_) => answer["body_base64"] = BASE64_STANDARD.encode(body).into(),

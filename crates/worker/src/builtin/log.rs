@@ -9,7 +9,8 @@ use super::{raw, read};
 use crate::executor::{Context, Outcome};
 use crate::feedback::Status;
 
-const WANTED: &str = "core.log wants {\"message\": \"...\", \"level\": \"info\", \"channel\": \"log\"}";
+const WANTED: &str =
+    "core.log wants {\"message\": \"...\", \"level\": \"info\", \"channel\": \"log\"}";
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

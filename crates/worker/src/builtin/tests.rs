@@ -78,7 +78,10 @@ async fn transform_selects_merges_and_computes() {
         (r#","select":"/a","merge":{"b":null,"d":{"e":1}}"#, r#"{"d":{"e":1}}"#),
         (r#","expression":"input.a.b|sum + 39""#, "42"),
         (r#","expression":"{'n': input.a.b|length}""#, r#"{"n":2}"#),
-        (r#","select":"/a","template":"{% for n in input.b %}<{{ n }}>{% endfor %}""#, r#""<1><2>""#),
+        (
+            r#","select":"/a","template":"{% for n in input.b %}<{{ n }}>{% endfor %}""#,
+            r#""<1><2>""#,
+        ),
     ] {
         let expected = format!(r#"completed {{"output":{output}}}"#);
         check("core.transform", &format!("{{{input}{steps}}}"), &expected).await;
@@ -104,9 +107,9 @@ async fn a_transform_that_cannot_be_done_fails_and_ends() {
 
 #[tokio::test]
 async fn an_http_request_gives_status_headers_and_body() {
-    let (url, asked) = web_server("HTTP/1.1 302 Found\r\nlocation: /x\r\ncontent-length: 2\r\n\r\nhi");
-    let parameters =
-        json!({ "url": format!("{url}/p?q=1"), "method": "post", "headers": {"x-a": "1"}, "body": {"n": 1} });
+    let (url, asked) =
+        web_server("HTTP/1.1 302 Found\r\nlocation: /x\r\ncontent-length: 2\r\n\r\nhi");
+    let parameters = json!({ "url": format!("{url}/p?q=1"), "method": "post", "headers": {"x-a": "1"}, "body": {"n": 1} });
     let shown = run("core.http_request", &parameters.to_string()).await;
     assert!(shown.contains(r#""status":302"#) && shown.contains(r#""body":"hi""#), "{shown}");
     assert!(shown.contains(r#""location":"/x""#), "redirects are not followed: {shown}");
@@ -145,7 +148,8 @@ fn web_server(answer: &'static str) -> (String, tokio::task::JoinHandle<String>)
         while !String::from_utf8_lossy(&asked[..n_read]).contains("\r\n\r\n") {
             n_read += socket.read(&mut asked[n_read..]).await.expect("read");
         }
-        let more = tokio::time::timeout(Duration::from_millis(50), socket.read(&mut asked[n_read..]));
+        let more =
+            tokio::time::timeout(Duration::from_millis(50), socket.read(&mut asked[n_read..]));
         n_read += more.await.map_or(0, |read| read.expect("read"));
         socket.write_all(answer.as_bytes()).await.expect("answered");
         tokio::spawn(async move {

@@ -65,7 +65,8 @@ fn selected(value: &Value, select: Value) -> Result<Value, String> {
             let wanted = "select wants a JSON pointer, or names and pointers";
             let pointers: BTreeMap<String, String> =
                 serde_json::from_value(select).map_err(|why| format!("{wanted}: {why}"))?;
-            let parts = pointers.into_iter().map(|(name, pointer)| Ok((name, at(value, &pointer)?)));
+            let parts =
+                pointers.into_iter().map(|(name, pointer)| Ok((name, at(value, &pointer)?)));
             parts.collect::<Result<Map<_, _>, _>>().map(Value::Object)
         }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => {

@@ -91,7 +91,7 @@ fn the_session_is_woken_once_for_news_and_once_for_a_full_batch() {
     put(&sink, Channel::Log, b"a");
     put(&sink, Channel::Log, b"b");
     assert_eq!(woken(), 1);
-    put(&sink, Channel::Log, &[b'c'; BATCH_BYTES]);
+    put(&sink, Channel::Log, &vec![b'c'; BATCH_BYTES]);
     assert_eq!(woken(), 2);
     while sink.take(Instant::now()).is_some() {}
     put(&sink, Channel::Log, b"d");
@@ -107,7 +107,7 @@ fn a_batch_waits_a_moment_after_the_last_one() {
     sink.take(now);
     put(&sink, Channel::Log, b"b");
     assert_eq!(sink.due_at(now), Some(now + BATCH_EVERY));
-    put(&sink, Channel::Log, &[b'c'; BATCH_BYTES]);
+    put(&sink, Channel::Log, &vec![b'c'; BATCH_BYTES]);
     assert_eq!(sink.due_at(now), Some(now));
 }
 
@@ -125,7 +125,8 @@ async fn who_writes_too_much_waits_until_something_was_taken() {
     }
     while n_taken < 2 * GATHERED_BYTES_MAX {
         let chunks = sink.take(Instant::now()).map(|batch| batch.chunks).unwrap_or_default();
-        n_taken += chunks.iter().filter_map(|chunk| chunk.text.as_ref()).map(String::len).sum::<usize>();
+        n_taken +=
+            chunks.iter().filter_map(|chunk| chunk.text.as_ref()).map(String::len).sum::<usize>();
         tokio::task::yield_now().await;
     }
     writing.await.expect("ends");

@@ -58,8 +58,7 @@ impl Attempt {
     async fn execute(self) -> Outcome {
         let deadline = self.time.map(|time| Instant::now() + time);
         let inner_stop = self.stop.child_token();
-        let context =
-            Context { feedback: self.feedback, stop: inner_stop.clone(), deadline };
+        let context = Context { feedback: self.feedback, stop: inner_stop.clone(), deadline };
         let mut work = self.executor.execute(self.assignment, context);
         let time_is_up = async {
             match deadline {

@@ -91,7 +91,14 @@ impl Offer {
         let versions = self.runtime_versions.iter();
         let versions = versions.map(|(name, version)| format!("runtime:{name}={version}"));
         let tools = self.tools.iter().map(|name| format!("tool:{name}"));
-        self.features.iter().cloned().chain(types).chain(tags).chain(versions).chain(tools).collect()
+        self.features
+            .iter()
+            .cloned()
+            .chain(types)
+            .chain(tags)
+            .chain(versions)
+            .chain(tools)
+            .collect()
     }
 }
 
@@ -108,9 +115,8 @@ pub fn find_tools(path: &OsStr) -> Vec<String> {
             let Ok(name) = entry.file_name().into_string() else { continue };
             // The program itself is asked, not the link to it.
             let found = fs::metadata(entry.path());
-            let is_program = found.is_ok_and(|file| {
-                file.is_file() && file.permissions().mode() & 0o111 != 0
-            });
+            let is_program =
+                found.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0);
             if is_program && name.len() <= TOOL_BYTES_MAX {
                 names.insert(name);
             }

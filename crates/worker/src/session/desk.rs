@@ -141,7 +141,12 @@ impl Desk {
     }
 
     /// An errand has started.
-    pub(crate) fn start(&mut self, errand: Errand, feedback: FeedbackSink, stop: CancellationToken) {
+    pub(crate) fn start(
+        &mut self,
+        errand: Errand,
+        feedback: FeedbackSink,
+        stop: CancellationToken,
+    ) {
         let number = self.next;
         self.next += 1;
         self.n_running += 1;

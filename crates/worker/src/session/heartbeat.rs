@@ -25,10 +25,7 @@ pub(crate) struct Pulse {
 }
 
 /// The payload of a heartbeat.
-pub(crate) fn payload<'a>(
-    pulse: &Pulse,
-    leases: impl Iterator<Item = &'a str>,
-) -> Box<RawValue> {
+pub(crate) fn payload<'a>(pulse: &Pulse, leases: impl Iterator<Item = &'a str>) -> Box<RawValue> {
     let leases: Vec<&str> = leases.take(LEASES_MAX).collect();
     let others = BTreeMap::from([
         ("draining".to_owned(), raw(&pulse.is_draining)),
@@ -37,9 +34,9 @@ pub(crate) fn payload<'a>(
     ]);
     let metrics = Metrics {
         inflight: u64::try_from(pulse.inflight).unwrap_or(u64::MAX),
-        cpu_pct: pulse.shares.cpu_pct,
-        mem_pct: pulse.shares.mem_pct,
-        disk_pct: pulse.shares.disk_pct,
+        cpu_pct: pulse.shares.cpu,
+        mem_pct: pulse.shares.mem,
+        disk_pct: pulse.shares.disk,
         latency_ms: None,
         others,
     };

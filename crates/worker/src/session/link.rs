@@ -238,7 +238,7 @@ impl Link {
                 log::frame("in", &frame);
                 self.parts.metrics.frames_in.inc();
                 let connection = socket.connection();
-                self.parts.machine.receive(self.clock.now(), connection, frame);
+                self.parts.machine.receive(self.clock.now(), connection, *frame);
             }
             Arrival::Noise(why) => tracing::warn!(why, "something came that is no frame"),
             Arrival::Gone(reason) => self.lose_socket(&reason),
@@ -270,11 +270,8 @@ impl Link {
     }
 
     fn is_ready(&self) -> bool {
-        match self.parts.machine.state() {
-            Stage::Ready | Stage::Draining => self.socket.is_some(),
-            Stage::New | Stage::Handshaking | Stage::Registered => false,
-            Stage::Closed | Stage::Backoff => false,
-        }
+        let is_open = matches!(self.parts.machine.state(), Stage::Ready | Stage::Draining);
+        is_open && self.socket.is_some()
     }
 
     fn say_state(&self) {

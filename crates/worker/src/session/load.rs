@@ -3,12 +3,12 @@
 use std::fs;
 use std::path::PathBuf;
 
-/// Shares in percent; `None` where the system does not tell.
+/// What is used, in percent; `None` where the system does not tell.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Shares {
-    pub(crate) cpu_pct: Option<f64>,
-    pub(crate) mem_pct: Option<f64>,
-    pub(crate) disk_pct: Option<f64>,
+    pub(crate) cpu: Option<f64>,
+    pub(crate) mem: Option<f64>,
+    pub(crate) disk: Option<f64>,
 }
 
 /// Memory from which a machine counts as short of it (seed 000 section 6).
@@ -19,8 +19,8 @@ const DISK_PCT_HIGH: f64 = 95.0;
 impl Shares {
     /// Whether the machine is short of something.
     pub(crate) fn is_degraded(&self) -> bool {
-        self.mem_pct.is_some_and(|share| share >= MEM_PCT_HIGH)
-            || self.disk_pct.is_some_and(|share| share >= DISK_PCT_HIGH)
+        self.mem.is_some_and(|share| share >= MEM_PCT_HIGH)
+            || self.disk.is_some_and(|share| share >= DISK_PCT_HIGH)
     }
 }
 
@@ -45,10 +45,10 @@ impl Load {
 
     pub(crate) fn measure(&mut self) -> Shares {
         let now = read_cpu();
-        let cpu_pct = self.last.zip(now).and_then(|(last, now)| busy(last, now));
+        let cpu = self.last.zip(now).and_then(|(last, now)| busy(last, now));
         self.last = now;
-        let mem_pct = fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_used(&text));
-        Shares { cpu_pct, mem_pct, disk_pct: self.disk_used() }
+        let mem = fs::read_to_string("/proc/meminfo").ok().and_then(|text| mem_used(&text));
+        Shares { cpu, mem, disk: self.disk_used() }
     }
 
     fn disk_used(&self) -> Option<f64> {
@@ -115,16 +115,16 @@ mod tests {
     fn this_machine_tells_all_of_them() {
         let mut load = Load::new("/".into());
         let shares = load.measure();
-        for share in [shares.mem_pct, shares.disk_pct] {
+        for share in [shares.mem, shares.disk] {
             assert!(share.is_some_and(|share| (0.0..=100.0).contains(&share)), "{shares:?}");
         }
     }
 
     #[test]
     fn a_machine_without_memory_or_disk_is_degraded() {
-        let well = Shares { cpu_pct: Some(100.0), mem_pct: Some(89.9), disk_pct: Some(94.9) };
+        let well = Shares { cpu: Some(100.0), mem: Some(89.9), disk: Some(94.9) };
         assert!(!well.is_degraded());
-        assert!(Shares { mem_pct: Some(90.0), ..well }.is_degraded());
-        assert!(Shares { disk_pct: Some(95.0), ..well }.is_degraded());
+        assert!(Shares { mem: Some(90.0), ..well }.is_degraded());
+        assert!(Shares { disk: Some(95.0), ..well }.is_degraded());
     }
 }

@@ -48,9 +48,9 @@ async fn open(address: &Address) -> Result<Stream, ConnectError> {
     let stream = TcpStream::connect(address.parts()).await.map_err(unreachable)?;
     stream.set_nodelay(true).map_err(unreachable)?;
     let no_door = |source| ConnectError::NoDoor { address: address.to_string(), source };
-    let builder = ClientBuilder::new().uri(&address.to_string()).map_err(|error| {
-        unreachable(io::Error::new(io::ErrorKind::InvalidInput, error))
-    })?;
+    let builder = ClientBuilder::new()
+        .uri(&address.to_string())
+        .map_err(|error| unreachable(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
     let limits = Limits::default().max_payload_len(Some(MESSAGE_BYTES_MAX));
     let (stream, _) = builder.limits(limits).connect_on(stream).await.map_err(no_door)?;
     Ok(stream)
@@ -60,7 +60,7 @@ async fn open(address: &Address) -> Result<Stream, ConnectError> {
 #[derive(Debug)]
 pub(crate) enum Arrival {
     /// A frame.
-    Frame(Envelope),
+    Frame(Box<Envelope>),
     /// Something that is no frame, and is passed over.
     Noise(String),
     /// A sign of life and nothing more.
@@ -145,7 +145,7 @@ impl Socket {
     fn arrival(&mut self, message: &Message) -> Arrival {
         if message.is_text() || message.is_binary() {
             return match Envelope::from_bytes(message.as_payload()) {
-                Ok(frame) => Arrival::Frame(frame),
+                Ok(frame) => Arrival::Frame(Box::new(frame)),
                 Err(error) => Arrival::Noise(error.to_string()),
             };
         }

@@ -98,11 +98,8 @@ impl Options {
         identity: Identity,
         executor: Arc<dyn Executor>,
     ) -> Self {
-        let offer = Offer {
-            slots: slots_default(),
-            runtimes: vec!["builtin".into()],
-            ..Offer::default()
-        };
+        let offer =
+            Offer { slots: slots_default(), runtimes: vec!["builtin".into()], ..Offer::default() };
         Self {
             address,
             tenant: TENANT_DEFAULT.into(),

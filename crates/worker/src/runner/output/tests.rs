@@ -10,7 +10,7 @@ fn the_first_bytes_leave_at_once_and_the_next_after_the_pause() {
     coalescer.take(start);
     coalescer.push(Channel::Stdout, b"b");
     assert_eq!(coalescer.due_at(start), Some(start + FLUSH_EVERY));
-    coalescer.push(Channel::Stdout, &[b'c'; FLUSH_BYTES]);
+    coalescer.push(Channel::Stdout, &vec![b'c'; FLUSH_BYTES]);
     assert_eq!(coalescer.due_at(start), Some(start), "enough bytes do not wait");
 }
 

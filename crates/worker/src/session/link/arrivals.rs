@@ -40,7 +40,7 @@ impl Link {
             WorkerEvent::Disconnect { connection, reason } => self.disconnect(connection, &reason),
             WorkerEvent::Ready { is_resumed } => self.on_ready(is_resumed),
             WorkerEvent::HeartbeatDue => self.beat(),
-            WorkerEvent::Delivered { frame } => self.on_frame(frame),
+            WorkerEvent::Delivered { frame } => self.on_frame(&frame),
             WorkerEvent::Acked { id } => self.on_confirmed(&id),
             WorkerEvent::Answered { id, info } => self.on_answered(&id, info.as_deref()),
             WorkerEvent::Drain { reason, deadline } => self.on_drain(reason.as_deref(), deadline),
@@ -56,11 +56,7 @@ impl Link {
         self.unconfirmed_refusals.remove(id);
     }
 
-    fn disconnect(
-        &mut self,
-        connection: Connection,
-        reason: &str,
-    ) {
+    fn disconnect(&mut self, connection: Connection, reason: &str) {
         if self.socket.as_ref().is_some_and(|socket| socket.connection() == connection)
             && let Some(socket) = self.socket.take()
         {
@@ -80,8 +76,6 @@ impl Link {
             "ready"
         );
         self.say_state();
-        // Tells which leases are held here, before the server could wonder.
-        self.beat();
     }
 
     fn on_session_lost(&mut self, code: String, reason: String, frames: Vec<BusinessFrame>) {
@@ -101,14 +95,14 @@ impl Link {
         self.say_state();
     }
 
-    fn on_frame(&mut self, frame: BusinessFrame) {
+    fn on_frame(&mut self, frame: &BusinessFrame) {
         match Kind::from_name(&frame.kind).map(|kind| Payload::decode(kind, &frame.payload)) {
-            Some(Ok(Payload::ExecDispatch(dispatch))) => self.on_dispatch(&frame, *dispatch),
+            Some(Ok(Payload::ExecDispatch(dispatch))) => self.on_dispatch(frame, *dispatch),
             Some(Ok(Payload::ExecCancel(cancel))) => self.on_cancel(&cancel),
             Some(Ok(Payload::ExecVerdict(verdict))) => self.on_verdict(verdict),
             Some(Err(error)) if frame.kind == Kind::ExecDispatch.name() => {
                 let task_id = frame.corr.clone().unwrap_or_default();
-                let errand = errand_of_unreadable(&frame, task_id);
+                let errand = errand_of_unreadable(frame, task_id);
                 self.refuse(&errand, MALFORMED, &error.to_string());
             }
             Some(Err(error)) => tracing::warn!(kind = &*frame.kind, %error, "unreadable frame"),
@@ -196,7 +190,7 @@ impl Link {
 
     fn judge(&mut self, lease_id: &str, verdict: VerdictWord, reason: Option<String>) {
         if self.parts.desk.history.settle(lease_id) {
-            self.tell(Judgement { lease_id: lease_id.into(), verdict, reason });
+            self.tell(&Judgement { lease_id: lease_id.into(), verdict, reason });
         } else if verdict != VerdictWord::Committed {
             self.lose_lease(lease_id, verdict, reason);
         }
@@ -207,15 +201,15 @@ impl Link {
         if self.parts.desk.cancel(lease_id) {
             self.parts.desk.history.add(lease_id, End::Settled);
             self.backlog.retain(|frame| frame.corr.as_deref() != Some(lease_id));
-            self.tell(Judgement { lease_id: lease_id.into(), verdict, reason });
+            self.tell(&Judgement { lease_id: lease_id.into(), verdict, reason });
         }
     }
 
-    fn tell(&mut self, judgement: Judgement) {
-        crate::attempt::log(&judgement);
+    fn tell(&mut self, judgement: &Judgement) {
+        crate::attempt::log(judgement);
         self.parts.metrics.judged(judgement.verdict);
-        self.summary.add(Some(&judgement));
-        (self.parts.listener)(&judgement);
+        self.summary.add(Some(judgement));
+        (self.parts.listener)(judgement);
     }
 }
 

@@ -1,0 +1,283 @@
+//! `astra worker start`: puts flags, environment and settings together, and runs the worker.
+
+use std::collections::BTreeMap;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use clap::ValueEnum;
+use model::WorkerId;
+use protocol::rest::tasks::Package;
+use protocol::session::payload::control::AuthMode;
+use worker::builtin::Builtin;
+use worker::executor::Executor;
+use worker::runner::command::{self, CommandRunner};
+use worker::session::capabilities::{self, Offer};
+use worker::session::identity::{Identity, IdentityError};
+use worker::session::settings::{Door, SLOTS_MAX, Settings};
+use worker::session::worker::{Credential, DRAIN_DEADLINE, WorkerError};
+use worker::toolbox::Toolbox;
+use worker::{Options, RunningWorker, Worker};
+
+use super::{StartArguments, farewell, machine_name, pull};
+use crate::commands::task::{parse_package, parse_tag};
+use crate::config::{Config, DATA_DEFAULT, Flags};
+use crate::context::Context;
+use crate::duration::Span;
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+use crate::output::Output;
+use crate::{process, words};
+
+pub(super) const EXAMPLES: &str = "\
+Examples:
+  astra worker start
+  astra worker start --server http://10.0.0.5:8080 --token \"$TOKEN\" --slots 16
+  astra worker start --name gpu-3 --label gpu=true --tool ffmpeg --queue video
+";
+/// Where workers keep what is theirs, inside the data folder.
+const WORKERS_FOLDER: &str = "workers";
+/// The package of the builtin types.
+const CORE: &str = "core";
+
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Its name, the same one every time it starts. Default: `ASTRA_WORKER_NAME`, else this
+    /// machine's name.
+    #[arg(long, alias = "id", value_name = "NAME")]
+    name: Option<WorkerId>,
+    /// How many tasks it executes at a time. Default: `ASTRA_WORKER_CONCURRENCY_MAX_PARALLEL`,
+    /// else the number of processors, at least 4.
+    #[arg(long, value_parser = parse_slots)]
+    slots: Option<usize>,
+    /// A queue that it serves; may be given several times. Default: every queue.
+    #[arg(long)]
+    queue: Vec<String>,
+    /// A tool that it has, besides those on PATH; may be given several times.
+    #[arg(long)]
+    tool: Vec<String>,
+    /// A label that it carries; may be given several times.
+    #[arg(long, alias = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
+    label: Vec<(String, String)>,
+    /// A package that it has installed; may be given several times.
+    #[arg(long, value_name = "NAME@VERSION", value_parser = parse_package)]
+    package: Vec<Package>,
+    /// Where it keeps its identity. Default: `ASTRA_WORKER_DATA_DIR`, else `workers/NAME` in the
+    /// data folder.
+    #[arg(long, value_name = "FOLDER")]
+    data: Option<PathBuf>,
+    /// Where it shows metrics for Prometheus, like 127.0.0.1:9100. Default: nowhere.
+    #[arg(long, value_name = "ADDRESS")]
+    metrics: Option<SocketAddr>,
+    /// How long it finishes what it has when it is told to leave. Default: 30s.
+    #[arg(long, value_name = "DURATION")]
+    drain_deadline: Option<Span>,
+    /// How it talks to the server. Default: `ASTRA_WORKER_TRANSPORT`, else ws.
+    #[arg(long)]
+    door: Option<DoorArgument>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum DoorArgument {
+    /// A session over a WebSocket: work is pushed, output is streamed.
+    Ws,
+    /// Leases over HTTP: work is pulled.
+    Http,
+}
+
+fn parse_slots(text: &str) -> std::result::Result<usize, String> {
+    match text.parse() {
+        Ok(slots) if (1..=SLOTS_MAX).contains(&slots) => Ok(slots),
+        _ => Err(format!("not a number from 1 to {SLOTS_MAX}")),
+    }
+}
+
+pub(super) async fn run(
+    arguments: Arguments,
+    flags: &Flags,
+    config: &Config,
+    output: Output,
+) -> Result<ExitCode> {
+    let settings = Settings::read(|name| std::env::var(name).ok()).map_err(|error| {
+        Failure::usage(error, "correct the variable, or unset it to have the default")
+    })?;
+    let door = match arguments.door {
+        Some(DoorArgument::Ws) => Door::Ws,
+        Some(DoorArgument::Http) => Door::Http,
+        None => settings.door.unwrap_or_default(),
+    };
+    match door {
+        Door::Http => {
+            let context = Context::new(config, output)?;
+            pull(pull_arguments(arguments, settings)?, &context).await
+        }
+        Door::Ws => hold_session(arguments, settings, flags, config, output).await,
+    }
+}
+
+fn pull_arguments(arguments: Arguments, settings: Settings) -> Result<StartArguments> {
+    let named = settings.name.map(|name| {
+        let why = |error| format!("ASTRA_WORKER_NAME: {name} is no name of a worker: {error}");
+        name.parse().map_err(|error| Failure::usage(why(error), "use letters, digits, - and _"))
+    });
+    let slots = arguments.slots.or(settings.slots).unwrap_or_else(capabilities::slots_default);
+    Ok(StartArguments {
+        id: arguments.name.or(named.transpose()?),
+        slots,
+        queue: arguments.queue,
+        tool: arguments.tool,
+        tag: arguments.label,
+        package: arguments.package,
+    })
+}
+
+async fn hold_session(
+    arguments: Arguments,
+    settings: Settings,
+    flags: &Flags,
+    config: &Config,
+    output: Output,
+) -> Result<ExitCode> {
+    let deadline = arguments.drain_deadline.map_or(DRAIN_DEADLINE, |span| span.0);
+    let mut options = options(arguments, settings, flags, config, output)?;
+    options.drain_deadline = deadline;
+    let types = options.executor.types().join(" ");
+    let slots = words::count(options.offer.slots, "slot");
+    let (name, address) = (options.name.clone(), options.address.clone());
+    output.note(format!("worker {name} · {slots} · {types} · session with {address}"));
+    let mut worker = Worker::start(options).await.map_err(|error| failure(&error))?;
+    if let Some(address) = worker.metrics_address() {
+        output.note(format!("metrics at http://{address}/metrics"));
+    }
+    let ended = tokio::select! {
+        ended = worker.ended() => ended,
+        () = process::told_to_stop() => {
+            worker.drain(deadline).await;
+            output.note("finishing what is under way; Ctrl-C again leaves it behind");
+            finish(&mut worker).await?
+        }
+    };
+    let summary = ended.map_err(|error| failure(&error))?;
+    Ok(farewell(&summary, output))
+}
+
+async fn finish(
+    worker: &mut RunningWorker,
+) -> Result<std::result::Result<::worker::worker::Summary, WorkerError>> {
+    tokio::select! {
+        ended = worker.ended() => Ok(ended),
+        () = process::told_to_stop() => {
+            worker.stop().await;
+            // What runs is stopped; how it went is of no interest any more.
+            let _ = worker.ended().await;
+            Err(crate::run::interrupted("tasks that were under way come back when their leases end"))
+        }
+    }
+}
+
+fn options(
+    arguments: Arguments,
+    settings: Settings,
+    flags: &Flags,
+    config: &Config,
+    output: Output,
+) -> Result<Options> {
+    let flag_name = arguments.name.as_ref().map(ToString::to_string);
+    let name = flag_name.or(settings.name.clone()).unwrap_or_else(|| machine_name().to_string());
+    // A flag goes before a variable, and a variable of workers before one of all commands.
+    let address = match &settings.address {
+        Some(address) if flags.server.is_none() => address.clone(),
+        _ => Context::new(config, output)?.client.endpoint().clone().into(),
+    };
+    let data = arguments.data.clone().or(settings.data.clone()).unwrap_or_else(|| {
+        let folder = config.data.as_deref().unwrap_or(Path::new(DATA_DEFAULT));
+        folder.join(WORKERS_FOLDER).join(&name)
+    });
+    let identity = Identity::open(&data).map_err(|error| identity_failure(&error))?;
+    let executors: [Arc<dyn Executor>; 2] =
+        [Arc::new(Builtin::default()), Arc::new(CommandRunner::new(command::Options::default()))];
+    let executor = Arc::new(Toolbox::new(executors));
+    let mut options = Options::new(address, &name, identity, executor);
+    options.credential = credential(&settings, flags, config)?;
+    options.metrics = arguments.metrics;
+    options.tenant = settings.tenant.clone().unwrap_or(options.tenant);
+    options.version = settings.version.clone().unwrap_or(options.version);
+    options.heartbeat_every = settings.heartbeat_every.unwrap_or(options.heartbeat_every);
+    options.accept_timeout = settings.accept_timeout;
+    options.window = settings.window.unwrap_or(options.window);
+    options.offer = offer(arguments, settings, &options.version);
+    Ok(options)
+}
+
+fn credential(settings: &Settings, flags: &Flags, config: &Config) -> Result<Credential> {
+    if settings.auth_mode == Some(AuthMode::Mtls) {
+        let wanted = "ASTRA_WORKER_AUTH_MODE=mtls needs ASTRA_WORKER_AUTH_FINGERPRINT";
+        let print = settings.auth_fingerprint.clone();
+        let print = print.ok_or_else(|| Failure::usage(wanted, "set both, or show a token"))?;
+        return Ok(Credential::Fingerprint(print));
+    }
+    let has_flag = flags.token.is_some() || flags.token_file.is_some();
+    let of_worker = settings.auth_token.clone().filter(|_| !has_flag);
+    let token = match of_worker {
+        Some(token) => Some(token),
+        None => config.token()?,
+    };
+    Ok(token.map_or(Credential::None, Credential::Token))
+}
+
+fn offer(arguments: Arguments, settings: Settings, version: &str) -> Offer {
+    let mut tools = capabilities::find_tools(&std::env::var_os("PATH").unwrap_or_default());
+    tools.extend(arguments.tool);
+    tools.sort_unstable();
+    tools.dedup();
+    let mut runtimes = vec!["builtin".to_owned(), "command".to_owned()];
+    let python = capabilities::find_python();
+    runtimes.extend(python.as_ref().map(|_| "python".to_owned()));
+    let mut packages = vec![Package { name: CORE.into(), version: version.into() }];
+    packages.extend(arguments.package);
+    Offer {
+        slots: arguments.slots.or(settings.slots).unwrap_or_else(capabilities::slots_default),
+        per_type_limits: settings.per_type_limits.unwrap_or_default(),
+        runtimes: settings.runtimes.unwrap_or(runtimes),
+        runtime_versions: python
+            .map(|version| ("python".to_owned(), version))
+            .into_iter()
+            .collect(),
+        features: settings.features.unwrap_or_default(),
+        tools,
+        tags: arguments.label.into_iter().collect::<BTreeMap<_, _>>(),
+        queues: arguments.queue,
+        packages,
+    }
+}
+
+fn identity_failure(error: &IdentityError) -> Failure {
+    match error {
+        IdentityError::InUse(_) => Failure::new(
+            ExitCode::Conflict,
+            error,
+            "give this one a folder of its own with --data, or another --name",
+        ),
+        IdentityError::Damaged(_) => {
+            Failure::new(ExitCode::Failed, error, "or bring the file back from a backup")
+        }
+        IdentityError::Folder { .. } => {
+            Failure::new(ExitCode::Failed, error, "check the folder and its owner, or use --data")
+        }
+    }
+}
+
+fn failure(error: &WorkerError) -> Failure {
+    match error {
+        WorkerError::Refused { .. } => Failure::new(
+            ExitCode::Auth,
+            error,
+            "show a token with --token or ASTRA_TOKEN; whoever runs the server makes one with \
+             `astra token create --role worker`",
+        ),
+        WorkerError::Metrics { .. } => {
+            Failure::new(ExitCode::Conflict, error, "choose another address with --metrics")
+        }
+        WorkerError::Panicked => Failure::new(ExitCode::Failed, error, ""),
+    }
+}
