@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, completion, demo, dev, explain, internal, queue, server, task, token, worker,
+    bench, completion, demo, dev, explain, internal, queue, run, server, task, token, worker,
 };
 use crate::config::Flags;
 use crate::output::{Color, Format};
@@ -12,7 +12,7 @@ const EXAMPLES: &str = "\
 Examples:
   astra demo                                   watch 2,000 tasks survive two kills, in seconds
   astra dev                                    server and worker in this folder, no account
-  astra task submit core.echo -p '{\"hello\":\"world\"}' --wait
+  astra run -- echo hello                      a command on a worker, as if it ran here
 ";
 
 /// AstraFlow: a coordinator that decides, and workers that only execute.
@@ -52,6 +52,7 @@ impl View {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Dev(dev::Arguments),
+    Run(run::Arguments),
     /// Run a server.
     #[command(subcommand)]
     Server(server::Command),

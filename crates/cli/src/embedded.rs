@@ -115,6 +115,9 @@ fn info(row: TokenRow) -> TokenInfo {
 fn start_failure(error: &StartError, data: &Path) -> Failure {
     match error {
         StartError::Store(error) => store_failure(error, data),
+        StartError::Logs(error) => {
+            Failure::new(ExitCode::Failed, error, "check the folder, its owner and the disk")
+        }
         StartError::Listen { address, source } => Failure::new(
             ExitCode::Conflict,
             format!("cannot listen on {address}: {source}"),

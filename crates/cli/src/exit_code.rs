@@ -27,6 +27,9 @@ pub(crate) enum ExitCode {
     WaitTimeout,
     /// Ctrl-C.
     Interrupted,
+    /// What the command exited with that was run, with `--propagate`.
+    #[value(skip)]
+    Own(u8),
 }
 
 impl ExitCode {
@@ -43,6 +46,7 @@ impl ExitCode {
             Self::Validation => 7,
             Self::WaitTimeout => 124,
             Self::Interrupted => 130,
+            Self::Own(number) => number,
         }
     }
 
@@ -59,6 +63,7 @@ impl ExitCode {
             Self::Validation => "the server refused the request as it stands",
             Self::WaitTimeout => "the wait ended before the task did",
             Self::Interrupted => "interrupted with Ctrl-C",
+            Self::Own(_) => "what the command exited with",
         }
     }
 }

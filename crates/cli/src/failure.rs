@@ -24,7 +24,7 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 impl Failure {
     pub(crate) fn new(exit: ExitCode, message: impl Display, hint: impl Display) -> Self {
         let code = match exit {
-            ExitCode::Success | ExitCode::Failed => "E.CLI.FAILED",
+            ExitCode::Success | ExitCode::Failed | ExitCode::Own(_) => "E.CLI.FAILED",
             ExitCode::Usage => "E.CLI.USAGE",
             ExitCode::NotFound => "E.CLI.NOT_FOUND",
             ExitCode::Auth => "E.CLI.AUTH",

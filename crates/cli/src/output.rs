@@ -69,6 +69,10 @@ impl Output {
         Self { format }
     }
 
+    pub(crate) fn format(self) -> Format {
+        self.format
+    }
+
     pub(crate) fn is_for_people(self) -> bool {
         self.format == Format::Text
     }

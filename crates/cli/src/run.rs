@@ -7,7 +7,8 @@ use clap::error::ErrorKind;
 
 use crate::args::{Cli, Command};
 use crate::commands::{
-    bench, completion, demo, dev, explain, internal, queue, server, task, token, version, worker,
+    self, bench, completion, demo, dev, explain, internal, queue, server, task, token, version,
+    worker,
 };
 use crate::config::{self, ServerFlags};
 use crate::context::Context;
@@ -49,10 +50,14 @@ fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
 }
 
 async fn run(cli: Cli, output: Output) -> Result<ExitCode> {
-    // Services have a way of their own to stop.
+    // Services have a way of their own to stop, and runs outlive the first Ctrl-C.
     let is_service = matches!(
         cli.command,
-        Command::Dev(_) | Command::Server(_) | Command::Worker(_) | Command::Internal(_)
+        Command::Dev(_)
+            | Command::Run(_)
+            | Command::Server(_)
+            | Command::Worker(_)
+            | Command::Internal(_)
     );
     let work = dispatch(cli, output);
     if is_service {
@@ -71,6 +76,7 @@ async fn dispatch(cli: Cli, output: Output) -> Result<ExitCode> {
     let context = || Context::new(&config::load(&flags, ServerFlags::default())?, output);
     match command {
         Command::Dev(arguments) => dev::run(arguments, &flags, output).await,
+        Command::Run(arguments) => commands::run::run(arguments, &context()?).await,
         Command::Server(command) => server::run(command, &flags).await,
         Command::Worker(command) => worker::run(command, &flags, output).await,
         Command::Task(command) => task::run(command, &context()?).await,

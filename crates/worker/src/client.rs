@@ -18,6 +18,8 @@ use tokio::net::TcpStream;
 
 use crate::endpoint::Endpoint;
 
+pub mod lines;
+
 /// A server that does not take a connection within this time is not reachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take beyond the wait that was asked for.

@@ -1,7 +1,7 @@
 //! One file per command: its arguments, and what it does.
 //!
-//! Reading order: [`dev`], [`server`] and [`worker`] run things; [`task`], [`explain`], [`queue`]
-//! and [`token`] ask a server; [`demo`] and [`bench`] show and measure; [`version`],
+//! Reading order: [`dev`], [`server`] and [`worker`] run things; [`mod@run`], [`task`], [`explain`],
+//! [`queue`] and [`token`] ask a server; [`demo`] and [`bench`] show and measure; [`version`],
 //! [`completion`] and [`internal`] are chores.
 
 pub(crate) mod bench;
@@ -11,6 +11,7 @@ pub(crate) mod dev;
 pub(crate) mod explain;
 pub(crate) mod internal;
 pub(crate) mod queue;
+pub(crate) mod run;
 pub(crate) mod server;
 pub(crate) mod task;
 pub(crate) mod token;

@@ -1,0 +1,36 @@
+//! `astra run`: commands on workers, as if they ran here.
+//!
+//! Reading order: [`group`] lists the verbs and [`flags`] the flags; [`items`] (with [`glob`])
+//! makes items of a pattern, [`plan`] makes tasks of a command, [`submit`] sends them. [`attach`]
+//! follows one task (with [`log_reader`] for its output, [`watch`] for where it stands and
+//! [`voice`] for what is written), [`progress`] many. [`selector`] finds a run again and
+//! [`summary`] sums it up for the verbs that look: [`list`], [`show`], [`follow`], [`logs`],
+//! [`wait`], [`stop`].
+
+mod attach;
+mod ending;
+mod flags;
+mod follow;
+mod glob;
+mod group;
+mod interrupt;
+mod items;
+mod list;
+mod log_reader;
+mod logs;
+mod name;
+mod pages;
+mod plan;
+mod progress;
+mod selector;
+mod show;
+mod start;
+mod stop;
+mod submit;
+mod summary;
+mod tally;
+mod voice;
+mod wait;
+mod watch;
+
+pub(crate) use group::{Arguments, run};

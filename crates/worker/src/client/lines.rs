@@ -1,0 +1,170 @@
+//! An answer that comes line by line, for as long as the server has something to say.
+
+use std::time::Duration;
+
+use bytes::{Bytes, BytesMut};
+use http_body_util::BodyExt as _;
+use hyper::body::Incoming;
+use hyper::{Method, Response};
+use protocol::rest::problem::Problem;
+
+use super::{ANSWER_TIMEOUT, Client, ClientError, Connection};
+
+/// The longest line. A page of a log is 64 KiB, and text grows at most sixfold in JSON.
+const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// An answer under way. Dropping it ends the request.
+pub struct Lines {
+    client: Client,
+    body: Incoming,
+    /// Its connection lives as long as the answer, and serves nobody else after it.
+    _connection: Connection,
+    unread: BytesMut,
+    /// So many unread bytes are known to hold no line break.
+    n_searched: usize,
+}
+
+impl Client {
+    /// `GET path`, whose answer may go on for as long as the server likes.
+    pub async fn get_lines(&self, path: &str) -> Result<Lines, ClientError> {
+        let (answer, connection) = self.within(ANSWER_TIMEOUT, self.open(path)).await?;
+        let status = answer.status();
+        if status.is_success() {
+            let (body, unread) = (answer.into_body(), BytesMut::new());
+            let client = self.clone();
+            return Ok(Lines { client, body, _connection: connection, unread, n_searched: 0 });
+        }
+        let body = self.within(ANSWER_TIMEOUT, async {
+            answer.into_body().collect().await.map_err(|error| self.interrupted(error))
+        });
+        match serde_json::from_slice::<Problem>(&body.await?.to_bytes()) {
+            Ok(problem) => {
+                Err(ClientError::Refused { status: status.as_u16(), detail: problem.error })
+            }
+            Err(_) => Err(self.unintelligible(status)),
+        }
+    }
+
+    async fn open(&self, path: &str) -> Result<(Response<Incoming>, Connection), ClientError> {
+        let mut request = self.request(Method::GET, path, Bytes::new());
+        loop {
+            let (mut connection, is_fresh) = self.connection().await?;
+            match connection.try_send_request(request).await {
+                Ok(answer) => return Ok((answer, connection)),
+                Err(mut error) => match error.take_message() {
+                    // The server had closed a connection that lay idle; nothing has left.
+                    Some(unsent) if !is_fresh => request = unsent,
+                    _ => return Err(self.interrupted(error.into_error())),
+                },
+            }
+        }
+    }
+
+    async fn within<T>(
+        &self,
+        limit: Duration,
+        answer: impl Future<Output = Result<T, ClientError>>,
+    ) -> Result<T, ClientError> {
+        tokio::time::timeout(limit, answer).await.unwrap_or_else(|_| {
+            Err(ClientError::TimedOut { endpoint: self.shared.endpoint.clone(), waited: limit })
+        })
+    }
+}
+
+impl Lines {
+    /// The next line, without its line break; `None` at the end. A server that says nothing for
+    /// `silence_max` is taken for gone. May be dropped and called again.
+    pub async fn next(&mut self, silence_max: Duration) -> Result<Option<Bytes>, ClientError> {
+        loop {
+            if let Some(line) = self.take_line() {
+                return Ok(Some(line));
+            }
+            if self.unread.len() > LINE_BYTES_MAX {
+                return Err(self.client.unintelligible(hyper::StatusCode::OK));
+            }
+            let frame = self.client.within(silence_max, async { Ok(self.body.frame().await) });
+            match frame.await? {
+                Some(Ok(frame)) => {
+                    // Trailers say nothing that is read here.
+                    if let Ok(data) = frame.into_data() {
+                        self.unread.extend_from_slice(&data);
+                    }
+                }
+                Some(Err(error)) => return Err(self.client.interrupted(error)),
+                // A line without its break was cut off, and is asked for again.
+                None => return Ok(None),
+            }
+        }
+    }
+
+    fn take_line(&mut self) -> Option<Bytes> {
+        let place = self.unread[self.n_searched..].iter().position(|byte| *byte == b'\n');
+        let Some(place) = place else {
+            self.n_searched = self.unread.len();
+            return None;
+        };
+        let mut line = self.unread.split_to(self.n_searched + place + 1);
+        line.truncate(line.len() - 1);
+        self.n_searched = 0;
+        Some(line.freeze())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+    use tokio::net::TcpListener;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(5);
+
+    #[tokio::test]
+    async fn lines_come_whole_however_they_are_cut() {
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n";
+        let pieces =
+            [head, "2\r\nab\r\n", "3\r\nc\n\n\r\n", "2\r\nd\n\r\n", "1\r\ne\r\n", "0\r\n\r\n"];
+        let client = client_of(&pieces).await;
+        let mut lines = client.get_lines("/x").await.expect("answers");
+        let mut heard = Vec::new();
+        while let Some(line) = lines.next(PATIENCE).await.expect("goes on") {
+            heard.push(line);
+        }
+        assert_eq!(heard, ["abc", "", "d"], "half a line at the end is none");
+    }
+
+    #[tokio::test]
+    async fn a_cut_and_a_silence_are_no_end() {
+        let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\na\n\r\n";
+        let mut lines = client_of(&[head]).await.get_lines("/x").await.expect("answers");
+        assert_eq!(lines.next(PATIENCE).await.expect("goes on").as_deref(), Some(&b"a"[..]));
+        let cut = lines.next(PATIENCE).await.expect_err("cut");
+        assert!(matches!(cut, ClientError::Interrupted { .. }), "{cut}");
+    }
+
+    #[tokio::test]
+    async fn a_refusal_keeps_the_servers_own_words() {
+        let body = r#"{"error":{"code":"E.TASK.NOT_FOUND","message":"no task","hint":"look"}}"#;
+        let answer =
+            format!("HTTP/1.1 404 Not Found\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+        let refused = client_of(&[&answer]).await.get_lines("/x").await;
+        assert_eq!(refused.err().expect("refused").to_string(), "no task");
+    }
+
+    /// A server that sends these pieces, each by itself, and closes.
+    async fn client_of(pieces: &[&str]) -> Client {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let address = listener.local_addr().expect("bound");
+        let pieces: Vec<String> = pieces.iter().map(ToString::to_string).collect();
+        tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("accepts");
+            stream.set_nodelay(true).expect("a socket");
+            let _ = stream.read(&mut [0; 4096]).await;
+            for piece in pieces {
+                stream.write_all(piece.as_bytes()).await.expect("sends");
+                tokio::task::yield_now().await;
+            }
+        });
+        Client::new(address.to_string().parse().expect("address"), None).expect("ok")
+    }
+}
