@@ -123,14 +123,6 @@ fn start_failure(error: &StartError, data: &Path) -> Failure {
             format!("cannot listen on {address}: {source}"),
             "choose another address with --http, like --http 127.0.0.1:8090",
         ),
-        StartError::Logs(error) => Failure::new(
-            ExitCode::Failed,
-            error,
-            format!(
-                "the logs of tasks are kept in {}; check that it can be written",
-                data.display()
-            ),
-        ),
         StartError::DevBeyondLoopback { address } => beyond_loopback(*address),
     }
 }

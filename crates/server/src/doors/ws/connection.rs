@@ -27,6 +27,7 @@ use tokio_websockets::CloseCode;
 use super::answers;
 use super::desk::{BEAT_EVERY, Desk};
 use super::gate::{self, Applicant, OPENING_WITHIN, Opened, REFUSAL_DELAY, Refusal};
+use super::log;
 use super::wire::{Gone, Received, Wire};
 use crate::app::App;
 use crate::handle::{AskError, CoordinatorHandle};
@@ -198,7 +199,10 @@ impl Connection {
         for one in received.drain(..) {
             match one {
                 Received::Frame(text) => match self.reader.read_bytes(&text) {
-                    Ok(frame) => self.machine.receive(now, frame),
+                    Ok(frame) => {
+                        log::frame("in", &frame);
+                        self.machine.receive(now, frame);
+                    }
                     Err(error) => self.reset_for(&error.to_string()),
                 },
                 Received::Pong => self.on_pong(),
@@ -473,7 +477,11 @@ impl Connection {
     async fn send(&mut self) -> Result<(), Gone> {
         let Self { wire, machine, .. } = self;
         let sent = poll_fn(|context| {
-            let next = || machine.poll_frame().and_then(|frame| frame.to_text().ok());
+            let next = || {
+                let frame = machine.poll_frame()?;
+                log::frame("out", &frame);
+                frame.to_text().ok()
+            };
             Poll::Ready(wire.poll_send(context, next))
         });
         sent.await?;

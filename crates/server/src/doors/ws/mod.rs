@@ -10,4 +10,5 @@ pub(crate) mod convert;
 pub(crate) mod desk;
 pub(crate) mod gate;
 pub(crate) mod listener;
+mod log;
 pub(crate) mod wire;
