@@ -3,6 +3,8 @@
 use std::sync::Arc;
 
 use aws_lc_rs::rand;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use model::Timestamp;
 use protocol::session::token::KeyRing;
 use serde::{Deserialize, Serialize};
@@ -17,7 +19,7 @@ const SECRET_BYTES: usize = 32;
 struct KeyDocument {
     /// When it was made, in milliseconds since 1970.
     made_at: u64,
-    /// In hexadecimal.
+    /// In base64.
     secret: String,
 }
 
@@ -50,8 +52,8 @@ pub(super) async fn make(
     let no_random = |_| StoreError::Unavailable("the system gives no random bytes".to_owned());
     rand::fill(&mut secret).map_err(no_random)?;
     rand::fill(&mut id).map_err(no_random)?;
-    let id = hex(&id);
-    let document = KeyDocument { made_at: now.as_millis(), secret: hex(&secret) };
+    let id = BASE64.encode(id);
+    let document = KeyDocument { made_at: now.as_millis(), secret: BASE64.encode(secret) };
     let json = serde_json::to_string(&document).expect("texts and numbers always become JSON");
     let note = Note {
         kind: NoteKind::SessionKey,
@@ -65,18 +67,5 @@ pub(super) async fn make(
 
 fn read(note: &Note) -> Option<(u64, String, Vec<u8>)> {
     let document: KeyDocument = serde_json::from_str(note.json.as_deref()?).ok()?;
-    Some((document.made_at, note.key.clone(), unhex(&document.secret)?))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-fn unhex(text: &str) -> Option<Vec<u8>> {
-    let pairs = text.as_bytes().chunks(2);
-    pairs
-        .map(|pair| {
-            std::str::from_utf8(pair).ok().and_then(|pair| u8::from_str_radix(pair, 16).ok())
-        })
-        .collect()
+    Some((document.made_at, note.key.clone(), BASE64.decode(&document.secret).ok()?))
 }

@@ -21,12 +21,12 @@ use super::record::SessionRecord;
 /// processes seem to fight over one identity.
 pub(crate) const TAKEOVERS_MAX: usize = 3;
 /// See [`TAKEOVERS_MAX`].
-pub(crate) const TAKEOVERS_WITHIN: Duration = Duration::from_secs(60);
+pub(crate) const TAKEOVERS_WITHIN: Duration = Duration::from_mins(1);
 /// How long the windows of a session without a connection are kept. A worker that comes later
 /// resumes as after a restart of the server.
 pub(crate) const PARKED_FOR: Duration = Duration::from_mins(5);
 /// A name stays its worker's for so long after it left.
-const NAME_KEPT_FOR: Duration = Duration::from_secs(60);
+const NAME_KEPT_FOR: Duration = Duration::from_mins(1);
 /// How long a connection may take to hand its session on.
 const HANDOVER_WITHIN: Duration = Duration::from_secs(2);
 
@@ -59,7 +59,7 @@ struct Entry {
 
 enum Presence {
     /// No connection.
-    Away { since: Timestamp, parked: Option<Carried> },
+    Away { since: Timestamp, parked: Option<Box<Carried>> },
     /// This connection carries the session, or is about to.
     Here { connection: u64, mailbox: mpsc::Sender<Notice> },
 }
@@ -83,6 +83,15 @@ pub(crate) struct Claimed {
     pub(crate) carried: Carried,
     /// The session before.
     pub(crate) record: Option<SessionRecord>,
+}
+
+/// A connection that no longer speaks for its worker.
+pub(crate) struct Parting<'a> {
+    pub(crate) tenant: &'a TenantId,
+    pub(crate) instance_id: &'a str,
+    pub(crate) connection: u64,
+    /// What the next connection goes on with.
+    pub(crate) carried: Carried,
 }
 
 /// The claim is refused.
@@ -166,7 +175,7 @@ impl Sessions {
         let (former, worker, record) =
             self.table.lock().claim(&claim, Presence::Here { connection, mailbox: sender }, now)?;
         let carried = match former {
-            Presence::Away { parked, .. } => parked.unwrap_or_default(),
+            Presence::Away { parked, .. } => parked.map(|parked| *parked).unwrap_or_default(),
             Presence::Here { mailbox, .. } => hand_over(&mailbox).await,
         };
         Ok(Claimed { connection, worker, mailbox, carried, record })
@@ -187,36 +196,25 @@ impl Sessions {
     }
 
     /// The connection is gone; what it carried waits for the next one.
-    pub(crate) fn park(
-        &self,
-        tenant: &TenantId,
-        instance_id: &str,
-        connection: u64,
-        carried: Carried,
-        now: Timestamp,
-    ) {
+    pub(crate) fn park(&self, parting: Parting<'_>, now: Timestamp) {
         let mut table = self.table.lock();
         table.drop_old(now);
-        let identity = (tenant.clone(), instance_id.to_owned());
+        let identity = (parting.tenant.clone(), parting.instance_id.to_owned());
         let Some(entry) = table.entries.get_mut(&identity) else { return };
         match entry.presence {
-            Presence::Here { connection: current, .. } if current == connection => {}
+            Presence::Here { connection, .. } if connection == parting.connection => {}
             Presence::Here { .. } | Presence::Away { .. } => return,
         }
-        entry.presence = Presence::Away { since: now, parked: Some(carried) };
+        entry.presence = Presence::Away { since: now, parked: Some(Box::new(parting.carried)) };
         table.parked.push_back((now, identity));
     }
 
-    /// The credential of a worker that is here; the inner `None` is a worker without one.
-    pub(crate) fn credential_of(
-        &self,
-        tenant: &TenantId,
-        instance_id: &str,
-    ) -> Option<Option<String>> {
+    /// The credential of a worker that is here, if it came with one.
+    pub(crate) fn credential_of(&self, tenant: &TenantId, instance_id: &str) -> Option<String> {
         let table = self.table.lock();
         let entry = table.entries.get(&(tenant.clone(), instance_id.to_owned()))?;
         let is_here = matches!(entry.presence, Presence::Here { .. });
-        entry.record.as_ref().filter(|_| is_here).map(|record| record.token_id.clone())
+        entry.record.as_ref().filter(|_| is_here)?.token_id.clone()
     }
 
     /// The session a worker can go on with, if this is one.

@@ -31,7 +31,7 @@ use super::log;
 use super::wire::{Gone, Received, Wire};
 use crate::app::App;
 use crate::handle::{AskError, CoordinatorHandle};
-use crate::sessions::{Carried, Notice};
+use crate::sessions::{Carried, Notice, Parting};
 
 mod business;
 
@@ -252,7 +252,7 @@ impl Connection {
                 self.later(async { Done::Opened(opening.await.map(Box::new)) });
             }
             ServerEvent::Heartbeat { payload } => self.on_heartbeat(&payload),
-            ServerEvent::Delivered { token, frame } => self.on_business(token, frame),
+            ServerEvent::Delivered { token, frame } => self.on_business(token, &frame),
             ServerEvent::Acked { id } => {
                 if let Ok(lease) = id.parse() {
                     self.confirmed.push(lease);
@@ -396,16 +396,12 @@ impl Connection {
     fn take_leases(&mut self, asked: u32, answer: Result<Answer, AskError>) {
         let (now, vocabulary) = (self.now(), self.machine.vocabulary());
         let Some(desk) = &mut self.desk else { return };
-        let grants = match answer {
-            Ok(Answer::Leases(grants)) => grants,
-            Ok(_) | Err(_) => {
-                // The slots stay asked for until the pause is over.
-                self.later(async move {
-                    tokio::time::sleep(ASK_AGAIN_AFTER).await;
-                    Done::Leases { asked, answer: Ok(Answer::Leases(Vec::new())) }
-                });
-                return;
-            }
+        let Ok(Answer::Leases(grants)) = answer else {
+            // The slots stay asked for until the pause is over.
+            return self.later(async move {
+                tokio::time::sleep(ASK_AGAIN_AFTER).await;
+                Done::Leases { asked, answer: Ok(Answer::Leases(Vec::new())) }
+            });
         };
         desk.answered(asked);
         let mut undelivered = Vec::new();
@@ -510,8 +506,13 @@ impl Connection {
             return;
         }
         tracing::info!(tenant = %desk.tenant, worker = %desk.worker, reason, "worker disconnected");
-        let now = self.app.clock.now();
-        self.app.sessions.park(&desk.tenant, &desk.instance_id, desk.connection, carried, now);
+        let parting = Parting {
+            tenant: &desk.tenant,
+            instance_id: &desk.instance_id,
+            connection: desk.connection,
+            carried,
+        };
+        self.app.sessions.park(parting, self.app.clock.now());
     }
 
     fn set_drain(&self, cause: DrainCause, on: bool) {

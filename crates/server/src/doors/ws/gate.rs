@@ -20,7 +20,7 @@ use super::convert::{Registered, registered};
 use super::desk::{Desk, Place};
 use crate::app::App;
 use crate::handle::CoordinatorHandle;
-use crate::sessions::{Claim, ClaimError, SessionRecord, TOKEN_LIFETIME};
+use crate::sessions::{Claim, ClaimError, Parting, SessionRecord, TOKEN_LIFETIME};
 
 /// A connection proves who it is within this time, or is closed.
 pub(crate) const OPENING_WITHIN: Duration = Duration::from_secs(5);
@@ -173,8 +173,13 @@ pub(super) async fn open(
         register,
     };
     if let Err(error) = app.sessions.open(&applicant.tenant, record.clone()).await {
-        let (tenant, instance_id) = (&applicant.tenant, &applicant.instance_id);
-        app.sessions.park(tenant, instance_id, claimed.connection, claimed.carried, now);
+        let parting = Parting {
+            tenant: &applicant.tenant,
+            instance_id: &applicant.instance_id,
+            connection: claimed.connection,
+            carried: claimed.carried,
+        };
+        app.sessions.park(parting, now);
         return Err(Refusal::trouble(&error.to_string()));
     }
     let grant = grant(&app, &applicant.tenant, &record);
@@ -198,7 +203,7 @@ async fn coordinator(app: &App, tenant: &TenantId) -> Result<CoordinatorHandle, 
 /// worker is here: whoever else knows its instance id must not take its place.
 fn check_credential(app: &App, applicant: &Applicant) -> Result<(), Refusal> {
     let holder = app.sessions.credential_of(&applicant.tenant, &applicant.instance_id);
-    let Some(Some(holder)) = holder else { return Ok(()) };
+    let Some(holder) = holder else { return Ok(()) };
     if applicant.token_id.as_ref() == Some(&holder) || !app.auth.is_live(&holder, app.clock.now()) {
         return Ok(());
     }

@@ -26,7 +26,7 @@ const CONCURRENCY_VIOLATION: &str = "E.CMD.CONCURRENCY_VIOLATION";
 const DRAINING: &str = "E.WORKER.DRAINING";
 
 impl Connection {
-    pub(super) fn on_business(&mut self, token: CommitToken, frame: BusinessFrame) {
+    pub(super) fn on_business(&mut self, token: CommitToken, frame: &BusinessFrame) {
         let Some(kind) = Kind::from_name(&frame.kind) else {
             // Extensions of others are carried, not understood.
             return self.machine.commit(self.now(), token, None);
@@ -43,9 +43,9 @@ impl Connection {
             }
         };
         match payload {
-            Payload::ExecResult(result) => self.on_result(token, &frame, result),
-            Payload::ExecError(error) => self.on_error(token, &frame, &error),
-            Payload::ExecFeedback(feedback) => self.on_feedback(token, &frame, feedback),
+            Payload::ExecResult(result) => self.on_result(token, frame, result),
+            Payload::ExecError(error) => self.on_error(token, frame, &error),
+            Payload::ExecFeedback(feedback) => self.on_feedback(token, frame, feedback),
             Payload::NextRequest(request) => self.on_next(token, request),
             Payload::PackageEvent(event) => {
                 tracing::info!(worker = self.worker_name(), ?event, "package event");
