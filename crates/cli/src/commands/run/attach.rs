@@ -136,11 +136,9 @@ impl<'a> Story<'a> {
                 let state = words::state(state).to_lowercase();
                 self.headline(&format!("{state} again, after {}", self.worker.clone()));
             }
-            Notice::Waits { reason, hint } => {
-                self.note(format!("  waiting: {reason}"));
-                if let Some(hint) = hint {
-                    self.note(format!("  → {hint}"));
-                }
+            Notice::Waits { reasons, hints } => {
+                reasons.iter().for_each(|reason| self.note(format!("  waiting: {reason}")));
+                hints.iter().for_each(|hint| self.note(format!("  → {hint}")));
             }
         }
     }

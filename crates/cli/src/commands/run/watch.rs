@@ -13,6 +13,8 @@ const LOOK_EVERY_MAX: Duration = Duration::from_secs(2);
 /// Who waits no longer than this needs no reason.
 const WHY_AFTER: Duration = Duration::from_secs(2);
 const NOTICES_MAX: usize = 16;
+/// The most telling come first.
+const REASONS_MAX: usize = 3;
 
 /// What is worth telling.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,8 +23,8 @@ pub(super) enum Notice {
     Started { worker: String, attempt: u32 },
     /// Nobody has it any more: its attempt failed, or its worker was lost.
     WaitsAgain { state: State },
-    /// Why nobody has it.
-    Waits { reason: String, hint: Option<String> },
+    /// Why nobody has it, and what to do about it.
+    Waits { reasons: Vec<String>, hints: Vec<String> },
 }
 
 /// Looks now and then until the task has ended or nobody listens.
@@ -90,11 +92,12 @@ impl Watch {
     async fn say_why(&mut self) {
         let path = format!("/api/v1/tasks/{}/explain", self.task_id);
         let Ok(explanation) = self.context.client.get::<Explanation>(&path).await else { return };
-        let Some(reason) = explanation.reasons.into_iter().next() else { return };
-        let kind = kind(&reason);
-        if kind != std::mem::replace(&mut self.told_reason, kind.clone()) {
-            let hint = with_way_out(&reason);
-            let _ = self.sender.send(Notice::Waits { reason: reason.message, hint }).await;
+        let told: Vec<_> = explanation.reasons.into_iter().take(REASONS_MAX).collect();
+        let kinds: String = told.iter().map(kind).collect();
+        if kinds != std::mem::replace(&mut self.told_reason, kinds.clone()) {
+            let hints = told.iter().filter_map(with_way_out).collect();
+            let reasons = told.into_iter().map(|reason| reason.message).collect();
+            let _ = self.sender.send(Notice::Waits { reasons, hints }).await;
         }
     }
 }
