@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
 /// Longer than anything here takes, and shorter than a person waits.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A process that ends with the test.
@@ -99,7 +99,7 @@ impl Site {
         let stdout = server.stdout.take().expect("piped");
         BufReader::new(stdout).read_line(&mut line).expect("text");
         let ready: serde_json::Value = serde_json::from_str(&line).expect("says where it is");
-        self.http = ready["http"].as_str().expect("an address").to_owned();
+        ready["http"].as_str().expect("an address").clone_into(&mut self.http);
         self.server = Some(Process(server));
     }
 
