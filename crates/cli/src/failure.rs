@@ -83,14 +83,15 @@ fn exit_of(code: ErrorCode) -> ExitCode {
         | ErrorCode::CommandConcurrency
         | ErrorCode::ResultDuplicate
         | ErrorCode::ResultSequenceGap => ExitCode::Conflict,
-        ErrorCode::StoreUnavailable | ErrorCode::ServerStopping => ExitCode::Unreachable,
+        ErrorCode::StoreUnavailable
+        | ErrorCode::ServerStopping
+        | ErrorCode::DispatchUnavailable => ExitCode::Unreachable,
         ErrorCode::LimitLiveTasks
         | ErrorCode::LimitDemands
         | ErrorCode::LimitWorkers
         | ErrorCode::LimitTokens
         | ErrorCode::LimitOverloaded
         | ErrorCode::RequestTimeout
-        | ErrorCode::DispatchUnavailable
         | ErrorCode::Timeout
         | ErrorCode::Internal => ExitCode::Failed,
     }

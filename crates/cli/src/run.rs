@@ -98,7 +98,15 @@ pub(crate) fn interrupted(hint: &str) -> Failure {
 /// Help and version are answers; the rest is a usage error, in the format that was asked for.
 fn misunderstood(error: &clap::Error) -> ExitCode {
     let is_answer = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
-    if is_answer || !wants_json(std::env::args_os()) {
+    let wants_json = wants_json(std::env::args_os());
+    let format = if wants_json { Format::Json } else { Format::Text };
+    let words: Vec<_> =
+        std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    if let Some(failure) = commands::run::stray(error, &words) {
+        Output::new(format, Color::Auto).failure(&failure);
+        return ExitCode::Usage;
+    }
+    if is_answer || !wants_json {
         let _ = error.print();
         return if is_answer { ExitCode::Success } else { ExitCode::Usage };
     }

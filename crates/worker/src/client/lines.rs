@@ -126,11 +126,11 @@ mod tests {
             [head, "2\r\nab\r\n", "3\r\nc\n\n\r\n", "2\r\nd\n\r\n", "1\r\ne\r\n", "0\r\n\r\n"];
         let client = client_of(&pieces).await;
         let mut lines = client.get_lines("/x").await.expect("answers");
-        let mut heard = Vec::new();
+        let mut said = Vec::new();
         while let Some(line) = lines.next(PATIENCE).await.expect("goes on") {
-            heard.push(line);
+            said.push(line);
         }
-        assert_eq!(heard, ["abc", "", "d"], "half a line at the end is none");
+        assert_eq!(said, ["abc", "", "d"], "half a line at the end is none");
     }
 
     #[tokio::test]

@@ -60,7 +60,7 @@ pub(super) async fn follow(attachment: Attachment, context: &Context) -> Result<
             () = interrupts.next() => {
                 return interrupts.leave(&story.about.run, story.about.voice, context).await;
             }
-            heard = log.recv() => match heard.unwrap_or(Ok(Heard::End))? {
+            heard = log.recv() => match heard.unwrap_or(Ok(Heard::End)).map_err(|f| story.cut(f))? {
                 Heard::Line(line) => story.line(&line).await?,
                 Heard::Away => story.note("the server does not answer; waiting for it"),
                 Heard::Back => story.note("the server is back"),
@@ -136,13 +136,17 @@ impl<'a> Story<'a> {
                 let state = words::state(state).to_lowercase();
                 self.headline(&format!("{state} again, after {}", self.worker.clone()));
             }
-            Notice::Waits { reason, hint } => {
-                self.note(format!("  waiting: {reason}"));
-                if let Some(hint) = hint {
-                    self.note(format!("  → {hint}"));
-                }
-            }
+            Notice::Waits(why) => why.lines().for_each(|line| self.note(line)),
         }
+    }
+
+    /// Where to go on when the server was away for too long.
+    fn cut(&self, failure: Failure) -> Failure {
+        if failure.exit != ExitCode::Unreachable {
+            return failure;
+        }
+        let run = &self.about.run;
+        failure.with_hint(format!("the run may go on; follow it with `astra run follow {run}`"))
     }
 
     fn unread(&self, error: &io::Error) -> Failure {

@@ -10,6 +10,7 @@ use crate::commands::task::parse_tag;
 use crate::duration::Span;
 
 /// About the command and its run.
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of the command line")]
 #[derive(Clone, Debug, Default, PartialEq, clap::Args)]
 #[command(next_help_heading = "Run")]
 pub(crate) struct RunFlags {

@@ -74,15 +74,12 @@ impl Item {
             filled.push_str(&rest[..start]);
             rest = &rest[start..];
             let end = rest.find('}').map_or(rest.len(), |end| end + 1);
-            match self.part(&rest[..end]) {
-                Some(part) => {
-                    filled.push_str(&part);
-                    rest = &rest[end..];
-                }
-                None => {
-                    filled.push('{');
-                    rest = &rest[1..];
-                }
+            if let Some(part) = self.part(&rest[..end]) {
+                filled.push_str(&part);
+                rest = &rest[end..];
+            } else {
+                filled.push('{');
+                rest = &rest[1..];
             }
         }
         filled.push_str(rest);

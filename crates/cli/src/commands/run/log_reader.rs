@@ -146,7 +146,7 @@ impl LogReader {
                 self.context.client.endpoint(),
                 away.as_secs()
             );
-            let hint = "the run may go on; come back to it with `astra run follow`";
+            let hint = "the task may go on; look again later";
             return Err(Failure::new(ExitCode::Unreachable, message, hint));
         }
         if away > TOLD_AFTER && !std::mem::replace(&mut self.is_away_told, true) {

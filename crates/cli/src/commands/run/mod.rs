@@ -2,10 +2,11 @@
 //!
 //! Reading order: [`group`] lists the verbs and [`flags`] the flags; [`items`] (with [`glob`])
 //! makes items of a pattern, [`plan`] makes tasks of a command, [`submit`] sends them. [`attach`]
-//! follows one task (with [`log_reader`] for its output, [`watch`] for where it stands and
-//! [`voice`] for what is written), [`progress`] many. [`selector`] finds a run again and
+//! follows one task (with [`log_reader`] for its output, [`watch`] and [`why`] for where it stands,
+//! [`voice`] for what is written and [`ending`] for how it ended), [`progress`] (with [`tally`])
+//! many; [`interrupt`] is Ctrl-C. [`selector`] finds a run again and
 //! [`summary`] sums it up for the verbs that look: [`list`], [`show`], [`follow`], [`logs`],
-//! [`wait`], [`stop`].
+//! [`wait`], [`stop`]. [`stray`] explains a command line that forgot its dashes.
 
 mod attach;
 mod ending;
@@ -26,11 +27,14 @@ mod selector;
 mod show;
 mod start;
 mod stop;
+mod stray;
 mod submit;
 mod summary;
 mod tally;
 mod voice;
 mod wait;
 mod watch;
+mod why;
 
 pub(crate) use group::{Arguments, run};
+pub(crate) use stray::stray;

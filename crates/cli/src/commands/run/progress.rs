@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use protocol::rest::tasks::{Explanation, State, Task};
+use protocol::rest::tasks::{State, Task};
 use serde::Serialize;
 
 use super::ending;
@@ -11,6 +11,7 @@ use super::interrupt::Interrupts;
 use super::plan::Parameters;
 use super::tally::{self, Tally};
 use super::voice::Voice;
+use super::why::Why;
 use crate::context::Context;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
@@ -111,7 +112,7 @@ struct Display {
     bar: Option<ProgressBar>,
     /// The last step that was told.
     step: usize,
-    reason: String,
+    told: Option<Why>,
 }
 
 impl Display {
@@ -127,7 +128,7 @@ impl Display {
             bar.set_style(style.progress_chars("█▌░"));
             bar
         });
-        Self { voice, bar, step: 0, reason: String::new() }
+        Self { voice, bar, step: 0, told: None }
     }
 
     fn show(&mut self, tally: &Tally) {
@@ -146,17 +147,11 @@ impl Display {
 
     async fn say_why(&mut self, tally: &Tally, context: &Context) {
         let Some(oldest) = tally.oldest() else { return };
-        let path = format!("/api/v1/tasks/{oldest}/explain");
-        let Ok(explanation) = context.client.get::<Explanation>(&path).await else { return };
-        let Some(reason) = explanation.reasons.into_iter().next() else { return };
-        if self.reason == reason.code {
-            return;
+        let Some(why) = Why::ask(context, &oldest).await else { return };
+        if !why.is_like(self.told.as_ref()) {
+            why.lines().for_each(|line| self.say(&line));
         }
-        self.say(&format!("  waiting: {}", reason.message));
-        if let Some(hint) = &reason.hint {
-            self.say(&format!("  → {hint}"));
-        }
-        self.reason = reason.code;
+        self.told = Some(why);
     }
 
     fn say(&self, text: &str) {

@@ -111,3 +111,57 @@ pub(super) async fn unsuccessful(context: &Context, run: &str) -> Result<Vec<Tas
     tasks.reverse();
     Ok(tasks)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use protocol::rest::tasks::SubmittedTask;
+
+    use super::*;
+    use crate::commands::run::flags::RunFlags;
+    use crate::commands::run::{plan, stop, submit};
+    use crate::config::{self, Flags, ServerFlags};
+    use crate::embedded::EmbeddedServer;
+    use crate::output::{Color, Format, Output};
+
+    #[tokio::test]
+    async fn only_what_has_ended_is_counted_however_many_are_left() {
+        let folder = tempfile::tempdir().expect("folder");
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let server = EmbeddedServer::start(folder.path(), any_port, true).await.expect("starts");
+        let context = context_of(&server);
+        let ids = submit_numbers(&context, "1-1300").await;
+        let mut tally = Tally::new("r1", &ids).expect("ids");
+        assert!(!tally.look(&context).await.expect("looks"));
+        assert_eq!((tally.done(), tally.failed), (0, 0));
+        for number in [1, 700, 1300] {
+            let path = format!("/api/v1/tasks/{}/cancel", ids[number - 1]);
+            let _: Task = context.client.post(&path, &serde_json::json!({})).await.expect("stops");
+        }
+        tally.look(&context).await.expect("looks");
+        assert_eq!((tally.done(), tally.failed), (2, 3), "the newest is not looked at yet");
+        assert_eq!(tally.oldest(), Some(ids[1].clone()));
+        stop::all(&context, "r1").await.expect("stops");
+        assert!(tally.look(&context).await.expect("looks"), "there is more to see at once");
+        assert!(!tally.is_over());
+        tally.look(&context).await.expect("looks");
+        assert!(tally.is_over() && tally.failed == 1300);
+        server.stop().await;
+    }
+
+    fn context_of(server: &EmbeddedServer) -> Context {
+        let server = Some(format!("http://{}", server.http_addr()));
+        let flags = Flags { server, ..Flags::default() };
+        let config = config::load(&flags, ServerFlags::default()).expect("loads");
+        Context::new(&config, Output::new(Format::Text, Color::Never)).expect("an address")
+    }
+
+    async fn submit_numbers(context: &Context, numbers: &str) -> Vec<String> {
+        let flags = RunFlags { array: numbers.parse().ok(), ..RunFlags::default() };
+        let name = "r1".parse().expect("a name");
+        let tasks = plan::tasks(&flags, &["true".into()], &name).expect("fits");
+        let submitted = submit::all(context, tasks).await.expect("submits");
+        submitted.into_iter().map(|task: SubmittedTask| task.task_id).collect()
+    }
+}

@@ -2,6 +2,7 @@
 
 use super::attach;
 use super::ending;
+use super::plan::Parameters;
 use super::progress::{self, Many};
 use super::selector::{self, FoundRun};
 use super::voice::Voice;
@@ -33,9 +34,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<Exit
     let all = async {
         let mut exit = ExitCode::Success;
         for selector in &arguments.runs {
-            let FoundRun { name, tasks } = selector::run(context, selector).await?;
-            let ended = one(name, tasks.into_iter().map(|task| task.task_id).collect(), context);
-            match ended.await? {
+            match one(selector::run(context, selector).await?, context).await? {
                 ExitCode::Success => {}
                 ExitCode::Interrupted => return Ok(ExitCode::Interrupted),
                 _ => exit = ExitCode::Failed,
@@ -53,13 +52,16 @@ pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<Exit
     })
 }
 
-async fn one(run: String, task_ids: Vec<String>, context: &Context) -> Result<ExitCode> {
+async fn one(found: FoundRun, context: &Context) -> Result<ExitCode> {
+    let FoundRun { name: run, tasks } = found;
     let voice = Voice::new(context.output, false);
-    if let [task_id] = task_ids.as_slice() {
-        let task = attach::until_ended(context, task_id).await?;
+    if let [task] = tasks.as_slice() {
+        let task = attach::until_ended(context, &task.task_id).await?;
         voice.note(ending::headline(&run, &task));
         voice.data(&task);
         return Ok(ending::exit_code(&task, false));
     }
-    progress::follow(Many { run, title: "wait".into(), task_ids, voice }, context).await
+    let title = Parameters::of(&tasks[0].parameters).title().to_owned();
+    let task_ids = tasks.into_iter().map(|task| task.task_id).collect();
+    progress::follow(Many { run, title, task_ids, voice }, context).await
 }

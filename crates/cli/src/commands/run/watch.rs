@@ -2,9 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use protocol::rest::tasks::{Explanation, Reason, State, Task};
+use protocol::rest::tasks::{State, Task};
 use tokio::sync::mpsc;
 
+use super::why::Why;
 use crate::context::Context;
 
 /// The first look; the pause doubles up to the longest.
@@ -22,7 +23,7 @@ pub(super) enum Notice {
     /// Nobody has it any more: its attempt failed, or its worker was lost.
     WaitsAgain { state: State },
     /// Why nobody has it.
-    Waits { reason: String, hint: Option<String> },
+    Waits(Why),
 }
 
 /// Looks now and then until the task has ended or nobody listens.
@@ -34,7 +35,7 @@ pub(super) fn spawn(context: &Context, task_id: &str) -> mpsc::Receiver<Notice> 
         sender,
         running: None,
         waiting_since: Instant::now(),
-        told_reason: String::new(),
+        told: None,
     };
     tokio::spawn(watch.run());
     receiver
@@ -47,7 +48,8 @@ struct Watch {
     /// The attempt that runs.
     running: Option<u32>,
     waiting_since: Instant,
-    told_reason: String,
+    /// The reasons that were told.
+    told: Option<Why>,
 }
 
 impl Watch {
@@ -75,7 +77,7 @@ impl Watch {
         match &task.lease {
             Some(lease) if self.running != Some(task.attempt) => {
                 self.running = Some(task.attempt);
-                self.told_reason.clear();
+                self.told = None;
                 let worker = lease.worker_id.clone();
                 Some(Notice::Started { worker, attempt: task.attempt })
             }
@@ -88,45 +90,10 @@ impl Watch {
     }
 
     async fn say_why(&mut self) {
-        let path = format!("/api/v1/tasks/{}/explain", self.task_id);
-        let Ok(explanation) = self.context.client.get::<Explanation>(&path).await else { return };
-        let Some(reason) = explanation.reasons.into_iter().next() else { return };
-        let kind = kind(&reason);
-        if kind != std::mem::replace(&mut self.told_reason, kind.clone()) {
-            let hint = with_way_out(&reason);
-            let _ = self.sender.send(Notice::Waits { reason: reason.message, hint }).await;
+        let Some(why) = Why::ask(&self.context, &self.task_id).await else { return };
+        if !why.is_like(self.told.as_ref()) {
+            let _ = self.sender.send(Notice::Waits(why.clone())).await;
         }
-    }
-}
-
-/// The reason without its numbers, which change from moment to moment.
-fn kind(reason: &Reason) -> String {
-    let words = reason.message.chars().filter(|letter| !letter.is_ascii_digit());
-    format!("{} {}", reason.code, words.collect::<String>())
-}
-
-fn with_way_out(reason: &Reason) -> Option<String> {
-    let hint = reason.hint.clone()?;
-    let is_tool = reason.code == "lacking" && reason.message.contains(" tool ");
-    Some(if is_tool { format!("{hint}, or run with --no-tool-check") } else { hint })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_reason_is_the_same_while_only_its_numbers_change() {
-        let reason = |message: &str| Reason {
-            code: "behind".into(),
-            message: message.into(),
-            hint: Some("install ffmpeg".into()),
-            count: None,
-        };
-        assert_eq!(kind(&reason("3 tasks go first")), kind(&reason("12 tasks go first")));
-        assert_ne!(kind(&reason("3 tasks go first")), kind(&reason("no worker")));
-        let tool = Reason { code: "lacking".into(), ..reason("1 worker lacks tool ffmpeg") };
-        let hint = with_way_out(&tool).expect("a hint");
-        assert_eq!(hint, "install ffmpeg, or run with --no-tool-check");
+        self.told = Some(why);
     }
 }

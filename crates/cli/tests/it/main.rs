@@ -1,0 +1,6 @@
+//! The binary as people use it: real processes, real sockets, a real server and a real worker.
+
+mod run;
+mod run_failures;
+mod run_many;
+mod support;
