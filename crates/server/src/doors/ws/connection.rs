@@ -49,7 +49,7 @@ pub(super) enum Done {
     /// It is time to say no.
     Refused(Refusal),
     /// A request for leases came to its end.
-    Leases { asked: u32, answer: Result<Answer, AskError> },
+    Leases { request: Asked, answer: Result<Answer, AskError> },
     /// Reports are judged, and durable.
     Judged { reports: Vec<Reported>, judgements: Vec<Judgement> },
     /// Leases live on, or do not.
@@ -58,6 +58,14 @@ pub(super) enum Done {
     Taken { token: CommitToken },
     /// Nothing that anyone waits for.
     Nothing,
+}
+
+/// A request for leases that is out.
+pub(super) struct Asked {
+    /// For whom: a connection may carry several sessions, one after the other.
+    claim: u64,
+    handle: CoordinatorHandle,
+    slots: u32,
 }
 
 /// A frame whose report is being judged.
@@ -292,7 +300,7 @@ impl Connection {
                 let now = self.now();
                 self.machine.refuse(now, refusal.code, &refusal.reason, retry_after_ms);
             }
-            Done::Leases { asked, answer } => self.take_leases(asked, answer),
+            Done::Leases { request, answer } => self.take_leases(request, answer),
             Done::Judged { reports, judgements } => self.take_judgements(reports, &judgements),
             Done::Beaten { leases, verdicts } => self.take_verdicts(&leases, &verdicts),
             Done::Taken { token } => self.machine.commit(self.now(), token, None),
@@ -377,39 +385,50 @@ impl Connection {
         let confirmed = std::mem::take(&mut self.confirmed);
         let confirmed: Vec<_> =
             confirmed.into_iter().filter(|lease| desk.confirm(*lease)).collect();
-        let request = desk.next_request(now);
-        let (handle, worker) = (desk.handle.clone(), desk.worker.clone());
+        // A worker that does not keep up is given nothing more until it does.
+        let request = if self.machine.is_full() { None } else { desk.next_request(now) };
+        let (handle, worker, claim) = (desk.handle.clone(), desk.worker.clone(), desk.connection);
         if !reports.is_empty() {
             self.later(judge(handle.clone(), reported, reports));
         }
         if !confirmed.is_empty() {
             self.later(beat(handle.clone(), worker, confirmed));
         }
-        if let Some((asked, request)) = request {
+        if let Some((slots, request)) = request {
+            let asked = Asked { claim, handle: handle.clone(), slots };
             self.later(async move {
                 let command = |ticket| Command::RequestLeases { ticket, request };
-                Done::Leases { asked, answer: handle.ask(command).await }
+                Done::Leases { request: asked, answer: handle.ask(command).await }
             });
         }
     }
 
-    fn take_leases(&mut self, asked: u32, answer: Result<Answer, AskError>) {
+    fn take_leases(&mut self, request: Asked, answer: Result<Answer, AskError>) {
         let (now, vocabulary) = (self.now(), self.machine.vocabulary());
-        let Some(desk) = &mut self.desk else { return };
         let Ok(Answer::Leases(grants)) = answer else {
             // The slots stay asked for until the pause is over.
             return self.later(async move {
                 tokio::time::sleep(ASK_AGAIN_AFTER).await;
-                Done::Leases { asked, answer: Ok(Answer::Leases(Vec::new())) }
+                Done::Leases { request, answer: Ok(Answer::Leases(Vec::new())) }
             });
         };
-        desk.answered(asked);
+        let desk = self.desk.as_mut().filter(|desk| desk.connection == request.claim);
+        let Some(desk) = desk else {
+            // The session that asked is over.
+            let leases = grants.iter().map(|grant| grant.lease).collect();
+            return request.handle.tell(Command::ReturnLeases { leases });
+        };
+        desk.answered(request.slots);
+        let mut n_delivered = 0;
         let mut undelivered = Vec::new();
         for grant in &grants {
             let frame = answers::dispatch(grant, vocabulary, desk.registered.wants_named_acks);
             let bytes = frame.payload.get().len();
             match self.machine.send(now, frame) {
-                Ok(()) => desk.take(grant),
+                Ok(()) => {
+                    desk.take(grant);
+                    n_delivered += 1;
+                }
                 Err(error) if error.is_too_large() => {
                     let report = super::convert::undeliverable(grant.lease, &desk.worker, bytes);
                     self.reports.0.push(Reported { token: None, lease: grant.lease });
@@ -418,6 +437,7 @@ impl Connection {
                 Err(_) => undelivered.push(grant.lease),
             }
         }
+        desk.note_delivered(n_delivered, undelivered.is_empty());
         if !undelivered.is_empty() {
             desk.handle.tell(Command::ReturnLeases { leases: undelivered });
         }

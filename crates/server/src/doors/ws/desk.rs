@@ -8,7 +8,7 @@ use coordinator::{Grant, LeaseRequest};
 use model::{LeaseId, Offer, TaskId, TenantId, Timestamp, WorkerId};
 use protocol::session::payload::heartbeat::Metrics;
 
-use super::convert::Registered;
+use super::convert::{Registered, SLOTS_MAX};
 use crate::handle::CoordinatorHandle;
 use crate::metrics::WsMetrics;
 use crate::sessions::Carried;
@@ -47,6 +47,8 @@ pub(super) struct Desk {
     held: BTreeMap<TaskId, Held>,
     /// Slots for which requests are out.
     asked: u32,
+    /// Leases that one request asks for at most: as many as fitted into the session lately.
+    request_max: u32,
     pub(super) beat_every: Duration,
     pub(super) is_strained: bool,
     pub(super) is_leaving: bool,
@@ -84,6 +86,7 @@ impl Desk {
             offer,
             held: carried.leases().map(|(task, lease)| (task, confirmed(lease))).collect(),
             asked: 0,
+            request_max: SLOTS_MAX,
             beat_every: BEAT_EVERY,
             is_strained: false,
             is_leaving: false,
@@ -100,6 +103,7 @@ impl Desk {
     pub(super) fn next_request(&mut self, now: Timestamp) -> Option<(u32, LeaseRequest)> {
         let held = u32::try_from(self.held.len()).unwrap_or(u32::MAX);
         let free = self.registered.slots.saturating_sub(held).saturating_sub(self.asked);
+        let free = free.min(self.request_max);
         if free == 0 || self.is_leaving {
             return None;
         }
@@ -119,6 +123,16 @@ impl Desk {
     /// A request came to its end.
     pub(super) fn answered(&mut self, asked: u32) {
         self.asked -= asked;
+    }
+
+    /// What became of the grants of a request. Tasks with large parameters fill a session before
+    /// they fill a worker; asking for more than fits would only hand leases to and fro.
+    pub(super) fn note_delivered(&mut self, n_delivered: u32, all: bool) {
+        self.request_max = if all {
+            self.request_max.saturating_mul(2).min(SLOTS_MAX)
+        } else {
+            n_delivered.max(1)
+        };
     }
 
     pub(super) fn take(&mut self, grant: &Grant) {

@@ -23,6 +23,20 @@ fn a_worker_is_asked_for_as_many_slots_as_are_free() {
 }
 
 #[test]
+fn after_a_full_session_less_is_asked_for_and_then_more_again() {
+    let mut desk = desk(100);
+    let (asked, _) = desk.next_request(NOW).expect("all are free");
+    assert_eq!(asked, 100);
+    desk.answered(100);
+    desk.note_delivered(0, false);
+    let (asked, _) = desk.next_request(NOW).expect("asks");
+    assert_eq!(asked, 1);
+    desk.answered(1);
+    desk.note_delivered(1, true);
+    assert_eq!(desk.next_request(NOW).expect("asks").0, 2);
+}
+
+#[test]
 fn a_worker_that_leaves_is_not_asked() {
     let mut desk = desk(3);
     desk.is_leaving = true;
