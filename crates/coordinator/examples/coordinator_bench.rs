@@ -106,6 +106,7 @@ impl Bench {
                 wait_until: NOW,
                 confirm_within: None,
                 slots: None,
+                timeout_grace: Duration::ZERO,
             };
             let begin = Instant::now();
             let step = self.handle(Command::RequestLeases { ticket: Ticket(0), request });

@@ -186,4 +186,7 @@ pub struct LeaseRequest {
     /// A grant is taken back unless the worker shows within this time that it received it.
     /// `None` where the answer itself travels on a connection that is known to be alive.
     pub confirm_within: Option<Duration>,
+    /// How much later than the task's timeout an attempt ends here. A worker that is told the
+    /// timeout ends the work itself, and its word about that takes some time.
+    pub timeout_grace: Duration,
 }

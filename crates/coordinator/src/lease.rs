@@ -137,7 +137,8 @@ impl Turn<'_> {
         let now = self.now();
         let task = self.state.tasks.get(id).expect("ready tasks are live");
         let spec = self.state.placement.spec(task.spec).clone();
-        let attempt_ends_at = spec.timeout.map(|timeout| now.after(timeout));
+        let attempt_ends_at =
+            spec.timeout.map(|timeout| now.after(timeout + request.timeout_grace));
         let lease = Lease {
             holder: request.worker.clone(),
             granted_at: now,

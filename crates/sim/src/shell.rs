@@ -2,6 +2,7 @@
 //! once the facts are durable. Turns are pipelined.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
 
 use coordinator::{
     Answer, Command, Coordinator, Effect, LeaseRequest, LoadTicket, Moment, Step, Ticket,
@@ -382,6 +383,7 @@ fn lease_request(ask: LeaseAsk, now: Timestamp) -> LeaseRequest {
         max: ask.max,
         wait_until: now.after(ask.wait),
         slots: None,
+        timeout_grace: Duration::ZERO,
         confirm_within: ask.confirm_within,
     }
 }

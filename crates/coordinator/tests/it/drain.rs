@@ -137,6 +137,31 @@ fn a_worker_never_holds_more_than_its_slots() {
 }
 
 #[test]
+fn a_worker_that_ends_late_work_itself_is_heard() {
+    check(
+        "
+          0s  submit a timeout=1s
+          0s  w1 takes 1 grace=2s
+          2s  w1 fails L1
+          3s  submit b timeout=1s
+          3s  w1 takes 1 grace=2s
+          7s  w1 fails L2
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      L1 of a to w1 until 3s
+            2s      L1 of a failed (boom); a is RETRYING until 2.855s (attempts 1, losses 0)
+            2s      w1: L1 COMMITTED; RETRYING
+            3s      b is QUEUED
+            3s      L2 of a to w1 until 6s, attempt 2
+            6s      L2 of a timed out; a is RETRYING until 7.638s (attempts 2, losses 1)
+            7s      a worker of a was slow, not lost
+            7s      w1: L2 CANCELLED (expired); RETRYING
+        "#]],
+    );
+}
+
+#[test]
 fn what_a_worker_held_is_free_when_its_process_starts_over() {
     check(
         "

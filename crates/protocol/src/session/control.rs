@@ -35,6 +35,8 @@ pub enum ResetCode {
     MtlsRequired,
     /// The handshake offers a proof that this server does not take.
     ModeUnsupported,
+    /// The credential is good, but not for a worker.
+    Forbidden,
     /// Something came before the handshake.
     HandshakeRequired,
     /// The server does not open a session for this worker.
@@ -58,11 +60,12 @@ pub enum ResetCode {
 
 impl ResetCode {
     /// All codes.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::InvalidToken,
         Self::MissingToken,
         Self::MtlsRequired,
         Self::ModeUnsupported,
+        Self::Forbidden,
         Self::HandshakeRequired,
         Self::Denied,
         Self::UnknownSession,
@@ -81,6 +84,7 @@ impl ResetCode {
             Self::MissingToken => ErrorCode::AuthMissingToken,
             Self::MtlsRequired => ErrorCode::AuthMtlsRequired,
             Self::ModeUnsupported => ErrorCode::AuthModeUnsupported,
+            Self::Forbidden => ErrorCode::AuthForbidden,
             Self::HandshakeRequired => ErrorCode::AuthHandshakeRequired,
             Self::Denied => ErrorCode::SessionDenied,
             Self::UnknownSession => ErrorCode::SessionUnknown,

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_cut_and_a_silence_are_no_end() {
+    async fn a_cut_is_no_end() {
         let head = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\na\n\r\n";
         let mut lines = client_of(&[head]).await.get_lines("/x").await.expect("answers");
         assert_eq!(lines.next(PATIENCE).await.expect("goes on").as_deref(), Some(&b"a"[..]));

@@ -125,19 +125,20 @@ impl CommandRunner {
         sink: Option<Sink>,
         stop: &CancellationToken,
     ) -> Finished {
-        let ended = match self.invocation(assignment) {
-            Ok(mut invocation) => {
-                invocation.timeout = invocation.timeout.into_iter().chain(time).min();
-                self.invoke(invocation, sink, stop).await.map_err(NotRun::from)
-            }
-            Err(error) => Err(NotRun::from(error)),
+        let parameters = match Parameters::parse(assignment.parameters.get()) {
+            Ok(parameters) => parameters,
+            Err(error) => return Finished { outcome: not_run(&error.into()), result: None },
         };
-        match ended {
+        let retry_exit = parameters.retry_exit;
+        let mut invocation = self.invocation(assignment, parameters);
+        invocation.timeout = invocation.timeout.into_iter().chain(time).min();
+        match self.invoke(invocation, sink, stop).await {
             Ok(ended) => {
                 let result = result_of(&ended, self.result_bytes_max);
-                Finished { outcome: outcome_of(&ended, &result), result: Some(result) }
+                let outcome = outcome_of(&ended, &result, retry_exit);
+                Finished { outcome, result: Some(result) }
             }
-            Err(error) => Finished { outcome: not_run(&error), result: None },
+            Err(error) => Finished { outcome: not_run(&error.into()), result: None },
         }
     }
 
@@ -165,8 +166,7 @@ impl CommandRunner {
         environment
     }
 
-    fn invocation(&self, assignment: &Assignment) -> Result<Invocation, InvalidParameters> {
-        let parameters = Parameters::parse(assignment.parameters.get())?;
+    fn invocation(&self, assignment: &Assignment, parameters: Parameters) -> Invocation {
         let told = self.environment(assignment, parameters.env_clear);
         let mut environment: Environment =
             parameters.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -178,7 +178,7 @@ impl CommandRunner {
                 environment.entry(name).or_insert(value);
             }
         }
-        Ok(Invocation {
+        Invocation {
             argv: parameters.argv,
             cwd: parameters.cwd.map(PathBuf::from),
             environment,
@@ -187,7 +187,7 @@ impl CommandRunner {
             grace: self.grace,
             sink_patience: self.sink_patience,
             output_bytes_max: parameters.output_max_bytes,
-        })
+        }
     }
 }
 
@@ -277,7 +277,7 @@ fn json_of(ended: &Ended, stdout: &CapturedText, stderr: &CapturedText) -> Box<R
     to_raw_value(&result).expect("plain values become JSON")
 }
 
-fn outcome_of(ended: &Ended, result: &RawValue) -> Outcome {
+fn outcome_of(ended: &Ended, result: &RawValue, retry_exit: bool) -> Outcome {
     let (code, sentence) = match ended.ending {
         Ending::Exited(0) => return Outcome::Completed { result: result.to_owned() },
         Ending::Exited(code) => (EXIT, format!("the program exited with code {code}")),
@@ -292,7 +292,8 @@ fn outcome_of(ended: &Ended, result: &RawValue) -> Outcome {
         Some(line) => format!("{sentence}: {line}"),
         None => sentence,
     };
-    Outcome::Failed { code: code.into(), reason, retryable: true }
+    let retryable = retry_exit || matches!(ended.ending, Ending::Stopped);
+    Outcome::Failed { code: code.into(), reason, retryable }
 }
 
 /// The last thing that was said, fit for a sentence.

@@ -30,7 +30,8 @@ pub(crate) struct RunFlags {
     /// Stop the command if it takes longer.
     #[arg(long, value_name = "DURATION")]
     pub(super) timeout: Option<Span>,
-    /// Try so often again if it fails, or if its worker is lost. Default 0.
+    /// Try so often again if it fails, or if its worker is lost. Default: not if it fails, twice if
+    /// its worker is lost.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=RETRIES_MAX))]
     pub(super) retries: Option<u32>,
     /// Set a variable of the command; may be given several times.

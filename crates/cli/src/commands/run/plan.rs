@@ -18,6 +18,9 @@ use crate::failure::{Failure, Result};
 /// How much of each output the result keeps. The log has all of it; results are read by the
 /// hundred.
 const OUTPUT_KEPT_BYTES: usize = 16 * 1024;
+/// If nothing is said about retries: a command that fails is not tried again, one whose worker is
+/// lost is.
+const LOSSES_SURVIVED: u32 = 2;
 /// The variable that tells a command its item, and tells us later what a task was for.
 const ITEM: &str = "ASTRA_ITEM";
 const ITEM_NUMBER: &str = "ASTRA_ITEM_NUMBER";
@@ -36,6 +39,8 @@ pub(super) struct Parameters {
     timeout_ms: Option<i64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     output_max_bytes: Option<usize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_exit: Option<bool>,
 }
 
 impl Parameters {
@@ -111,9 +116,8 @@ impl Plan<'_> {
             not_before: None,
             timeout_ms: None,
             lease_ttl_ms: None,
-            // A command that fails here is not tried again either, unless somebody says so.
             retry: Some(Retry {
-                max_attempts: Some(i64::from(self.flags.retries.unwrap_or(0)) + 1),
+                max_attempts: Some(i64::from(self.flags.retries.unwrap_or(LOSSES_SURVIVED)) + 1),
                 ..Retry::default()
             }),
             concurrency_key: lane.filter(|_| item.is_some()),
@@ -138,6 +142,8 @@ impl Plan<'_> {
             stdin: self.stdin.clone(),
             timeout_ms: self.flags.timeout.map(Span::millis),
             output_max_bytes: Some(OUTPUT_KEPT_BYTES),
+            // A command that fails here is not tried again either, unless somebody says so.
+            retry_exit: self.flags.retries.is_none().then_some(false),
         };
         to_raw_value(&parameters).expect("plain values become JSON")
     }

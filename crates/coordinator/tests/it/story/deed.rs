@@ -3,7 +3,7 @@
 //! ```text
 //! submit a key=.. prio=.. ttl=.. timeout=.. attempts=.. backoff=.. backoff_max=.. after=..
 //!          needs=tool:x,tag:k=v,package:n@v type=.. queue=.. ckey=.. + b ...
-//! w1 takes 2 waits 10s confirm=5s slots=3 offers tool:x,tag:k=v types=.. queues=.. limit=type:n
+//! w1 takes 2 waits 10s confirm=5s slots=3 grace=2s offers tool:x,tag:k=v types=.. queues=.. limit=type:n
 //! w1 beats | w1 beats L1,L2             w1 goes away        returned L1,L2
 //! w1 completes L1,L2 with X as ID       w1 fails L1 fatal as ID
 //! w1 starts over                        drain w1 person | undrain w1 pressure
@@ -106,6 +106,8 @@ impl World {
                 options = &rest[1..];
             } else if let Some(slots) = option.strip_prefix("slots=") {
                 request.slots = Some(slots.parse().expect("how many"));
+            } else if let Some(grace) = option.strip_prefix("grace=") {
+                request.timeout_grace = duration(grace);
             } else if *option == "offers" {
                 request.offer = Arc::new(offer(rest));
                 options = &[];

@@ -86,6 +86,7 @@ pub(crate) fn plain_request(worker: WorkerId, wait_until: Timestamp) -> LeaseReq
         slots: None,
         wait_until,
         confirm_within: None,
+        timeout_grace: Duration::ZERO,
     }
 }
 

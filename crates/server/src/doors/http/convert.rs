@@ -198,6 +198,7 @@ pub(crate) fn lease_request(
         max: u32::try_from(max).expect("at most LEASES_PER_REQUEST_MAX"),
         wait_until: now.after(wait),
         slots: None,
+        timeout_grace: Duration::ZERO,
         confirm_within: confirm.transpose()?,
     })
 }

@@ -15,6 +15,8 @@ use crate::sessions::Carried;
 
 /// A dispatch that shows no sign of life for so long is taken back.
 pub(crate) const DISPATCH_CONFIRM_WITHIN: Duration = Duration::from_secs(5);
+/// A worker that is told the timeout of a task has so much longer to say that it was too long.
+pub(crate) const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
 /// How long one request for leases waits; it is renewed as long as the session lasts.
 const REQUEST_WAIT: Duration = Duration::from_hours(1);
 /// How often a peer must be heard of, if its leases do not want it more often.
@@ -109,6 +111,7 @@ impl Desk {
             slots: Some(self.registered.slots),
             wait_until: now.after(REQUEST_WAIT),
             confirm_within: Some(DISPATCH_CONFIRM_WITHIN),
+            timeout_grace: TIMEOUT_GRACE,
         };
         Some((free, request))
     }

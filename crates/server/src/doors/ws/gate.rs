@@ -130,7 +130,7 @@ fn authenticate(app: &App, handshake: &Handshake) -> Result<(TenantId, Option<St
         Role::Worker | Role::Admin => Ok((caller.tenant, token_id)),
         other => {
             let reason = format!("a {} token opens no session; it takes worker", other.word());
-            Err(Refusal::new(ResetCode::Denied, reason))
+            Err(Refusal::new(ResetCode::Forbidden, reason))
         }
     }
 }

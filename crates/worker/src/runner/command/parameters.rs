@@ -34,6 +34,14 @@ pub(super) struct Parameters {
     pub(super) timeout_ms: Option<u64>,
     #[serde(default = "output_bytes")]
     pub(super) output_max_bytes: usize,
+    /// Whether an end that is no success is worth another attempt, by the submitter's word. A
+    /// worker that is lost, or gives the command back, has nothing to do with it.
+    #[serde(default = "yes")]
+    pub(super) retry_exit: bool,
+}
+
+fn yes() -> bool {
+    true
 }
 
 fn output_bytes() -> usize {

@@ -183,12 +183,16 @@ impl Scene {
         }
     }
 
+    /// The next business frame. Heartbeats go on meanwhile, so the time is taken over all.
     pub(super) async fn frame(&mut self) -> Sent {
-        loop {
-            if let Seen::Frame(frame) = self.next().await {
-                return frame;
+        let coming = async {
+            loop {
+                if let Seen::Frame(frame) = self.next().await {
+                    return frame;
+                }
             }
-        }
+        };
+        timeout(PATIENCE, coming).await.expect("a frame in time")
     }
 
     /// Nothing but heartbeats comes for a while.
