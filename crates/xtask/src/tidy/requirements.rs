@@ -2,6 +2,7 @@
 //! at its head are right.
 
 use std::collections::BTreeMap;
+use std::fmt;
 
 use super::finding::{Finding, Rule};
 use super::repository::{Repository, TextFile};
@@ -18,8 +19,8 @@ pub(crate) fn check(repository: &Repository) -> Vec<Finding> {
     let Some(page) = repository.texts.iter().find(|file| file.path == PAGE) else {
         return Vec::new();
     };
-    let tests: Vec<&TextFile> =
-        repository.texts.iter().filter(|file| file.has_extension("rs")).collect();
+    let is_code = |file: &&TextFile| file.has_extension("rs") || file.has_extension("py");
+    let tests: Vec<&TextFile> = repository.texts.iter().filter(is_code).collect();
     let mut findings = Vec::new();
     let mut counts: BTreeMap<String, Counts> = BTreeMap::new();
     for (index, line) in page.text.lines().enumerate() {
@@ -61,11 +62,10 @@ impl<'a> Row<'a> {
             "planned" => Some(format!("{id} is planned, but names what shows it")),
             "done" if self.shown_by.contains("sim: P") => None,
             "done" => {
-                let names: Vec<&str> = self.shown_by.split('`').skip(1).step_by(2).collect();
-                let missing = names.iter().find(|name| !exists(name, tests));
-                match missing {
-                    Some(name) => Some(format!("{id} is shown by `{name}`, which is no test")),
-                    None if names.is_empty() => Some(format!("{id} is done, but names no test")),
+                let named = NamedTest::read_all(self.shown_by);
+                match named.iter().find(|test| !test.exists(tests)) {
+                    Some(test) => Some(format!("{id} is shown by `{test}`, which is no test")),
+                    None if named.is_empty() => Some(format!("{id} is done, but names no test")),
                     None => None,
                 }
             }
@@ -74,9 +74,51 @@ impl<'a> Row<'a> {
     }
 }
 
-fn exists(name: &str, tests: &[&TextFile]) -> bool {
-    let function = format!("fn {name}()");
-    tests.iter().any(|file| file.text.contains(&function))
+/// The name of a test, after the path of its file. A name without a path is in the file that was
+/// named before it in the row, or in any file of Rust if none was.
+struct NamedTest<'a> {
+    path: Option<&'a str>,
+    name: &'a str,
+}
+
+impl<'a> NamedTest<'a> {
+    fn read_all(shown_by: &'a str) -> Vec<Self> {
+        let mut path = None;
+        let mut named = Vec::new();
+        for (index, part) in shown_by.split('`').enumerate() {
+            if index % 2 == 1 {
+                named.push(Self { path, name: part });
+            } else if let Some(found) = part.trim_start_matches([',', ' ']).strip_suffix(": ") {
+                path = Some(found);
+            }
+        }
+        named
+    }
+
+    fn exists(&self, files: &[&TextFile]) -> bool {
+        files.iter().any(|file| match self.path {
+            Some(path) if path != file.path => false,
+            Some(_) if file.has_extension("py") => shows_in_python(&file.text, self.name),
+            None if file.has_extension("py") => false,
+            Some(_) | None => file.text.contains(&format!("fn {}()", self.name)),
+        })
+    }
+}
+
+impl fmt::Display for NamedTest<'_> {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.path {
+            Some(path) => write!(out, "{path}: {}", self.name),
+            None => out.write_str(self.name),
+        }
+    }
+}
+
+/// Whether a test of pytest is there, and is not expected to fail: such a test shows nothing.
+fn shows_in_python(text: &str, name: &str) -> bool {
+    let Some(at) = text.find(&format!("\ndef {name}(")) else { return false };
+    let marks = text[..at].rsplit("\n\n").next().unwrap_or_default();
+    !marks.contains("xfail")
 }
 
 /// The table at the head: `| 002 | rows | done | planned |`, and `all`.
@@ -97,4 +139,64 @@ fn check_counts(page: &TextFile, counts: &BTreeMap<String, Counts>) -> Vec<Findi
         }
     }
     findings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RUST: &str = "crates/a/tests/it/b.rs";
+    const PYTHON: &str = "tests/test_c.py";
+
+    #[test]
+    fn a_test_is_looked_for_in_the_file_that_is_named() {
+        check("`in_rust`", None);
+        check("crates/a/tests/it/b.rs: `in_rust`", None);
+        check("crates/a/tests/it/other.rs: `in_rust`", Some("crates/a/tests/it/other.rs: in_rust"));
+        check("tests/test_c.py: `test_one`", None);
+        check("`in_rust`, tests/test_c.py: `test_one`, `test_two`", None);
+        check("tests/test_c.py: `test_one`, `in_rust`", Some("tests/test_c.py: in_rust"));
+        check("`test_one`", Some("test_one"));
+        check("tests/test_c.py: `test_on`", Some("tests/test_c.py: test_on"));
+    }
+
+    #[test]
+    fn a_test_that_is_expected_to_fail_shows_nothing() {
+        check("tests/test_c.py: `test_marked`", Some("tests/test_c.py: test_marked"));
+        check("tests/test_c.py: `test_after_it`", None);
+    }
+
+    /// `missing` is the test that is not there.
+    fn check(shown_by: &str, missing: Option<&str>) {
+        let python = "\
+import pytest
+
+
+def test_one(server):
+    pass
+
+
+@pytest.mark.parametrize(\"n\", [1])
+def test_two(server, n):
+    pass
+
+
+@pytest.mark.xfail(reason=\"not yet\")
+@pytest.mark.parametrize(\"n\", [1])
+def test_marked(server, n):
+    pass
+
+
+def test_after_it():
+    pass
+";
+        let rust = "async fn in_rust() {}\n";
+        let file = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
+        let files = [file(RUST, rust), file(PYTHON, python)];
+        let files: Vec<&TextFile> = files.iter().collect();
+        let row = Row { id: "002-1-a", state: "done", shown_by };
+        let expected =
+            missing.map(|test| format!("002-1-a is shown by `{test}`, which is no test"));
+        assert_eq!(row.breach(&files), expected, "{shown_by}");
+    }
 }
