@@ -57,6 +57,13 @@ pub enum Command {
         /// What it works on; `None` where it does not say, which stands for all that it holds.
         leases: Option<Vec<LeaseId>>,
     },
+    /// A worker gives up what it holds: it leaves before it is done. Answered by nothing.
+    GiveBack {
+        /// Who gives up.
+        worker: WorkerId,
+        /// What.
+        leases: Vec<LeaseId>,
+    },
     /// A worker's process is a new one: what it held before is lost. Answered by nothing.
     LoseWorker {
         /// Whose process ended.
@@ -152,6 +159,7 @@ impl Command {
             Self::Withdraw { .. }
             | Self::ReturnLeases { .. }
             | Self::LoseWorker { .. }
+            | Self::GiveBack { .. }
             | Self::Loaded { .. }
             | Self::LoadFailed { .. } => None,
         }

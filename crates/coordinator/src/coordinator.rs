@@ -145,6 +145,7 @@ impl<'a> Turn<'a> {
             Command::Heartbeat { ticket, worker, leases } => {
                 self.on_heartbeat(ticket, &worker, leases);
             }
+            Command::GiveBack { worker, leases } => self.on_give_back(&worker, &leases),
             Command::LoseWorker { worker } => self.on_lose_worker(&worker),
             Command::SetDrain { ticket, worker, cause, on } => {
                 self.on_set_drain(ticket, &worker, cause, on);

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{
-    IdempotencyKey, LeaseId, Offer, QueueName, RunName, TaskId, TaskSpec, Timestamp, WorkerId,
+    ConcurrencyKey, IdempotencyKey, LeaseId, Offer, QueueName, RunName, TaskId, TaskSpec,
+    Timestamp, WorkerId,
 };
 
 use crate::change::{Change, Outcome, WaitReason};
@@ -141,6 +142,8 @@ pub struct Grant {
     pub parameters: Bytes,
     /// The run that the task belongs to.
     pub run: Option<RunName>,
+    /// No other task with this key runs meanwhile.
+    pub concurrency_key: Option<ConcurrencyKey>,
     /// When the right ends unless a heartbeat comes first.
     pub expires_at: Timestamp,
     /// How often the worker should give a sign of life.

@@ -158,6 +158,7 @@ impl Turn<'_> {
             attempt: progress.attempt,
             parameters: task.parameters.clone(),
             run: task.run().cloned(),
+            concurrency_key: task.concurrency_key().cloned(),
             expires_at,
             heartbeat_every: heartbeat_every(&spec),
             spec,
@@ -206,6 +207,29 @@ impl Turn<'_> {
                 ..task.progress
             };
             self.end_attempt(lease.task, worker, Ending::Undelivered, progress);
+        }
+    }
+
+    /// Leases that their holder gives back. The work was begun and did nothing wrong, so no attempt
+    /// is counted; a task that every worker gives back must still come to its end.
+    pub(crate) fn on_give_back(&mut self, worker: &WorkerId, leases: &[LeaseId]) {
+        for lease in leases {
+            if !matches!(self.standing(*lease, worker), Standing::Holder) {
+                continue;
+            }
+            let task = self.state.tasks.get(lease.task).expect("held tasks are live");
+            let losses = task.progress.losses + 1;
+            if losses >= LOSSES_MAX {
+                self.after_lost_worker(lease.task, worker.clone(), Ending::Expired);
+                continue;
+            }
+            let progress = Progress {
+                state: TaskState::Ready,
+                attempt: task.progress.attempt.saturating_sub(1),
+                epoch: task.progress.epoch,
+                losses,
+            };
+            self.end_attempt(lease.task, worker.clone(), Ending::Expired, progress);
         }
     }
 

@@ -118,6 +118,7 @@ impl State {
             | Command::Withdraw { .. }
             | Command::ReturnLeases { .. }
             | Command::LoseWorker { .. }
+            | Command::GiveBack { .. }
             | Command::SetDrain { .. }
             | Command::Stop { .. }
             | Command::Watch { .. }

@@ -36,6 +36,7 @@ pub(crate) enum Command {
     #[command(before_help = LIST_EXAMPLES)]
     List,
     /// Show one worker.
+    #[command(before_help = manage::SHOW_EXAMPLES)]
     Show {
         /// Which one.
         name: String,
@@ -44,6 +45,7 @@ pub(crate) enum Command {
     #[command(before_help = manage::DRAIN_EXAMPLES)]
     Drain(manage::DrainArguments),
     /// Give workers work again.
+    #[command(before_help = manage::UNDRAIN_EXAMPLES)]
     Undrain {
         /// Which ones.
         #[arg(required = true)]

@@ -162,6 +162,32 @@ fn a_worker_that_ends_late_work_itself_is_heard() {
 }
 
 #[test]
+fn what_a_worker_gives_back_costs_no_attempt_and_does_not_go_round_for_ever() {
+    check(
+        "
+          0s  submit a attempts=1
+          0s  w1 takes 1
+          1s  w2 gives back L1
+          1s  w1 gives back L1
+          2s  w1 gives back L1
+          2s  w2 takes 1
+          3s  w2 gives back L2
+          4s  w3 takes 1
+          5s  w3 gives back L3
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      L1 of a to w1 until 30s
+            1s      L1 of a expired; a is QUEUED (attempts 0, losses 1)
+            2s      L2 of a to w2 until 32s
+            3s      L2 of a expired; a is QUEUED (attempts 0, losses 2)
+            4s      L3 of a to w3 until 34s
+            5s      L3 of a expired; a is DEAD: E.WORKER.LOST 3 workers in a row were lost while they held this task (attempts 1, losses 3)
+        "#]],
+    );
+}
+
+#[test]
 fn what_a_worker_held_is_free_when_its_process_starts_over() {
     check(
         "

@@ -65,6 +65,10 @@ fn busy_metrics() -> Metrics {
     metrics.observe_commit(Duration::from_micros(900), 3);
     metrics.observe_request("/api/v1/tasks", 201, Duration::from_millis(1));
     metrics.set_store_available(true);
+    let ws = metrics.ws(&tenant_a);
+    ws.connected();
+    ws.count_bytes(&mut 100, &mut 50);
+    ws.missed_heartbeat("w1");
     metrics.set_live(&tenant("b"), 3, 2, 1);
     let worker = WorkerView {
         drained_by: [].into(),
@@ -125,6 +129,7 @@ fn grant(number: u64, task_type: &str) -> Grant {
     };
     Grant {
         run: None,
+        concurrency_key: None,
         lease: LeaseId { task: task(number), epoch: 1 },
         attempt: 1,
         spec: Arc::new(spec),

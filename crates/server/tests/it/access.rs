@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::{TestServer, lease_path};
 
 /// Every route that asks for a token, and who may use it: admin, client, worker, viewer.
-const MATRIX: [(&str, &str, [bool; 4]); 18] = [
+const MATRIX: [(&str, &str, [bool; 4]); 23] = [
     ("POST", "/api/v1/tasks", [true, true, false, false]),
     ("GET", "/api/v1/tasks", [true, true, false, true]),
     ("GET", "/api/v1/tasks/x", [true, true, true, true]),
@@ -22,6 +22,11 @@ const MATRIX: [(&str, &str, [bool; 4]); 18] = [
     ("POST", "/api/v1/leases/x/fail", [true, false, true, false]),
     ("POST", "/api/v1/reports", [true, false, true, false]),
     ("GET", "/api/v1/workers", [true, true, false, true]),
+    ("GET", "/api/v1/workers/x", [true, true, false, true]),
+    ("POST", "/api/v1/workers/x/commands", [true, true, false, false]),
+    ("POST", "/api/workers/register", [true, false, true, false]),
+    ("POST", "/api/workers/heartbeat", [true, false, true, false]),
+    ("POST", "/api/v1/session-keys", [true, false, false, false]),
     ("GET", "/api/v1/queues", [true, true, false, true]),
     ("GET", "/api/v1/tokens", [true, false, false, false]),
     ("POST", "/api/v1/tokens", [true, false, false, false]),

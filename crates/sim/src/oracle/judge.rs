@@ -65,6 +65,7 @@ impl Model {
             Command::ReturnLeases { leases } => self.note_returned(leases),
             // Their answers come when there is something to say, or never.
             Command::LoseWorker { .. }
+            | Command::GiveBack { .. }
             | Command::RequestLeases { .. }
             | Command::Watch { .. }
             | Command::Withdraw { .. }

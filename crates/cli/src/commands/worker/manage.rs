@@ -18,6 +18,16 @@ Examples:
   astra worker drain gpu-1 gpu-2 --detach     do not wait
   astra worker drain gpu-3 --deadline 10m --reason \"new kernel\"
 ";
+pub(super) const SHOW_EXAMPLES: &str = "\
+Examples:
+  astra worker show gpu-3
+  astra worker show gpu-3 -o json
+";
+pub(super) const UNDRAIN_EXAMPLES: &str = "\
+Examples:
+  astra worker undrain gpu-3
+  astra worker undrain gpu-1 gpu-2
+";
 /// How often a drain is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 /// Tools that are shown by name.

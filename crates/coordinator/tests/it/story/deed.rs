@@ -6,6 +6,7 @@
 //! w1 takes 2 waits 10s confirm=5s slots=3 grace=2s offers tool:x,tag:k=v types=.. queues=.. limit=type:n
 //! w1 beats | w1 beats L1,L2             w1 goes away        returned L1,L2
 //! w1 completes L1,L2 with X as ID       w1 fails L1 fatal as ID
+//! w1 gives back L1,L2
 //! w1 starts over                        drain w1 person | undrain w1 pressure
 //! stop a | requeue a | watch a 10s | unwatch | explain a | workers | queues
 //! restart | time passes                 dice 7
@@ -55,6 +56,10 @@ impl World {
             [worker, "takes", options @ ..] => self.take(worker, options),
             [worker, "beats", leases @ ..] => self.beat(worker, leases),
             [worker, "completes" | "fails", ..] => self.report(worker, &words[1..]),
+            [worker, "gives", "back", leases] => {
+                let (worker, leases) = (worker.parse().expect("a worker"), self.leases(leases));
+                self.order(Command::GiveBack { worker, leases });
+            }
             [worker, "starts", "over"] => {
                 let worker = worker.parse().expect("a worker");
                 self.order(Command::LoseWorker { worker });

@@ -20,7 +20,14 @@ use crate::doors::http::answers::lost_authority_word;
 const CORE_VERSION: &str = "1.0.0";
 
 /// A grant as a dispatch. Its id is the lease: workers give it back with what they report.
-pub(super) fn dispatch(grant: &Grant, vocabulary: Vocabulary, wants_ack: bool) -> BusinessFrame {
+///
+/// `seq` rises with every dispatch of a session, and so with those of each run in it.
+pub(super) fn dispatch(
+    grant: &Grant,
+    seq: u64,
+    vocabulary: Vocabulary,
+    wants_ack: bool,
+) -> BusinessFrame {
     let task_id = grant.lease.task.to_string();
     let demand = &grant.spec.demand;
     let (package_name, package_version) = match &demand.package {
@@ -43,7 +50,7 @@ pub(super) fn dispatch(grant: &Grant, vocabulary: Vocabulary, wants_ack: bool) -
         host_node_id: None,
         middleware_chain: None,
         chain_index: None,
-        concurrency_key: None,
+        concurrency_key: grant.concurrency_key.as_ref().map(ToString::to_string),
         resource_refs: None,
         affinity: None,
     }));
@@ -51,7 +58,7 @@ pub(super) fn dispatch(grant: &Grant, vocabulary: Vocabulary, wants_ack: bool) -
         kind: Cow::Borrowed(Kind::ExecDispatch.name()),
         id: grant.lease.to_string(),
         corr: Some(task_id),
-        seq: Some(u64::from(grant.lease.epoch)),
+        seq: Some(seq),
         wants_ack,
         payload: payload.encode_for(vocabulary).1,
     }

@@ -270,10 +270,24 @@ impl Connection {
             ServerEvent::GaveUp { id } => tracing::warn!(id, "a frame was never confirmed"),
             ServerEvent::SessionEnded { session_id, code, .. } => {
                 tracing::info!(session_id, code = code.name(), "session ended");
-                self.desk = None;
+                self.end_session();
                 self.open_by = Instant::now() + OPENING_WITHIN;
             }
         }
+    }
+
+    /// The session is over, but the connection stays: the worker may begin anew on it.
+    fn end_session(&mut self) {
+        self.mailbox = None;
+        let Some(desk) = self.desk.take() else { return };
+        desk.metrics.disconnected();
+        let parting = Parting {
+            tenant: &desk.tenant,
+            instance_id: &desk.instance_id,
+            connection: desk.connection,
+            carried: Carried { session: None, held: desk.leases() },
+        };
+        self.app.sessions.park(parting, self.app.clock.now());
     }
 
     fn later(&self, work: impl Future<Output = Done> + Send + 'static) {
@@ -422,7 +436,8 @@ impl Connection {
         let mut n_delivered = 0;
         let mut undelivered = Vec::new();
         for grant in &grants {
-            let frame = answers::dispatch(grant, vocabulary, desk.registered.wants_named_acks);
+            let (seq, wants_ack) = (desk.next_seq(), desk.registered.wants_named_acks);
+            let frame = answers::dispatch(grant, seq, vocabulary, wants_ack);
             let bytes = frame.payload.get().len();
             match self.machine.send(now, frame) {
                 Ok(()) => {

@@ -47,6 +47,8 @@ pub(super) struct Desk {
     held: BTreeMap<TaskId, Held>,
     /// Slots for which requests are out.
     asked: u32,
+    /// Dispatches so far.
+    dispatched: u64,
     /// Leases that one request asks for at most: as many as fitted into the session lately.
     request_max: u32,
     pub(super) beat_every: Duration,
@@ -72,9 +74,17 @@ pub(super) struct Place {
 }
 
 impl Desk {
-    pub(super) fn new(place: Place, registered: Registered, carried: &Carried) -> Self {
+    /// `is_same_process` says whether the worker surely still does what it did before. If nobody
+    /// knows, its leases are only remembered: a report about one finds it, a sign of life does not
+    /// extend it.
+    pub(super) fn new(
+        place: Place,
+        registered: Registered,
+        carried: &Carried,
+        is_same_process: bool,
+    ) -> Self {
         let offer = Arc::new(registered.offer.clone());
-        let confirmed = |lease| Held { lease, is_confirmed: true, unlisted: 0 };
+        let held = |lease| Held { lease, is_confirmed: is_same_process, unlisted: 0 };
         Self {
             tenant: place.tenant,
             instance_id: place.instance_id,
@@ -84,8 +94,9 @@ impl Desk {
             metrics: place.metrics,
             registered,
             offer,
-            held: carried.leases().map(|(task, lease)| (task, confirmed(lease))).collect(),
+            held: carried.leases().map(|(task, lease)| (task, held(lease))).collect(),
             asked: 0,
+            dispatched: 0,
             request_max: SLOTS_MAX,
             beat_every: BEAT_EVERY,
             is_strained: false,
@@ -123,6 +134,12 @@ impl Desk {
     /// A request came to its end.
     pub(super) fn answered(&mut self, asked: u32) {
         self.asked -= asked;
+    }
+
+    /// The number of the next dispatch.
+    pub(super) fn next_seq(&mut self) -> u64 {
+        self.dispatched += 1;
+        self.dispatched
     }
 
     /// What became of the grants of a request. Tasks with large parameters fill a session before

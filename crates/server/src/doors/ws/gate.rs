@@ -20,7 +20,7 @@ use super::convert::{Registered, registered};
 use super::desk::{Desk, Place};
 use crate::app::App;
 use crate::handle::CoordinatorHandle;
-use crate::sessions::{Claim, ClaimError, Parting, SessionRecord, TOKEN_LIFETIME};
+use crate::sessions::{Carried, Claim, ClaimError, Parting, SessionRecord, TOKEN_LIFETIME};
 
 /// A connection proves who it is within this time, or is closed.
 pub(crate) const OPENING_WITHIN: Duration = Duration::from_secs(5);
@@ -152,12 +152,13 @@ pub(super) async fn open(
     };
     let claimed = app.sessions.claim(claim, now).await.map_err(taken_over)?;
     let former_boot = claimed.record.as_ref().and_then(|record| record.boot_id.as_ref());
-    if former_boot.is_some()
-        && applicant.boot_id.is_some()
-        && former_boot != applicant.boot_id.as_ref()
-    {
+    let boots = former_boot.zip(applicant.boot_id.as_ref());
+    let is_new_process = boots.is_some_and(|(former, boot)| former != boot);
+    let is_same_process = boots.is_some_and(|(former, boot)| former == boot);
+    if is_new_process {
         handle.tell(Command::LoseWorker { worker: claimed.worker.clone() });
     }
+    let carried = if is_new_process { Carried::default() } else { claimed.carried };
     stay(&handle, &claimed.worker).await;
     let record = SessionRecord {
         session_id: Uuid::new_v4().to_string(),
@@ -177,7 +178,7 @@ pub(super) async fn open(
             tenant: &applicant.tenant,
             instance_id: &applicant.instance_id,
             connection: claimed.connection,
-            carried: claimed.carried,
+            carried,
         };
         app.sessions.park(parting, now);
         return Err(Refusal::trouble(&error.to_string()));
@@ -191,7 +192,7 @@ pub(super) async fn open(
         connection: claimed.connection,
         handle,
     };
-    let desk = Desk::new(place, registered, &crate::sessions::Carried::default());
+    let desk = Desk::new(place, registered, &carried, is_same_process);
     Ok(Opened { grant, desk, mailbox: claimed.mailbox, session: None })
 }
 
@@ -246,7 +247,7 @@ pub(super) async fn resume(
         connection: claimed.connection,
         handle,
     };
-    let desk = Desk::new(place, registered, &claimed.carried);
+    let desk = Desk::new(place, registered, &claimed.carried, true);
     Ok(Opened { grant, desk, mailbox: claimed.mailbox, session: Some(session) })
 }
 

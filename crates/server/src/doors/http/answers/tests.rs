@@ -47,6 +47,7 @@ fn grant(number: u64) -> Grant {
     let shard = ShardId::new(1).expect("fits");
     Grant {
         run: None,
+        concurrency_key: None,
         lease: LeaseId { task: TaskId::of(shard, number), epoch: 7 },
         attempt: 2,
         spec: Arc::new(spec),

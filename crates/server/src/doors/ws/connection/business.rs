@@ -25,6 +25,9 @@ const CONCURRENCY_VIOLATION: &str = "E.CMD.CONCURRENCY_VIOLATION";
 /// A worker refuses a dispatch because it is about to leave: nothing was begun.
 const DRAINING: &str = "E.WORKER.DRAINING";
 
+/// A worker gives work up that it has begun: it leaves before it is done.
+const CANCELLED: &str = "E.RUNNER.CANCELLED";
+
 impl Connection {
     pub(super) fn on_business(&mut self, token: CommitToken, frame: &BusinessFrame) {
         let Some(kind) = Kind::from_name(&frame.kind) else {
@@ -112,6 +115,14 @@ impl Connection {
                 if let (Ok(lease), Some(desk)) = (lease, &mut self.desk) {
                     desk.release(lease);
                     desk.handle.tell(Command::ReturnLeases { leases: vec![lease] });
+                }
+            }
+            CANCELLED => {
+                self.machine.commit(now, token, None);
+                if let (Ok(lease), Some(desk)) = (lease, &mut self.desk) {
+                    desk.release(lease);
+                    let worker = desk.worker.clone();
+                    desk.handle.tell(Command::GiveBack { worker, leases: vec![lease] });
                 }
             }
             _ => {

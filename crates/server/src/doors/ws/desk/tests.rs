@@ -126,7 +126,7 @@ fn desk(slots: u32) -> Desk {
         wants_cancels: true,
         wants_named_acks: true,
     };
-    Desk::new(place, registered, &Carried::default())
+    Desk::new(place, registered, &Carried::default(), true)
 }
 
 fn shard() -> ShardId {
@@ -162,6 +162,7 @@ fn grant(number: u64, epoch: u32) -> Grant {
         spec: Arc::new(spec),
         parameters: bytes::Bytes::from_static(b"{}"),
         run: None,
+        concurrency_key: None,
         expires_at: NOW,
         heartbeat_every: Duration::from_secs(10),
     }
