@@ -186,7 +186,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// The connection is gone; what it carried waits for the next one.
+    /// The connection is gone; what it carried waits for the next one. Another connection may have
+    /// claimed the worker meanwhile: then it is given back, and is about to be asked for.
     pub(crate) fn park(
         &self,
         tenant: &TenantId,
@@ -194,17 +195,19 @@ impl Sessions {
         connection: u64,
         carried: Carried,
         now: Timestamp,
-    ) {
+    ) -> Result<(), Box<Carried>> {
         let mut table = self.table.lock();
         table.drop_old(now);
         let identity = (tenant.clone(), instance_id.to_owned());
-        let Some(entry) = table.entries.get_mut(&identity) else { return };
+        let Some(entry) = table.entries.get_mut(&identity) else { return Ok(()) };
         match entry.presence {
             Presence::Here { connection: current, .. } if current == connection => {}
-            Presence::Here { .. } | Presence::Away { .. } => return,
+            Presence::Here { .. } => return Err(Box::new(carried)),
+            Presence::Away { .. } => return Ok(()),
         }
         entry.presence = Presence::Away { since: now, parked: Some(carried) };
         table.parked.push_back((now, identity));
+        Ok(())
     }
 
     /// The session a worker can go on with, if this is one.

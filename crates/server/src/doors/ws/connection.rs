@@ -38,6 +38,8 @@ mod business;
 const SENDER_ID: &str = "scheduler-control";
 /// A peer that is silent for so many beats is taken for gone.
 const SILENT_BEATS_MAX: u32 = 3;
+/// How long a session that changes hands waits for what its frames have begun.
+const SETTLE_WITHIN: Duration = Duration::from_secs(1);
 /// The pause before something is asked again that the coordinator could not answer.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
@@ -97,6 +99,8 @@ pub(super) struct Connection {
     reader: Reader,
     received: Vec<Received>,
     pending: FuturesUnordered<Pending>,
+    /// What delivered frames have begun; they are confirmed when it is done.
+    begun: FuturesUnordered<Pending>,
     mailbox: Option<mpsc::Receiver<Notice>>,
     applicant: Option<Applicant>,
     desk: Option<Desk>,
@@ -124,6 +128,7 @@ impl Connection {
             reader: Reader::default(),
             received: Vec::new(),
             pending: FuturesUnordered::new(),
+            begun: FuturesUnordered::new(),
             mailbox: None,
             applicant: None,
             desk: None,
@@ -164,7 +169,7 @@ impl Connection {
 
     async fn wait(&mut self) -> Woke {
         let due = self.next_due();
-        let Self { app, wire, received, pending, mailbox, .. } = self;
+        let Self { app, wire, received, pending, begun, mailbox, .. } = self;
         let notice = async {
             match mailbox {
                 Some(mailbox) => mailbox.recv().await,
@@ -175,6 +180,7 @@ impl Connection {
             biased;
             () = app.shutdown.cancelled() => Woke::Stopping,
             Some(notice) = notice => Woke::Notice(notice),
+            Some(done) = begun.next(), if !begun.is_empty() => Woke::Done(done),
             Some(done) = pending.next(), if !pending.is_empty() => Woke::Done(done),
             came = poll_fn(|context| wire.poll_receive(context, received)) => match came {
                 Ok(()) => Woke::Received,
@@ -376,7 +382,7 @@ impl Connection {
         let request = desk.next_request(now);
         let (handle, worker) = (desk.handle.clone(), desk.worker.clone());
         if !reports.is_empty() {
-            self.later(judge(handle.clone(), reported, reports));
+            self.begun.push(Box::pin(judge(handle.clone(), reported, reports)));
         }
         if !confirmed.is_empty() {
             self.later(beat(handle.clone(), worker, confirmed));
@@ -491,8 +497,11 @@ impl Connection {
             Leaving::HandedOver(_) => (CloseCode::INTERNAL_SERVER_ERROR, "superseded session"),
             Leaving::Overdue(why) => (CloseCode::POLICY_VIOLATION, *why),
         };
+        // Without its windows the session goes on as after a restart: the worker repeats what was
+        // not confirmed. With them it would be taken for delivered, and never confirmed.
+        let is_settled = tokio::time::timeout(SETTLE_WITHIN, self.settle()).await.is_ok();
         self.wire.close(code, reason).await;
-        let session = self.machine.take_session();
+        let session = self.machine.take_session().filter(|_| is_settled);
         let Some(desk) = self.desk.take() else { return };
         desk.metrics.disconnected();
         let carried = Carried { session, held: desk.leases() };
@@ -503,7 +512,18 @@ impl Connection {
         }
         tracing::info!(tenant = %desk.tenant, worker = %desk.worker, reason, "worker disconnected");
         let now = self.app.clock.now();
-        self.app.sessions.park(&desk.tenant, &desk.instance_id, desk.connection, carried, now);
+        let parked =
+            self.app.sessions.park(&desk.tenant, &desk.instance_id, desk.connection, carried, now);
+        if let (Err(carried), Some(mailbox)) = (parked, self.mailbox) {
+            hand_over(*carried, mailbox).await;
+        }
+    }
+
+    /// Finishes what delivered frames have begun: they are not delivered again.
+    async fn settle(&mut self) {
+        while let Some(done) = self.begun.next().await {
+            self.take_done(done);
+        }
     }
 
     fn set_drain(&self, cause: DrainCause, on: bool) {
@@ -515,6 +535,17 @@ impl Connection {
             let _ = handle.ask(command).await;
             Done::Nothing
         });
+    }
+}
+
+/// The worker is back before its session was put down: whoever has it now asks for it.
+async fn hand_over(carried: Carried, mut mailbox: mpsc::Receiver<Notice>) {
+    while let Some(notice) = mailbox.recv().await {
+        if let Notice::HandOver(reply) = notice {
+            // One who does not wait any more goes on without.
+            let _ = reply.send(carried);
+            return;
+        }
     }
 }
 
