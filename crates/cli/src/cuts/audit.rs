@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use model::LeaseId;
 use protocol::rest::logs::LogLine;
 use protocol::rest::tasks::{State, Task, TaskPage};
 use serde::Deserialize;
@@ -12,8 +13,10 @@ use worker::client::Client;
 use super::job::Job;
 
 const PAGE: usize = 200;
-/// The endings of attempts whose worker was not heard of for too long.
-const SILENT_ENDINGS: [&str; 2] = ["EXPIRED", "UNDELIVERED"];
+/// The ending of an attempt whose worker was not heard of for too long.
+const EXPIRED: &str = "EXPIRED";
+/// The ending of an attempt that its worker never confirmed.
+const UNDELIVERED: &str = "UNDELIVERED";
 
 /// What the audit found, in numbers, and in words where a promise is broken.
 #[derive(Clone, Debug, Default)]
@@ -103,7 +106,7 @@ impl File<'_> {
         self.findings.violations.push(format!("{} ({task_id}): {what}", self.job.key));
     }
 
-    /// It completed, and only a lease that ended makes another attempt.
+    /// It completed, and only a lease that ended or never reached its worker makes another attempt.
     fn check_state(&mut self, leases_may_end: bool) {
         let task = self.task;
         if task.state == State::Completed {
@@ -115,7 +118,13 @@ impl File<'_> {
             self.findings.attempted_again += 1;
         }
         for attempt in &task.ended_attempts {
-            if !SILENT_ENDINGS.contains(&attempt.ending.as_str()) || !leases_may_end {
+            let was_executed = self.ran.contains(&attempt.lease_id);
+            let is_fine = match attempt.ending.as_str() {
+                UNDELIVERED => !was_executed || leases_may_end,
+                EXPIRED => leases_may_end,
+                _ => false,
+            };
+            if !is_fine {
                 self.violation(format_args!(
                     "attempt {} by {} ended {}",
                     attempt.lease_id, attempt.worker_id, attempt.ending
@@ -134,9 +143,9 @@ impl File<'_> {
         if ran.len() > 1 {
             self.findings.executed_again += 1;
         }
-        let attempts = self.task.attempt;
-        if ran.len() > usize::try_from(attempts).unwrap_or(usize::MAX) {
-            self.violation(format_args!("{} executions, {attempts} attempts", ran.len()));
+        let n_leases = 1 + self.task.ended_attempts.len();
+        if ran.len() > n_leases {
+            self.violation(format_args!("{} executions, {n_leases} leases", ran.len()));
         }
     }
 
@@ -156,11 +165,13 @@ impl File<'_> {
         if output.truncated || output.stdout != stdout || output.stderr != stderr {
             self.violation("its result is not what the program said");
         }
-        let logged = Logged::read(log, self.task.attempt)?;
+        let epoch = lease.parse().map_or(0, |lease: LeaseId| lease.epoch);
+        let logged = Logged::read(log, epoch)?;
         self.findings.log_bytes += logged.stdout.len() + logged.stderr.len();
         self.compare("stdout", &logged.stdout, &stdout);
         self.compare("stderr", &logged.stderr, &stderr);
-        if logged.dropped > 0 {
+        // An attempt that lost its lease may fall silent anywhere in its output.
+        if logged.dropped > 0 && self.task.ended_attempts.is_empty() {
             self.violation(format_args!("{} bytes of its log were dropped", logged.dropped));
         }
         Ok(())
@@ -183,7 +194,7 @@ fn first_difference(left: &str, right: &str) -> usize {
     same.count() + 1
 }
 
-/// What the log has of one attempt.
+/// What the log has of one attempt, and what it has lost of any.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Logged {
     stdout: String,
@@ -192,12 +203,12 @@ struct Logged {
 }
 
 impl Logged {
-    fn read(log: &str, attempt: u32) -> Result<Self> {
+    fn read(log: &str, epoch: u32) -> Result<Self> {
         let mut logged = Self::default();
         for line in log.lines().filter(|line| !line.is_empty()) {
             let line: LogLine = serde_json::from_str(line).context("an unreadable log")?;
             logged.dropped += line.dropped.unwrap_or(0);
-            if line.attempt != Some(attempt) {
+            if line.attempt != Some(epoch) {
                 continue;
             }
             let text = line.text.unwrap_or_default();

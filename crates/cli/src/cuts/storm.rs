@@ -78,7 +78,7 @@ impl Storm {
 }
 
 /// How many of `n` things are due when so many tasks are done: the first before any is, the last
-/// before all are.
+/// when nine in ten are, so that it still has its effect.
 fn due(n_done: usize, n: usize, n_tasks: usize) -> usize {
-    ((n_done + 1) * n).div_ceil(n_tasks.max(1)).min(n)
+    ((n_done + 1) * n).div_ceil((n_tasks * 9 / 10).max(1)).min(n)
 }

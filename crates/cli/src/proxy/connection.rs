@@ -71,6 +71,7 @@ impl Connection {
         let Self { up, down, orders } = self;
         loop {
             tokio::select! {
+                biased;
                 Some(fault) = orders.recv() => match fault.direction {
                     Direction::Up => up.arm(fault),
                     Direction::Down => down.arm(fault),

@@ -10,5 +10,8 @@ mod frames;
 mod lane;
 mod listener;
 
+#[cfg(test)]
+mod tests;
+
 pub(crate) use fault::{Direction, Fault, Kind};
 pub(crate) use listener::Proxy;
