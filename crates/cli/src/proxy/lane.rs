@@ -14,7 +14,7 @@ use super::frames::{Piece, Splitter};
 /// What waits to be written; then nothing more is read.
 const WAITING_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// A message that waits for the next one to be swapped with waits no longer than this.
-const SWAP_WITHIN: Duration = Duration::from_millis(250);
+const SWAP_WITHIN: Duration = Duration::from_secs(1);
 const READ_BYTES: usize = 64 * 1024;
 
 /// How a connection ends.

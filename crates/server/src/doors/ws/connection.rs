@@ -199,6 +199,9 @@ impl Connection {
 
     fn take_frames(&mut self) {
         self.heard_at = Instant::now();
+        if let Some(desk) = &mut self.desk {
+            desk.is_doubted = false;
+        }
         let now = self.now();
         let mut received = std::mem::take(&mut self.received);
         for one in received.drain(..) {
@@ -410,6 +413,10 @@ impl Connection {
             }
         };
         desk.answered(asked);
+        if desk.is_doubted && !grants.is_empty() {
+            let leases = grants.iter().map(|grant| grant.lease).collect();
+            return desk.handle.tell(Command::ReturnLeases { leases });
+        }
         let mut undelivered = Vec::new();
         for grant in &grants {
             let frame = answers::dispatch(grant, vocabulary, desk.registered.wants_named_acks);
@@ -464,6 +471,11 @@ impl Connection {
     fn cancel(&mut self, lease: LeaseId, why: coordinator::LostAuthority) {
         let (now, vocabulary) = (self.now(), self.machine.vocabulary());
         let Some(desk) = &mut self.desk else { return };
+        if why == coordinator::LostAuthority::Expired && desk.is_unconfirmed(lease) {
+            desk.is_doubted = true;
+            // A worker that lives answers at once.
+            self.ping_at = Instant::now();
+        }
         let was_held = desk.release(lease);
         if why == coordinator::LostAuthority::Reported || !was_held {
             return;

@@ -48,6 +48,9 @@ pub(super) struct Desk {
     pub(super) beat_every: Duration,
     pub(super) is_strained: bool,
     pub(super) is_leaving: bool,
+    /// A dispatch was never confirmed, and nothing has been heard of the worker since: its
+    /// connection may be open and dead, so it is given nothing more.
+    pub(super) is_doubted: bool,
 }
 
 /// A lease that the worker is taken to work on.
@@ -85,6 +88,7 @@ impl Desk {
             beat_every: BEAT_EVERY,
             is_strained: false,
             is_leaving: false,
+            is_doubted: false,
         }
     }
 
@@ -98,7 +102,7 @@ impl Desk {
     pub(super) fn next_request(&mut self, now: Timestamp) -> Option<(u32, LeaseRequest)> {
         let held = u32::try_from(self.held.len()).unwrap_or(u32::MAX);
         let free = self.registered.slots.saturating_sub(held).saturating_sub(self.asked);
-        if free == 0 || self.is_leaving {
+        if free == 0 || self.is_leaving || self.is_doubted {
             return None;
         }
         self.asked += free;
@@ -140,6 +144,12 @@ impl Desk {
     pub(super) fn confirm(&mut self, lease: LeaseId) -> bool {
         let held = self.held.get_mut(&lease.task).filter(|held| held.lease == lease);
         held.is_some_and(|held| !std::mem::replace(&mut held.is_confirmed, true))
+    }
+
+    /// Whether the worker has not confirmed that it has a dispatch.
+    pub(super) fn is_unconfirmed(&self, lease: LeaseId) -> bool {
+        let held = self.held.get(&lease.task).filter(|held| held.lease == lease);
+        held.is_some_and(|held| !held.is_confirmed)
     }
 
     /// The leases that a sign of life stands for, where the worker does not list them itself. A
