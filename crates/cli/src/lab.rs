@@ -55,6 +55,11 @@ impl Lab {
         self.folder.path()
     }
 
+    /// Where the server listens, now and after each restart.
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.http
+    }
+
     pub(crate) fn data(&self) -> PathBuf {
         self.folder.path().join("data")
     }
@@ -97,6 +102,23 @@ impl Lab {
             words.push("--test-types");
         }
         self.program.spawn(name, &words, None)
+    }
+
+    /// Starts a worker process with a session, which reaches the server at `server`.
+    pub(crate) fn session_worker(
+        &self,
+        name: &str,
+        server: &str,
+        slots: usize,
+        heartbeat_seconds: &str,
+    ) -> Result<Process> {
+        let data = self.folder.path().join(name);
+        let data = data.to_str().context("the folder's name is not valid UTF-8")?;
+        let slots = slots.to_string();
+        let mut words = vec!["session-worker", "--server", server, "--name", name];
+        words.extend(["--slots", &slots, "--data", data, "--metrics", "127.0.0.1:0"]);
+        let heartbeat = ("ASTRA_WORKER_HEARTBEAT_INTERVAL_SECONDS", heartbeat_seconds);
+        self.program.spawn(name, &words, Some(heartbeat))
     }
 
     /// Starts `astra internal load <words>`.

@@ -31,7 +31,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 /// Six digits are enough to differ from yesterday's run and short enough to type again.
-fn fresh_seed() -> u64 {
+pub(crate) fn fresh_seed() -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::from(since_1970.subsec_micros())
 }

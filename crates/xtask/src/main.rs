@@ -4,6 +4,7 @@
 //! own; `tools.rs` starts other programs and says what is missing.
 
 mod chaos;
+mod cuts;
 mod generate;
 mod planted;
 mod sim;
@@ -42,6 +43,8 @@ enum Chore {
     Generate(generate::Options),
     /// Kill real processes at random moments and look for loss.
     Chaos(chaos::Options),
+    /// Break connections between real workers and a server, and look for loss and doubles.
+    Cuts(cuts::Options),
 }
 
 fn main() -> ExitCode {
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Chore::Planted(options) => planted::run(&options),
         Chore::Generate(options) => generate::run(&options),
         Chore::Chaos(options) => chaos::run(&options),
+        Chore::Cuts(options) => cuts::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,15 +9,18 @@ use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
 use crate::tools::Tool;
-use crate::{chaos, generate, sim, tidy, tools};
+use crate::{chaos, cuts, generate, sim, tidy, tools};
 
 const SIMULATION_SEEDS: &str = "500";
 const SIMULATION_TASKS: &str = "100";
 const CHAOS_CYCLES: u32 = 25;
+const CUTS_TASKS: u32 = 300;
+const CUTS: u32 = 40;
+const CUTS_KILLS: u32 = 1;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Leave out the simulation and chaos.
+    /// Leave out the simulation, chaos and cuts.
     #[arg(long, conflicts_with = "step")]
     fast: bool,
     /// Run this step alone.
@@ -34,6 +37,7 @@ enum Step {
     Generate,
     Sim,
     Chaos,
+    Cuts,
 }
 
 impl Step {
@@ -46,6 +50,7 @@ impl Step {
             Self::Generate => "generate",
             Self::Sim => "sim",
             Self::Chaos => "chaos",
+            Self::Cuts => "cuts",
         }
     }
 
@@ -58,6 +63,7 @@ impl Step {
             Self::Generate => "generated files are fresh (generate --check)",
             Self::Sim => "the promises hold under every fault (500 seeds x 100 tasks)",
             Self::Chaos => "killed processes lose nothing (25 cycles)",
+            Self::Cuts => "broken connections lose and double nothing (300 tasks, 40 faults)",
         }
     }
 
@@ -71,11 +77,12 @@ impl Step {
             Self::Generate => "the differences are shown above",
             Self::Sim => "replay the seed above with: cargo xtask sim --seed <seed>",
             Self::Chaos => "try again with the seed above: cargo xtask chaos --seed <seed>",
+            Self::Cuts => "the data is kept where said above; try again with the same --seed",
         }
     }
 
     const fn is_slow(self) -> bool {
-        matches!(self, Self::Sim | Self::Chaos)
+        matches!(self, Self::Sim | Self::Chaos | Self::Cuts)
     }
 
     fn needs(self) -> &'static [Tool] {
@@ -83,7 +90,9 @@ impl Step {
             Self::Fmt => &[Tool::Rustfmt],
             Self::Tidy => &[],
             Self::Clippy => &[Tool::Clippy, Tool::CCompiler],
-            Self::Test | Self::Generate | Self::Sim | Self::Chaos => &[Tool::CCompiler],
+            Self::Test | Self::Generate | Self::Sim | Self::Chaos | Self::Cuts => {
+                &[Tool::CCompiler]
+            }
         }
     }
 
@@ -96,6 +105,13 @@ impl Step {
             Self::Generate => generate::run(&generate::Options { check: true }),
             Self::Sim => sim::simulate(&["--seeds", SIMULATION_SEEDS, "--tasks", SIMULATION_TASKS]),
             Self::Chaos => chaos::run(&chaos::Options { cycles: CHAOS_CYCLES, seed: None }),
+            Self::Cuts => cuts::run(&cuts::Options {
+                tasks: CUTS_TASKS,
+                cuts: CUTS,
+                kills: CUTS_KILLS,
+                short: true,
+                seed: None,
+            }),
         }
     }
 }
@@ -183,12 +199,12 @@ mod tests {
     fn every_step_runs_in_the_documented_order() {
         assert_eq!(
             names(&chosen(&Options { fast: false, step: None })),
-            ["fmt", "tidy", "clippy", "test", "generate", "sim", "chaos"]
+            ["fmt", "tidy", "clippy", "test", "generate", "sim", "chaos", "cuts"]
         );
     }
 
     #[test]
-    fn fast_leaves_out_simulation_and_chaos() {
+    fn fast_leaves_out_what_is_slow() {
         assert_eq!(
             names(&chosen(&Options { fast: true, step: None })),
             ["fmt", "tidy", "clippy", "test", "generate"]
@@ -243,6 +259,7 @@ total                    1.8
         let simulation = format!("{SIMULATION_SEEDS} seeds x {SIMULATION_TASKS} tasks");
         assert!(Step::Sim.purpose().contains(&simulation));
         assert!(Step::Chaos.purpose().contains(&format!("{CHAOS_CYCLES} cycles")));
+        assert!(Step::Cuts.purpose().contains(&format!("{CUTS_TASKS} tasks, {CUTS} faults")));
     }
 
     fn names(steps: &[Step]) -> Vec<&'static str> {

@@ -15,4 +15,5 @@ mod sessions;
 mod throughput;
 mod ws;
 
+pub(crate) use figures::resident_bytes;
 pub(crate) use plan::{Door, Part, Plan, run};

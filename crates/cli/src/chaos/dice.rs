@@ -4,17 +4,17 @@ use std::time::Duration;
 
 /// splitmix64: tiny, and good enough to choose whom to kill.
 #[derive(Clone, Debug)]
-pub(super) struct Dice {
+pub(crate) struct Dice {
     state: u64,
 }
 
 impl Dice {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
     /// Dice of their own for `part`, so that parts do not disturb each other's throws.
-    pub(super) fn fork(&self, part: u64) -> Self {
+    pub(crate) fn fork(&self, part: u64) -> Self {
         Self { state: self.state ^ part.wrapping_mul(0xd6e8_feb8_6659_fd93) }
     }
 
@@ -27,21 +27,21 @@ impl Dice {
     }
 
     /// From 0 to `end`, `end` excluded.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.next() % end.max(1)
     }
 
     /// An index into something of this length.
-    pub(super) fn index(&mut self, length: usize) -> usize {
+    pub(crate) fn index(&mut self, length: usize) -> usize {
         usize::try_from(self.below(length as u64)).unwrap_or(0)
     }
 
     /// True once in so many throws.
-    pub(super) fn one_in(&mut self, throws: u64) -> bool {
+    pub(crate) fn one_in(&mut self, throws: u64) -> bool {
         self.below(throws) == 0
     }
 
-    pub(super) fn millis(&mut self, from: u64, to: u64) -> Duration {
+    pub(crate) fn millis(&mut self, from: u64, to: u64) -> Duration {
         Duration::from_millis(from + self.below(to - from))
     }
 }

@@ -12,4 +12,5 @@ mod reporter;
 mod run;
 mod submitter;
 
+pub(crate) use dice::Dice;
 pub(crate) use run::{Arguments, run};

@@ -16,7 +16,7 @@ use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
 use crate::output::{self, Output};
 use crate::process::ServerReady;
-use crate::{bench, chaos, generate, journal, logging, process};
+use crate::{bench, chaos, cuts, generate, journal, logging, process};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
@@ -28,6 +28,8 @@ pub(crate) enum Command {
     },
     /// Kill real processes at random moments and check that nothing is lost or counted twice.
     Chaos(chaos::Arguments),
+    /// Break connections between workers and a server, and check that nothing is lost or doubled.
+    Cuts(cuts::Arguments),
     /// A server that lives as long as its stdin, and says on stdout where it listens.
     Server {
         #[arg(long)]
@@ -50,6 +52,8 @@ pub(crate) enum Command {
         #[arg(long)]
         test_types: bool,
     },
+    /// `astra worker start`, living as long as its stdin.
+    SessionWorker(Box<super::worker::start::Arguments>),
     /// A load generator.
     #[command(subcommand)]
     Load(bench::load::Command),
@@ -66,6 +70,12 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
     match command {
         Command::Generate { out } => generate::write(&out)?,
         Command::Chaos(arguments) => return chaos::run(arguments, output).await,
+        Command::Cuts(arguments) => return cuts::run(arguments, output).await,
+        Command::SessionWorker(arguments) => {
+            process::end_with_parent();
+            let start = super::worker::Command::Start(arguments);
+            return super::worker::run(start, flags, output).await;
+        }
         Command::Server { data, http } => {
             logging::start(&config.log, LogLevel::Info);
             process::end_with_parent();

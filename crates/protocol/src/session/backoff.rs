@@ -10,8 +10,9 @@ pub const RECONNECT_DELAY_BASE: Duration = Duration::from_secs(1);
 /// The longest wait after any number of failures.
 pub const RECONNECT_DELAY_MAX: Duration = Duration::from_secs(30);
 
-/// A session shorter than this counts as one more failure: a peer that accepts and drops at once
-/// must not be asked a hundred times a second.
+/// A session shorter than this counts as one more failure, unless work got through: a peer that
+/// accepts and drops at once must not be asked a hundred times a second, and a worker whose network
+/// fails now and then must be back before its leases end.
 pub const USEFUL_SESSION_MIN: Duration = Duration::from_secs(10);
 
 /// Counts failures in a row; the waits are fully jittered, so that a thousand workers that lost
@@ -37,9 +38,9 @@ impl Backoff {
         RECONNECT_DELAY_BASE.saturating_mul(factor).min(RECONNECT_DELAY_MAX)
     }
 
-    /// A session ended that was ready for so long.
-    pub(crate) fn session_lasted(&mut self, ready_for: Duration) {
-        if ready_for >= USEFUL_SESSION_MIN {
+    /// A connection ended that was ready for so long; business frames got through or did not.
+    pub(crate) fn session_lasted(&mut self, ready_for: Duration, had_business: bool) {
+        if had_business || ready_for >= USEFUL_SESSION_MIN {
             self.failures = 0;
         }
     }
@@ -65,9 +66,13 @@ mod tests {
     #[test]
     fn only_a_useful_session_forgets_the_failures() {
         let mut backoff = Backoff { failures: 5 };
-        backoff.session_lasted(USEFUL_SESSION_MIN.saturating_sub(Duration::from_millis(1)));
+        let too_short = USEFUL_SESSION_MIN.saturating_sub(Duration::from_millis(1));
+        backoff.session_lasted(too_short, false);
         assert_eq!(backoff.limit(), RECONNECT_DELAY_MAX);
-        backoff.session_lasted(USEFUL_SESSION_MIN);
+        backoff.session_lasted(USEFUL_SESSION_MIN, false);
+        assert_eq!(backoff.limit(), RECONNECT_DELAY_BASE);
+        let mut backoff = Backoff { failures: 5 };
+        backoff.session_lasted(Duration::ZERO, true);
         assert_eq!(backoff.limit(), RECONNECT_DELAY_BASE);
     }
 

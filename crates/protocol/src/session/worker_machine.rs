@@ -103,6 +103,8 @@ pub struct WorkerMachine {
     session: Option<Accept>,
     windows: Windows,
     backoff: Backoff,
+    /// Whether business frames got through since the session was last ready.
+    had_business: bool,
     resumes_unanswered: u32,
     events: VecDeque<WorkerEvent>,
 }
@@ -126,6 +128,7 @@ impl WorkerMachine {
             session: None,
             windows: Windows::fresh(window),
             backoff: Backoff::default(),
+            had_business: false,
             resumes_unanswered: 0,
             events: VecDeque::new(),
         }
@@ -232,7 +235,7 @@ impl WorkerMachine {
 
     fn lose_connection(&mut self, now: Timestamp, asked: Option<Duration>) {
         if let Phase::Ready { since, .. } | Phase::Draining { since, .. } = self.phase {
-            self.backoff.session_lasted(now.since(since));
+            self.backoff.session_lasted(now.since(since), self.had_business);
         }
         self.lane.clear();
         self.windows.outgoing.pause();

@@ -69,6 +69,11 @@ pub(crate) struct Claim<'a> {
     pub(crate) tenant: &'a TenantId,
     pub(crate) instance_id: &'a str,
     pub(crate) given_name: &'a str,
+    /// The claim that the same connection made before, for an earlier session of its own.
+    pub(crate) own: Option<u64>,
+    /// Whether it proved that the session is its own. No second process can, so it may take over
+    /// as often as its network fails.
+    pub(crate) is_resume: bool,
 }
 
 /// The claim is granted: no other connection speaks for this worker any more.
@@ -195,18 +200,21 @@ impl Sessions {
         Ok(())
     }
 
-    /// The connection is gone; what it carried waits for the next one.
-    pub(crate) fn park(&self, parting: Parting<'_>, now: Timestamp) {
+    /// The connection is gone; what it carried waits for the next one. Another connection may have
+    /// claimed the worker meanwhile: then it is given back, and is about to be asked for.
+    pub(crate) fn park(&self, parting: Parting<'_>, now: Timestamp) -> Result<(), Box<Carried>> {
         let mut table = self.table.lock();
         table.drop_old(now);
         let identity = (parting.tenant.clone(), parting.instance_id.to_owned());
-        let Some(entry) = table.entries.get_mut(&identity) else { return };
+        let Some(entry) = table.entries.get_mut(&identity) else { return Ok(()) };
         match entry.presence {
             Presence::Here { connection, .. } if connection == parting.connection => {}
-            Presence::Here { .. } | Presence::Away { .. } => return,
+            Presence::Here { .. } => return Err(Box::new(parting.carried)),
+            Presence::Away { .. } => return Ok(()),
         }
         entry.presence = Presence::Away { since: now, parked: Some(Box::new(parting.carried)) };
         table.parked.push_back((now, identity));
+        Ok(())
     }
 
     /// The credential of a worker that is here, if it came with one.
@@ -215,6 +223,23 @@ impl Sessions {
         let entry = table.entries.get(&(tenant.clone(), instance_id.to_owned()))?;
         let is_here = matches!(entry.presence, Presence::Here { .. });
         entry.record.as_ref().filter(|_| is_here)?.token_id.clone()
+    }
+
+    /// A session is over: nobody can go on with it.
+    pub(crate) async fn end(&self, tenant: &TenantId, instance_id: &str, session_id: &str) {
+        {
+            let mut table = self.table.lock();
+            let entry = table.entries.get_mut(&(tenant.clone(), instance_id.to_owned()));
+            let Some(entry) = entry else { return };
+            if entry.record.as_ref().is_none_or(|record| record.session_id != session_id) {
+                return;
+            }
+            entry.record = None;
+        }
+        let (kind, tenant, key) = (NoteKind::Session, tenant.to_string(), instance_id.to_owned());
+        // If it cannot be forgotten now, a restart brings back a session that its worker, which was
+        // told of its end, does not ask for.
+        let _ = self.store.put_note(Note { kind, tenant, key, json: None }).await;
     }
 
     /// The session a worker can go on with, if this is one.
@@ -328,10 +353,19 @@ impl Table {
     ) -> Result<(Presence, WorkerId, Option<SessionRecord>), ClaimError> {
         let identity = (claim.tenant.clone(), claim.instance_id.to_owned());
         if let Some(entry) = self.entries.get_mut(&identity) {
-            if matches!(entry.presence, Presence::Here { .. }) {
+            let holder = match entry.presence {
+                Presence::Here { connection, .. } => Some(connection),
+                Presence::Away { .. } => None,
+            };
+            let is_own = holder.is_some() && holder == claim.own;
+            if holder.is_some() && !is_own && !claim.is_resume {
                 entry.count_takeover(now)?;
             }
-            let former = std::mem::replace(&mut entry.presence, new);
+            let mut former = std::mem::replace(&mut entry.presence, new);
+            if is_own {
+                // Nobody takes over from itself.
+                former = Presence::Away { since: now, parked: None };
+            }
             return Ok((former, entry.worker.clone(), entry.record.clone()));
         }
         let is_free = |name: &WorkerId| self.is_free(claim.tenant, name, now);

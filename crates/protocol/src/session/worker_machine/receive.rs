@@ -101,6 +101,7 @@ impl WorkerMachine {
         if let Some(id) = name.filter(|id| !id.starts_with("control.")) {
             self.events.push_back(WorkerEvent::Answered { id, info });
         }
+        self.had_business |= !confirmed.is_empty();
         self.confirm(confirmed);
     }
 
@@ -132,6 +133,7 @@ impl WorkerMachine {
         }
         self.session = Some(accept);
         self.resumes_unanswered = 0;
+        self.had_business = false;
         let now = self.lane.now;
         let heartbeat_at = self.next_heartbeat();
         self.step(Phase::Ready { since: now, heartbeat_at });
@@ -176,6 +178,7 @@ impl WorkerMachine {
             return self.lose_place();
         };
         for Delivery { number, named, frame } in deliveries {
+            self.had_business = true;
             self.windows.commit(&mut self.lane, number, named, None);
             self.events.push_back(WorkerEvent::Delivered { frame });
         }

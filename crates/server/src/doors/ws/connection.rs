@@ -15,8 +15,9 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use model::{LeaseId, Report, Timestamp};
 use protocol::session::control::ResetCode;
-use protocol::session::envelope::Reader;
+use protocol::session::envelope::{Envelope, Reader, SenderRole};
 use protocol::session::event::{CommitToken, ServerEvent};
+use protocol::session::kind::Kind;
 use protocol::session::payload::control::Drain;
 use protocol::session::server_machine::{ServerMachine, ServerOptions};
 use protocol::session::window::WINDOW_FRAMES;
@@ -26,7 +27,7 @@ use tokio_websockets::CloseCode;
 
 use super::answers;
 use super::desk::{BEAT_EVERY, Desk};
-use super::gate::{self, Applicant, OPENING_WITHIN, Opened, REFUSAL_DELAY, Refusal};
+use super::gate::{self, Applicant, Former, OPENING_WITHIN, Opened, REFUSAL_DELAY, Refusal};
 use super::log;
 use super::wire::{Gone, Received, Wire};
 use crate::app::App;
@@ -39,6 +40,10 @@ mod business;
 const SENDER_ID: &str = "scheduler-control";
 /// A peer that is silent for so many beats is taken for gone.
 const SILENT_BEATS_MAX: u32 = 3;
+/// Frames that cannot be read, and sessions that cannot be opened, on one connection.
+pub(crate) const NONSENSE_MAX: u32 = 8;
+/// How long a session that changes hands waits for what its frames have begun.
+const SETTLE_WITHIN: Duration = Duration::from_secs(1);
 /// The pause before something is asked again that the coordinator could not answer.
 const ASK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 
@@ -106,8 +111,13 @@ pub(super) struct Connection {
     reader: Reader,
     received: Vec<Received>,
     pending: FuturesUnordered<Pending>,
+    /// What delivered frames have begun; they are confirmed when it is done.
+    begun: FuturesUnordered<Pending>,
     mailbox: Option<mpsc::Receiver<Notice>>,
     applicant: Option<Applicant>,
+    /// Who speaks on this connection, by the frame that began its session.
+    sender_id: Option<String>,
+    nonsense: u32,
     desk: Option<Desk>,
     reports: (Vec<Reported>, Vec<Report>),
     confirmed: Vec<LeaseId>,
@@ -133,8 +143,11 @@ impl Connection {
             reader: Reader::default(),
             received: Vec::new(),
             pending: FuturesUnordered::new(),
+            begun: FuturesUnordered::new(),
             mailbox: None,
             applicant: None,
+            sender_id: None,
+            nonsense: 0,
             desk: None,
             reports: Default::default(),
             confirmed: Vec::new(),
@@ -173,7 +186,7 @@ impl Connection {
 
     async fn wait(&mut self) -> Woke {
         let due = self.next_due();
-        let Self { app, wire, received, pending, mailbox, .. } = self;
+        let Self { app, wire, received, pending, begun, mailbox, .. } = self;
         let notice = async {
             match mailbox {
                 Some(mailbox) => mailbox.recv().await,
@@ -184,6 +197,7 @@ impl Connection {
             biased;
             () = app.shutdown.cancelled() => Woke::Stopping,
             Some(notice) = notice => Woke::Notice(notice),
+            Some(done) = begun.next(), if !begun.is_empty() => Woke::Done(done),
             Some(done) = pending.next(), if !pending.is_empty() => Woke::Done(done),
             came = poll_fn(|context| wire.poll_receive(context, received)) => match came {
                 Ok(()) => Woke::Received,
@@ -202,6 +216,9 @@ impl Connection {
 
     fn take_frames(&mut self) {
         self.heard_at = Instant::now();
+        if let Some(desk) = &mut self.desk {
+            desk.is_doubted = false;
+        }
         let now = self.now();
         let mut received = std::mem::take(&mut self.received);
         for one in received.drain(..) {
@@ -209,7 +226,10 @@ impl Connection {
                 Received::Frame(text) => match self.reader.read_bytes(&text) {
                     Ok(frame) => {
                         log::frame("in", &frame);
-                        self.machine.receive(now, frame);
+                        match self.misfit(&frame) {
+                            Some(why) => self.reset_for(why),
+                            None => self.machine.receive(now, frame),
+                        }
                     }
                     Err(error) => self.reset_for(&error.to_string()),
                 },
@@ -220,11 +240,26 @@ impl Connection {
         self.received = received;
     }
 
+    /// Why a frame cannot be its worker's, if so.
+    fn misfit(&self, frame: &Envelope) -> Option<&'static str> {
+        if frame.sender.role != SenderRole::Worker {
+            return Some("frame.sender.role must be worker");
+        }
+        let begins = matches!(Kind::from_name(&frame.kind), Some(Kind::Handshake | Kind::Resume));
+        let is_stranger = self.sender_id.as_deref().is_some_and(|own| *own != *frame.sender.id);
+        (is_stranger && !begins).then_some("frame.sender.id must be the one that began the session")
+    }
+
     /// A frame that cannot be read ends the session openly: nobody knows what it said.
     fn reset_for(&mut self, why: &str) {
-        tracing::info!(worker = self.worker_name(), why, "a frame cannot be read");
+        tracing::debug!(worker = self.worker_name(), why, "a frame cannot be read");
+        self.nonsense += 1;
+        if self.nonsense > NONSENSE_MAX {
+            self.leaving = Some(Leaving::Overdue("too many frames that cannot be read"));
+            return;
+        }
+        self.machine.tick(self.now());
         self.machine.reset(ResetCode::Malformed, why, None);
-        self.open_by = Instant::now() + OPENING_WITHIN;
     }
 
     fn worker_name(&self) -> &str {
@@ -242,6 +277,7 @@ impl Connection {
             ServerEvent::Handshake { tenant, sender_id, boot_id, payload } => {
                 match gate::admit(&self.app, &tenant, &sender_id, boot_id, &payload) {
                     Ok(applicant) => {
+                        self.sender_id = Some(sender_id);
                         self.wire.trust();
                         self.applicant = Some(applicant);
                         self.machine.accept_handshake(self.now());
@@ -251,12 +287,14 @@ impl Connection {
             }
             ServerEvent::Register { is_first: true, payload } => {
                 let Some(applicant) = self.applicant.clone() else { return };
-                let opening = gate::open(Arc::clone(&self.app), applicant, payload);
+                let opening = gate::open(Arc::clone(&self.app), applicant, payload, self.former());
                 self.later(async { Done::Opened(opening.await.map(Box::new)) });
             }
             ServerEvent::Register { is_first: false, payload } => self.on_refresh(&payload),
             ServerEvent::Resume { tenant, sender_id, payload, .. } => {
-                let opening = gate::resume(Arc::clone(&self.app), tenant, sender_id, payload);
+                self.sender_id = Some(sender_id.clone());
+                let (app, former) = (Arc::clone(&self.app), self.former());
+                let opening = gate::resume(app, tenant, sender_id, payload, former);
                 self.later(async { Done::Opened(opening.await.map(Box::new)) });
             }
             ServerEvent::Heartbeat { payload } => self.on_heartbeat(&payload),
@@ -270,24 +308,38 @@ impl Connection {
             ServerEvent::GaveUp { id } => tracing::warn!(id, "a frame was never confirmed"),
             ServerEvent::SessionEnded { session_id, code, .. } => {
                 tracing::info!(session_id, code = code.name(), "session ended");
-                self.end_session();
+                self.end_session(&session_id);
                 self.open_by = Instant::now() + OPENING_WITHIN;
             }
         }
     }
 
-    /// The session is over, but the connection stays: the worker may begin anew on it.
-    fn end_session(&mut self) {
+    /// What this connection carried so far.
+    fn former(&self) -> Option<Former> {
+        let desk = self.desk.as_ref()?;
+        Some(Former { claim: desk.connection, held: desk.leases() })
+    }
+
+    /// A session is over, but the connection stays: the worker may begin anew on it.
+    fn end_session(&mut self, session_id: &str) {
+        let desk = self.desk.take_if(|desk| desk.session_id == session_id);
+        let Some(desk) = desk else { return };
         self.mailbox = None;
-        let Some(desk) = self.desk.take() else { return };
         desk.metrics.disconnected();
+        let (app, tenant) = (Arc::clone(&self.app), desk.tenant.clone());
+        let (instance_id, session_id) = (desk.instance_id.clone(), session_id.to_owned());
+        self.later(async move {
+            app.sessions.end(&tenant, &instance_id, &session_id).await;
+            Done::Nothing
+        });
         let parting = Parting {
             tenant: &desk.tenant,
             instance_id: &desk.instance_id,
             connection: desk.connection,
             carried: Carried { session: None, held: desk.leases() },
         };
-        self.app.sessions.park(parting, self.app.clock.now());
+        // Whoever took over meanwhile has what it needs.
+        let _ = self.app.sessions.park(parting, self.app.clock.now());
     }
 
     fn later(&self, work: impl Future<Output = Done> + Send + 'static) {
@@ -296,6 +348,11 @@ impl Connection {
 
     /// Refusals are slow, so that guessing is.
     fn refuse_later(&mut self, refusal: Refusal) {
+        self.nonsense += 1;
+        if self.nonsense > NONSENSE_MAX {
+            self.leaving = Some(Leaving::Overdue("too many attempts to open a session"));
+            return;
+        }
         self.open_by = Instant::now() + OPENING_WITHIN;
         self.later(async {
             tokio::time::sleep(REFUSAL_DELAY).await;
@@ -333,7 +390,9 @@ impl Connection {
         self.wire.trust();
         self.mailbox = Some(mailbox);
         desk.metrics.connected();
-        self.desk = Some(desk);
+        if let Some(former) = self.desk.replace(desk) {
+            former.metrics.disconnected();
+        }
         match session {
             Some(session) => self.machine.resume(now, session, grant),
             None => self.machine.accept(now, grant),
@@ -403,7 +462,7 @@ impl Connection {
         let request = if self.machine.is_full() { None } else { desk.next_request(now) };
         let (handle, worker, claim) = (desk.handle.clone(), desk.worker.clone(), desk.connection);
         if !reports.is_empty() {
-            self.later(judge(handle.clone(), reported, reports));
+            self.begun.push(Box::pin(judge(handle.clone(), reported, reports)));
         }
         if !confirmed.is_empty() {
             self.later(beat(handle.clone(), worker, confirmed));
@@ -433,6 +492,10 @@ impl Connection {
             return request.handle.tell(Command::ReturnLeases { leases });
         };
         desk.answered(request.slots);
+        if desk.is_doubted && !grants.is_empty() {
+            let leases = grants.iter().map(|grant| grant.lease).collect();
+            return desk.handle.tell(Command::ReturnLeases { leases });
+        }
         let mut n_delivered = 0;
         let mut undelivered = Vec::new();
         for grant in &grants {
@@ -442,6 +505,8 @@ impl Connection {
             match self.machine.send(now, frame) {
                 Ok(()) => {
                     desk.take(grant);
+                    // A lease that is shorter than the pause must be heard of within its own time.
+                    self.ping_at = self.ping_at.min(Instant::now() + desk.beat_every);
                     n_delivered += 1;
                 }
                 Err(error) if error.is_too_large() => {
@@ -493,6 +558,11 @@ impl Connection {
     fn cancel(&mut self, lease: LeaseId, why: coordinator::LostAuthority) {
         let (now, vocabulary) = (self.now(), self.machine.vocabulary());
         let Some(desk) = &mut self.desk else { return };
+        if why == coordinator::LostAuthority::Expired && desk.is_unconfirmed(lease) {
+            desk.is_doubted = true;
+            // A worker that lives answers at once.
+            self.ping_at = Instant::now();
+        }
         let was_held = desk.release(lease);
         if why == coordinator::LostAuthority::Reported || !was_held {
             return;
@@ -525,13 +595,17 @@ impl Connection {
     async fn leave(mut self, leaving: Leaving) {
         let (code, reason) = match &leaving {
             Leaving::Gone(Gone::Closed) => (CloseCode::NORMAL_CLOSURE, ""),
+            Leaving::Gone(Gone::TooLarge) => (CloseCode::MESSAGE_TOO_BIG, "frame too large"),
             Leaving::Gone(Gone::Stalled) => (CloseCode::POLICY_VIOLATION, "the peer does not read"),
             Leaving::Stopping => (CloseCode::GOING_AWAY, "the server stops"),
             Leaving::HandedOver(_) => (CloseCode::INTERNAL_SERVER_ERROR, "superseded session"),
             Leaving::Overdue(why) => (CloseCode::POLICY_VIOLATION, *why),
         };
+        // Without its windows the session goes on as after a restart: the worker repeats what was
+        // not confirmed. With them it would be taken for delivered, and never confirmed.
+        let is_settled = tokio::time::timeout(SETTLE_WITHIN, self.settle()).await.is_ok();
         self.wire.close(code, reason).await;
-        let session = self.machine.take_session();
+        let session = self.machine.take_session().filter(|_| is_settled);
         let Some(desk) = self.desk.take() else { return };
         desk.metrics.disconnected();
         let carried = Carried { session, held: desk.leases() };
@@ -547,7 +621,17 @@ impl Connection {
             connection: desk.connection,
             carried,
         };
-        self.app.sessions.park(parting, self.app.clock.now());
+        let parked = self.app.sessions.park(parting, self.app.clock.now());
+        if let (Err(carried), Some(mailbox)) = (parked, self.mailbox) {
+            hand_over(*carried, mailbox).await;
+        }
+    }
+
+    /// Finishes what delivered frames have begun: they are not delivered again.
+    async fn settle(&mut self) {
+        while let Some(done) = self.begun.next().await {
+            self.take_done(done);
+        }
     }
 
     fn set_drain(&self, cause: DrainCause, on: bool) {
@@ -559,6 +643,17 @@ impl Connection {
             let _ = handle.ask(command).await;
             Done::Nothing
         });
+    }
+}
+
+/// The worker is back before its session was put down: whoever has it now asks for it.
+async fn hand_over(carried: Carried, mut mailbox: mpsc::Receiver<Notice>) {
+    while let Some(notice) = mailbox.recv().await {
+        if let Notice::HandOver(reply) = notice {
+            // One who does not wait any more goes on without.
+            let _ = reply.send(carried);
+            return;
+        }
     }
 }
 

@@ -40,6 +40,7 @@ pub(super) struct Desk {
     pub(super) instance_id: String,
     pub(super) worker: WorkerId,
     pub(super) connection: u64,
+    pub(super) session_id: String,
     pub(super) handle: CoordinatorHandle,
     pub(super) metrics: Arc<WsMetrics>,
     pub(super) registered: Registered,
@@ -54,6 +55,9 @@ pub(super) struct Desk {
     pub(super) beat_every: Duration,
     pub(super) is_strained: bool,
     pub(super) is_leaving: bool,
+    /// A dispatch was never confirmed, and nothing has been heard of the worker since: its
+    /// connection may be open and dead, so it is given nothing more.
+    pub(super) is_doubted: bool,
 }
 
 /// A lease that the worker is taken to work on.
@@ -69,6 +73,7 @@ pub(super) struct Place {
     pub(super) instance_id: String,
     pub(super) worker: WorkerId,
     pub(super) connection: u64,
+    pub(super) session_id: String,
     pub(super) handle: CoordinatorHandle,
     pub(super) metrics: Arc<WsMetrics>,
 }
@@ -90,6 +95,7 @@ impl Desk {
             instance_id: place.instance_id,
             worker: place.worker,
             connection: place.connection,
+            session_id: place.session_id,
             handle: place.handle,
             metrics: place.metrics,
             registered,
@@ -101,6 +107,7 @@ impl Desk {
             beat_every: BEAT_EVERY,
             is_strained: false,
             is_leaving: false,
+            is_doubted: false,
         }
     }
 
@@ -115,7 +122,7 @@ impl Desk {
         let held = u32::try_from(self.held.len()).unwrap_or(u32::MAX);
         let free = self.registered.slots.saturating_sub(held).saturating_sub(self.asked);
         let free = free.min(self.request_max);
-        if free == 0 || self.is_leaving {
+        if free == 0 || self.is_leaving || self.is_doubted {
             return None;
         }
         self.asked += free;
@@ -174,6 +181,12 @@ impl Desk {
     pub(super) fn confirm(&mut self, lease: LeaseId) -> bool {
         let held = self.held.get_mut(&lease.task).filter(|held| held.lease == lease);
         held.is_some_and(|held| !std::mem::replace(&mut held.is_confirmed, true))
+    }
+
+    /// Whether the worker has not confirmed that it has a dispatch.
+    pub(super) fn is_unconfirmed(&self, lease: LeaseId) -> bool {
+        let held = self.held.get(&lease.task).filter(|held| held.lease == lease);
+        held.is_some_and(|held| !held.is_confirmed)
     }
 
     /// The leases that a sign of life stands for, where the worker does not list them itself. A

@@ -1,10 +1,11 @@
 //! Who may open a session, and who may go on with one.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::{Command, DrainCause};
-use model::{TenantId, WorkerId};
+use model::{LeaseId, TaskId, TenantId, WorkerId};
 use protocol::rest::tokens::Role;
 use protocol::session::control::ResetCode;
 use protocol::session::kind::Kind;
@@ -78,6 +79,12 @@ pub(super) struct Opened {
     pub(super) session: Option<Session>,
 }
 
+/// What a connection carried before, if it begins anew.
+pub(super) struct Former {
+    pub(super) claim: u64,
+    pub(super) held: BTreeMap<TaskId, LeaseId>,
+}
+
 /// Judges a handshake.
 pub(super) fn admit(
     app: &App,
@@ -140,6 +147,7 @@ pub(super) async fn open(
     app: Arc<App>,
     applicant: Applicant,
     register: Box<RawValue>,
+    former: Option<Former>,
 ) -> Result<Opened, Refusal> {
     let registered = read_register(&register)?;
     let now = app.clock.now();
@@ -149,6 +157,8 @@ pub(super) async fn open(
         tenant: &applicant.tenant,
         instance_id: &applicant.instance_id,
         given_name: &applicant.name,
+        own: former.as_ref().map(|former| former.claim),
+        is_resume: false,
     };
     let claimed = app.sessions.claim(claim, now).await.map_err(taken_over)?;
     let former_boot = claimed.record.as_ref().and_then(|record| record.boot_id.as_ref());
@@ -158,7 +168,11 @@ pub(super) async fn open(
     if is_new_process {
         handle.tell(Command::LoseWorker { worker: claimed.worker.clone() });
     }
-    let carried = if is_new_process { Carried::default() } else { claimed.carried };
+    let carried = match former {
+        _ if is_new_process => Carried::default(),
+        Some(former) => Carried { session: None, held: former.held },
+        None => claimed.carried,
+    };
     stay(&handle, &claimed.worker).await;
     let record = SessionRecord {
         session_id: Uuid::new_v4().to_string(),
@@ -180,7 +194,8 @@ pub(super) async fn open(
             connection: claimed.connection,
             carried,
         };
-        app.sessions.park(parting, now);
+        // Whoever took over meanwhile has what it needs.
+        let _ = app.sessions.park(parting, now);
         return Err(Refusal::trouble(&error.to_string()));
     }
     let grant = grant(&app, &applicant.tenant, &record);
@@ -190,6 +205,7 @@ pub(super) async fn open(
         instance_id: applicant.instance_id,
         worker: claimed.worker,
         connection: claimed.connection,
+        session_id: record.session_id.clone(),
         handle,
     };
     let desk = Desk::new(place, registered, &carried, is_same_process);
@@ -218,6 +234,7 @@ pub(super) async fn resume(
     tenant: String,
     instance_id: String,
     payload: Resume,
+    former: Option<Former>,
 ) -> Result<Opened, Refusal> {
     let now = app.clock.now();
     let tenant: TenantId = tenant.parse().map_err(|_| Refusal::unknown_session())?;
@@ -233,8 +250,13 @@ pub(super) async fn resume(
         return Err(Refusal::new(ResetCode::InvalidToken, "the worker's token was revoked"));
     }
     let registered = read_register(&record.register)?;
-    let claim =
-        Claim { tenant: &tenant, instance_id: &instance_id, given_name: &record.given_name };
+    let claim = Claim {
+        tenant: &tenant,
+        instance_id: &instance_id,
+        given_name: &record.given_name,
+        own: former.as_ref().map(|former| former.claim),
+        is_resume: true,
+    };
     let handle = coordinator(&app, &tenant).await?;
     let mut claimed = app.sessions.claim(claim, now).await.map_err(taken_over)?;
     let session = claimed.carried.session_or_restored(&record.session_id, WINDOW_FRAMES);
@@ -245,6 +267,7 @@ pub(super) async fn resume(
         instance_id,
         worker: claimed.worker,
         connection: claimed.connection,
+        session_id: record.session_id.clone(),
         handle,
     };
     let desk = Desk::new(place, registered, &claimed.carried, true);

@@ -10,7 +10,7 @@ use hyper_util::rt::TokioIo;
 use protocol::session::decode::FRAME_BYTES_MAX;
 use tokio::time::Instant;
 use tokio_websockets::{
-    CloseCode, Config, Limits, Message, Payload, ServerBuilder, WebSocketStream,
+    CloseCode, Config, Error, Limits, Message, Payload, ServerBuilder, WebSocketStream,
 };
 
 /// The largest frame of a peer that has not proved who it is.
@@ -38,6 +38,8 @@ pub(super) enum Received {
 pub(super) enum Gone {
     /// The peer closed it, or it broke.
     Closed,
+    /// The peer sent a frame that is too large to take in.
+    TooLarge,
     /// The peer does not read.
     Stalled,
 }
@@ -78,6 +80,9 @@ impl Wire {
             let next = Pin::new(&mut self.socket).poll_next(context);
             let message = match next {
                 Poll::Ready(Some(Ok(message))) => message,
+                Poll::Ready(Some(Err(Error::PayloadTooLong { .. }))) => {
+                    return Poll::Ready(Err(Gone::TooLarge));
+                }
                 Poll::Ready(Some(Err(_)) | None) if into.is_empty() => {
                     return Poll::Ready(Err(Gone::Closed));
                 }

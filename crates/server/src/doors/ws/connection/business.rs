@@ -139,11 +139,11 @@ impl Connection {
             return self.machine.commit(self.now(), token, None);
         };
         let hub = Arc::clone(&self.app.feedback);
-        self.later(async move {
+        self.begun.push(Box::pin(async move {
             // A disk in trouble costs lines of a log, never the task.
             let _ = hub.take(lease, feedback).await;
             Done::Taken { token }
-        });
+        }));
     }
 
     /// No chain of middlewares waits here; whoever asks must not be left hanging.

@@ -117,6 +117,7 @@ fn desk(slots: u32) -> Desk {
         instance_id: "i-1".into(),
         worker: "w1".parse().expect("a name"),
         connection: 1,
+        session_id: "s-1".into(),
         handle: CoordinatorHandle::new(shard()).0,
     };
     let registered = Registered {
