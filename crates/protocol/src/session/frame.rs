@@ -90,10 +90,14 @@ impl Speaker {
         number: u64,
     ) -> Envelope {
         let asks = AckMark { of: None, request: Some(true) };
-        let (kind, session_seq) = match self.vocabulary {
-            Vocabulary::Prefixed => (frame.kind, Some(number)),
+        let (kind, seq, session_seq) = match self.vocabulary {
+            // A peer that follows seed 000 to the letter looks for the number in `seq`, from 0; to
+            // all others it is a number that rises within each run.
+            Vocabulary::Prefixed => {
+                (frame.kind, frame.seq.map(|_| number.saturating_sub(1)), Some(number))
+            }
             // Seed 001 knows no counter of the transport; its peers ack by name.
-            Vocabulary::Plain => (plain_name(frame.kind), None),
+            Vocabulary::Plain => (plain_name(frame.kind), frame.seq, None),
         };
         Envelope {
             kind,
@@ -102,7 +106,7 @@ impl Speaker {
             tenant: Arc::clone(&self.tenant),
             sender: self.sender.clone(),
             corr: frame.corr,
-            seq: frame.seq,
+            seq,
             session_seq,
             ack: frame.wants_ack.then_some(asks),
             flags: None,

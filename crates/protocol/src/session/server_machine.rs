@@ -29,6 +29,9 @@ use super::windows::Windows;
 /// A reset that a peer seems not to have heard is repeated no more often than this.
 const RESET_INTERVAL: Duration = Duration::from_secs(1);
 
+/// Whose frames those are that leave before anyone has named a tenant.
+const NO_TENANT: &str = "unknown";
+
 /// How the server's machine speaks.
 #[derive(Clone, Debug)]
 pub struct ServerOptions {
@@ -83,7 +86,7 @@ impl ServerMachine {
         let ServerOptions { sender_id, window, seed } = options;
         Self {
             state: State::New,
-            lane: Lane::new("", SenderRole::Scheduler, &sender_id, seed),
+            lane: Lane::new(NO_TENANT, SenderRole::Scheduler, &sender_id, seed),
             window,
             tenant: None,
             is_vocabulary_known: false,

@@ -153,11 +153,15 @@ impl ServerMachine {
             return;
         };
         let Some(windows) = self.live_windows() else { return };
-        let confirmed = match (Receipt::of_ack(&ack), acked_name(frame, &ack)) {
-            (Some(receipt), _) => windows.outgoing.on_receipt(now, receipt),
-            (None, Some(id)) => windows.outgoing.on_named(now, &id),
-            (None, None) => return,
-        };
+        let mut confirmed = Vec::new();
+        if let Some(receipt) = Receipt::of_ack(&ack) {
+            confirmed.extend(windows.outgoing.on_receipt(now, receipt));
+        }
+        // A peer that counts from 0 says 0 for its first frame, as others do for none: the name
+        // leaves no doubt.
+        if let Some(id) = acked_name(frame, &ack) {
+            confirmed.extend(windows.outgoing.on_named(now, &id));
+        }
         self.confirm(confirmed);
     }
 
