@@ -3,6 +3,7 @@
 import pytest
 
 from astra_server import Server
+from bystander import Bystander
 
 
 def serving(folder, **options):
@@ -31,3 +32,16 @@ def dev_server(tmp_path):
 def shared_server(tmp_path_factory):
     """One server for all tests of a file."""
     yield from serving(tmp_path_factory.mktemp("server"))
+
+
+@pytest.fixture(scope="module")
+def bystander(shared_server):
+    with Bystander(shared_server) as bystander:
+        yield bystander
+
+
+@pytest.fixture
+def harmless(shared_server, bystander):
+    """The shared server; at the end of the test a bystander must not have noticed anything."""
+    yield shared_server
+    bystander.check_unharmed()

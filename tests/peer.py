@@ -1,6 +1,7 @@
 """A WebSocket to `/ws/worker`, frame by frame. It knows JSON and envelopes, and no rule of the session."""
 
 import json
+import socket
 import threading
 import time
 import uuid
@@ -21,6 +22,8 @@ class Peer:
         self.instance_id = instance_id or str(uuid.uuid4())
         self.received: list[dict] = []
         self.socket = None
+        # Connections that nobody uses any more, and that still seem alive to the server.
+        self.lost = []
 
     def connect(self, **options) -> "Peer":
         # No proxy: the server is on this machine, whatever the environment says.
@@ -28,20 +31,26 @@ class Peer:
         return self
 
     def close(self) -> None:
-        if self.socket is not None:
-            self.socket.close()
+        for connection in [*self.lost, self.socket]:
+            if connection is not None:
+                connection.close()
+        self.lost.clear()
 
     def drop(self) -> None:
-        """Loses the connection without a word, as a pulled cable does."""
-        self.socket.socket.close()
+        """Loses the connection without a word, as a pulled cable does: the server does not notice."""
+        self.lost.append(self.socket)
+        self.socket = None
+
+    def break_off(self) -> None:
+        """Ends the connection without a goodbye, as a killed process does: the server notices."""
+        self.socket.socket.shutdown(socket.SHUT_RDWR)
         self.socket = None
 
     def __enter__(self):
         return self
 
     def __exit__(self, *_):
-        if self.socket is not None:
-            self.close()
+        self.close()
 
     def envelope(self, frame_type: str, payload: dict, **more) -> dict:
         return {

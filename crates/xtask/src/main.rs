@@ -6,6 +6,7 @@
 mod chaos;
 mod generate;
 mod planted;
+mod pytest;
 mod sim;
 mod test;
 mod tidy;

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
 use crate::tools::Tool;
-use crate::{chaos, generate, sim, tidy, tools};
+use crate::{chaos, generate, pytest, sim, tidy, tools};
 
 const SIMULATION_SEEDS: &str = "500";
 const SIMULATION_TASKS: &str = "100";
@@ -17,7 +17,7 @@ const CHAOS_CYCLES: u32 = 25;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Leave out the simulation and chaos.
+    /// Leave out the tests in Python, the simulation and chaos.
     #[arg(long, conflicts_with = "step")]
     fast: bool,
     /// Run this step alone.
@@ -32,6 +32,7 @@ enum Step {
     Clippy,
     Test,
     Generate,
+    Pytest,
     Sim,
     Chaos,
 }
@@ -44,6 +45,7 @@ impl Step {
             Self::Clippy => "clippy",
             Self::Test => "test",
             Self::Generate => "generate",
+            Self::Pytest => "pytest",
             Self::Sim => "sim",
             Self::Chaos => "chaos",
         }
@@ -56,6 +58,7 @@ impl Step {
             Self::Clippy => "no lint warns",
             Self::Test => "every test passes",
             Self::Generate => "generated files are fresh (generate --check)",
+            Self::Pytest => "workers of other hands work with the real binary",
             Self::Sim => "the promises hold under every fault (500 seeds x 100 tasks)",
             Self::Chaos => "killed processes lose nothing (25 cycles)",
         }
@@ -69,13 +72,14 @@ impl Step {
             Self::Clippy => "mend the warnings above",
             Self::Test => "the failing test is named above",
             Self::Generate => "the differences are shown above",
+            Self::Pytest => "the failing test is named above; it is in tests/",
             Self::Sim => "replay the seed above with: cargo xtask sim --seed <seed>",
             Self::Chaos => "try again with the seed above: cargo xtask chaos --seed <seed>",
         }
     }
 
     const fn is_slow(self) -> bool {
-        matches!(self, Self::Sim | Self::Chaos)
+        matches!(self, Self::Pytest | Self::Sim | Self::Chaos)
     }
 
     fn needs(self) -> &'static [Tool] {
@@ -83,6 +87,7 @@ impl Step {
             Self::Fmt => &[Tool::Rustfmt],
             Self::Tidy => &[],
             Self::Clippy => &[Tool::Clippy, Tool::CCompiler],
+            Self::Pytest => &[Tool::CCompiler, Tool::Python],
             Self::Test | Self::Generate | Self::Sim | Self::Chaos => &[Tool::CCompiler],
         }
     }
@@ -94,6 +99,7 @@ impl Step {
             Self::Clippy => clippy(),
             Self::Test => tools::run_cargo(&["test", "--release", "--workspace"]),
             Self::Generate => generate::run(&generate::Options { check: true }),
+            Self::Pytest => pytest::run(),
             Self::Sim => sim::simulate(&["--seeds", SIMULATION_SEEDS, "--tasks", SIMULATION_TASKS]),
             Self::Chaos => chaos::run(&chaos::Options { cycles: CHAOS_CYCLES, seed: None }),
         }
@@ -183,12 +189,12 @@ mod tests {
     fn every_step_runs_in_the_documented_order() {
         assert_eq!(
             names(&chosen(&Options { fast: false, step: None })),
-            ["fmt", "tidy", "clippy", "test", "generate", "sim", "chaos"]
+            ["fmt", "tidy", "clippy", "test", "generate", "pytest", "sim", "chaos"]
         );
     }
 
     #[test]
-    fn fast_leaves_out_simulation_and_chaos() {
+    fn fast_leaves_out_what_is_slow() {
         assert_eq!(
             names(&chosen(&Options { fast: true, step: None })),
             ["fmt", "tidy", "clippy", "test", "generate"]
