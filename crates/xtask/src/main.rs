@@ -7,6 +7,7 @@ mod chaos;
 mod cuts;
 mod generate;
 mod planted;
+mod pytest;
 mod sim;
 mod test;
 mod tidy;

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
 use crate::tools::Tool;
-use crate::{chaos, cuts, generate, sim, tidy, tools};
+use crate::{chaos, cuts, generate, pytest, sim, tidy, tools};
 
 const SIMULATION_SEEDS: &str = "500";
 const SIMULATION_TASKS: &str = "100";
@@ -20,7 +20,7 @@ const CUTS_KILLS: u32 = 1;
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Leave out the simulation, chaos and cuts.
+    /// Leave out the tests in Python, the simulation, chaos and cuts.
     #[arg(long, conflicts_with = "step")]
     fast: bool,
     /// Run this step alone.
@@ -35,6 +35,7 @@ enum Step {
     Clippy,
     Test,
     Generate,
+    Pytest,
     Sim,
     Chaos,
     Cuts,
@@ -48,6 +49,7 @@ impl Step {
             Self::Clippy => "clippy",
             Self::Test => "test",
             Self::Generate => "generate",
+            Self::Pytest => "pytest",
             Self::Sim => "sim",
             Self::Chaos => "chaos",
             Self::Cuts => "cuts",
@@ -61,6 +63,7 @@ impl Step {
             Self::Clippy => "no lint warns",
             Self::Test => "every test passes",
             Self::Generate => "generated files are fresh (generate --check)",
+            Self::Pytest => "workers of other hands work with the real binary",
             Self::Sim => "the promises hold under every fault (500 seeds x 100 tasks)",
             Self::Chaos => "killed processes lose nothing (25 cycles)",
             Self::Cuts => "broken connections lose and double nothing (300 tasks, 40 faults)",
@@ -75,6 +78,7 @@ impl Step {
             Self::Clippy => "mend the warnings above",
             Self::Test => "the failing test is named above",
             Self::Generate => "the differences are shown above",
+            Self::Pytest => "the failing test is named above; it is in tests/",
             Self::Sim => "replay the seed above with: cargo xtask sim --seed <seed>",
             Self::Chaos => "try again with the seed above: cargo xtask chaos --seed <seed>",
             Self::Cuts => "the data is kept where said above; try again with the same --seed",
@@ -82,7 +86,7 @@ impl Step {
     }
 
     const fn is_slow(self) -> bool {
-        matches!(self, Self::Sim | Self::Chaos | Self::Cuts)
+        matches!(self, Self::Pytest | Self::Sim | Self::Chaos | Self::Cuts)
     }
 
     fn needs(self) -> &'static [Tool] {
@@ -93,6 +97,7 @@ impl Step {
             Self::Test | Self::Generate | Self::Sim | Self::Chaos | Self::Cuts => {
                 &[Tool::CCompiler]
             }
+            Self::Pytest => &[Tool::CCompiler, Tool::Python],
         }
     }
 
@@ -103,6 +108,7 @@ impl Step {
             Self::Clippy => clippy(),
             Self::Test => tools::run_cargo(&["test", "--release", "--workspace"]),
             Self::Generate => generate::run(&generate::Options { check: true }),
+            Self::Pytest => pytest::run(),
             Self::Sim => sim::simulate(&["--seeds", SIMULATION_SEEDS, "--tasks", SIMULATION_TASKS]),
             Self::Chaos => chaos::run(&chaos::Options { cycles: CHAOS_CYCLES, seed: None }),
             Self::Cuts => cuts::run(&cuts::Options {
@@ -199,7 +205,7 @@ mod tests {
     fn every_step_runs_in_the_documented_order() {
         assert_eq!(
             names(&chosen(&Options { fast: false, step: None })),
-            ["fmt", "tidy", "clippy", "test", "generate", "sim", "chaos", "cuts"]
+            ["fmt", "tidy", "clippy", "test", "generate", "pytest", "sim", "chaos", "cuts"]
         );
     }
 

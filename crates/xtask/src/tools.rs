@@ -14,6 +14,7 @@ pub(crate) enum Tool {
     Rustfmt,
     Clippy,
     CCompiler,
+    Python,
 }
 
 impl Tool {
@@ -32,6 +33,8 @@ impl Tool {
             Self::CCompiler => {
                 c_compilers().iter().any(|name| answers(Command::new(name).arg("--version")))
             }
+            // Some systems ship `venv` without what fills it.
+            Self::Python => answers(Command::new("python3").args(["-c", "import venv, ensurepip"])),
         }
     }
 
@@ -42,6 +45,10 @@ impl Tool {
             Self::CCompiler => {
                 "a C compiler is missing (SQLite is compiled from source); install gcc or clang, \
                  for example: apt-get install gcc libc6-dev"
+            }
+            Self::Python => {
+                "python3 with venv is missing; install it, for example: apt-get install \
+                 python3-venv"
             }
         }
     }
@@ -148,7 +155,7 @@ mod tests {
 
     #[test]
     fn a_missing_tool_is_named_with_its_fix() {
-        for tool in [Tool::Rustfmt, Tool::Clippy, Tool::CCompiler] {
+        for tool in [Tool::Rustfmt, Tool::Clippy, Tool::CCompiler, Tool::Python] {
             let sentence = tool.missing();
             assert!(sentence.contains("is missing"), "{sentence}");
             assert!(sentence.contains("run: ") || sentence.contains("install"), "{sentence}");
