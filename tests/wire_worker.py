@@ -68,12 +68,13 @@ class WireWorker(Peer):
         }
         return self.say("control.register", payload, ack={"request": True})
 
-    def beat(self) -> dict:
+    def beat(self, **load) -> dict:
         metrics = {
             "inflight": 0, "cpu_pct": 3.5, "mem_pct": 40.0, "disk_pct": 50.0, "resource_handles": 0,
             "resource_bytes": 0, "pending_acks": len(self.unacked), "app_queue": 0, "app_queue_drops": 0,
             "conn_state": "open", "send_inflight": 0, "send_waiters": 0, "last_recv_ms": 1,
             "last_send_ms": 1, "last_ack_ms": 1, "recv_queue": 0, "recv_base_seq": self.base, "recv_buffer": 0,
+            **load,
         }
         return self.say("control.heartbeat", {"healthy": True, "metrics": metrics})
 

@@ -426,3 +426,21 @@ pub(crate) fn repeat_delay(repeats: u32, dice: &mut Dice) -> Duration {
     let delay = REPEAT_DELAY_BASE.saturating_mul(1 << repeats.min(16)).min(REPEAT_DELAY_MAX);
     delay + dice.up_to(delay / 4)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetitions_wait_twice_as_long_each_time_up_to_a_limit_and_spread() {
+        let mut dice = Dice::seeded(7);
+        let expected = [200, 400, 800, 1_600, 3_200, 5_000, 5_000];
+        for (repeats, millis) in (0..).zip(expected) {
+            let base = Duration::from_millis(millis);
+            let delays: Vec<_> = (0..100).map(|_| repeat_delay(repeats, &mut dice)).collect();
+            assert!(delays.iter().all(|delay| (base..=base * 5 / 4).contains(delay)), "{repeats}");
+            assert!(delays.iter().any(|delay| *delay != delays[0]), "{repeats}: no jitter");
+        }
+        assert_eq!(REPEATS_MAX, 6);
+    }
+}

@@ -11,3 +11,4 @@ mod support;
 mod surface;
 mod tasks;
 mod tokens;
+mod workers;

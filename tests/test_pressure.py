@@ -1,0 +1,31 @@
+"""A worker whose memory or disk is almost full is given nothing new, until it has room again."""
+
+import time
+
+import pytest
+
+from wire_worker import WireWorker
+
+NOTICED_WITHIN_S = 5
+
+
+@pytest.mark.parametrize(("metric", "full", "room"), [("mem_pct", 90, 80), ("disk_pct", 95, 85)])
+def test_pressure_drains_a_worker_and_room_takes_it_back(server, metric, full, room):
+    with WireWorker(server.worker_url, server.tokens["worker"]).open() as worker:
+        worker.beat(**{metric: full})
+        wait_for_causes(server, ["pressure"])
+        task_id = server.submit("greet")
+        worker.quiet_for(0.5)
+        assert server.task(task_id)["state"] == "QUEUED"
+        worker.beat(**{metric: room})
+        dispatch = worker.next_dispatch()
+        worker.wait_for_ack(worker.result(dispatch))
+        assert server.settled(task_id)["state"] == "COMPLETED"
+        wait_for_causes(server, [])
+
+
+def wait_for_causes(server, causes: list[str]) -> None:
+    deadline = time.monotonic() + NOTICED_WITHIN_S
+    while (seen := server.rest("GET", "/workers/field-worker")["drained_by"]) != causes:
+        assert time.monotonic() < deadline, f"drained by {seen}, not by {causes}"
+        time.sleep(0.02)
