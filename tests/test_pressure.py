@@ -26,6 +26,12 @@ def test_pressure_drains_a_worker_and_room_takes_it_back(server, metric, full, r
 
 def wait_for_causes(server, causes: list[str]) -> None:
     deadline = time.monotonic() + NOTICED_WITHIN_S
-    while (seen := server.rest("GET", "/workers/field-worker")["drained_by"]) != causes:
+    while (seen := causes_of(server, "field-worker")) != causes:
         assert time.monotonic() < deadline, f"drained by {seen}, not by {causes}"
         time.sleep(0.02)
+
+
+def causes_of(server, name: str) -> list[str] | None:
+    """Why the worker is drained; None as long as nobody has heard of it."""
+    workers = server.rest("GET", "/workers")["workers"]
+    return next((worker["drained_by"] for worker in workers if worker["worker_id"] == name), None)
