@@ -67,7 +67,6 @@ def test_heartbeats_alone_do_not_keep_a_connection(harmless):
             worker.quiet_for(1)
 
 
-@pytest.mark.xfail(reason="each frame that cannot be read gives the peer 5 s more, without end")
 def test_nonsense_does_not_keep_a_connection(harmless):
     with WireWorker(harmless.worker_url).connect() as worker, pytest.raises(ConnectionClosed):
         for _ in range(2 * CLOSED_WITHIN_S):

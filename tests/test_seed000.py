@@ -95,10 +95,6 @@ def test_a_task_in_the_middle_is_finished_in_the_same_session_after_a_resume(ser
         assert runs_of(client, task_id) == 1
 
 
-LOST_ACK = "a report that is being judged when its connection ends is never acked afterwards"
-
-
-@pytest.mark.xfail(reason=LOST_ACK)
 def test_a_result_whose_ack_was_lost_is_acked_after_a_resume(server):
     with Seed000Client(server.worker_url, server.tokens["worker"]).open() as client:
         task_id = server.submit("long")
@@ -113,7 +109,6 @@ def test_a_result_whose_ack_was_lost_is_acked_after_a_resume(server):
         assert server.settled(task_id)["attempt"] == 1
 
 
-@pytest.mark.xfail(reason=f"{LOST_ACK}, so that its number closes the window for good")
 def test_a_session_goes_on_after_a_result_whose_ack_was_lost(server):
     with Seed000Client(server.worker_url, server.tokens["worker"]).open() as client:
         server.submit("long")
@@ -163,7 +158,6 @@ def test_a_worker_without_a_token_works_in_dev(dev_server):
         assert task["state"] == "COMPLETED"
 
 
-@pytest.mark.xfail(reason="until the worker's first business frame, an ack that counts from 0 is read as \"nothing arrived\", and its `for` is not looked at")
 def test_a_first_task_may_take_longer_than_a_delivery(server):
     with Seed000Client(server.worker_url, server.tokens["worker"]).open() as client:
         task_id = server.submit("long")
@@ -213,7 +207,6 @@ def test_last_seen_seq_may_be_left_out_of_a_resume(server):
         assert client.wait_for_ack(client.finish(dispatch))["info"] == "COMMITTED"
 
 
-@pytest.mark.xfail(reason="the first dispatches carry the counter of the run in `seq`: 1, 1, 2")
 def test_seq_alone_numbers_what_the_server_sends(server):
     """Seed 000 section 4, taken at its word: `seq` starts at 0 per direction and rises by one."""
     with Seed000Client(server.worker_url, server.tokens["worker"], verdicts=False).open() as client:

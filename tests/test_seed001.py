@@ -98,7 +98,6 @@ def test_a_cancelled_runner_makes_the_task_be_tried_again(server, client):
     assert server.settled(task_id)["state"] == "COMPLETED"
 
 
-@pytest.mark.xfail(reason="a cancelled runner costs an attempt like any failure: the task is DEAD")
 def test_a_cancelled_runner_costs_no_attempt(server, client):
     task_id = server.submit("greet", retry={"max_attempts": 1, "backoff_ms": 1})
     client.wait_for_ack(client.error(client.next_dispatch(), "E.RUNNER.CANCELLED", "shutting down"))
@@ -124,7 +123,6 @@ def test_a_failed_result_is_tried_again(server, client):
     assert (task["state"], task["attempt"]) == ("COMPLETED", 2)
 
 
-@pytest.mark.xfail(reason="in a new session a result that names its task alone is REJECTED unknown_lease, though the lease is valid")
 def test_a_reconnect_begins_with_handshake_and_register_and_keeps_the_task(server, client):
     """Seed 001 section 4.4: the lease is valid but the session is new, so the task is rebound."""
     task_id = server.submit("long")

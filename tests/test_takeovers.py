@@ -81,7 +81,6 @@ def test_a_worker_whose_connection_breaks_often_is_not_taken_for_two(harmless):
             assert completes(harmless, worker)
 
 
-@pytest.mark.xfail(reason="a resume over a half-open connection counts as a takeover; the fourth in a minute is denied")
 def test_a_worker_behind_a_bad_cable_is_not_taken_for_two(harmless):
     """Its session token proves that it is the same process."""
     with twin(harmless).open() as worker:

@@ -52,7 +52,6 @@ def test_a_heartbeat_before_the_handshake_is_passed_over(server):
         assert worker.resets == [] and worker.dropped == []
 
 
-@pytest.mark.xfail(reason="a second register on a socket takes the session over from the same socket, and closes it: 1011 superseded session")
 def test_a_second_handshake_and_register_on_one_socket_begin_anew(server, worker):
     worker.wait_for_ack(completed(server, worker))
     first = worker.session["session_id"]
@@ -69,10 +68,7 @@ def test_a_second_register_is_a_refresh_and_gets_an_ack_only(server, worker):
     worker.wait_for_ack(completed(server, worker))
 
 
-SHORT_LEASE = pytest.mark.xfail(reason="the next ping stays 10 s away when a shorter lease is granted")
-
-
-@pytest.mark.parametrize("ttl_s", [pytest.param(2, marks=SHORT_LEASE), 12])
+@pytest.mark.parametrize("ttl_s", [2, 12])
 def test_no_heartbeat_is_needed_to_keep_a_lease(server, worker, ttl_s):
     """The first heartbeat of this worker comes after half a minute; pings are answered at once."""
     task_id = server.submit("long", lease_ttl_ms=ttl_s * 1000)
@@ -137,7 +133,6 @@ def test_a_revoked_token_resets_the_session_and_leaves_the_socket_open(server):
         assert worker.dropped == []
 
 
-@pytest.mark.xfail(reason="a second register on a socket takes the session over from the same socket, and closes it: 1011 superseded session")
 def test_a_new_handshake_on_the_socket_of_a_reset_is_heard(server):
     token_id, token = server.new_token("worker")
     with WireWorker(server.worker_url, token).open() as worker:

@@ -32,9 +32,9 @@ pub(super) async fn measure(plan: &Plan, report: &mut Report) -> Result<()> {
 pub(super) async fn sample(client: Client, samples: u64) -> Result<Percentiles> {
     let (tell, verdicts) = mpsc::channel(1);
     let working = tokio::spawn(execute(client.clone(), tell));
-    let sampled = sample_with(client, samples, verdicts).await;
+    let times = sample_with(client, samples, verdicts).await;
     working.abort();
-    sampled
+    times
 }
 
 /// Submits one task at a time; `verdicts` tells when the worker heard that it was committed.
