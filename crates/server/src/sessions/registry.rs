@@ -69,6 +69,9 @@ pub(crate) struct Claim<'a> {
     pub(crate) tenant: &'a TenantId,
     pub(crate) instance_id: &'a str,
     pub(crate) given_name: &'a str,
+    /// Whether it proved that the session is its own. No second process can, so it may take over
+    /// as often as its network fails.
+    pub(crate) is_resume: bool,
 }
 
 /// The claim is granted: no other connection speaks for this worker any more.
@@ -321,7 +324,7 @@ impl Table {
     ) -> Result<(Presence, WorkerId, Option<SessionRecord>), ClaimError> {
         let identity = (claim.tenant.clone(), claim.instance_id.to_owned());
         if let Some(entry) = self.entries.get_mut(&identity) {
-            if matches!(entry.presence, Presence::Here { .. }) {
+            if matches!(entry.presence, Presence::Here { .. }) && !claim.is_resume {
                 entry.count_takeover(now)?;
             }
             let former = std::mem::replace(&mut entry.presence, new);

@@ -146,6 +146,7 @@ pub(super) async fn open(
         tenant: &applicant.tenant,
         instance_id: &applicant.instance_id,
         given_name: &applicant.name,
+        is_resume: false,
     };
     let claimed = app.sessions.claim(claim, now).await.map_err(taken_over)?;
     let handle = app
@@ -210,8 +211,12 @@ pub(super) async fn resume(
         return Err(Refusal::new(ResetCode::InvalidToken, "the worker's token was revoked"));
     }
     let registered = read_register(&record.register)?;
-    let claim =
-        Claim { tenant: &tenant, instance_id: &instance_id, given_name: &record.given_name };
+    let claim = Claim {
+        tenant: &tenant,
+        instance_id: &instance_id,
+        given_name: &record.given_name,
+        is_resume: true,
+    };
     let mut claimed = app.sessions.claim(claim, now).await.map_err(taken_over)?;
     let handle =
         app.shards.of(&tenant).await.map_err(|error| Refusal::trouble(&error.to_string()))?;
