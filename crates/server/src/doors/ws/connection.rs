@@ -199,6 +199,9 @@ impl Connection {
 
     fn take_frames(&mut self) {
         self.heard_at = Instant::now();
+        if let Some(desk) = &mut self.desk {
+            desk.is_doubted = false;
+        }
         let now = self.now();
         let mut received = std::mem::take(&mut self.received);
         for one in received.drain(..) {
@@ -385,7 +388,7 @@ impl Connection {
             self.begun.push(Box::pin(judge(handle.clone(), reported, reports)));
         }
         if !confirmed.is_empty() {
-            self.later(beat(handle.clone(), worker, confirmed));
+            self.begun.push(Box::pin(beat(handle.clone(), worker, confirmed)));
         }
         if let Some((asked, request)) = request {
             self.later(async move {
@@ -410,6 +413,10 @@ impl Connection {
             }
         };
         desk.answered(asked);
+        if desk.is_doubted && !grants.is_empty() {
+            let leases = grants.iter().map(|grant| grant.lease).collect();
+            return desk.handle.tell(Command::ReturnLeases { leases });
+        }
         let mut undelivered = Vec::new();
         for grant in &grants {
             let frame = answers::dispatch(grant, vocabulary, desk.registered.wants_named_acks);
@@ -464,6 +471,11 @@ impl Connection {
     fn cancel(&mut self, lease: LeaseId, why: coordinator::LostAuthority) {
         let (now, vocabulary) = (self.now(), self.machine.vocabulary());
         let Some(desk) = &mut self.desk else { return };
+        if why == coordinator::LostAuthority::Expired && desk.is_unconfirmed(lease) {
+            desk.is_doubted = true;
+            // A worker that lives answers at once.
+            self.ping_at = Instant::now();
+        }
         let was_held = desk.release(lease);
         if why == coordinator::LostAuthority::Reported || !was_held {
             return;
@@ -504,7 +516,7 @@ impl Connection {
         let session = self.machine.take_session().filter(|_| is_settled);
         let Some(desk) = self.desk.take() else { return };
         desk.metrics.disconnected();
-        let carried = Carried { session, held: desk.leases() };
+        let carried = Carried { session, held: desk.leases(), unconfirmed: desk.unconfirmed() };
         if let Leaving::HandedOver(reply) = leaving {
             // Whoever takes over may have gone meanwhile; then the session waits for the next.
             let _ = reply.send(carried);

@@ -48,6 +48,9 @@ pub(super) struct Desk {
     pub(super) beat_every: Duration,
     pub(super) is_strained: bool,
     pub(super) is_leaving: bool,
+    /// A dispatch was never confirmed, and nothing has been heard of the worker since: its
+    /// connection may be open and dead, so it is given nothing more.
+    pub(super) is_doubted: bool,
 }
 
 /// A lease that the worker is taken to work on.
@@ -70,7 +73,10 @@ pub(super) struct Place {
 impl Desk {
     pub(super) fn new(place: Place, registered: Registered, carried: &Carried) -> Self {
         let offer = Arc::new(registered.offer.clone());
-        let confirmed = |lease| Held { lease, is_confirmed: true, unlisted: 0 };
+        let held = |lease| {
+            let is_confirmed = !carried.unconfirmed.contains(&lease);
+            Held { lease, is_confirmed, unlisted: 0 }
+        };
         Self {
             tenant: place.tenant,
             instance_id: place.instance_id,
@@ -80,11 +86,12 @@ impl Desk {
             metrics: place.metrics,
             registered,
             offer,
-            held: carried.leases().map(|(task, lease)| (task, confirmed(lease))).collect(),
+            held: carried.leases().map(|(task, lease)| (task, held(lease))).collect(),
             asked: 0,
             beat_every: BEAT_EVERY,
             is_strained: false,
             is_leaving: false,
+            is_doubted: false,
         }
     }
 
@@ -98,7 +105,7 @@ impl Desk {
     pub(super) fn next_request(&mut self, now: Timestamp) -> Option<(u32, LeaseRequest)> {
         let held = u32::try_from(self.held.len()).unwrap_or(u32::MAX);
         let free = self.registered.slots.saturating_sub(held).saturating_sub(self.asked);
-        if free == 0 || self.is_leaving {
+        if free == 0 || self.is_leaving || self.is_doubted {
             return None;
         }
         self.asked += free;
@@ -142,6 +149,12 @@ impl Desk {
         held.is_some_and(|held| !std::mem::replace(&mut held.is_confirmed, true))
     }
 
+    /// Whether the worker has not confirmed that it has a dispatch.
+    pub(super) fn is_unconfirmed(&self, lease: LeaseId) -> bool {
+        let held = self.held.get(&lease.task).filter(|held| held.lease == lease);
+        held.is_some_and(|held| !held.is_confirmed)
+    }
+
     /// The leases that a sign of life stands for, where the worker does not list them itself. A
     /// dispatch that is not confirmed may never have arrived.
     pub(super) fn confirmed(&self) -> Vec<LeaseId> {
@@ -174,6 +187,11 @@ impl Desk {
 
     pub(super) fn leases(&self) -> BTreeMap<TaskId, LeaseId> {
         self.held.iter().map(|(task, held)| (*task, held.lease)).collect()
+    }
+
+    /// The dispatches that the worker has not confirmed yet.
+    pub(super) fn unconfirmed(&self) -> Vec<LeaseId> {
+        self.held.values().filter(|held| !held.is_confirmed).map(|held| held.lease).collect()
     }
 
     pub(super) fn lease_of(&self, task: TaskId) -> Option<LeaseId> {
