@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use clap::ValueEnum;
-use protocol::rest::tasks::{SubmitTasks, SubmittedTasks};
 use serde::Serialize;
 
 use super::audit::{self, Expected, Findings};
@@ -25,7 +24,6 @@ use crate::proxy::Kind;
 const SLOTS: usize = 8;
 /// Long enough for a worker to notice that it is cut off, and to come back.
 const LEASE_TTL: Duration = Duration::from_secs(10);
-const BATCH: usize = 500;
 /// A server that needs more for three workers and a few thousand tasks keeps what it should not.
 const SERVER_BYTES_MAX: u64 = 256 * 1024 * 1024;
 const VIOLATIONS_SHOWN: usize = 20;
@@ -127,14 +125,9 @@ async fn play(arguments: &Arguments, lab: &mut Lab) -> Result<(Outcome, Findings
     }
     let jobs = jobs(arguments.tasks, &mut dice.fork(1));
     let executions = lab.folder().join("executions");
-    for batch in jobs.chunks(BATCH) {
-        let tasks: Result<_> = batch.iter().map(|job| job.task(&executions)).collect();
-        let _: SubmittedTasks =
-            lab.client.post("/api/v1/tasks", &SubmitTasks { tasks: tasks? }).await?;
-    }
     let faults = plan::plan(arguments.cuts, arguments.kinds(), crew.len(), &mut dice.fork(2));
-    let (n_kills, n_tasks) = (arguments.with_server_kills, jobs.len());
-    let storm = Storm { faults, n_kills, n_tasks, dice: dice.fork(3) };
+    let n_kills = arguments.with_server_kills;
+    let storm = Storm::new(&jobs, &executions, &faults, n_kills, dice.fork(3));
     let seen = storm.rage(lab, &crew).await?;
     let leases_may_end = arguments.leases_may_end();
     let expected = Expected { jobs: &jobs, executions: &executions, leases_may_end };

@@ -1,46 +1,84 @@
-//! Faults and kills, spread over the run by how far the tasks are.
+//! Faults and kills while tasks run. Tasks are submitted as faults happen, so that the run is full
+//! of both from its beginning to its end.
 
+use std::collections::VecDeque;
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
+use protocol::rest::tasks::{SubmitTasks, SubmittedTasks};
+use worker::client::Patience;
 
 use super::crew::Member;
+use super::job::Job;
 use super::plan::Planned;
 use crate::bench::resident_bytes;
 use crate::chaos::Dice;
 use crate::lab::Lab;
+use crate::proxy::Fault;
 
 /// From one look at the tasks to the next.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// Whatever happens, tasks come to their end: with no progress for so long, they never will.
 const STUCK_AFTER: Duration = Duration::from_secs(90);
+/// Tasks that are submitted before the first fault, and never fewer at a time.
+const AHEAD: usize = 50;
+/// A worker has so much peace between two faults, in milliseconds.
+const PEACE_MS: (u64, u64) = (100, 800);
+const PATIENCE: Patience = Patience { total: Duration::from_mins(1) };
 
-/// What is left to happen.
-pub(super) struct Storm {
-    pub(super) faults: Vec<Planned>,
-    pub(super) n_kills: usize,
-    pub(super) n_tasks: usize,
-    pub(super) dice: Dice,
+/// What is to happen.
+pub(super) struct Storm<'a> {
+    jobs: &'a [Job],
+    executions: &'a Path,
+    n_faults: usize,
+    n_kills: usize,
+    /// What happens to each worker, and when the next of it may.
+    queues: Vec<(VecDeque<Fault>, Instant)>,
+    dice: Dice,
+    seen: Seen,
 }
 
 /// What was seen meanwhile.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
+    submitted: usize,
     pub(super) injected: usize,
     pub(super) kills: usize,
     pub(super) resident_bytes_max: u64,
 }
 
-impl Storm {
+impl<'a> Storm<'a> {
+    pub(super) fn new(
+        jobs: &'a [Job],
+        executions: &'a Path,
+        faults: &[Planned],
+        n_kills: usize,
+        dice: Dice,
+    ) -> Self {
+        let n_workers = faults.iter().map(|planned| planned.worker + 1).max().unwrap_or(0);
+        let mut queues = vec![(VecDeque::new(), Instant::now()); n_workers];
+        for Planned { worker, fault } in faults {
+            queues[*worker].0.push_back(*fault);
+        }
+        let (n_faults, seen) = (faults.len(), Seen::default());
+        Self { jobs, executions, n_faults, n_kills, queues, dice, seen }
+    }
+
     /// Lets everything happen, and returns when all tasks have come to their end.
     pub(super) async fn rage(mut self, lab: &mut Lab, crew: &[Member]) -> Result<Seen> {
-        let mut seen = Seen::default();
-        let (mut n_live, mut moved_at) = (self.n_tasks, Instant::now());
-        while n_live > 0 {
+        let (mut live, mut least, mut moved_at) = (0, usize::MAX, Instant::now());
+        loop {
+            if self.submit_due(lab, live == 0).await? {
+                (least, moved_at) = (usize::MAX, Instant::now());
+            }
             tokio::time::sleep(LOOK_EVERY).await;
-            let live = usize::try_from(lab.live_tasks().await?).unwrap_or(usize::MAX);
-            if live < n_live {
-                (n_live, moved_at) = (live, Instant::now());
+            live = usize::try_from(lab.live_tasks().await?).unwrap_or(usize::MAX);
+            if live == 0 && self.seen.submitted == self.jobs.len() {
+                return Ok(self.seen);
+            }
+            if live < least {
+                (least, moved_at) = (live, Instant::now());
             }
             ensure!(
                 moved_at.elapsed() < STUCK_AFTER,
@@ -48,37 +86,57 @@ impl Storm {
             );
             if let Some(id) = lab.server().id() {
                 let bytes = resident_bytes(id).unwrap_or(0);
-                seen.resident_bytes_max = seen.resident_bytes_max.max(bytes);
+                self.seen.resident_bytes_max = self.seen.resident_bytes_max.max(bytes);
             }
-            let n_done = self.n_tasks.saturating_sub(n_live);
-            self.inject_due(n_done, crew, &mut seen);
-            if seen.kills < due(n_done, self.n_kills, self.n_tasks) {
-                self.kill_server(lab).await?;
-                seen.kills += 1;
-            }
+            self.inject(crew);
+            self.kill_if_due(lab).await?;
         }
-        Ok(seen)
     }
 
-    fn inject_due(&self, n_done: usize, crew: &[Member], seen: &mut Seen) {
-        let n_due = due(n_done, self.faults.len(), self.n_tasks);
-        for Planned { worker, fault } in &self.faults[seen.injected..n_due] {
-            tracing::info!(worker, ?fault, "fault");
-            crew[*worker].proxy.inject(*fault);
+    /// As large a part of the tasks as of the faults, and some ahead. Idle workers get some more:
+    /// a fault may wait for what they say.
+    async fn submit_due(&mut self, lab: &Lab, are_idle: bool) -> Result<bool> {
+        let part = self.jobs.len() * self.seen.injected / self.n_faults.max(1);
+        let is_last = self.seen.injected == self.n_faults;
+        let ahead = if are_idle { part.max(self.seen.submitted) + AHEAD } else { part + AHEAD };
+        let due = if is_last { self.jobs.len() } else { ahead.min(self.jobs.len()) };
+        let batch = &self.jobs[self.seen.submitted..due.max(self.seen.submitted)];
+        if batch.is_empty() {
+            return Ok(false);
         }
-        seen.injected = n_due;
+        let tasks: Result<_> = batch.iter().map(|job| job.task(self.executions)).collect();
+        let tasks = SubmitTasks { tasks: tasks? };
+        let _: SubmittedTasks =
+            lab.client.post_patiently("/api/v1/tasks", &tasks, PATIENCE).await?;
+        self.seen.submitted += tasks.tasks.len();
+        Ok(true)
     }
 
-    async fn kill_server(&mut self, lab: &mut Lab) -> Result<()> {
+    /// The next fault of each worker that has none before it.
+    fn inject(&mut self, crew: &[Member]) {
+        let now = Instant::now();
+        for ((queue, next_at), member) in self.queues.iter_mut().zip(crew) {
+            if !member.proxy.is_calm() {
+                *next_at = now + self.dice.millis(PEACE_MS.0, PEACE_MS.1);
+            } else if *next_at <= now
+                && let Some(fault) = queue.pop_front()
+            {
+                member.proxy.inject(fault);
+                self.seen.injected += 1;
+            }
+        }
+    }
+
+    async fn kill_if_due(&mut self, lab: &mut Lab) -> Result<()> {
+        // Spread over the run: never before its first part is over.
+        let due = self.seen.submitted * (self.n_kills + 1) / self.jobs.len().max(1);
+        if self.seen.kills >= due.min(self.n_kills) {
+            return Ok(());
+        }
         lab.server().kill().await?;
         tokio::time::sleep(self.dice.millis(1, 300)).await;
         lab.restart_server(None).await?;
+        self.seen.kills += 1;
         Ok(())
     }
-}
-
-/// How many of `n` things are due when so many tasks are done: the first before any is, the last
-/// when nine in ten are, so that it still has its effect.
-fn due(n_done: usize, n: usize, n_tasks: usize) -> usize {
-    ((n_done + 1) * n).div_ceil((n_tasks * 9 / 10).max(1)).min(n)
 }

@@ -25,6 +25,7 @@ struct Shared {
     desk: Mutex<Desk>,
     tally: Tally,
     n_connections: AtomicU64,
+    n_injected: AtomicU64,
     closes_at_once: AtomicBool,
 }
 
@@ -46,6 +47,7 @@ impl Proxy {
             desk: Mutex::default(),
             tally: Tally::default(),
             n_connections: AtomicU64::new(0),
+            n_injected: AtomicU64::new(0),
             closes_at_once: AtomicBool::new(false),
         });
         let address = listener.local_addr()?;
@@ -59,7 +61,14 @@ impl Proxy {
 
     /// Lets a fault happen to the newest connection, or to the next one if there is none.
     pub(crate) fn inject(&self, fault: Fault) {
+        self.shared.n_injected.fetch_add(1, Ordering::Relaxed);
         self.shared.inject(fault);
+    }
+
+    /// Whether all faults have happened.
+    pub(crate) fn is_calm(&self) -> bool {
+        let n_happened: u64 = self.happened().values().sum();
+        n_happened >= self.shared.n_injected.load(Ordering::Relaxed)
     }
 
     /// From now on, connections are taken and closed.
