@@ -79,6 +79,8 @@ struct Outcome {
     server_kills: usize,
     connections: u64,
     sessions: Sessions,
+    /// Tasks that were given up for lost workers, and brought back by hand.
+    requeued: usize,
     attempted_again: usize,
     executed_again: usize,
     log_bytes: usize,
@@ -206,6 +208,7 @@ fn outcome(
         server_kills: seen.kills,
         connections: crew.iter().map(|member| member.proxy.n_connections()).sum(),
         sessions,
+        requeued: seen.requeued,
         attempted_again: findings.attempted_again,
         executed_again: findings.executed_again,
         log_bytes: findings.log_bytes,

@@ -21,6 +21,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const HANG_UPS_COUNTED_FOR: Duration = Duration::from_secs(20);
 /// A worker that does not slow down connects thousands of times meanwhile.
 const HANG_UPS_MAX: u64 = 40;
+/// One that gives up connects no more at all.
+const HANG_UPS_MIN: u64 = 2;
 
 /// A worker is frozen past its lease, and the task goes to another one. Thawed, it must be told
 /// that its result does not count.
@@ -67,7 +69,7 @@ pub(super) async fn hung_up_on(lab: &Lab, findings: &mut Findings) -> Result<u64
         tokio::time::sleep(LOOK_EVERY).await;
     }
     let n = member.proxy.n_connections();
-    if n >= HANG_UPS_MAX || n < 2 {
+    if !(HANG_UPS_MIN..HANG_UPS_MAX).contains(&n) {
         let seconds = HANG_UPS_COUNTED_FOR.as_secs();
         findings.violations.push(format!("{n} connections to a closing server in {seconds} s"));
     }

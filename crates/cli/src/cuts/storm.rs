@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
-use protocol::rest::tasks::{SubmitTasks, SubmittedTasks};
+use protocol::rest::tasks::{SubmitTasks, SubmittedTasks, Task, TaskPage};
 use worker::client::Patience;
 
 use super::crew::Member;
@@ -23,6 +23,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const STUCK_AFTER: Duration = Duration::from_secs(90);
 /// Tasks that are submitted before the first fault, and never fewer at a time.
 const AHEAD: usize = 50;
+/// Workers are not left without tasks for longer.
+const IDLE_MAX: Duration = Duration::from_secs(2);
 /// A worker has so much peace between two faults, in milliseconds.
 const PEACE_MS: (u64, u64) = (100, 800);
 const PATIENCE: Patience = Patience { total: Duration::from_mins(1) };
@@ -45,6 +47,8 @@ pub(super) struct Seen {
     submitted: usize,
     pub(super) injected: usize,
     pub(super) kills: usize,
+    /// Tasks that lost too many workers.
+    pub(super) requeued: usize,
     pub(super) resident_bytes_max: u64,
 }
 
@@ -67,15 +71,20 @@ impl<'a> Storm<'a> {
 
     /// Lets everything happen, and returns when all tasks have come to their end.
     pub(super) async fn rage(mut self, lab: &mut Lab, crew: &[Member]) -> Result<Seen> {
-        let (mut live, mut least, mut moved_at) = (0, usize::MAX, Instant::now());
+        let (mut least, mut moved_at) = (usize::MAX, Instant::now());
+        let mut busy_at = Instant::now();
         loop {
-            if self.submit_due(lab, live == 0).await? {
+            if self.submit_due(lab, busy_at.elapsed() >= IDLE_MAX).await? {
                 (least, moved_at) = (usize::MAX, Instant::now());
             }
             tokio::time::sleep(LOOK_EVERY).await;
-            live = usize::try_from(lab.live_tasks().await?).unwrap_or(usize::MAX);
-            if live == 0 && self.seen.submitted == self.jobs.len() {
+            let live = usize::try_from(lab.live_tasks().await?).unwrap_or(usize::MAX);
+            let is_over = live == 0 && self.seen.submitted == self.jobs.len();
+            if is_over && !self.requeue_unlucky(lab).await? {
                 return Ok(self.seen);
+            }
+            if live > 0 {
+                busy_at = Instant::now();
             }
             if live < least {
                 (least, moved_at) = (live, Instant::now());
@@ -110,6 +119,18 @@ impl<'a> Storm<'a> {
             lab.client.post_patiently("/api/v1/tasks", &tasks, PATIENCE).await?;
         self.seen.submitted += tasks.tasks.len();
         Ok(true)
+    }
+
+    /// A task that lost three workers in a row is dead, as it should be. These did not harm their
+    /// workers, so they are brought back by hand; whether leases could end at all is for the audit.
+    async fn requeue_unlucky(&mut self, lab: &Lab) -> Result<bool> {
+        let dead: TaskPage = lab.client.get("/api/v1/tasks?state=DEAD&limit=100").await?;
+        for task in &dead.tasks {
+            let path = format!("/api/v1/tasks/{}/requeue", task.task_id);
+            let _: Task = lab.client.post(&path, &serde_json::json!({})).await?;
+        }
+        self.seen.requeued += dead.tasks.len();
+        Ok(!dead.tasks.is_empty())
     }
 
     /// The next fault of each worker that has none before it.

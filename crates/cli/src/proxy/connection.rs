@@ -58,8 +58,10 @@ impl Connection {
                 None
             }
             Ending::Fault(_) => {
-                for sink in [&self.up.sink, &self.down.sink] {
+                for sink in [self.up.sink, self.down.sink] {
                     let _ = sink.as_ref().set_zero_linger();
+                    // Dropped, it would say an orderly goodbye first.
+                    sink.forget();
                 }
                 None
             }

@@ -99,7 +99,7 @@ mod tests {
     fn frames_come_out_whole_however_the_bytes_arrive() {
         let masked = [&[0x81, 0x83, 1, 2, 3, 4], &b"abc"[..]].concat();
         let long = [&[0x81, 126, 0x01, 0x00], &[b'x'; 256][..]].concat();
-        let longer = [&[0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0], &[b'y'; 65_536][..]].concat();
+        let longer = [&[0x81, 127, 0, 0, 0, 0, 0, 1, 0, 0], &vec![b'y'; 65_536][..]].concat();
         let ping = vec![0x89, 0];
         let part_of_many = vec![0x01, 1, b'z'];
         let all = [HEAD.to_vec(), masked, ping, long, part_of_many, longer];

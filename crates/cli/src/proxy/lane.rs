@@ -92,12 +92,12 @@ impl Lane {
             let now = Instant::now();
             self.release_held(now);
             let is_past = |moment: Option<Instant>| moment.is_none_or(|moment| moment <= now);
-            let writes = !self.waiting.is_empty() && is_past(self.write_after);
-            let reads = self.waiting.len() < WAITING_BYTES_MAX && is_past(self.read_after);
+            let may_write = !self.waiting.is_empty() && is_past(self.write_after);
+            let may_read = self.waiting.len() < WAITING_BYTES_MAX && is_past(self.read_after);
             let due = self.next_due(now);
             let moved = tokio::select! {
-                ready = self.sink.writable(), if writes => ready.and_then(|()| self.write()),
-                ready = self.source.readable(), if reads => ready.and_then(|()| self.read()),
+                ready = self.sink.writable(), if may_write => ready.and_then(|()| self.write()),
+                ready = self.source.readable(), if may_read => ready.and_then(|()| self.read()),
                 () = wait_until(due) => Ok(()),
             };
             match moved {

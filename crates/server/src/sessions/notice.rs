@@ -45,4 +45,6 @@ pub(crate) struct Carried {
     pub(crate) session: Option<Session>,
     /// What the worker is taken to work on.
     pub(crate) held: BTreeMap<TaskId, LeaseId>,
+    /// What of it the worker has not confirmed yet.
+    pub(crate) unconfirmed: Vec<LeaseId>,
 }

@@ -317,7 +317,11 @@ impl Connection {
     /// What this connection carried so far.
     fn former(&self) -> Option<Former> {
         let desk = self.desk.as_ref()?;
-        Some(Former { claim: desk.connection, held: desk.leases() })
+        Some(Former {
+            claim: desk.connection,
+            held: desk.leases(),
+            unconfirmed: desk.unconfirmed(),
+        })
     }
 
     /// A session is over, but the connection stays: the worker may begin anew on it.
@@ -336,7 +340,11 @@ impl Connection {
             tenant: &desk.tenant,
             instance_id: &desk.instance_id,
             connection: desk.connection,
-            carried: Carried { session: None, held: desk.leases() },
+            carried: Carried {
+                session: None,
+                held: desk.leases(),
+                unconfirmed: desk.unconfirmed(),
+            },
         };
         // Whoever took over meanwhile has what it needs.
         let _ = self.app.sessions.park(parting, self.app.clock.now());
@@ -465,7 +473,7 @@ impl Connection {
             self.begun.push(Box::pin(judge(handle.clone(), reported, reports)));
         }
         if !confirmed.is_empty() {
-            self.later(beat(handle.clone(), worker, confirmed));
+            self.begun.push(Box::pin(beat(handle.clone(), worker, confirmed)));
         }
         if let Some((slots, request)) = request {
             let asked = Asked { claim, handle: handle.clone(), slots };
@@ -608,7 +616,7 @@ impl Connection {
         let session = self.machine.take_session().filter(|_| is_settled);
         let Some(desk) = self.desk.take() else { return };
         desk.metrics.disconnected();
-        let carried = Carried { session, held: desk.leases() };
+        let carried = Carried { session, held: desk.leases(), unconfirmed: desk.unconfirmed() };
         if let Leaving::HandedOver(reply) = leaving {
             // Whoever takes over may have gone meanwhile; then the session waits for the next.
             let _ = reply.send(carried);

@@ -89,7 +89,10 @@ impl Desk {
         is_same_process: bool,
     ) -> Self {
         let offer = Arc::new(registered.offer.clone());
-        let held = |lease| Held { lease, is_confirmed: is_same_process, unlisted: 0 };
+        let held = |lease| {
+            let is_confirmed = is_same_process && !carried.unconfirmed.contains(&lease);
+            Held { lease, is_confirmed, unlisted: 0 }
+        };
         Self {
             tenant: place.tenant,
             instance_id: place.instance_id,
@@ -221,6 +224,11 @@ impl Desk {
 
     pub(super) fn leases(&self) -> BTreeMap<TaskId, LeaseId> {
         self.held.iter().map(|(task, held)| (*task, held.lease)).collect()
+    }
+
+    /// The dispatches that the worker has not confirmed yet.
+    pub(super) fn unconfirmed(&self) -> Vec<LeaseId> {
+        self.held.values().filter(|held| !held.is_confirmed).map(|held| held.lease).collect()
     }
 
     pub(super) fn lease_of(&self, task: TaskId) -> Option<LeaseId> {

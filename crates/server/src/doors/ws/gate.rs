@@ -83,6 +83,7 @@ pub(super) struct Opened {
 pub(super) struct Former {
     pub(super) claim: u64,
     pub(super) held: BTreeMap<TaskId, LeaseId>,
+    pub(super) unconfirmed: Vec<LeaseId>,
 }
 
 /// Judges a handshake.
@@ -170,7 +171,7 @@ pub(super) async fn open(
     }
     let carried = match former {
         _ if is_new_process => Carried::default(),
-        Some(former) => Carried { session: None, held: former.held },
+        Some(Former { held, unconfirmed, .. }) => Carried { session: None, held, unconfirmed },
         None => claimed.carried,
     };
     stay(&handle, &claimed.worker).await;

@@ -138,6 +138,8 @@ impl Connection {
             // It is about nothing that this worker does; it decides nothing, so it may be lost.
             return self.machine.commit(self.now(), token, None);
         };
+        // Who speaks of a dispatch has it, whatever became of the ack.
+        self.confirmed.push(lease);
         let hub = Arc::clone(&self.app.feedback);
         self.begun.push(Box::pin(async move {
             // A disk in trouble costs lines of a log, never the task.
