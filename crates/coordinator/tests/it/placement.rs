@@ -393,7 +393,7 @@ fn a_grant_that_is_not_confirmed_is_taken_back_and_counts_as_a_loss() {
             6s      L2 of a to w2 until 36s, to confirm by 11s, attempt 2
             11s     L2 of a was not delivered; a is QUEUED (attempts 2, losses 2)
             12s     L3 of a to w3 until 42s, to confirm by 17s, attempt 3
-            17s     L3 of a was not delivered; a is DEAD: E.WORKER.LOST 3 workers in a row were lost while they held this task (attempts 3, losses 3)
+            17s     L3 of a was not delivered; a is DEAD: E.DISPATCH.UNAVAILABLE no worker confirmed in time that it had received the task (attempts 3, losses 3)
             18s     w4 gets nothing
         "#]],
     );

@@ -126,8 +126,9 @@ mod tests {
     use super::super::router::openapi;
     use super::*;
 
-    /// Paths that are for people and not part of the documented interface.
-    const UNDOCUMENTED: [&str; 7] = [
+    /// Paths that are for people, or that speak another protocol: docs/reference/session.md.
+    const UNDOCUMENTED: [&str; 8] = [
+        "/ws/worker",
         "/",
         "/assets/status.css",
         "/assets/status.js",
