@@ -93,6 +93,8 @@ pub(crate) struct Outgoing {
     peer_window: u64,
     /// All up to this number are confirmed.
     acked: u64,
+    /// The last of them that an ack by name confirmed.
+    acked_by_name: u64,
     next: u64,
     /// The frames after `acked`, without a gap.
     unacked: VecDeque<Sent>,
@@ -112,6 +114,7 @@ impl Outgoing {
             window,
             peer_window: window,
             acked,
+            acked_by_name: 0,
             next: acked + 1,
             unacked: VecDeque::new(),
             ready: BTreeSet::new(),
@@ -236,6 +239,7 @@ impl Outgoing {
         let Some((number, sent)) = named else { return Vec::new() };
         let confirmed = if sent.is_confirmed { Vec::new() } else { vec![id.to_owned()] };
         self.confirm(number);
+        self.acked_by_name = self.acked;
         confirmed
     }
 
@@ -321,6 +325,10 @@ impl Outgoing {
     pub(crate) fn resume(&mut self, last_seen: Option<u64>) -> Result<Vec<String>, Gap> {
         let last_seen = last_seen.map(|number| self.numbering.from_wire(number));
         let last_seen = last_seen.unwrap_or(self.acked);
+        // A peer that counts from 0, and has not shown it yet, calls the first frame 0. That it has
+        // the frame is known by its name.
+        let is_from_zero = last_seen + 1 == self.acked && self.acked_by_name == self.acked;
+        let last_seen = if is_from_zero { self.acked } else { last_seen };
         if last_seen < self.acked || last_seen >= self.next {
             return Err(Gap);
         }
