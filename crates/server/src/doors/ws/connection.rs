@@ -245,9 +245,11 @@ impl Connection {
         if frame.sender.role != SenderRole::Worker {
             return Some("frame.sender.role must be worker");
         }
+        if self.sender_id.as_deref().is_none_or(|own| *own == *frame.sender.id) {
+            return None;
+        }
         let begins = matches!(Kind::from_name(&frame.kind), Some(Kind::Handshake | Kind::Resume));
-        let is_stranger = self.sender_id.as_deref().is_some_and(|own| *own != *frame.sender.id);
-        (is_stranger && !begins).then_some("frame.sender.id must be the one that began the session")
+        (!begins).then_some("frame.sender.id must be the one that began the session")
     }
 
     /// A frame that cannot be read ends the session openly: nobody knows what it said.
