@@ -8,7 +8,6 @@
 
 pub mod alias;
 pub mod backoff;
-mod base64url;
 pub mod control;
 pub mod decode;
 mod dice;

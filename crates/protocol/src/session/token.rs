@@ -5,10 +5,10 @@
 //! know; a token without it is of the time before keys had ids, and is tried against all keys.
 
 use aws_lc_rs::hmac;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use model::Timestamp;
 use serde::{Deserialize, Serialize};
-
-use super::base64url;
 
 /// The longest token that is looked at.
 pub const TOKEN_BYTES_MAX: usize = 4096;
@@ -121,7 +121,7 @@ impl KeyRing {
         };
         let json = serde_json::to_vec(&claims).expect("strings and numbers are always JSON");
         let signature = hmac::sign(&key.hmac, &json);
-        format!("{}.{}", base64url::encode(&json), base64url::encode(signature.as_ref()))
+        format!("{}.{}", BASE64.encode(&json), BASE64.encode(signature))
     }
 
     /// Whether a token opens this bearer's session at this moment.
@@ -137,8 +137,8 @@ impl KeyRing {
             return Err(InvalidToken);
         }
         let (json, signature) = token.split_once('.').ok_or(InvalidToken)?;
-        let json = base64url::decode(json).ok_or(InvalidToken)?;
-        let signature = base64url::decode(signature).ok_or(InvalidToken)?;
+        let json = BASE64.decode(json).map_err(|_| InvalidToken)?;
+        let signature = BASE64.decode(signature).map_err(|_| InvalidToken)?;
         let signer = self
             .keys
             .iter()
