@@ -96,13 +96,14 @@ def test_a_task_that_a_worker_never_acks_goes_to_another(harmless, mute):
         assert harmless.settled(task_id)["state"] == "COMPLETED"
 
 
-@pytest.mark.xfail(reason="a dispatch that was never acked counts as a lost worker: after three times, 15 s, the task is DEAD")
-def test_a_task_outlives_a_worker_that_never_acks(harmless, mute):
-    """Nothing was begun, so nothing can be wrong with the task."""
+def test_a_task_that_no_worker_ever_acks_ends_with_that_reason(harmless, mute):
+    """Seed 001 section 4.1: the dispatch is tried again, and then surfaces as unavailable."""
     task_id = harmless.submit(mute.own_type, retry={"max_attempts": 10, "backoff_ms": 1})
     mute.quiet_for(17)
     task = harmless.task(task_id)
-    assert task["state"] != "DEAD", task["error"]
+    assert (task["state"], task["error"]["code"]) == ("DEAD", "E.DISPATCH.UNAVAILABLE")
+    leases = {frame["id"] for frame in mute.received if frame["type"] == "biz.exec.dispatch"}
+    assert len(leases) == 3
 
 
 @pytest.fixture

@@ -107,9 +107,15 @@ impl ServerMachine {
                 }
             }
             State::Ready | State::Draining => {
-                self.lane.ack(named, None);
-                let payload = frame.payload;
-                self.events.push_back(ServerEvent::Register { is_first: false, payload });
+                // What cannot be read changes nothing, and the worker hears so.
+                let misread = Payload::decode(Kind::Register, &frame.payload).err();
+                let info = misread.map(|error| format!("{} {error}", error.code().entry().name));
+                let is_read = info.is_none();
+                self.lane.ack(named, info);
+                if is_read {
+                    let payload = frame.payload;
+                    self.events.push_back(ServerEvent::Register { is_first: false, payload });
+                }
             }
             State::New | State::Closed | State::Backoff => {
                 self.reset(ResetCode::HandshakeRequired, "register came before handshake", None);

@@ -614,7 +614,11 @@ impl Connection {
         // Without its windows the session goes on as after a restart: the worker repeats what was
         // not confirmed. With them it would be taken for delivered, and never confirmed.
         let is_settled = tokio::time::timeout(SETTLE_WITHIN, self.settle()).await.is_ok();
-        self.wire.close(code, reason).await;
+        if matches!(leaving, Leaving::Gone(Gone::TooLarge) | Leaving::Overdue(_)) {
+            self.wire.close_patiently(code, reason).await;
+        } else {
+            self.wire.close(code, reason).await;
+        }
         let session = self.machine.take_session().filter(|_| is_settled);
         let Some(desk) = self.desk.take() else { return };
         desk.metrics.disconnected();
