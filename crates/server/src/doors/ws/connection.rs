@@ -23,18 +23,18 @@ use protocol::session::server_machine::{ServerMachine, ServerOptions};
 use protocol::session::window::WINDOW_FRAMES;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
-use tokio_websockets::CloseCode;
 
-use super::answers;
 use super::desk::{BEAT_EVERY, Desk};
-use super::gate::{self, Applicant, Former, OPENING_WITHIN, Opened, REFUSAL_DELAY, Refusal};
+use super::gate::{self, Applicant, OPENING_WITHIN, Opened, REFUSAL_DELAY, Refusal};
 use super::log;
 use super::wire::{Gone, Received, Wire};
 use crate::app::App;
 use crate::handle::{AskError, CoordinatorHandle};
-use crate::sessions::{Carried, Notice, Parting};
+use crate::sessions::{Carried, Notice};
 
 mod business;
+mod ending;
+mod work;
 
 /// The name in `sender.id` of everything that this server says.
 const SENDER_ID: &str = "scheduler-control";
@@ -316,42 +316,6 @@ impl Connection {
         }
     }
 
-    /// What this connection carried so far.
-    fn former(&self) -> Option<Former> {
-        let desk = self.desk.as_ref()?;
-        Some(Former {
-            claim: desk.connection,
-            held: desk.leases(),
-            unconfirmed: desk.unconfirmed(),
-        })
-    }
-
-    /// A session is over, but the connection stays: the worker may begin anew on it.
-    fn end_session(&mut self, session_id: &str) {
-        let desk = self.desk.take_if(|desk| desk.session_id == session_id);
-        let Some(desk) = desk else { return };
-        self.mailbox = None;
-        desk.metrics.disconnected();
-        let (app, tenant) = (Arc::clone(&self.app), desk.tenant.clone());
-        let (instance_id, session_id) = (desk.instance_id.clone(), session_id.to_owned());
-        self.later(async move {
-            app.sessions.end(&tenant, &instance_id, &session_id).await;
-            Done::Nothing
-        });
-        let parting = Parting {
-            tenant: &desk.tenant,
-            instance_id: &desk.instance_id,
-            connection: desk.connection,
-            carried: Carried {
-                session: None,
-                held: desk.leases(),
-                unconfirmed: desk.unconfirmed(),
-            },
-        };
-        // Whoever took over meanwhile has what it needs.
-        let _ = self.app.sessions.park(parting, self.app.clock.now());
-    }
-
     fn later(&self, work: impl Future<Output = Done> + Send + 'static) {
         self.pending.push(Box::pin(work));
     }
@@ -454,137 +418,6 @@ impl Connection {
         }
     }
 
-    /// Sends what this turn gathered to the coordinator: reports first, then the question for
-    /// more, so that one turn of the coordinator can answer both.
-    fn act(&mut self) {
-        self.take_events();
-        let now = self.now();
-        let Some(desk) = &mut self.desk else {
-            self.reports = Default::default();
-            self.confirmed.clear();
-            return;
-        };
-        let (reported, reports) = std::mem::take(&mut self.reports);
-        let confirmed = std::mem::take(&mut self.confirmed);
-        let confirmed: Vec<_> =
-            confirmed.into_iter().filter(|lease| desk.confirm(*lease)).collect();
-        // A worker that does not keep up is given nothing more until it does.
-        let request = if self.machine.is_full() { None } else { desk.next_request(now) };
-        let (handle, worker, claim) = (desk.handle.clone(), desk.worker.clone(), desk.connection);
-        if !reports.is_empty() {
-            self.begun.push(Box::pin(judge(handle.clone(), reported, reports)));
-        }
-        if !confirmed.is_empty() {
-            self.begun.push(Box::pin(beat(handle.clone(), worker, confirmed)));
-        }
-        if let Some((slots, request)) = request {
-            let asked = Asked { claim, handle: handle.clone(), slots };
-            self.later(async move {
-                let command = |ticket| Command::RequestLeases { ticket, request };
-                Done::Leases { request: asked, answer: handle.ask(command).await }
-            });
-        }
-    }
-
-    fn take_leases(&mut self, request: Asked, answer: Result<Answer, AskError>) {
-        let (now, vocabulary) = (self.now(), self.machine.vocabulary());
-        let Ok(Answer::Leases(grants)) = answer else {
-            // The slots stay asked for until the pause is over.
-            return self.later(async move {
-                tokio::time::sleep(ASK_AGAIN_AFTER).await;
-                Done::Leases { request, answer: Ok(Answer::Leases(Vec::new())) }
-            });
-        };
-        let desk = self.desk.as_mut().filter(|desk| desk.connection == request.claim);
-        let Some(desk) = desk else {
-            // The session that asked is over.
-            let leases = grants.iter().map(|grant| grant.lease).collect();
-            return request.handle.tell(Command::ReturnLeases { leases });
-        };
-        desk.answered(request.slots);
-        if desk.is_doubted && !grants.is_empty() {
-            let leases = grants.iter().map(|grant| grant.lease).collect();
-            return desk.handle.tell(Command::ReturnLeases { leases });
-        }
-        let mut n_delivered = 0;
-        let mut undelivered = Vec::new();
-        for grant in &grants {
-            let (seq, wants_ack) = (desk.next_seq(), desk.registered.wants_named_acks);
-            let frame = answers::dispatch(grant, seq, vocabulary, wants_ack);
-            let bytes = frame.payload.get().len();
-            match self.machine.send(now, frame) {
-                Ok(()) => {
-                    desk.take(grant);
-                    // A lease that is shorter than the pause must be heard of within its own time.
-                    self.ping_at = self.ping_at.min(Instant::now() + desk.beat_every);
-                    n_delivered += 1;
-                }
-                Err(error) if error.is_too_large() => {
-                    let report = super::convert::undeliverable(grant.lease, &desk.worker, bytes);
-                    self.reports.0.push(Reported { token: None, lease: grant.lease });
-                    self.reports.1.push(report);
-                }
-                Err(_) => undelivered.push(grant.lease),
-            }
-        }
-        desk.note_delivered(n_delivered, undelivered.is_empty());
-        if !undelivered.is_empty() {
-            desk.handle.tell(Command::ReturnLeases { leases: undelivered });
-        }
-    }
-
-    fn take_judgements(&mut self, reports: Vec<Reported>, judgements: &[Judgement]) {
-        let (now, vocabulary) = (self.now(), self.machine.vocabulary());
-        let wants_verdicts = self.desk.as_ref().is_some_and(|desk| desk.registered.wants_verdicts);
-        for (reported, judgement) in reports.into_iter().zip(judgements) {
-            let answer = crate::doors::http::answers::verdict_answer(*judgement);
-            let Some(token) = reported.token else { continue };
-            self.machine.commit(now, token, Some(answers::info(&answer)));
-            if wants_verdicts {
-                let frame = answers::verdict(reported.lease, &answer, vocabulary);
-                // A session that is full learns the verdict from the ack alone.
-                let _ = self.machine.send(now, frame);
-            }
-        }
-    }
-
-    fn take_verdicts(&mut self, leases: &[LeaseId], verdicts: &[HeartbeatVerdict]) {
-        for (lease, verdict) in leases.iter().zip(verdicts) {
-            match verdict {
-                HeartbeatVerdict::Extended { .. } => {}
-                HeartbeatVerdict::Cancelled(why) => self.cancel(*lease, *why),
-                HeartbeatVerdict::Rejected(wrong) => {
-                    // A bug, or a lie, on the worker's side; it has no effect.
-                    tracing::warn!(worker = self.worker_name(), %lease, ?wrong, "heartbeat refused");
-                    if let Some(desk) = &mut self.desk {
-                        desk.release(*lease);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A lease is over: its worker is to stop.
-    fn cancel(&mut self, lease: LeaseId, why: coordinator::LostAuthority) {
-        let (now, vocabulary) = (self.now(), self.machine.vocabulary());
-        let Some(desk) = &mut self.desk else { return };
-        if why == coordinator::LostAuthority::Expired && desk.is_unconfirmed(lease) {
-            desk.is_doubted = true;
-            // A worker that lives answers at once.
-            self.ping_at = Instant::now();
-        }
-        let was_held = desk.release(lease);
-        if why == coordinator::LostAuthority::Reported || !was_held {
-            return;
-        }
-        let wants_cancels = desk.registered.wants_cancels;
-        self.machine.void(now, &lease.to_string());
-        if wants_cancels {
-            // Should the session be full, the next heartbeat of the worker says the same.
-            let _ = self.machine.send(now, answers::cancel(lease, why, vocabulary));
-        }
-    }
-
     async fn send(&mut self) -> Result<(), Gone> {
         let Self { wire, machine, .. } = self;
         let sent = poll_fn(|context| {
@@ -602,52 +435,6 @@ impl Connection {
         Ok(())
     }
 
-    async fn leave(mut self, leaving: Leaving) {
-        let (code, reason) = match &leaving {
-            Leaving::Gone(Gone::Closed) => (CloseCode::NORMAL_CLOSURE, ""),
-            Leaving::Gone(Gone::TooLarge) => (CloseCode::MESSAGE_TOO_BIG, "frame too large"),
-            Leaving::Gone(Gone::Stalled) => (CloseCode::POLICY_VIOLATION, "the peer does not read"),
-            Leaving::Stopping => (CloseCode::GOING_AWAY, "the server stops"),
-            Leaving::HandedOver(_) => (CloseCode::INTERNAL_SERVER_ERROR, "superseded session"),
-            Leaving::Overdue(why) => (CloseCode::POLICY_VIOLATION, *why),
-        };
-        // Without its windows the session goes on as after a restart: the worker repeats what was
-        // not confirmed. With them it would be taken for delivered, and never confirmed.
-        let is_settled = tokio::time::timeout(SETTLE_WITHIN, self.settle()).await.is_ok();
-        if matches!(leaving, Leaving::Gone(Gone::TooLarge) | Leaving::Overdue(_)) {
-            self.wire.close_patiently(code, reason).await;
-        } else {
-            self.wire.close(code, reason).await;
-        }
-        let session = self.machine.take_session().filter(|_| is_settled);
-        let Some(desk) = self.desk.take() else { return };
-        desk.metrics.disconnected();
-        let carried = Carried { session, held: desk.leases(), unconfirmed: desk.unconfirmed() };
-        if let Leaving::HandedOver(reply) = leaving {
-            // Whoever takes over may have gone meanwhile; then the session waits for the next.
-            let _ = reply.send(carried);
-            return;
-        }
-        tracing::info!(tenant = %desk.tenant, worker = %desk.worker, reason, "worker disconnected");
-        let parting = Parting {
-            tenant: &desk.tenant,
-            instance_id: &desk.instance_id,
-            connection: desk.connection,
-            carried,
-        };
-        let parked = self.app.sessions.park(parting, self.app.clock.now());
-        if let (Err(carried), Some(mailbox)) = (parked, self.mailbox) {
-            hand_over(*carried, mailbox).await;
-        }
-    }
-
-    /// Finishes what delivered frames have begun: they are not delivered again.
-    async fn settle(&mut self) {
-        while let Some(done) = self.begun.next().await {
-            self.take_done(done);
-        }
-    }
-
     fn set_drain(&self, cause: DrainCause, on: bool) {
         let Some(desk) = &self.desk else { return };
         let (handle, worker) = (desk.handle.clone(), desk.worker.clone());
@@ -657,41 +444,5 @@ impl Connection {
             let _ = handle.ask(command).await;
             Done::Nothing
         });
-    }
-}
-
-/// The worker is back before its session was put down: whoever has it now asks for it.
-async fn hand_over(carried: Carried, mut mailbox: mpsc::Receiver<Notice>) {
-    while let Some(notice) = mailbox.recv().await {
-        if let Notice::HandOver(reply) = notice {
-            // One who does not wait any more goes on without.
-            let _ = reply.send(carried);
-            return;
-        }
-    }
-}
-
-/// Has reports judged, however long the store is in trouble: the frames are acked only then.
-async fn judge(handle: CoordinatorHandle, reported: Vec<Reported>, reports: Vec<Report>) -> Done {
-    loop {
-        let again = reports.clone();
-        match handle.ask(|ticket| Command::Report { ticket, reports: again }).await {
-            Ok(Answer::Judgements(judgements)) => {
-                return Done::Judged { reports: reported, judgements };
-            }
-            Err(AskError::Stopping) => return Done::Nothing,
-            Ok(_) | Err(AskError::Overloaded | AskError::Unavailable) => {
-                tokio::time::sleep(ASK_AGAIN_AFTER).await;
-            }
-        }
-    }
-}
-
-async fn beat(handle: CoordinatorHandle, worker: model::WorkerId, leases: Vec<LeaseId>) -> Done {
-    let listed = Some(leases.clone());
-    let command = |ticket| Command::Heartbeat { ticket, worker, leases: listed };
-    match handle.ask(command).await {
-        Ok(Answer::Heartbeats(verdicts)) => Done::Beaten { leases, verdicts },
-        Ok(_) | Err(_) => Done::Nothing, // The next sign of life says it again.
     }
 }

@@ -17,7 +17,8 @@ use serde_json::value::RawValue;
 
 use super::super::convert::{self, lease_of};
 use super::super::gate;
-use super::{Connection, Done, Reported, beat};
+use super::work::beat;
+use super::{Connection, Done, Reported};
 use crate::sessions::HeartbeatFacts;
 
 /// A worker refuses a dispatch because the same work runs already: the first one goes on.
