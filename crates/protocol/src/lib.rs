@@ -3,5 +3,7 @@
 //! Reading order: [`error_code`], then [`rest`], file by file.
 
 pub mod error_code;
+pub mod plan;
+pub mod resp;
 pub mod rest;
 pub mod session;

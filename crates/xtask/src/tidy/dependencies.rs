@@ -4,20 +4,21 @@ use super::finding::{Finding, Rule};
 use crate::tools::{Dependency, Package};
 
 /// Every crate of the workspace and which others it may know.
-const MAY_KNOW: [(&str, &[&str]); 9] = [
+const MAY_KNOW: [(&str, &[&str]); 10] = [
     ("model", &[]),
     ("coordinator", &["model"]),
+    ("keyspace", &["model"]),
     ("protocol", &["model"]),
-    ("store", &["coordinator", "model"]),
+    ("store", &["coordinator", "keyspace", "model"]),
     ("worker", &["protocol", "model"]),
-    ("server", &["store", "coordinator", "protocol", "model"]),
+    ("server", &["store", "coordinator", "keyspace", "protocol", "model"]),
     ("cli", &["server", "worker", "store", "protocol", "model"]),
     ("sim", &["coordinator", "store", "model"]),
     ("xtask", &[]),
 ];
 
 /// These stay free of a runtime, and their tests too: what needs one is not pure.
-const PURE: [&str; 3] = ["model", "coordinator", "protocol"];
+const PURE: [&str; 4] = ["model", "coordinator", "keyspace", "protocol"];
 
 const RUNTIME: &str = "tokio";
 

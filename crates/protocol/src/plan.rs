@@ -1,0 +1,102 @@
+//! Plans of Unix tools: what is submitted, what a worker is given, what it gives back.
+//!
+//! A job over the Redis protocol is a task of type [`PLAN`] or [`PLAN_STEP`]; its parameters are a
+//! [`PlanJob`], its result is a [`PlanResult`].
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// The type of a task that executes a whole plan on one worker.
+pub const PLAN: &str = "plan";
+/// The type of a task that executes a plan of one step which needs no input.
+pub const PLAN_STEP: &str = "plan.step";
+
+/// Steps in order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Its name: 1 to 64 characters of `A-Z a-z 0-9 - _`.
+    pub plan_id: String,
+    /// For people.
+    #[serde(default, alias = "description", skip_serializing_if = "Option::is_none")]
+    pub plan_description: Option<String>,
+    /// 1 to 100, numbered from 1 without gaps.
+    pub tasks: Vec<PlanTask>,
+}
+
+/// One step: a program with its arguments, never a shell.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanTask {
+    /// Its number, from 1.
+    pub task_number: u32,
+    /// The program.
+    pub command: String,
+    /// Its arguments; `{{input.field}}` stands for a field of the job's input.
+    #[serde(default)]
+    pub args: Vec<String>,
+    /// 1 to 86400; 300 where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout_secs: Option<u32>,
+    /// The earlier step whose standard output this one reads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_from_task: Option<u32>,
+}
+
+/// The parameters of a task of type [`PLAN`] or [`PLAN_STEP`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PlanJob {
+    /// The submitter's own name of the job.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job_id: Option<String>,
+    /// The group of jobs that it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub action_id: Option<String>,
+    /// The plan.
+    pub plan_id: String,
+    /// For people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub plan_description: Option<String>,
+    /// The plan's steps, as they were when the job was submitted.
+    pub tasks: Vec<PlanTask>,
+    /// Any JSON. Its text (a string, or the field `text` or `stdin` of an object) is the standard
+    /// input of steps without `input_from_task`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input: Option<Box<RawValue>>,
+    /// Which of the action's inputs it is, from 0.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_index: Option<u32>,
+    /// Variables for every step.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub env: BTreeMap<String, String>,
+}
+
+/// What a plan gave: every step that was begun, in order.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlanResult {
+    /// The steps.
+    pub task_results: Vec<TaskResult>,
+}
+
+/// How one step ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskResult {
+    /// Its number.
+    pub task_number: u32,
+    /// Its program.
+    pub command: String,
+    /// -1 where a signal ended it or it never started.
+    pub exit_code: i32,
+    /// What it wrote; bytes that are no text are replaced.
+    #[serde(default)]
+    pub stdout: String,
+    /// The same for standard error.
+    #[serde(default)]
+    pub stderr: String,
+    /// How long it took.
+    #[serde(default)]
+    pub duration_ms: u64,
+    /// Whether output was cut.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub truncated: bool,
+}

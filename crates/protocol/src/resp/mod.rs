@@ -1,0 +1,6 @@
+//! The Redis protocol: requests in, replies out, in versions 2 and 3.
+//!
+//! Reading order: [`request`] reads what clients send, [`reply`] writes what they get.
+
+pub mod reply;
+pub mod request;
