@@ -2,5 +2,7 @@
 //!
 //! Reading order: [`request`] reads what clients send, [`reply`] writes what they get.
 
+mod double;
+mod number;
 pub mod reply;
 pub mod request;

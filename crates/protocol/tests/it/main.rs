@@ -4,6 +4,7 @@ mod bad_input;
 mod machines;
 mod pair;
 mod prop;
+mod resp;
 mod support;
 mod token;
 mod vocabulary;
