@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use aws_lc_rs::{constant_time, digest, rand};
-use model::{TenantId, Timestamp};
+use model::{TenantId, Timestamp, WorkerId};
 use parking_lot::RwLock;
 use protocol::rest::tokens::Role;
 use store::{Store, StoreError, TokenRow};
@@ -31,6 +31,8 @@ pub struct Caller {
     pub tenant: TenantId,
     /// In which role.
     pub role: Role,
+    /// The one worker that the token was made for; others may speak for any.
+    pub worker: Option<WorkerId>,
 }
 
 /// Why a token could not be made or revoked.
@@ -63,6 +65,8 @@ pub struct Auth {
     /// A snapshot: requests read it without waiting for one another.
     tokens: RwLock<Arc<HashMap<String, TokenRow>>>,
     dev_caller: Option<Caller>,
+    /// Keys of single workers from the server's settings, by their digests (seed 004 section 7.1).
+    worker_keys: HashMap<[u8; 32], Caller>,
 }
 
 impl Auth {
@@ -70,7 +74,7 @@ impl Auth {
     pub async fn load(store: Arc<dyn Store>) -> Result<Self, StoreError> {
         let rows = store.tokens().await?;
         let tokens = rows.into_iter().map(|row| (row.token_id.clone(), row)).collect();
-        Ok(Self { store, tokens: RwLock::new(Arc::new(tokens)), dev_caller: None })
+        Ok(Self { store, tokens: RwLock::new(Arc::new(tokens)), dev_caller: None, worker_keys: HashMap::new() })
     }
 
     /// Lets requests without a token, and those with `dev-token`, in as admin of `default`.
@@ -79,8 +83,26 @@ impl Auth {
             return Err(NotLoopback(listens_on));
         }
         let tenant = DEV_TENANT.parse().expect("the name follows the rule");
-        self.dev_caller = Some(Caller { tenant, role: Role::Admin });
+        self.dev_caller = Some(Caller { tenant, role: Role::Admin, worker: None });
         Ok(self)
+    }
+
+    /// Lets single workers in by keys of their own, as workers of `default`.
+    #[must_use]
+    pub fn with_worker_keys(mut self, keys: &[(WorkerId, String)]) -> Self {
+        let tenant: TenantId = DEV_TENANT.parse().expect("the name follows the rule");
+        for (worker, key) in keys {
+            let caller =
+                Caller { tenant: tenant.clone(), role: Role::Worker, worker: Some(worker.clone()) };
+            self.worker_keys.insert(digest_of(key), caller);
+        }
+        self
+    }
+
+    /// Who stands behind a key from the settings. The digest is looked up, not the key: how long
+    /// that takes says nothing about a key.
+    pub fn identify_worker_key(&self, key: &str) -> Option<Caller> {
+        self.worker_keys.get(&digest_of(key)).cloned()
     }
 
     /// Whether requests without a token are let in.
@@ -130,7 +152,7 @@ impl Auth {
             return None;
         }
         let role = Role::from_word(&row.role)?;
-        Some(Caller { tenant: row.tenant.clone(), role })
+        Some(Caller { tenant: row.tenant.clone(), role, worker: None })
     }
 
     /// Makes a token that stands for `bearer`. The text is shown once; what is kept of it is a
@@ -142,7 +164,7 @@ impl Auth {
         expires_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<(String, TokenRow), TokenError> {
-        let Caller { tenant, role } = bearer;
+        let Caller { tenant, role, worker: _ } = bearer;
         if self.count(&tenant) >= TOKENS_PER_TENANT_MAX {
             return Err(TokenError::TooMany(tenant));
         }

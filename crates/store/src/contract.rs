@@ -153,6 +153,12 @@ pub enum NoteKind {
     SessionKey,
     /// A worker that a person drained, by its name.
     Drain,
+    /// A plan, by its name.
+    Plan,
+    /// The jobs that were made of a plan together, by the name of their run.
+    Action,
+    /// A worker that registered over the Redis protocol, by its name.
+    Member,
 }
 
 impl NoteKind {
@@ -162,6 +168,9 @@ impl NoteKind {
             Self::Session => "session",
             Self::SessionKey => "session_key",
             Self::Drain => "drain",
+            Self::Plan => "plan",
+            Self::Action => "action",
+            Self::Member => "member",
         }
     }
 }

@@ -128,7 +128,7 @@ impl TestServer {
     /// A new token.
     pub(crate) async fn token(&self, tenant: &str, role: Role) -> String {
         let app = self.server.app();
-        let bearer = Caller { tenant: tenant.parse().expect("a name"), role };
+        let bearer = Caller { tenant: tenant.parse().expect("a name"), role, worker: None };
         app.auth.create(bearer, None, None, app.clock.now()).await.expect("a token").0
     }
 

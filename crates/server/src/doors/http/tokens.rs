@@ -58,7 +58,7 @@ pub(super) async fn create(
     if expires_at.is_some_and(|end| end <= now) {
         return Err(ApiError::invalid("expires_at", "lies in the past"));
     }
-    let bearer = Caller { tenant: caller.tenant, role: body.role };
+    let bearer = Caller { tenant: caller.tenant, role: body.role, worker: None };
     let (token, row) = app.auth.create(bearer, body.name, expires_at, now).await?;
     Ok(json(StatusCode::CREATED, &CreatedToken { token, info: info(&row)? }))
 }

@@ -1,0 +1,111 @@
+//! `ACTION.*`.
+
+use bytes::Bytes;
+use protocol::resp::reply::Reply;
+use protocol::resp::request::Request;
+use serde_json::{Value, json};
+
+use super::answers::{ask_error, job_id, refusal, store_error};
+use super::connection::Connection;
+use super::jobs::{ListWords, arity, text_of};
+use super::plans::keep_error;
+use crate::plans::action::{self, ActionError, Counts};
+use crate::plans::registry::KeptAction;
+
+fn action_error(error: ActionError) -> Reply {
+    match error {
+        ActionError::Invalid(problem) => Reply::error(format!("ERR {problem}")),
+        ActionError::Keep(error) => keep_error(error),
+        ActionError::Refused(why) => refusal(&why),
+        ActionError::Ask(error) => ask_error(error),
+        ActionError::Store(error) => store_error(&error),
+    }
+}
+
+impl Connection {
+    pub(super) async fn on_action_submit(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, json] = &request.arguments[..] else { return Err(arity(request)) };
+        let member = self.member();
+        let made = action::submit(&self.app, &member.handle, member.tenant(), json).await;
+        let made = made.map_err(action_error)?;
+        Ok(Reply::bulk(serde_json::to_vec(&made).expect("our own words are JSON")))
+    }
+
+    async fn counted(
+        &self,
+        action_id: &str,
+        action: &KeptAction,
+    ) -> Result<(Value, Vec<String>), Reply> {
+        let handle = &self.member().handle;
+        let records = action::records(&self.app, handle, action_id).await;
+        let records = records.map_err(|error| store_error(&error))?;
+        let counts = Counts::of(&records);
+        let names = records.iter().map(|record| job_id(record.id, &record.parameters)).collect();
+        let line = json!({
+            "action_id": action_id,
+            "plan_id": action.plan_id,
+            "status": counts.status(),
+            "created_at": action.created_ms / 1_000,
+            "jobs_total": counts.total(),
+            "jobs_pending": counts.pending + counts.scheduled,
+            "jobs_running": counts.running,
+            "jobs_completed": counts.completed,
+            "jobs_failed": counts.failed,
+            "jobs_dead": counts.dead,
+            "jobs_cancelled": counts.cancelled,
+        });
+        Ok((line, names))
+    }
+
+    fn action(&self, action_id: &str) -> Result<KeptAction, Reply> {
+        let found = self.app.plans.action(self.member().tenant(), action_id);
+        found.ok_or_else(|| Reply::error(format!("ERR Action not found: {action_id}")))
+    }
+
+    pub(super) async fn on_action_status(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, action_id] = &request.arguments[..] else { return Err(arity(request)) };
+        let action_id = text_of(action_id)?;
+        let (line, _) = self.counted(action_id, &self.action(action_id)?).await?;
+        Ok(Reply::Bulk(Bytes::from(line.to_string())))
+    }
+
+    /// `ACTION.GET id [offset] [limit]`: the same, with the names of its jobs.
+    pub(super) async fn on_action_get(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, action_id, rest @ ..] = &request.arguments[..] else { return Err(arity(request)) };
+        let action_id = text_of(action_id)?;
+        let list = ListWords::read(rest)?;
+        let (mut line, names) = self.counted(action_id, &self.action(action_id)?).await?;
+        let page: Vec<String> =
+            names.into_iter().skip(list.offset).take(list.limit as usize).collect();
+        line["summary"] = json!({
+            "total": line["jobs_total"],
+            "pending": line["jobs_pending"],
+            "running": line["jobs_running"],
+            "completed": line["jobs_completed"],
+            "failed": line["jobs_failed"],
+            "dead": line["jobs_dead"],
+            "cancelled": line["jobs_cancelled"],
+        });
+        line["job_ids_offset"] = list.offset.into();
+        line["job_ids_limit"] = list.limit.into();
+        line["job_ids_returned"] = page.len().into();
+        line["job_ids"] = page.into();
+        Ok(Reply::Bulk(Bytes::from(line.to_string())))
+    }
+
+    /// `ACTION.LIST [status|all] [offset] [limit]`: newest first.
+    pub(super) async fn on_action_list(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let list = ListWords::read(&request.arguments[1..])?;
+        let wanted = list.words.first().copied().filter(|word| *word != "all");
+        let limit = list.limit as usize;
+        let actions = self.app.plans.actions(self.member().tenant(), list.offset, limit);
+        let mut lines = Vec::with_capacity(actions.len());
+        for (action_id, action) in actions {
+            let (line, _) = self.counted(&action_id, &action).await?;
+            if wanted.is_none_or(|wanted| line["status"] == wanted) {
+                lines.push(Reply::Bulk(Bytes::from(line.to_string())));
+            }
+        }
+        Ok(Reply::Array(lines))
+    }
+}

@@ -1,0 +1,245 @@
+//! Nouns to wire words: jobs as JSON, refusals as errors.
+
+use bytes::Bytes;
+use coordinator::{
+    Grant, LostAuthority, Refusal, StateWord, TaskRecord, TaskState, Verdict, Violation,
+};
+use model::{LeaseId, TaskId, Timestamp, WorkerId};
+use protocol::plan::PlanJob;
+use protocol::resp::reply::Reply;
+use serde_json::{Map, Value, json};
+use store::StoreError;
+
+use crate::handle::AskError;
+use crate::plans::job::{FREE_JOB, job_id_in};
+
+/// The seed's word for where a job stands.
+pub(super) fn status_word(state: StateWord) -> &'static str {
+    match state {
+        StateWord::Waiting => "scheduled",
+        StateWord::Queued | StateWord::Retrying => "pending",
+        StateWord::Running => "running",
+        StateWord::Completed => "completed",
+        StateWord::Failed => "failed",
+        StateWord::Dead => "dead",
+        StateWord::Stopped => "cancelled",
+    }
+}
+
+/// What a job is called outside: by its own name, or by its task's.
+pub(super) fn job_id(task: TaskId, parameters: &[u8]) -> String {
+    job_id_in(parameters).map_or_else(|| task.to_string(), str::to_owned)
+}
+
+/// A job as a pop gives it. The payload is spliced in as it is: it was read once, at the door.
+pub(super) fn popped_job(grant: &Grant, worker: &WorkerId) -> Bytes {
+    let lease = grant.lease;
+    if grant.spec.demand.task_type.as_str() == FREE_JOB {
+        return free_job(lease, grant, worker);
+    }
+    let mut job = plan_fields(lease.task, &grant.parameters);
+    job.insert("status".into(), "running".into());
+    job.insert("worker_id".into(), worker.as_str().into());
+    job.insert("lease_id".into(), lease.to_string().into());
+    job.insert("attempt".into(), grant.attempt.into());
+    job.insert("queue".into(), grant.spec.demand.queue.as_str().into());
+    if let Some(timeout) = grant.spec.timeout {
+        job.insert("timeout_secs".into(), timeout.as_secs().into());
+    }
+    Bytes::from(Value::Object(job).to_string())
+}
+
+fn free_job(lease: LeaseId, grant: &Grant, worker: &WorkerId) -> Bytes {
+    let payload = std::str::from_utf8(&grant.parameters).expect("parameters are JSON");
+    let own_name = job_id_in(&grant.parameters).is_some();
+    let mut text = String::with_capacity(payload.len() + 256);
+    text.push('{');
+    if !own_name {
+        text.push_str(&format!("\"job_id\":\"{}\",", lease.task));
+    }
+    text.push_str(&format!(
+        "\"lease_id\":\"{lease}\",\"attempt\":{},\"worker_id\":\"{worker}\",\"queue\":\"{}\"",
+        grant.attempt, grant.spec.demand.queue
+    ));
+    let rest = payload.trim_start().strip_prefix('{').unwrap_or("}").trim_start();
+    if rest != "}" {
+        text.push(',');
+    }
+    text.push_str(rest);
+    Bytes::from(text)
+}
+
+/// The fields that every kind of worker looks for (WIRE E.2).
+fn plan_fields(task: TaskId, parameters: &[u8]) -> Map<String, Value> {
+    let mut job: Map<String, Value> = serde_json::from_slice(parameters).unwrap_or_default();
+    let name = job_id(task, parameters);
+    job.insert("id".into(), name.clone().into());
+    job.insert("job_id".into(), name.into());
+    job.insert("task_id".into(), task.to_string().into());
+    job.entry("action_id").or_insert_with(|| "".into());
+    if let Ok(plan) = serde_json::from_slice::<PlanJob>(parameters) {
+        if let [only] = &plan.tasks[..] {
+            job.insert("task_number".into(), only.task_number.into());
+            job.insert("command".into(), only.command.clone().into());
+            job.insert("args".into(), json!(only.args));
+        }
+        let plan = json!({ "plan_id": plan.plan_id, "tasks": plan.tasks });
+        job.insert("plan".into(), plan);
+    }
+    let input = job.get("input").cloned();
+    job.insert("inputs".into(), input.map_or_else(|| json!([]), |input| json!([input])));
+    job
+}
+
+/// A job as it stands in the store.
+pub(super) fn job_view(record: &TaskRecord) -> Map<String, Value> {
+    let mut job = if record.spec.demand.task_type.as_str() == FREE_JOB {
+        let mut job: Map<String, Value> =
+            serde_json::from_slice(&record.parameters).unwrap_or_default();
+        job.insert("job_id".into(), job_id(record.id, &record.parameters).into());
+        job.insert("task_id".into(), record.id.to_string().into());
+        job
+    } else {
+        plan_fields(record.id, &record.parameters)
+    };
+    add_standing(&mut job, record);
+    job
+}
+
+/// Where a job stands, without what it is.
+pub(super) fn job_status(record: &TaskRecord) -> Map<String, Value> {
+    let mut job = Map::new();
+    job.insert("job_id".into(), job_id(record.id, &record.parameters).into());
+    job.insert("task_id".into(), record.id.to_string().into());
+    if let Ok(plan) = serde_json::from_slice::<PlanJob>(&record.parameters) {
+        job.insert("plan_id".into(), plan.plan_id.into());
+        job.insert("action_id".into(), plan.action_id.into());
+    }
+    add_standing(&mut job, record);
+    job
+}
+
+fn add_standing(job: &mut Map<String, Value>, record: &TaskRecord) {
+    let word = record.progress.state.word();
+    job.insert("status".into(), status_word(word).into());
+    job.insert("queue".into(), record.spec.demand.queue.as_str().into());
+    job.insert("priority".into(), record.spec.priority.into());
+    job.insert("attempt".into(), record.progress.attempt.into());
+    job.insert("created_at".into(), seconds(record.created_at));
+    let tools: Vec<&str> = record.spec.demand.tools.iter().map(model::ToolName::as_str).collect();
+    job.insert("tools".into(), tools.into());
+    match &record.progress.state {
+        TaskState::Leased(lease) => {
+            let id = LeaseId { task: record.id, epoch: record.progress.epoch };
+            job.insert("worker_id".into(), lease.holder.as_str().into());
+            job.insert("lease_id".into(), id.to_string().into());
+            job.insert("started_at".into(), seconds(lease.granted_at));
+        }
+        TaskState::Waiting { until, .. } => {
+            job.insert("next_attempt_at".into(), seconds(*until));
+        }
+        TaskState::Ready => {}
+        TaskState::Settled(settlement) => {
+            job.insert("completed_at".into(), seconds(settlement.at));
+            if let Some(holder) = &settlement.holder {
+                job.insert("worker_id".into(), holder.as_str().into());
+            }
+            if let Some(result) = &settlement.result {
+                add_result(job, result);
+            }
+            if let Some(failure) = &settlement.failure {
+                job.insert("error".into(), failure.reason.clone().into());
+                job.insert("error_code".into(), failure.code.clone().into());
+                if let Some(details) = &failure.details {
+                    add_result(job, details);
+                }
+            }
+        }
+    }
+}
+
+/// What a worker gave; the results of steps stand beside the rest, as the seed has them.
+fn add_result(job: &mut Map<String, Value>, result: &[u8]) {
+    let Ok(mut result) = serde_json::from_slice::<Value>(result) else { return };
+    if let Some(fields) = result.as_object_mut() {
+        if let Some(steps) = fields.remove("task_results") {
+            let last = steps.as_array().and_then(|steps| steps.last());
+            if let Some(code) = last.and_then(|step| step.get("exit_code")) {
+                job.insert("exit_code".into(), code.clone());
+            }
+            job.insert("task_results".into(), steps);
+        }
+        for own in ["status", "worker_id", "lease_id"] {
+            fields.remove(own);
+        }
+        if fields.is_empty() {
+            return;
+        }
+    }
+    job.insert("result".into(), result);
+}
+
+/// Times are unix seconds on this wire.
+pub(super) fn seconds(moment: Timestamp) -> Value {
+    (moment.as_millis() / 1_000).into()
+}
+
+pub(super) fn json_bulk(fields: Map<String, Value>) -> Reply {
+    Reply::Bulk(Bytes::from(Value::Object(fields).to_string()))
+}
+
+/// The verdict on a report, as a reply.
+pub(super) fn verdict_reply(verdict: Verdict, job: &str) -> Reply {
+    match verdict {
+        Verdict::Committed => Reply::ok(),
+        Verdict::Cancelled(lost) => {
+            let (word, why) = lost_words(lost);
+            Reply::error(format!("CANCELLED {word}: {why}; the report about {job} does not count"))
+        }
+        Verdict::Rejected(violation) => {
+            let (word, why) = violation_words(violation);
+            Reply::error(format!("REJECTED {word}: {why} ({job})"))
+        }
+    }
+}
+
+pub(super) fn lost_words(lost: LostAuthority) -> (&'static str, &'static str) {
+    match lost {
+        LostAuthority::Expired => ("expired", "the lease ended before the report came"),
+        LostAuthority::Superseded => ("superseded", "the job was given to another worker since"),
+        LostAuthority::TaskCancelled => ("task_cancelled", "the job was stopped"),
+        LostAuthority::Reported => ("reported", "the job was reported already"),
+    }
+}
+
+fn violation_words(violation: Violation) -> (&'static str, &'static str) {
+    match violation {
+        Violation::UnknownTask => ("unknown_task", "there is no such job"),
+        Violation::UnknownLease => ("unknown_lease", "this worker was never given the job"),
+        Violation::NotHolder => ("not_holder", "the job was claimed by another worker"),
+        Violation::DuplicateReport => {
+            ("duplicate_report", "the job was reported before, with other words")
+        }
+    }
+}
+
+pub(super) fn ask_error(error: AskError) -> Reply {
+    match error {
+        AskError::Overloaded => Reply::error("BUSY more requests than the server can take now"),
+        AskError::Unavailable => {
+            Reply::error("ERR the store cannot keep anything right now; try again")
+        }
+        AskError::Stopping => Reply::error("ERR the server is stopping; connect again"),
+    }
+}
+
+pub(super) fn store_error(error: &StoreError) -> Reply {
+    tracing::warn!(%error, "the store did not answer a Redis client");
+    Reply::error("ERR the store does not answer right now; try again")
+}
+
+/// Why nothing was done.
+pub(super) fn refusal(refusal: &Refusal) -> Reply {
+    let text = crate::doors::http::problem::ApiError::from(refusal.clone());
+    Reply::error(format!("ERR {} ({})", text.message, text.code.name()))
+}

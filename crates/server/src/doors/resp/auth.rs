@@ -1,0 +1,164 @@
+//! `AUTH` and `HELLO`: who is it, and which version does it speak.
+
+use protocol::resp::reply::{Reply, Version};
+use protocol::resp::request::Request;
+
+use super::client::{Binding, Member};
+use super::connection::Connection;
+use crate::auth::Caller;
+
+/// The user name that stands for no user.
+const NO_USER: &[u8] = b"default";
+/// The word of the credential that dev mode hands out.
+const DEV_CREDENTIAL: &str = "dev";
+const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
+const NO_ANSWER: &str = "ERR the server cannot take this client now; try again";
+
+impl Connection {
+    /// A dev server lets everyone in who can reach it: only this machine can.
+    pub(super) async fn let_in_without_key(&mut self) {
+        if let Some((caller, _)) = self.app.auth.identify_token(None, self.app.clock.now()) {
+            let _ = self.admit(caller, DEV_CREDENTIAL.to_owned(), None).await;
+        }
+    }
+
+    pub(super) async fn on_auth(&mut self, request: &Request) -> Reply {
+        match &request.arguments[1..] {
+            [key] => self.log_in(None, key).await,
+            [user, key] => self.log_in(Some(user), key).await,
+            _ => Reply::error("ERR wrong number of arguments for 'auth' command"),
+        }
+    }
+
+    async fn log_in(&mut self, user: Option<&[u8]>, key: &[u8]) -> Reply {
+        if key.is_empty() {
+            return Reply::error("ERR AUTH key cannot be empty");
+        }
+        if let Some(wait) = self.app.resp.attempts.wait_of(self.address) {
+            let seconds = wait.as_secs() + 1;
+            let text = format!("ERR too many failed AUTH attempts; try again in {seconds} s");
+            return Reply::error(text);
+        }
+        let user = user.filter(|user| *user != NO_USER);
+        let found = self.identify(key);
+        let Some((caller, credential)) = found else {
+            self.app.resp.attempts.failed(self.address);
+            tracing::info!(peer = %self.client.peer, "a key was refused");
+            return Reply::error(WRONG);
+        };
+        match self.admit(caller, credential, user).await {
+            Ok(()) => {
+                self.app.resp.attempts.succeeded(self.address);
+                Reply::ok()
+            }
+            Err(reply) => reply,
+        }
+    }
+
+    /// Who stands behind a key, and what the key is called.
+    fn identify(&self, key: &[u8]) -> Option<(Caller, String)> {
+        let key = std::str::from_utf8(key).ok()?;
+        if let Some(caller) = self.app.auth.identify_worker_key(key) {
+            let worker = caller.worker.as_ref()?;
+            let credential = format!("key-{worker}");
+            return Some((caller, credential));
+        }
+        let (caller, token_id) = self.app.auth.identify_token(Some(key), self.app.clock.now())?;
+        Some((caller, token_id.unwrap_or_else(|| DEV_CREDENTIAL.to_owned())))
+    }
+
+    async fn admit(
+        &mut self,
+        caller: Caller,
+        credential: String,
+        user: Option<&[u8]>,
+    ) -> Result<(), Reply> {
+        let named = user.map(std::str::from_utf8).transpose().ok().flatten();
+        let binding = match (&caller.worker, user) {
+            (Some(own), None) => Binding::Credential(own.clone()),
+            (Some(own), Some(_)) if named == Some(own.as_str()) => Binding::Credential(own.clone()),
+            (Some(_), Some(_)) => return Err(Reply::error(WRONG)),
+            (None, None) => Binding::None,
+            // A user name says which worker it is; a name that cannot be one is no user.
+            (None, Some(_)) => match named.and_then(|name| name.parse().ok()) {
+                Some(worker) => Binding::Credential(worker),
+                None => return Err(Reply::error(WRONG)),
+            },
+        };
+        let handle = self.app.shards.of(&caller.tenant).await;
+        let handle = handle.map_err(|_| Reply::error(NO_ANSWER))?;
+        self.unbind();
+        let member = Member { caller, credential, handle, binding: Binding::None };
+        self.client.member = Some(member);
+        self.bind(binding);
+        self.wire.trust();
+        Ok(())
+    }
+
+    pub(super) async fn on_hello(&mut self, request: &Request) -> Reply {
+        let mut version = self.client.version;
+        let mut rest = &request.arguments[1..];
+        if let [wanted, more @ ..] = rest {
+            version = match wanted.as_ref() {
+                b"2" => Version::Two,
+                b"3" => Version::Three,
+                other if std::str::from_utf8(other).is_ok_and(|n| n.parse::<i64>().is_ok()) => {
+                    return Reply::error("NOPROTO unsupported protocol version");
+                }
+                _ => {
+                    let text = "ERR Protocol version is not an integer or out of range";
+                    return Reply::error(text);
+                }
+            };
+            rest = more;
+        }
+        let mut name = None;
+        while let [option, more @ ..] = rest {
+            match more {
+                [user, key, after @ ..] if option.eq_ignore_ascii_case(b"auth") => {
+                    let answer = self.log_in(Some(user), key).await;
+                    if answer.is_error() {
+                        return answer;
+                    }
+                    rest = after;
+                }
+                [given, after @ ..] if option.eq_ignore_ascii_case(b"setname") => {
+                    name = Some(String::from_utf8_lossy(given).into_owned());
+                    rest = after;
+                }
+                _ => {
+                    let option = String::from_utf8_lossy(option);
+                    let text = format!("ERR Syntax error in HELLO option '{option}'");
+                    return Reply::error(text);
+                }
+            }
+        }
+        if self.client.member.is_none() {
+            let text = "NOAUTH HELLO must be called with the client already authenticated, \
+                        otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
+                        authenticate the client and select the RESP protocol version at the same \
+                        time";
+            return Reply::error(text);
+        }
+        self.client.version = version;
+        if let Some(name) = name {
+            self.client.name = name;
+        }
+        self.hello()
+    }
+
+    fn hello(&self) -> Reply {
+        let text = |text: &'static str| Reply::bulk(text.as_bytes());
+        let proto = if self.client.version == Version::Three { 3 } else { 2 };
+        let id = i64::try_from(self.client.id).unwrap_or(i64::MAX);
+        Reply::Map(vec![
+            (text("server"), text("astraflow")),
+            (text("version"), text(super::info::REDIS_VERSION)),
+            (text("proto"), Reply::Integer(proto)),
+            (text("id"), Reply::Integer(id)),
+            (text("mode"), text("standalone")),
+            (text("role"), text("master")),
+            (text("modules"), Reply::Array(Vec::new())),
+        ])
+    }
+}

@@ -1,0 +1,150 @@
+//! One worker that speaks the Redis protocol, and the jobs that it holds.
+
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use foldhash::fast::RandomState;
+use model::{LeaseId, Offer, TaskId, Timestamp};
+use serde::{Deserialize, Serialize};
+
+/// A worker that is silent for so long is dead (seed 004 section 3.2).
+pub(crate) const DEAD_AFTER: Duration = Duration::from_secs(90);
+/// How often a worker should be heard of.
+pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
+/// How long its last numbers are shown (seed 004 section 3.4).
+pub(crate) const STATS_SHOWN_FOR: Duration = Duration::from_secs(120);
+/// Jobs of one worker whose leases are remembered here; those beyond are looked up in the store.
+pub(crate) const HELD_REMEMBERED_MAX: usize = 100_000;
+
+/// What is kept of a registered worker across restarts.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct Registration {
+    /// The name of the credential that registered it.
+    pub(super) credential: String,
+    /// What it said of itself, as it said it.
+    pub(super) metadata: Box<serde_json::value::RawValue>,
+    /// Milliseconds since 1970.
+    pub(super) registered_ms: u64,
+}
+
+/// What a worker said that it can do.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Abilities {
+    pub(super) offer: Offer,
+    /// Jobs at the same time.
+    pub(super) slots: Option<u32>,
+    /// Whether it understands `quiet` and `terminate`.
+    pub(super) wants_signals: bool,
+}
+
+/// A job that a worker was given.
+#[derive(Clone, Debug)]
+pub(super) struct HeldJob {
+    pub(super) lease: LeaseId,
+    pub(super) attempt: u32,
+    /// How often the worker may fail at it.
+    pub(super) retries: u32,
+    /// What `SET job:<id>:stdout` and `:stderr` said so far.
+    pub(super) outputs: BTreeMap<&'static str, Bytes>,
+}
+
+/// One worker.
+#[derive(Debug, Default)]
+pub(super) struct CrewMember {
+    pub(super) registration: Option<Registration>,
+    pub(super) abilities: Abilities,
+    pub(super) last_seen: Timestamp,
+    pub(super) stats: Option<(Bytes, Timestamp)>,
+    /// What `SET worker:<id>:tools` and `:tags` said.
+    pub(super) texts: BTreeMap<&'static str, Bytes>,
+    /// Tools that a challenge has shown to be there, with what they said.
+    pub(super) verified: BTreeMap<String, String>,
+    /// Connections that speak for it.
+    pub(super) connections: usize,
+    held: HashMap<TaskId, HeldJob, RandomState>,
+    names: HashMap<String, TaskId, RandomState>,
+    order: VecDeque<(TaskId, Option<String>)>,
+}
+
+impl CrewMember {
+    pub(super) fn is_alive(&self, now: Timestamp) -> bool {
+        now.since(self.last_seen) < DEAD_AFTER
+    }
+
+    /// Seconds until silence makes it dead.
+    pub(super) fn alive_for(&self, now: Timestamp) -> Option<Duration> {
+        DEAD_AFTER.checked_sub(now.since(self.last_seen)).filter(|left| !left.is_zero())
+    }
+
+    pub(super) fn stats(&self, now: Timestamp) -> Option<(Bytes, Duration)> {
+        let (stats, at) = self.stats.as_ref()?;
+        let left = STATS_SHOWN_FOR.checked_sub(now.since(*at)).filter(|left| !left.is_zero())?;
+        Some((stats.clone(), left))
+    }
+
+    /// The worker was given a job.
+    pub(super) fn hold(&mut self, job: HeldJob, name: Option<&str>) {
+        let task = job.lease.task;
+        if let Some(name) = name {
+            self.names.insert(name.to_owned(), task);
+        }
+        if self.held.insert(task, job).is_none() {
+            self.order.push_back((task, name.map(str::to_owned)));
+        }
+        while self.order.len() > HELD_REMEMBERED_MAX {
+            if let Some((oldest, _)) = self.order.front() {
+                let oldest = *oldest;
+                self.let_go(oldest);
+                self.compact();
+            }
+        }
+    }
+
+    /// The job is no longer the worker's.
+    pub(super) fn let_go(&mut self, task: TaskId) -> Option<HeldJob> {
+        let job = self.held.remove(&task);
+        if self.order.len() > 2 * self.held.len() + 64 {
+            self.compact();
+        }
+        job
+    }
+
+    /// Forgets the places of jobs that are gone.
+    fn compact(&mut self) {
+        let Self { held, names, order, .. } = self;
+        order.retain(|(task, name)| {
+            let stays = held.contains_key(task);
+            if let Some(name) = name
+                && !stays
+                && names.get(name) == Some(task)
+            {
+                names.remove(name);
+            }
+            stays
+        });
+    }
+
+    pub(super) fn held_mut(&mut self, job: &str) -> Option<&mut HeldJob> {
+        let task = self.task_named(job)?;
+        self.held.get_mut(&task)
+    }
+
+    pub(super) fn held(&self, job: &str) -> Option<&HeldJob> {
+        self.held.get(&self.task_named(job)?)
+    }
+
+    fn task_named(&self, job: &str) -> Option<TaskId> {
+        self.names.get(job).copied().or_else(|| job.parse().ok())
+    }
+
+    pub(super) fn held_len(&self) -> usize {
+        self.held.len()
+    }
+
+    /// What it offers to the queues of one pop.
+    pub(super) fn offer(&self) -> Arc<Offer> {
+        Arc::new(self.abilities.offer.clone())
+    }
+}

@@ -1,0 +1,304 @@
+//! Jobs, looked at and acted on.
+
+use bytes::Bytes;
+use coordinator::{Answer, Command, LoadKey, StateWord, TaskRecord};
+use model::TaskId;
+use protocol::resp::reply::Reply;
+use protocol::resp::request::Request;
+use store::PageQuery;
+
+use super::answers::{ask_error, job_status, job_view, json_bulk, refusal, store_error};
+use super::connection::Connection;
+use super::convert::job_types;
+use crate::handle::AskError;
+use crate::plans::action;
+use crate::plans::job::name_key;
+
+/// Jobs that one list shows.
+pub(crate) const LISTED_JOBS_MAX: u32 = 1_000;
+/// Jobs that a list shows unless it is told otherwise.
+const LISTED_JOBS: u32 = 100;
+/// Pages of the store that one list looks through.
+const PAGES_MAX: usize = 20;
+
+/// The arguments of a list: words, then `LIMIT n` and `OFFSET n`, or two bare numbers.
+pub(super) struct ListWords<'a> {
+    pub(super) words: Vec<&'a str>,
+    pub(super) offset: usize,
+    pub(super) limit: u32,
+}
+
+impl<'a> ListWords<'a> {
+    pub(super) fn read(arguments: &'a [Bytes]) -> Result<Self, Reply> {
+        let mut list = Self { words: Vec::new(), offset: 0, limit: LISTED_JOBS };
+        let mut texts = Vec::with_capacity(arguments.len());
+        for argument in arguments {
+            let text = std::str::from_utf8(argument)
+                .map_err(|_| Reply::error("ERR the arguments of a list are text"))?;
+            texts.push(text);
+        }
+        let mut numbers = Vec::new();
+        let mut rest = &texts[..];
+        while let [first, more @ ..] = rest {
+            let value = more.first().map(|value| value.parse::<usize>());
+            match (first.to_ascii_uppercase().as_str(), value) {
+                ("LIMIT", Some(Ok(limit))) => list.limit = clamp(limit),
+                ("OFFSET", Some(Ok(offset))) => list.offset = offset,
+                ("LIMIT" | "OFFSET", _) => return Err(Reply::error("ERR syntax error")),
+                _ => {
+                    match first.parse::<usize>() {
+                        Ok(number) => numbers.push(number),
+                        Err(_) => list.words.push(first),
+                    }
+                    rest = more;
+                    continue;
+                }
+            }
+            rest = &more[1..];
+        }
+        if let Some(offset) = numbers.first() {
+            list.offset = *offset;
+        }
+        if let Some(limit) = numbers.get(1) {
+            list.limit = clamp(*limit);
+        }
+        Ok(list)
+    }
+}
+
+fn clamp(limit: usize) -> u32 {
+    u32::try_from(limit).unwrap_or(LISTED_JOBS_MAX).clamp(1, LISTED_JOBS_MAX)
+}
+
+/// The states behind a word of the seed.
+fn states_of(word: &str) -> Option<Vec<StateWord>> {
+    Some(match word.to_ascii_lowercase().as_str() {
+        "scheduled" => vec![StateWord::Waiting],
+        "pending" | "ready" | "queued" => vec![StateWord::Queued, StateWord::Retrying],
+        "running" => vec![StateWord::Running],
+        "completed" => vec![StateWord::Completed],
+        "failed" => vec![StateWord::Failed],
+        "dead" => vec![StateWord::Dead],
+        "cancelled" => vec![StateWord::Stopped],
+        "all" => Vec::new(),
+        _ => return None,
+    })
+}
+
+fn not_found(job: &str) -> Reply {
+    Reply::error(format!("ERR Job not found: {job}"))
+}
+
+pub(super) fn arity(request: &Request) -> Reply {
+    let name = String::from_utf8_lossy(request.name()).to_lowercase();
+    Reply::error(format!("ERR wrong number of arguments for '{name}' command"))
+}
+
+/// One argument as text.
+pub(super) fn text_of(argument: &Bytes) -> Result<&str, Reply> {
+    std::str::from_utf8(argument).map_err(|_| Reply::error("ERR a name is text in UTF-8"))
+}
+
+impl Connection {
+    /// The task that a job's name stands for, as it is durable.
+    pub(super) async fn find_record(&self, job: &str) -> Result<Option<TaskRecord>, Reply> {
+        let shard = self.member().handle.shard();
+        let key = match job.parse::<TaskId>() {
+            Ok(task) if task.shard() == shard => LoadKey::Task(task),
+            Ok(_) => return Ok(None),
+            Err(_) if crate::plans::job::check_name("job_id", job).is_err() => return Ok(None),
+            Err(_) => LoadKey::Idempotency(name_key(job)),
+        };
+        let found = self.app.store.load(shard, vec![key]).await;
+        let mut found = found.map_err(|error| store_error(&error))?;
+        Ok(found.pop().map(|(_, record)| record).filter(is_job))
+    }
+
+    async fn record(&self, job: &str) -> Result<TaskRecord, Reply> {
+        self.find_record(job).await?.ok_or_else(|| not_found(job))
+    }
+
+    /// `JOB.GET`: what the job is and where it stands. A worker that asks has read its pop.
+    pub(super) async fn on_job_get(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, job] = &request.arguments[..] else { return Err(arity(request)) };
+        let job = text_of(job)?;
+        let record = self.record(&popped_name(job)).await?;
+        self.prove_job(&record);
+        Ok(json_bulk(job_view(&record)))
+    }
+
+    /// The client spoke of a job that it may hold.
+    pub(super) fn prove_job(&mut self, record: &TaskRecord) {
+        let epoch = record.progress.epoch;
+        self.prove(model::LeaseId { task: record.id, epoch });
+    }
+
+    pub(super) async fn on_job_status(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, job] = &request.arguments[..] else { return Err(arity(request)) };
+        let record = self.record(text_of(job)?).await?;
+        let mut status = job_status(&record);
+        if let Some(snapshot) = self.app.feedback.snapshot(record.id)
+            && record.progress.state.word() == StateWord::Running
+        {
+            let percent = snapshot.progress.map(|progress| progress * 100.0);
+            status.insert("progress_percent".into(), percent.into());
+            status.insert("stage".into(), snapshot.stage.into());
+            status.insert("message".into(), snapshot.message.into());
+        }
+        Ok(json_bulk(status))
+    }
+
+    pub(super) async fn on_job_cancel(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, job] = &request.arguments[..] else { return Err(arity(request)) };
+        let job = text_of(job)?;
+        let task = self.record(job).await?.id;
+        let handle = &self.member().handle;
+        match handle.ask(|ticket| Command::Stop { ticket, task }).await.map_err(ask_error)? {
+            Answer::Stopped => Ok(Reply::ok()),
+            Answer::NotLive => {
+                let word = super::answers::status_word(
+                    self.record(job).await?.progress.state.word(),
+                );
+                Err(Reply::error(format!("ERR Invalid status transition: {word} -> cancelled")))
+            }
+            Answer::Refused(why) => Err(refusal(&why)),
+            _ => Err(ask_error(AskError::Unavailable)),
+        }
+    }
+
+    pub(super) async fn on_job_retry(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, job] = &request.arguments[..] else { return Err(arity(request)) };
+        let task = self.record(text_of(job)?).await?.id;
+        let handle = &self.member().handle;
+        match handle.ask(|ticket| Command::Requeue { ticket, task }).await.map_err(ask_error)? {
+            Answer::Requeued => Ok(Reply::ok()),
+            Answer::Refused(coordinator::Refusal::NotRequeueable { state }) => {
+                let word = super::answers::status_word(state);
+                Err(Reply::error(format!("ERR Invalid status transition: {word} -> pending")))
+            }
+            Answer::Refused(why) => Err(refusal(&why)),
+            _ => Err(ask_error(AskError::Unavailable)),
+        }
+    }
+
+    /// `JOB.LIST <action> [status]`: the jobs of an action.
+    pub(super) async fn on_job_list(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, action_id, rest @ ..] = &request.arguments[..] else { return Err(arity(request)) };
+        let action_id = text_of(action_id)?;
+        let list = ListWords::read(rest)?;
+        if self.app.plans.action(self.member().tenant(), action_id).is_none() {
+            return Err(Reply::error(format!("ERR Action not found: {action_id}")));
+        }
+        let states = wanted_states(&list)?;
+        let handle = &self.member().handle;
+        let records = action::records(&self.app, handle, action_id).await;
+        let records = records.map_err(|error| store_error(&error))?;
+        let wanted = |record: &&TaskRecord| {
+            states.is_empty() || states.contains(&record.progress.state.word())
+        };
+        let page = records.iter().filter(wanted).skip(list.offset).take(list.limit as usize);
+        Ok(Reply::Array(page.map(|record| json_bulk(job_status(record))).collect()))
+    }
+
+    /// `JOBS.LIST [status] [offset limit]`: newest first.
+    pub(super) async fn on_jobs_list(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let list = ListWords::read(&request.arguments[1..])?;
+        let states = wanted_states(&list)?;
+        let records = self.search(states, list.offset, list.limit, |_| true).await?;
+        Ok(Reply::Array(records.iter().map(|record| json_bulk(job_status(record))).collect()))
+    }
+
+    /// `JOBS.SEARCH word...`: jobs in whose name, plan, action, worker or payload every word
+    /// occurs; `status:failed`, `queue:gpu` and `worker:w1` look at one field.
+    pub(super) async fn on_jobs_search(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let list = ListWords::read(&request.arguments[1..])?;
+        if list.words.is_empty() {
+            return Err(arity(request));
+        }
+        let mut states = Vec::new();
+        for word in &list.words {
+            if let Some(status) = word.strip_prefix("status:") {
+                states.extend(states_of(status).ok_or_else(|| unknown_status(status))?);
+            }
+        }
+        let fits = |record: &TaskRecord| list.words.iter().all(|word| fits(record, word));
+        let records = self.search(states, list.offset, list.limit, fits).await?;
+        Ok(Reply::Array(records.iter().map(|record| json_bulk(job_status(record))).collect()))
+    }
+
+    /// Jobs, newest first, of a bounded part of the past.
+    pub(super) async fn search(
+        &self,
+        states: Vec<StateWord>,
+        offset: usize,
+        limit: u32,
+        fits: impl Fn(&TaskRecord) -> bool,
+    ) -> Result<Vec<TaskRecord>, Reply> {
+        let shard = self.member().handle.shard();
+        let mut query = PageQuery { states, limit: LISTED_JOBS_MAX, ..PageQuery::default() };
+        let mut found = Vec::new();
+        for _ in 0..PAGES_MAX {
+            let page = self.app.store.list(shard, query.clone()).await;
+            let page = page.map_err(|error| store_error(&error))?;
+            found.extend(page.tasks.into_iter().filter(|record| is_job(record) && fits(record)));
+            match page.next_before {
+                Some(next) if found.len() < offset + limit as usize => query.before = Some(next),
+                Some(_) | None => break,
+            }
+        }
+        Ok(found.into_iter().skip(offset).take(limit as usize).collect())
+    }
+}
+
+pub(super) fn is_job(record: &TaskRecord) -> bool {
+    job_types().contains(&record.spec.demand.task_type)
+}
+
+fn wanted_states(list: &ListWords<'_>) -> Result<Vec<StateWord>, Reply> {
+    match list.words.first() {
+        None => Ok(Vec::new()),
+        Some(word) => states_of(word).ok_or_else(|| unknown_status(word)),
+    }
+}
+
+fn unknown_status(word: &str) -> Reply {
+    let known = "scheduled, pending, running, completed, failed, dead, cancelled or all";
+    Reply::error(format!("ERR unknown status '{word}'; it is one of {known}"))
+}
+
+fn fits(record: &TaskRecord, word: &str) -> bool {
+    if word.starts_with("status:") {
+        return true; // The store looked at it.
+    }
+    if let Some(queue) = word.strip_prefix("queue:") {
+        return record.spec.demand.queue.as_str() == queue;
+    }
+    let holder = match &record.progress.state {
+        coordinator::TaskState::Leased(lease) => Some(&lease.holder),
+        coordinator::TaskState::Settled(settlement) => settlement.holder.as_ref(),
+        coordinator::TaskState::Waiting { .. } | coordinator::TaskState::Ready => None,
+    };
+    if let Some(worker) = word.strip_prefix("worker:") {
+        return holder.is_some_and(|holder| holder.as_str() == worker);
+    }
+    let in_payload = memchr_like(&record.parameters, word.as_bytes());
+    in_payload
+        || record.id.to_string().contains(word)
+        || holder.is_some_and(|holder| holder.as_str().contains(word))
+}
+
+fn memchr_like(text: &[u8], word: &[u8]) -> bool {
+    !word.is_empty() && text.windows(word.len()).any(|window| window == word)
+}
+
+/// What older workers ask for after a pop is the popped value itself, which is JSON.
+pub(super) fn popped_name(text: &str) -> std::borrow::Cow<'_, str> {
+    #[derive(serde::Deserialize)]
+    struct Popped {
+        job_id: String,
+    }
+    match serde_json::from_str::<Popped>(text) {
+        Ok(popped) => popped.job_id.into(),
+        Err(_) => text.into(),
+    }
+}

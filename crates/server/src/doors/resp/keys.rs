@@ -1,0 +1,326 @@
+//! Keys: those of the scratch keyspace, and those that the server itself shows.
+
+use bytes::Bytes;
+use keyspace::Answer;
+use protocol::resp::reply::{
+    Reply, Version, write_array_head, write_bulk, write_double, write_error, write_integer,
+    write_map_head, write_null, write_null_array, write_ok, write_set_head, write_simple,
+};
+use protocol::resp::request::Request;
+
+use super::classify::is_own;
+use super::connection::{Connection, Event};
+use super::convert::{QUEUE_PREFIX, queue_in};
+use super::listener::Shapes;
+use super::wire::Gone;
+
+const UNAVAILABLE: &str = "ERR the store cannot keep anything right now; try again";
+
+impl Connection {
+    /// A run of commands on the scratch keyspace: one look at it, one wait for the disk.
+    pub(super) async fn answer_keys(&mut self, run: &[Request]) {
+        let scratch = match self.scratch().await {
+            Ok(scratch) => scratch,
+            Err(reply) => return run.iter().for_each(|_| self.reply(&reply)),
+        };
+        let mut refusals = Vec::new();
+        let may_all = run.iter().all(|request| self.refuse_role(request).is_none());
+        if !may_all {
+            refusals = run.iter().map(|request| self.refuse_role(request)).collect();
+        }
+        let allowed: Vec<&[Bytes]> = run
+            .iter()
+            .enumerate()
+            .filter(|(idx, _)| refusals.get(*idx).is_none_or(Option::is_none))
+            .map(|(_, request)| &request.arguments[..])
+            .collect();
+        let (answers, mark) = scratch.execute(&allowed, self.app.clock.now());
+        let is_kept = scratch.durable(mark).await.is_ok();
+        let mut answers = answers.into_iter();
+        for (idx, request) in run.iter().enumerate() {
+            if let Some(Some(refusal)) = refusals.get(idx) {
+                self.reply(&refusal.clone());
+                continue;
+            }
+            let answer = answers.next().unwrap_or(Answer::Error(UNAVAILABLE.into()));
+            let answer = if is_kept { answer } else { Answer::Error(UNAVAILABLE.into()) };
+            let answer = self.shaped(request, answer);
+            write_answer(&mut self.wire.output, &answer, self.client.version);
+        }
+    }
+
+    /// Other shapes for clients of another server (WIRE E.4).
+    fn shaped(&self, request: &Request, answer: Answer) -> Answer {
+        if self.app.resp.shapes == Shapes::Redis {
+            return answer;
+        }
+        match answer {
+            Answer::Array(mut pair)
+                if pair.len() == 2 && (request.name_is("BRPOP") || request.name_is("BLPOP")) =>
+            {
+                pair.pop().unwrap_or(Answer::Null)
+            }
+            Answer::NullArray => Answer::Null,
+            other => other,
+        }
+    }
+
+    /// A pop that may have to wait.
+    pub(super) async fn answer_wait(&mut self, request: &Request) -> Result<(), Gone> {
+        if let Some(reply) = self.refuse_role(request) {
+            self.reply(&reply);
+            return Ok(());
+        }
+        let scratch = match self.scratch().await {
+            Ok(scratch) => scratch,
+            Err(reply) => {
+                self.reply(&reply);
+                return Ok(());
+            }
+        };
+        self.wire.flush().await?;
+        let waiting = scratch.execute_waiting(request.arguments.clone(), self.app.clock);
+        let mut waiting = std::pin::pin!(waiting);
+        let answer = loop {
+            tokio::select! {
+                biased;
+                answer = &mut waiting => break answer,
+                event = self.next_event() => match event {
+                    Event::Input => {}
+                    Event::Message(message) => self.tell(&message).await,
+                    Event::Over(gone) => return Err(gone),
+                },
+            }
+        };
+        let answer = answer.unwrap_or(Answer::Error(UNAVAILABLE.into()));
+        let answer = self.shaped(request, answer);
+        write_answer(&mut self.wire.output, &answer, self.client.version);
+        Ok(())
+    }
+
+    /// A command on a key of the server.
+    pub(super) async fn answer_own_key(
+        &mut self,
+        name: &str,
+        request: &Request,
+    ) -> Result<Reply, Reply> {
+        match name {
+            "KEYS" => return self.on_keys(request).await,
+            "SCAN" => return self.on_scan(request).await,
+            "DBSIZE" => {
+                let keys = self.key_count().await + self.view_names().len();
+                return Ok(Reply::Integer(i64::try_from(keys).unwrap_or(i64::MAX)));
+            }
+            _ => {}
+        }
+        let Some(key) = request.arguments.get(1) else {
+            return Err(super::jobs::arity(request));
+        };
+        if let ("SET", [_, _, value, ..]) = (name, &request.arguments[..]) {
+            return self.set_own_key(key, value).await;
+        }
+        let many = ["MGET", "EXISTS"].contains(&name) && request.arguments.len() > 2;
+        if many {
+            return self.read_many(name, request).await;
+        }
+        if key.starts_with(QUEUE_PREFIX) {
+            return self.answer_queue(request).await;
+        }
+        self.answer_view(request).await
+    }
+
+    /// `SET` of keys by which older workers report and register (WIRE E.2).
+    async fn set_own_key(&mut self, key: &Bytes, value: &Bytes) -> Result<Reply, Reply> {
+        let text = super::jobs::text_of(key)?;
+        let parts: Vec<&str> = text.split(':').collect();
+        match parts[..] {
+            ["worker", worker, "tools"] => self.on_set_worker(worker, "tools", value).await,
+            ["worker", worker, "tags"] => self.on_set_worker(worker, "tags", value).await,
+            ["job", job, "stdout"] => self.set_output(job, "stdout", value).await,
+            ["job", job, "stderr"] => self.set_output(job, "stderr", value).await,
+            ["job", job, "status"] => Ok(self.report_by_set(job, value).await),
+            _ => Err(Reply::error(format!("ERR '{text}' is kept by the server and cannot be set"))),
+        }
+    }
+
+    /// What a job wrote is kept until its status is set; then it is part of the report.
+    async fn set_output(
+        &mut self,
+        job: &str,
+        field: &'static str,
+        value: &Bytes,
+    ) -> Result<Reply, Reply> {
+        let (tenant, worker) = (self.member().tenant().clone(), self.member().worker());
+        let is_held = self.app.crew.with(&tenant, &worker, |member| {
+            member.held_mut(job).map(|held| {
+                held.outputs.insert(field, Bytes::copy_from_slice(value));
+            })
+        });
+        if is_held.is_some() {
+            return Ok(Reply::ok());
+        }
+        match self.find_record(job).await? {
+            // Another holds it now: what this worker writes does not count, and it need not care.
+            Some(_) => Ok(Reply::ok()),
+            None => Err(Reply::error(format!("ERR Job not found: {job}"))),
+        }
+    }
+
+    async fn read_many(&mut self, name: &str, request: &Request) -> Result<Reply, Reply> {
+        let mut values = Vec::with_capacity(request.arguments.len());
+        for key in &request.arguments[1..] {
+            let command = if name == "MGET" { "GET" } else { "EXISTS" };
+            let one = Request {
+                arguments: vec![Bytes::copy_from_slice(command.as_bytes()), key.clone()],
+            };
+            let value = if !is_own(key) {
+                let scratch = self.scratch().await?;
+                let (answers, mark) = scratch.execute(&[&one.arguments[..]], self.app.clock.now());
+                scratch.durable(mark).await.map_err(|_| Reply::error(UNAVAILABLE))?;
+                answers.into_iter().next().map_or(Reply::Null, reply_of)
+            } else if queue_in(key).is_some() {
+                self.answer_queue(&one).await.unwrap_or(Reply::Null)
+            } else {
+                self.answer_view(&one).await.unwrap_or(Reply::Null)
+            };
+            values.push(value);
+        }
+        if name == "MGET" {
+            return Ok(Reply::Array(values));
+        }
+        let count = |value: &Reply| if let Reply::Integer(n) = value { *n } else { 0 };
+        Ok(Reply::Integer(values.iter().map(count).sum()))
+    }
+
+    /// `KEYS pattern`, over both kinds of keys.
+    async fn on_keys(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let pattern = &request.arguments[1];
+        let scratch = self.scratch().await?;
+        let (answers, mark) = scratch.execute(&[&request.arguments[..]], self.app.clock.now());
+        scratch.durable(mark).await.map_err(|_| Reply::error(UNAVAILABLE))?;
+        let mut keys = match answers.into_iter().next().map(reply_of) {
+            Some(Reply::Array(keys)) => keys,
+            Some(error @ Reply::Error(_)) => return Err(error),
+            _ => Vec::new(),
+        };
+        let own = self.view_names().into_iter();
+        let own = own.filter(|name| keyspace::matches(pattern, name.as_bytes()));
+        keys.extend(own.map(|name| Reply::bulk(name.into_bytes())));
+        Ok(Reply::Array(keys))
+    }
+
+    /// `SCAN cursor ...`: the server's own keys come with the last page.
+    async fn on_scan(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let scratch = self.scratch().await?;
+        let (answers, mark) = scratch.execute(&[&request.arguments[..]], self.app.clock.now());
+        scratch.durable(mark).await.map_err(|_| Reply::error(UNAVAILABLE))?;
+        let mut page = match answers.into_iter().next().map(reply_of) {
+            Some(Reply::Array(page)) if page.len() == 2 => page,
+            Some(other) => return Err(other),
+            None => return Err(Reply::error(UNAVAILABLE)),
+        };
+        let is_last = page[0] == Reply::Bulk(Bytes::from_static(b"0"));
+        let words: Vec<&[u8]> = request.arguments[2..].iter().map(AsRef::as_ref).collect();
+        let option = |name: &[u8]| {
+            let at = words.iter().position(|word| word.eq_ignore_ascii_case(name))?;
+            words.get(at + 1).copied()
+        };
+        if let (true, Reply::Array(keys)) = (is_last && option(b"TYPE").is_none(), &mut page[1]) {
+            let pattern = option(b"MATCH").unwrap_or(b"*");
+            let own = self.view_names().into_iter();
+            let own = own.filter(|name| keyspace::matches(pattern, name.as_bytes()));
+            keys.extend(own.map(|name| Reply::bulk(name.into_bytes())));
+        }
+        Ok(Reply::Array(page))
+    }
+
+    pub(super) async fn key_count(&self) -> usize {
+        match self.scratch().await {
+            Ok(scratch) => scratch.n_keys(),
+            Err(_) => 0,
+        }
+    }
+
+    pub(super) async fn scratch_bytes(&self) -> usize {
+        match self.scratch().await {
+            Ok(scratch) => scratch.n_bytes(),
+            Err(_) => 0,
+        }
+    }
+
+    async fn scratch(
+        &self,
+    ) -> Result<std::sync::Arc<crate::scratch::TenantScratch>, Reply> {
+        let scratch = self.app.scratch.of(self.member().tenant()).await;
+        scratch.map_err(|_| Reply::error(UNAVAILABLE))
+    }
+}
+
+/// Writes an answer of the keyspace without a detour.
+fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: Version) {
+    match answer {
+        Answer::Ok => write_ok(out),
+        Answer::Null => write_null(out, version),
+        Answer::NullArray => write_null_array(out, version),
+        Answer::Integer(number) => write_integer(out, *number),
+        Answer::Double(number) => write_double(out, *number, version),
+        Answer::Bulk(bytes) => write_bulk(out, bytes),
+        Answer::Word(word) => write_simple(out, word),
+        Answer::Array(all) => {
+            write_array_head(out, all.len());
+            all.iter().for_each(|one| write_answer(out, one, version));
+        }
+        Answer::Map(all) => {
+            write_map_head(out, all.len(), version);
+            for (field, value) in all {
+                write_bulk(out, field);
+                write_bulk(out, value);
+            }
+        }
+        Answer::Set(all) => {
+            write_set_head(out, all.len(), version);
+            all.iter().for_each(|one| write_bulk(out, one));
+        }
+        Answer::Scored(all) => write_scored(out, all, version),
+        Answer::Error(text) => write_error(out, text),
+        // Only pops wait, and those are answered elsewhere.
+        Answer::Block { .. } => write_null(out, version),
+    }
+}
+
+/// Version 3 has pairs; version 2 has members and scores in one row.
+fn write_scored(out: &mut bytes::BytesMut, all: &[(Bytes, f64)], version: Version) {
+    let is_three = version == Version::Three;
+    write_array_head(out, if is_three { all.len() } else { 2 * all.len() });
+    for (member, score) in all {
+        if is_three {
+            write_array_head(out, 2);
+        }
+        write_bulk(out, member);
+        write_double(out, *score, version);
+    }
+}
+
+/// An answer that goes on being worked with.
+fn reply_of(answer: Answer) -> Reply {
+    match answer {
+        Answer::Ok => Reply::ok(),
+        Answer::Null | Answer::Block { .. } => Reply::Null,
+        Answer::NullArray => Reply::NullArray,
+        Answer::Integer(number) => Reply::Integer(number),
+        Answer::Double(number) => Reply::Double(number),
+        Answer::Bulk(bytes) => Reply::Bulk(bytes),
+        Answer::Word(word) => Reply::simple(word),
+        Answer::Array(all) => Reply::Array(all.into_iter().map(reply_of).collect()),
+        Answer::Set(all) => Reply::Set(all.into_iter().map(Reply::Bulk).collect()),
+        Answer::Map(all) => Reply::Map(
+            all.into_iter().map(|(k, v)| (Reply::Bulk(k), Reply::Bulk(v))).collect(),
+        ),
+        Answer::Scored(all) => Reply::Array(
+            all.into_iter()
+                .flat_map(|(member, score)| [Reply::Bulk(member), Reply::Double(score)])
+                .collect(),
+        ),
+        Answer::Error(text) => Reply::Error(text),
+    }
+}

@@ -1,0 +1,163 @@
+//! Sockets: accepts connections over TCP, TLS and a Unix socket, and bounds them.
+
+use std::collections::BTreeMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::net::{TcpListener, TcpStream, UnixListener};
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+
+use super::connection::Connection;
+use super::gate::Attempts;
+use super::pubsub::Channels;
+use super::stream::Stream;
+use super::wire::Wire;
+use crate::app::App;
+
+/// Connections at the same time.
+pub(crate) const RESP_CONNECTIONS_MAX: usize = 20_000;
+/// Connections of one address that have not proved who they are.
+pub(crate) const EARLY_PER_ADDRESS_MAX: usize = 100;
+/// From the connection to its proof.
+pub(crate) const AUTH_WITHIN: Duration = Duration::from_secs(5);
+/// After a failed accept (no file descriptors left), trying at once would only spin.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// How clients that were made for another server are answered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Shapes {
+    /// As Redis does.
+    #[default]
+    Redis,
+    /// As the queue manager of seed 004 does: `BRPOP` gives the value alone, `ZRANGE` always gives
+    /// scores (WIRE E.4).
+    Agq,
+}
+
+/// What the connections of this door share.
+#[derive(Default)]
+pub(crate) struct Door {
+    pub(super) shapes: Shapes,
+    pub(super) attempts: Attempts,
+    pub(super) channels: Channels,
+    next_id: AtomicU64,
+    early: Mutex<BTreeMap<Option<IpAddr>, usize>>,
+    pub(super) open: Mutex<BTreeMap<u64, super::info::OpenClient>>,
+    pub(super) commands: AtomicU64,
+    pub(super) accepted: AtomicU64,
+}
+
+impl Door {
+    pub(crate) fn new(shapes: Shapes) -> Self {
+        Self { shapes, ..Self::default() }
+    }
+
+    /// One more connection of an address that has proved nothing; `None` if there are too many.
+    fn admit(self: &Arc<Self>, address: Option<IpAddr>) -> Option<Early> {
+        let mut early = self.early.lock();
+        let count = early.entry(address).or_default();
+        if *count >= EARLY_PER_ADDRESS_MAX || self.open.lock().len() >= RESP_CONNECTIONS_MAX {
+            return None;
+        }
+        *count += 1;
+        Some(Early { door: Arc::clone(self), address })
+    }
+}
+
+/// A place among those who have proved nothing; given back when it is dropped.
+pub(super) struct Early {
+    door: Arc<Door>,
+    address: Option<IpAddr>,
+}
+
+impl Drop for Early {
+    fn drop(&mut self) {
+        let mut early = self.door.early.lock();
+        if let Some(count) = early.get_mut(&self.address) {
+            *count -= 1;
+            if *count == 0 {
+                early.remove(&self.address);
+            }
+        }
+    }
+}
+
+/// Serves TCP until `shutdown`.
+pub(crate) async fn serve_tcp(
+    listener: TcpListener,
+    tls: Option<TlsAcceptor>,
+    app: Arc<App>,
+    shutdown: CancellationToken,
+) {
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, peer)) => {
+                // Small answers must not wait for the peer's acknowledgement.
+                let _ = stream.set_nodelay(true);
+                let (app, tls) = (Arc::clone(&app), tls.clone());
+                begin(app, Some(peer.ip()), peer.to_string(), encrypt(stream, tls));
+            }
+            Err(error) => pause(&error).await,
+        }
+    }
+}
+
+/// Serves a Unix socket until `shutdown`.
+pub(crate) async fn serve_unix(
+    listener: UnixListener,
+    app: Arc<App>,
+    shutdown: CancellationToken,
+) {
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.cancelled() => return,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, _)) => {
+                let ready = std::future::ready(Some(Stream::Unix(stream)));
+                begin(Arc::clone(&app), None, "unix".to_owned(), ready);
+            }
+            Err(error) => pause(&error).await,
+        }
+    }
+}
+
+async fn encrypt(stream: TcpStream, tls: Option<TlsAcceptor>) -> Option<Stream> {
+    match tls {
+        None => Some(Stream::Tcp(stream)),
+        Some(tls) => tls.accept(stream).await.ok().map(|tls| Stream::Tls(Box::new(tls))),
+    }
+}
+
+async fn pause(error: &std::io::Error) {
+    tracing::warn!(%error, "cannot accept a connection");
+    tokio::time::sleep(ACCEPT_PAUSE).await;
+}
+
+fn begin(
+    app: Arc<App>,
+    address: Option<IpAddr>,
+    peer: String,
+    stream: impl Future<Output = Option<Stream>> + Send + 'static,
+) {
+    let door = Arc::clone(&app.resp);
+    let Some(early) = door.admit(address) else { return };
+    door.accepted.fetch_add(1, Ordering::Relaxed);
+    let id = door.next_id.fetch_add(1, Ordering::Relaxed) + 1;
+    let tracker = app.connections.clone();
+    tracker.spawn(async move {
+        let Ok(Some(stream)) = tokio::time::timeout(AUTH_WITHIN, stream).await else { return };
+        Connection::new(app, Wire::new(stream), address, id, peer, early).run().await;
+    });
+}

@@ -1,0 +1,92 @@
+//! `PLAN.*`.
+
+use bytes::Bytes;
+use protocol::plan::Plan;
+use protocol::resp::reply::Reply;
+use protocol::resp::request::Request;
+use serde_json::json;
+
+use super::answers::store_error;
+use super::connection::Connection;
+use super::jobs::{ListWords, arity, text_of};
+use crate::plans::registry::KeepError;
+
+pub(super) fn keep_error(error: KeepError) -> Reply {
+    match error {
+        KeepError::Store(error) => store_error(&error),
+        other => Reply::error(format!("ERR {other}")),
+    }
+}
+
+impl Connection {
+    /// Answers with the plan's name (WIRE E.3: clients keep the reply as the name).
+    pub(super) async fn on_plan_submit(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, json] = &request.arguments[..] else { return Err(arity(request)) };
+        let plan: Plan = serde_json::from_slice(json).map_err(|error| {
+            let like = r#"{"plan_id":"p1","tasks":[{"task_number":1,"command":"sort"}]}"#;
+            Reply::error(format!("ERR a plan is a JSON object, like {like}: {error}"))
+        })?;
+        plan.check().map_err(|problem| Reply::error(format!("ERR {problem}")))?;
+        let plan_id = plan.plan_id.clone();
+        let (tenant, now) = (self.member().tenant(), self.app.clock.now());
+        self.app.plans.add(tenant, plan, now).await.map_err(keep_error)?;
+        Ok(Reply::bulk(plan_id.into_bytes()))
+    }
+
+    pub(super) fn on_plan_get(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, plan_id] = &request.arguments[..] else { return Err(arity(request)) };
+        let plan_id = text_of(plan_id)?;
+        let kept = self.app.plans.plan(self.member().tenant(), plan_id);
+        let kept = kept.ok_or_else(|| keep_error(KeepError::NoPlan(plan_id.to_owned())))?;
+        let mut plan = json!(kept.plan);
+        let created = kept.created_ms / 1_000;
+        plan["metadata"] = json!({ "created_at": created, "task_count": kept.plan.tasks.len() });
+        Ok(Reply::bulk(plan.to_string().into_bytes()))
+    }
+
+    /// `PLAN.LIST [pattern] [LIMIT n] [OFFSET n]`: one document for each plan (WIRE E.3).
+    pub(super) fn on_plan_list(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let list = ListWords::read(&request.arguments[1..])?;
+        let pattern = list.words.first().copied().unwrap_or("*");
+        let plans = self.app.plans.plans(self.member().tenant());
+        let fitting = plans.iter().filter(|kept| {
+            keyspace::matches(pattern.as_bytes(), kept.plan.plan_id.as_bytes())
+        });
+        let page = fitting.skip(list.offset).take(list.limit as usize);
+        let line = |kept: &std::sync::Arc<crate::plans::registry::KeptPlan>| {
+            let plan = &kept.plan;
+            let line = json!({
+                "plan_id": plan.plan_id,
+                "description": plan.plan_description,
+                "plan_description": plan.plan_description,
+                "task_count": plan.tasks.len(),
+                // Text: clients of this list read no number here.
+                "created_at": (kept.created_ms / 1_000).to_string(),
+            });
+            Reply::Bulk(Bytes::from(line.to_string()))
+        };
+        Ok(Reply::Array(page.map(line).collect()))
+    }
+
+    /// Refused while jobs of the plan are not over.
+    pub(super) async fn on_plan_delete(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, plan_id] = &request.arguments[..] else { return Err(arity(request)) };
+        let plan_id = text_of(plan_id)?.to_owned();
+        let tenant = self.member().tenant().clone();
+        if self.app.plans.plan(&tenant, &plan_id).is_none() {
+            return Err(keep_error(KeepError::NoPlan(plan_id)));
+        }
+        use coordinator::StateWord::{Queued, Retrying, Running, Waiting};
+        let open = vec![Waiting, Queued, Retrying, Running];
+        let of_plan = |record: &coordinator::TaskRecord| {
+            serde_json::from_slice::<protocol::plan::PlanJob>(&record.parameters)
+                .is_ok_and(|job| job.plan_id == plan_id)
+        };
+        let active = self.search(open, 0, 1, of_plan).await?;
+        if !active.is_empty() {
+            return Err(Reply::error(format!("ERR Plan has active jobs: {plan_id}")));
+        }
+        self.app.plans.remove(&tenant, &plan_id).await.map_err(keep_error)?;
+        Ok(Reply::ok())
+    }
+}

@@ -1,0 +1,257 @@
+//! Queues as lists, and `QUEUE.*`.
+
+use bytes::Bytes;
+use coordinator::{Answer, Command, LoadKey, Pause, QueueView, StateWord, TaskRecord};
+use model::{QueueName, TaskId};
+use protocol::resp::reply::Reply;
+use protocol::resp::request::Request;
+
+use super::answers::{ask_error, job_status, job_view, json_bulk, refusal, store_error};
+use super::connection::Connection;
+use super::convert::{PROCESSING, SCHEDULED, job_types, queue_in, queues_of};
+use super::jobs::{arity, text_of};
+use crate::handle::AskError;
+
+/// Jobs that one look at a queue shows.
+pub(crate) const PEEKED_JOBS_MAX: u32 = 1_000;
+const PEEKED_JOBS: u32 = 10;
+
+impl Connection {
+    pub(super) async fn queue_views(&self) -> Result<Vec<QueueView>, Reply> {
+        let handle = &self.member().handle;
+        match handle.ask(|ticket| Command::ListQueues { ticket }).await.map_err(ask_error)? {
+            Answer::Queues(views) => Ok(views),
+            Answer::Refused(why) => Err(refusal(&why)),
+            _ => Err(ask_error(AskError::Unavailable)),
+        }
+    }
+
+    /// The ready jobs of a list in the order in which they are taken, and how many there are.
+    async fn peek(&self, queue: &str, skip: u32, limit: u32) -> Result<(Vec<TaskId>, u64), Reply> {
+        let queues: Vec<QueueName> =
+            queues_of(queue).map_err(|text| Reply::error(format!("ERR {text}")))?.into_iter().collect();
+        let types = Some(job_types());
+        let peek = |ticket| Command::Peek { ticket, queues, types, skip, limit };
+        match self.member().handle.ask(peek).await.map_err(ask_error)? {
+            Answer::Peeked { tasks, total } => Ok((tasks, total)),
+            Answer::Refused(why) => Err(refusal(&why)),
+            _ => Err(ask_error(AskError::Unavailable)),
+        }
+    }
+
+    async fn records_of(&self, tasks: Vec<TaskId>) -> Result<Vec<TaskRecord>, Reply> {
+        let shard = self.member().handle.shard();
+        let keys = tasks.into_iter().map(LoadKey::Task).collect();
+        let found = self.app.store.load(shard, keys).await.map_err(|error| store_error(&error))?;
+        Ok(found.into_iter().map(|(_, record)| record).collect())
+    }
+
+    /// How many jobs a list has.
+    pub(super) async fn queue_len(&self, queue: &str) -> Result<u64, Reply> {
+        if queue != PROCESSING && queue != SCHEDULED {
+            return Ok(self.peek(queue, 0, 0).await?.1);
+        }
+        let views = self.queue_views().await?;
+        let count = |view: &QueueView| match queue {
+            PROCESSING => view.in_flight,
+            _ => view.scheduled + view.retries_due,
+        };
+        Ok(views.iter().map(count).sum())
+    }
+
+    /// `LRANGE`: the job that is taken next stands last, as in a list that is pushed at its left
+    /// and popped at its right.
+    async fn queue_range(&self, queue: &str, start: i64, stop: i64) -> Result<Vec<Bytes>, Reply> {
+        let length = i64::try_from(self.queue_len(queue).await?).unwrap_or(i64::MAX);
+        let at = |index: i64| if index < 0 { (length + index).max(0) } else { index };
+        let (first, last) = (at(start), at(stop).min(length - 1));
+        if first > last {
+            return Ok(Vec::new());
+        }
+        let limit = u32::try_from(last - first + 1).unwrap_or(u32::MAX).min(PEEKED_JOBS_MAX);
+        let mut records = match queue {
+            PROCESSING => self.search(vec![StateWord::Running], 0, PEEKED_JOBS_MAX, |_| true).await?,
+            SCHEDULED => {
+                let states = vec![StateWord::Waiting, StateWord::Retrying];
+                self.search(states, 0, PEEKED_JOBS_MAX, |_| true).await?
+            }
+            _ => {
+                let skip = u32::try_from(length - 1 - last).unwrap_or(u32::MAX);
+                let (tasks, _) = self.peek(queue, skip, limit).await?;
+                let mut records = self.records_of(tasks).await?;
+                records.reverse();
+                records
+            }
+        };
+        records.truncate(limit as usize);
+        let text = |record: &TaskRecord| {
+            Bytes::from(serde_json::Value::Object(job_view(record)).to_string())
+        };
+        Ok(records.iter().map(text).collect())
+    }
+
+    /// Commands for lists, on a queue.
+    pub(super) async fn answer_queue(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let name = request.upper_name().map(|name| name.as_str().to_owned()).unwrap_or_default();
+        let queue = request.arguments.get(1).and_then(|key| queue_in(key));
+        let queue = queue.ok_or_else(|| Reply::error("ERR a queue's name is text"))?;
+        let number = |idx: usize| {
+            let text = std::str::from_utf8(&request.arguments[idx]).ok();
+            text.and_then(|text| text.parse::<i64>().ok())
+                .ok_or_else(|| Reply::error("ERR value is not an integer or out of range"))
+        };
+        let length = |n: u64| Reply::Integer(i64::try_from(n).unwrap_or(i64::MAX));
+        match (name.as_str(), request.arguments.len()) {
+            ("LLEN", 2) => Ok(length(self.queue_len(queue).await?)),
+            ("LRANGE", 4) => {
+                let jobs = self.queue_range(queue, number(2)?, number(3)?).await?;
+                Ok(Reply::Array(jobs.into_iter().map(Reply::Bulk).collect()))
+            }
+            ("LINDEX", 3) => {
+                let index = number(2)?;
+                let jobs = self.queue_range(queue, index, index).await?;
+                Ok(jobs.into_iter().next().map_or(Reply::Null, Reply::Bulk))
+            }
+            ("LREM", 4) => self.on_queue_lrem(queue, &request.arguments[3]).await,
+            ("EXISTS", 2) => Ok(Reply::Integer(i64::from(self.queue_len(queue).await? > 0))),
+            ("TYPE", 2) => Ok(Reply::simple("list")),
+            ("TTL" | "PTTL", 2) => Ok(Reply::Integer(-1)),
+            ("LLEN" | "LRANGE" | "LINDEX" | "LREM" | "EXISTS" | "TYPE" | "TTL" | "PTTL", _) => {
+                Err(arity(request))
+            }
+            _ => Err(Reply::error(format!(
+                "ERR queue:{queue} shows jobs; use LPUSH, BRPOP, LLEN, LRANGE, or QUEUE.* and JOB.*"
+            ))),
+        }
+    }
+
+    /// A worker takes its job off the list of held ones: the report did that already.
+    async fn on_queue_lrem(&mut self, queue: &str, value: &Bytes) -> Result<Reply, Reply> {
+        let value = text_of(value)?;
+        let name = super::jobs::popped_name(value).into_owned();
+        let Some(record) = self.find_record(&name).await? else { return Ok(Reply::Integer(0)) };
+        if queue.starts_with(PROCESSING) {
+            return Ok(Reply::Integer(1));
+        }
+        let task = record.id;
+        if !matches!(record.progress.state.word(), StateWord::Queued) {
+            return Ok(Reply::Integer(0));
+        }
+        let handle = &self.member().handle;
+        match handle.ask(|ticket| Command::Stop { ticket, task }).await.map_err(ask_error)? {
+            Answer::Stopped => Ok(Reply::Integer(1)),
+            _ => Ok(Reply::Integer(0)),
+        }
+    }
+
+    // ----- QUEUE.*
+
+    /// `QUEUE.STATS [queue]`: all queues in a few numbers, or one in detail.
+    pub(super) async fn on_queue_stats(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let views = self.queue_views().await?;
+        let shard = self.member().handle.shard();
+        let dead = self.app.store.count_dead(shard).await.map_err(|error| store_error(&error))?;
+        match &request.arguments[1..] {
+            [] => Ok(self.all_stats(&views, dead.iter().map(|(_, n)| n).sum())),
+            [queue] => {
+                let queue = text_of(queue)?.trim_start_matches("queue:");
+                let view = views.iter().find(|view| view.queue.as_str() == queue);
+                let dead = dead.iter().find(|(name, _)| name.as_str() == queue);
+                Ok(self.one_stats(queue, view, dead.map_or(0, |(_, n)| *n)))
+            }
+            _ => Err(arity(request)),
+        }
+    }
+
+    fn all_stats(&self, views: &[QueueView], dead: u64) -> Reply {
+        let sum = |count: fn(&QueueView) -> u64| views.iter().map(count).sum::<u64>();
+        let now = self.app.clock.now();
+        let mut active = 0_u64;
+        self.app.crew.each(self.member().tenant(), |_, member| {
+            active += u64::from(member.is_alive(now));
+        });
+        let fields = [
+            ("pending_jobs", sum(|view| view.depth)),
+            ("scheduled_jobs", sum(|view| view.scheduled + view.retries_due)),
+            ("running_jobs", sum(|view| view.in_flight)),
+            ("dead_jobs", dead),
+            ("active_workers", active),
+        ];
+        map(fields.into_iter().map(|(name, n)| (name, integer(n))))
+    }
+
+    fn one_stats(&self, queue: &str, view: Option<&QueueView>, dead: u64) -> Reply {
+        let now = self.app.clock.now();
+        let age = view.and_then(|view| view.oldest_since).map_or(0, |at| now.since(at).as_secs());
+        let count = |count: fn(&QueueView) -> u64| integer(view.map_or(0, count));
+        let paused = view.and_then(|view| view.paused.as_ref());
+        map([
+            ("queue", Reply::bulk(queue.to_owned().into_bytes())),
+            ("length", count(|view| view.depth)),
+            ("oldest_job_age_seconds", integer(age)),
+            ("running", count(|view| view.in_flight)),
+            ("retries_due", count(|view| view.retries_due)),
+            ("scheduled", count(|view| view.scheduled)),
+            ("dead", integer(dead)),
+            ("paused", Reply::Integer(i64::from(paused.is_some()))),
+            (
+                "paused_by",
+                paused.map_or(Reply::Null, |pause| Reply::bulk(pause.by.clone().into_bytes())),
+            ),
+        ])
+    }
+
+    /// `QUEUE.PEEK queue [count]`: who is next.
+    pub(super) async fn on_queue_peek(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let (queue, limit) = match &request.arguments[1..] {
+            [queue] => (queue, PEEKED_JOBS),
+            [queue, count] => {
+                let count = text_of(count)?.parse::<u32>();
+                let wrong = |_| Reply::error("ERR value is not an integer or out of range");
+                (queue, count.map_err(wrong)?.min(PEEKED_JOBS_MAX))
+            }
+            _ => return Err(arity(request)),
+        };
+        let queue = text_of(queue)?.trim_start_matches("queue:");
+        let (tasks, _) = self.peek(queue, 0, limit).await?;
+        let records = self.records_of(tasks).await?;
+        Ok(Reply::Array(records.iter().map(|record| json_bulk(job_status(record))).collect()))
+    }
+
+    /// `QUEUE.PAUSE queue` and `QUEUE.RESUME queue`: kept before it is answered.
+    pub(super) async fn on_queue_pause(
+        &mut self,
+        request: &Request,
+        is_pause: bool,
+    ) -> Result<Reply, Reply> {
+        let [_, queue] = &request.arguments[..] else { return Err(arity(request)) };
+        let queue = text_of(queue)?.trim_start_matches("queue:");
+        let queue: QueueName =
+            queue.parse().map_err(|error| Reply::error(format!("ERR {error}")))?;
+        let by = self.member().credential.clone();
+        let pause = is_pause.then(|| Pause { by, at: self.app.clock.now() });
+        let member = self.member();
+        let paused = crate::doors::queue_pause::set(
+            &self.app,
+            &member.handle,
+            member.tenant(),
+            queue,
+            pause,
+        );
+        match paused.await {
+            Ok(()) => Ok(Reply::ok()),
+            Err(crate::doors::queue_pause::PauseError::Ask(error)) => Err(ask_error(error)),
+            Err(crate::doors::queue_pause::PauseError::Store(error)) => Err(store_error(&error)),
+            Err(crate::doors::queue_pause::PauseError::Refused(why)) => Err(refusal(&why)),
+        }
+    }
+}
+
+fn integer(n: u64) -> Reply {
+    Reply::Integer(i64::try_from(n).unwrap_or(i64::MAX))
+}
+
+fn map(fields: impl IntoIterator<Item = (&'static str, Reply)>) -> Reply {
+    let pair = |(name, value): (&'static str, Reply)| (Reply::bulk(name.as_bytes()), value);
+    Reply::Map(fields.into_iter().map(pair).collect())
+}

@@ -1,0 +1,309 @@
+//! Words about jobs: `JOB.UPDATE`, and `SET job:<id>:status` of workers that know nothing else.
+
+use bytes::Bytes;
+use coordinator::{Answer, Command, HeartbeatVerdict, Judgement, TaskRecord, TaskState};
+use model::{Failure, LeaseId, Report, ReportedOutcome, WorkerId};
+use protocol::resp::reply::Reply;
+use protocol::resp::request::Request;
+use protocol::session::payload::feedback::Feedback;
+use serde_json::json;
+
+use super::answers::{ask_error, lost_words, status_word, verdict_reply};
+use super::connection::Connection;
+use super::convert::{Step, Update};
+use crate::doors::http::convert::reports::{
+    CODE_CHARS_MAX, REASON_CHARS_MAX, RESULT_BYTES_MAX, content_key,
+};
+use crate::handle::AskError;
+
+const DEFAULT_CODE: &str = "E.RUNNER.FAILURE";
+
+/// An update that is understood.
+struct Word {
+    job: String,
+    worker: WorkerId,
+    lease: LeaseId,
+    step: Step,
+    /// What is reported, when the job is over.
+    outcome: Option<ReportedOutcome>,
+    feedback: Option<Feedback>,
+}
+
+impl Connection {
+    /// A run of updates: neighbours that end jobs are one report, neighbours that do not are one
+    /// heartbeat.
+    pub(super) async fn answer_updates(&mut self, run: &[Request]) {
+        let mut words = Vec::with_capacity(run.len());
+        for request in run {
+            let word = match self.refuse_role(request) {
+                Some(reply) => Err(reply),
+                None => self.read_update(request).await,
+            };
+            words.push(word);
+        }
+        let mut rest = words;
+        while !rest.is_empty() {
+            let kind = kind_of(&rest[0]);
+            let n_same = rest.iter().take_while(|word| kind_of(word) == kind).count();
+            let after = rest.split_off(n_same);
+            let replies = match kind {
+                None => rest.into_iter().filter_map(Result::err).collect(),
+                Some(true) => self.report(rest.into_iter().flatten().collect()).await,
+                Some(false) => self.progress(rest.into_iter().flatten().collect()).await,
+            };
+            replies.iter().for_each(|reply| self.reply(reply));
+            rest = after;
+        }
+    }
+
+    async fn read_update(&self, request: &Request) -> Result<Word, Reply> {
+        let [_, job, json] = &request.arguments[..] else {
+            let text = "ERR wrong number of arguments for 'job.update' command";
+            return Err(Reply::error(text));
+        };
+        let invalid = |text: String| Reply::error(format!("ERR {text}"));
+        let job = std::str::from_utf8(job).map_err(|_| invalid("job_id is not text".into()))?;
+        if json.len() > RESULT_BYTES_MAX {
+            let text = format!("the update has {} bytes; at most {RESULT_BYTES_MAX}", json.len());
+            return Err(invalid(text));
+        }
+        let update: Update<'_> = serde_json::from_slice(json)
+            .map_err(|error| invalid(format!("Invalid update JSON: {error}")))?;
+        let step = update.step().map_err(invalid)?;
+        let worker = self.update_worker(&update)?;
+        let (lease, may_retry) = self.lease_for(job, &worker, &update).await?;
+        let outcome = match step {
+            Step::Progress => None,
+            // The result is what the worker sent, as it sent it.
+            Step::Completed => {
+                Some(ReportedOutcome::Completed { result: Bytes::copy_from_slice(json) })
+            }
+            Step::Failed => Some(failed(&update, json, may_retry)),
+        };
+        let feedback = (step == Step::Progress).then(|| feedback(&update)).flatten();
+        Ok(Word { job: job.to_owned(), worker, lease, step, outcome, feedback })
+    }
+
+    /// In whose name the update speaks.
+    fn update_worker(&self, update: &Update<'_>) -> Result<WorkerId, Reply> {
+        let member = self.member();
+        let Some(named) = &update.worker_id else { return Ok(member.worker()) };
+        let named: WorkerId =
+            named.parse().map_err(|error| Reply::error(format!("ERR {error}")))?;
+        if named == member.worker() || member.may_be(&named) {
+            return Ok(named);
+        }
+        let text = format!("REJECTED not_holder: this key does not speak for worker {named}");
+        Err(Reply::error(text))
+    }
+
+    /// The lease that a word about a job is about, and whether a failure may be tried again.
+    async fn lease_for(
+        &self,
+        job: &str,
+        worker: &WorkerId,
+        update: &Update<'_>,
+    ) -> Result<(LeaseId, bool), Reply> {
+        if let Some(text) = &update.lease_id {
+            let lease: LeaseId = text
+                .parse()
+                .map_err(|_| Reply::error("REJECTED malformed: lease_id is no lease of a job"))?;
+            if lease.task.shard() != self.member().handle.shard() {
+                return Err(Reply::error("REJECTED unknown_task: there is no such job"));
+            }
+            return Ok((lease, false));
+        }
+        if let Some(held) = self.app.crew.held(self.member().tenant(), worker, job) {
+            return Ok((held.lease, held.attempt <= held.retries));
+        }
+        let record = self.find_record(job).await?;
+        let record = record.ok_or_else(|| Reply::error(format!("ERR Job not found: {job}")))?;
+        let retries = crate::plans::job::retries_of(&record.spec);
+        let may_retry = record.progress.attempt <= retries;
+        match epoch_of(&record, worker) {
+            Some(epoch) => Ok((LeaseId { task: record.id, epoch }, may_retry)),
+            None => Err(not_holder(&record, worker, job)),
+        }
+    }
+
+    /// Reports that end jobs. The verdict is the reply.
+    async fn report(&mut self, words: Vec<Word>) -> Vec<Reply> {
+        let reports: Vec<Report> = words.iter().filter_map(report_of).collect();
+        let handle = self.member().handle.clone();
+        let answer = handle.ask(|ticket| Command::Report { ticket, reports }).await;
+        let judgements = match answer {
+            Ok(Answer::Judgements(judgements)) => judgements,
+            Ok(_) => return vec![ask_error(AskError::Unavailable); words.len()],
+            Err(error) => return vec![ask_error(error); words.len()],
+        };
+        let mut replies = Vec::with_capacity(words.len());
+        for (word, judgement) in words.iter().zip(judgements) {
+            self.forget_taken(word.lease);
+            let tenant = self.member().tenant();
+            self.app.crew.let_go(tenant, &word.worker, word.lease.task);
+            replies.push(report_reply(word, judgement));
+        }
+        replies
+    }
+
+    /// Signs of life, and how far jobs are.
+    async fn progress(&mut self, words: Vec<Word>) -> Vec<Reply> {
+        let mut replies = Vec::with_capacity(words.len());
+        let mut rest = words;
+        while let Some(first) = rest.first() {
+            let worker = first.worker.clone();
+            let n_same = rest.iter().take_while(|word| word.worker == worker).count();
+            let after = rest.split_off(n_same);
+            replies.extend(self.progress_of(worker, rest).await);
+            rest = after;
+        }
+        replies
+    }
+
+    async fn progress_of(&mut self, worker: WorkerId, words: Vec<Word>) -> Vec<Reply> {
+        let leases: Vec<LeaseId> = words.iter().map(|word| word.lease).collect();
+        let member = self.member().clone();
+        self.app.crew.touch(member.tenant(), &worker, self.app.clock.now());
+        let beat = |ticket| Command::Heartbeat { ticket, worker, leases: Some(leases) };
+        let verdicts = match member.handle.ask(beat).await {
+            Ok(Answer::Heartbeats(verdicts)) => verdicts,
+            Ok(_) => return vec![ask_error(AskError::Unavailable); words.len()],
+            Err(error) => return vec![ask_error(error); words.len()],
+        };
+        let mut replies = Vec::with_capacity(words.len());
+        for (word, verdict) in words.into_iter().zip(verdicts) {
+            self.prove(word.lease);
+            if let (HeartbeatVerdict::Extended { .. }, Some(feedback)) = (verdict, word.feedback) {
+                // Progress decides nothing: a hub that cannot take it does not fail the job.
+                let _ = self.app.feedback.take(word.lease, feedback).await;
+            }
+            replies.push(progress_reply(&word.job, verdict));
+        }
+        replies
+    }
+
+    /// A report by workers that know only `SET`: the verdict is not theirs to hear, and anything
+    /// but `OK` would make them try again (WIRE E.6).
+    pub(super) async fn report_by_set(&mut self, job: &str, status: &[u8]) -> Reply {
+        let (tenant, worker) = (self.member().tenant().clone(), self.member().worker());
+        let held = self.app.crew.held(&tenant, &worker, job);
+        let text = |name: &str| {
+            let output = held.as_ref().and_then(|held| held.outputs.get(name).cloned());
+            String::from_utf8_lossy(&output.unwrap_or_default()).into_owned()
+        };
+        let status = String::from_utf8_lossy(status).into_owned();
+        let update = json!({
+            "status": status,
+            "stdout": text("stdout"),
+            "stderr": text("stderr"),
+            "error": format!("the worker set the status {status}"),
+        });
+        let json = Bytes::from(update.to_string());
+        let name = Bytes::copy_from_slice(job.as_bytes());
+        let request =
+            Request { arguments: vec![Bytes::from_static(b"JOB.UPDATE"), name, json] };
+        let word = match self.read_update(&request).await {
+            Ok(word) => word,
+            Err(reply) => return reply,
+        };
+        let replies = match word.outcome {
+            Some(_) => self.report(vec![word]).await,
+            None => self.progress(vec![word]).await,
+        };
+        match replies.into_iter().next() {
+            Some(Reply::Error(text))
+                if text.starts_with("CANCELLED") || text.starts_with("REJECTED") =>
+            {
+                tracing::info!(%worker, job, %text, "a report does not count");
+                Reply::ok()
+            }
+            Some(reply) => reply,
+            None => Reply::ok(),
+        }
+    }
+}
+
+/// `Some(true)` ends a job, `Some(false)` does not, `None` is refused.
+fn kind_of(word: &Result<Word, Reply>) -> Option<bool> {
+    word.as_ref().ok().map(|word| word.outcome.is_some())
+}
+
+fn report_of(word: &Word) -> Option<Report> {
+    let outcome = word.outcome.clone()?;
+    let key = content_key(&outcome);
+    Some(Report { lease: word.lease, worker: word.worker.clone(), key, outcome })
+}
+
+fn failed(update: &Update<'_>, json: &Bytes, may_retry: bool) -> ReportedOutcome {
+    let cut = |text: &str, chars_max| text.chars().take(chars_max).collect::<String>();
+    let code = update.error_code.as_deref().filter(|code| !code.is_empty());
+    let failure = Failure {
+        code: cut(code.unwrap_or(DEFAULT_CODE), CODE_CHARS_MAX),
+        reason: cut(&update.reason(), REASON_CHARS_MAX),
+        details: Some(Bytes::copy_from_slice(json)),
+    };
+    ReportedOutcome::Failed { failure, retryable: update.retryable.unwrap_or(may_retry) }
+}
+
+fn feedback(update: &Update<'_>) -> Option<Feedback> {
+    let stage = update.current_task.map(|task| format!("task {task}"));
+    let progress = update.progress_percent.map(|percent| (percent / 100.0).clamp(0.0, 1.0));
+    let message = update.message.as_ref().map(|text| text.clone().into_owned());
+    if stage.is_none() && progress.is_none() && message.is_none() {
+        return None;
+    }
+    Some(Feedback { stage, progress, message, ..Feedback::default() })
+}
+
+fn report_reply(word: &Word, judgement: Judgement) -> Reply {
+    // A failed attempt that is tried again is committed too.
+    verdict_reply(judgement.verdict, &word.job)
+}
+
+fn progress_reply(job: &str, verdict: HeartbeatVerdict) -> Reply {
+    match verdict {
+        HeartbeatVerdict::Extended { .. } => Reply::ok(),
+        HeartbeatVerdict::Cancelled(coordinator::LostAuthority::Reported) => {
+            Reply::error(format!("ERR Invalid status transition: {job} was reported already"))
+        }
+        HeartbeatVerdict::Cancelled(lost) => {
+            let (word, why) = lost_words(lost);
+            Reply::error(format!("CANCELLED {word}: {why}; stop working on {job}"))
+        }
+        HeartbeatVerdict::Rejected(violation) => {
+            verdict_reply(coordinator::Verdict::Rejected(violation), job)
+        }
+    }
+}
+
+/// The newest lease of a job that a worker was given.
+fn epoch_of(record: &TaskRecord, worker: &WorkerId) -> Option<u32> {
+    let current = match &record.progress.state {
+        TaskState::Leased(lease) => Some(&lease.holder),
+        TaskState::Settled(settlement) => settlement.holder.as_ref(),
+        TaskState::Waiting { .. } | TaskState::Ready => None,
+    };
+    if current == Some(worker) {
+        return Some(record.progress.epoch);
+    }
+    let ended = record.ended_attempts.iter().rev().find(|ended| ended.worker == *worker);
+    ended.map(|ended| ended.epoch)
+}
+
+fn not_holder(record: &TaskRecord, worker: &WorkerId, job: &str) -> Reply {
+    match &record.progress.state {
+        TaskState::Leased(lease) => {
+            let holder = &lease.holder;
+            let text =
+                format!("REJECTED not_holder: worker {worker} cannot update job {job}, which {holder} claimed");
+            Reply::error(text)
+        }
+        TaskState::Waiting { .. } | TaskState::Ready | TaskState::Settled(_) => {
+            let word = status_word(record.progress.state.word());
+            let text = format!(
+                "ERR Invalid status transition: {job} is {word}, and worker {worker} does not hold it"
+            );
+            Reply::error(text)
+        }
+    }
+}

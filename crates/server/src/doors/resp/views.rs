@@ -1,0 +1,301 @@
+//! Keys that are not kept but looked up: jobs, plans, workers, as seed 004 names them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use coordinator::{TaskRecord, TaskState};
+use protocol::resp::reply::Reply;
+use protocol::resp::request::Request;
+use serde_json::{Value, json};
+
+use super::answers::{job_id, job_view, seconds, status_word, store_error};
+use super::connection::Connection;
+use super::jobs::arity;
+use crate::plans::action;
+
+const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
+
+/// What stands behind such a key.
+pub(super) enum View {
+    /// A value, and how long it is there; `None` is for good.
+    Text(Bytes, Option<Duration>),
+    /// A document that some clients read as JSON and some field by field.
+    Document(Value),
+    Members(Vec<Bytes>),
+}
+
+impl View {
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Text(..) => "string",
+            Self::Document(_) => "hash",
+            Self::Members(_) => "set",
+        }
+    }
+}
+
+impl Connection {
+    /// Looks a key up.
+    pub(super) async fn view(&self, key: &str) -> Result<Option<View>, Reply> {
+        let parts: Vec<&str> = key.splitn(3, ':').collect();
+        match parts[..] {
+            ["job", job] => {
+                let record = self.find_record(&super::jobs::popped_name(job)).await?;
+                Ok(record.map(|record| View::Document(Value::Object(job_view(&record)))))
+            }
+            ["job", job, field] => {
+                let record = self.find_record(job).await?;
+                Ok(record.and_then(|record| self.job_field(&record, field)))
+            }
+            ["plan", plan_id] => Ok(self.plan_view(plan_id)),
+            ["action", action_id] => self.action_view(action_id).await,
+            ["action", action_id, "jobs"] => self.action_jobs(action_id).await,
+            ["worker", worker] => Ok(self.worker_view(worker)),
+            ["worker", worker, field] => Ok(self.worker_field(worker, field)),
+            ["capability", tool, "workers"] => Ok(self.capable(tool)),
+            ["plans", "all"] => {
+                let plans = self.app.plans.plans(self.member().tenant());
+                let names = plans.iter().map(|kept| bytes_of(&kept.plan.plan_id));
+                Ok(members(names.collect()))
+            }
+            ["actions", "all"] => {
+                let most = super::jobs::LISTED_JOBS_MAX as usize;
+                let actions = self.app.plans.actions(self.member().tenant(), 0, most);
+                Ok(members(actions.iter().map(|(name, _)| bytes_of(name)).collect()))
+            }
+            ["workers", "all"] => {
+                let mut names = Vec::new();
+                self.app.crew.each(self.member().tenant(), |worker, _| {
+                    names.push(bytes_of(worker.as_str()));
+                });
+                Ok(members(names))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn job_field(&self, record: &TaskRecord, field: &str) -> Option<View> {
+        let now = self.app.clock.now();
+        match (field, &record.progress.state) {
+            ("worker", TaskState::Leased(lease)) => {
+                // The claim lasts as long as the job may take (seed 004 section 4.3).
+                let left = lease.attempt_ends_at.map(|ends| ends.since(now));
+                Some(View::Text(bytes_of(lease.holder.as_str()), left))
+            }
+            ("status", state) => Some(View::Text(bytes_of(status_word(state.word())), None)),
+            ("stdout" | "stderr", TaskState::Settled(_)) => {
+                let view = job_view(record);
+                let text = output_of(&Value::Object(view), field)?;
+                Some(View::Text(Bytes::from(text), None))
+            }
+            _ => None,
+        }
+    }
+
+    fn plan_view(&self, plan_id: &str) -> Option<View> {
+        let kept = self.app.plans.plan(self.member().tenant(), plan_id)?;
+        let mut plan = json!(kept.plan);
+        plan["json"] = json!(kept.plan).to_string().into();
+        plan["status"] = "ready".into();
+        plan["created_at"] = (kept.created_ms / 1_000).into();
+        plan["task_count"] = kept.plan.tasks.len().into();
+        Some(View::Document(plan))
+    }
+
+    async fn action_view(&self, action_id: &str) -> Result<Option<View>, Reply> {
+        let Some(kept) = self.app.plans.action(self.member().tenant(), action_id) else {
+            return Ok(None);
+        };
+        let records = action::records(&self.app, &self.member().handle, action_id).await;
+        let counts = action::Counts::of(&records.map_err(|error| store_error(&error))?);
+        Ok(Some(View::Document(json!({
+            "action_id": action_id,
+            "plan_id": kept.plan_id,
+            "status": counts.status(),
+            "created_at": kept.created_ms / 1_000,
+            "jobs_total": counts.total(),
+            "jobs_completed": counts.completed,
+            "jobs_failed": counts.failed + counts.dead,
+        }))))
+    }
+
+    async fn action_jobs(&self, action_id: &str) -> Result<Option<View>, Reply> {
+        let records = action::records(&self.app, &self.member().handle, action_id).await;
+        let records = records.map_err(|error| store_error(&error))?;
+        let name = |record: &TaskRecord| Bytes::from(job_id(record.id, &record.parameters));
+        Ok(members(records.iter().map(name).collect()))
+    }
+
+    fn worker_view(&self, worker: &str) -> Option<View> {
+        let worker = worker.parse().ok()?;
+        let now = self.app.clock.now();
+        self.app.crew.known(self.member().tenant(), &worker, |member| {
+            let status = if member.is_alive(now) { "active" } else { "dead" };
+            View::Document(json!({ "last_seen": seconds(member.last_seen), "status": status }))
+        })
+    }
+
+    fn worker_field(&self, worker: &str, field: &str) -> Option<View> {
+        let worker = worker.parse().ok()?;
+        let (tenant, now) = (self.member().tenant(), self.app.clock.now());
+        if field == "metadata" {
+            return self.app.crew.metadata(tenant, &worker).map(|text| View::Text(text, None));
+        }
+        let found = self.app.crew.known(tenant, &worker, |member| match field {
+            "alive" => {
+                let left = member.alive_for(now)?;
+                let at = member.last_seen.as_millis() / 1_000;
+                Some(View::Text(Bytes::from(at.to_string()), Some(left)))
+            }
+            "stats" => {
+                let (stats, left) = member.stats(now)?;
+                Some(View::Text(stats, Some(left)))
+            }
+            "tools" | "tags" => Some(View::Text(member.texts.get(field)?.clone(), None)),
+            _ => None,
+        });
+        found.flatten()
+    }
+
+    /// The workers that have a tool, and live.
+    fn capable(&self, tool: &str) -> Option<View> {
+        let now = self.app.clock.now();
+        let mut names = Vec::new();
+        self.app.crew.each(self.member().tenant(), |worker, member| {
+            let has = member.abilities.offer.tools.iter().any(|own| own.as_str() == tool);
+            if has && member.is_alive(now) {
+                names.push(bytes_of(worker.as_str()));
+            }
+        });
+        members(names)
+    }
+
+    /// The names of such keys, for `KEYS` and `SCAN`. Jobs have lists of their own.
+    pub(super) fn view_names(&self) -> Vec<String> {
+        let (tenant, now) = (self.member().tenant(), self.app.clock.now());
+        let mut names = Vec::new();
+        let mut tools = std::collections::BTreeSet::new();
+        self.app.crew.each(tenant, |worker, member| {
+            if member.is_alive(now) {
+                names.push(format!("worker:{worker}:alive"));
+                tools.extend(member.abilities.offer.tools.iter().cloned());
+            }
+            if member.registration.is_some() {
+                names.push(format!("worker:{worker}:metadata"));
+            }
+            if member.stats(now).is_some() {
+                names.push(format!("worker:{worker}:stats"));
+            }
+            names.extend(member.texts.keys().map(|field| format!("worker:{worker}:{field}")));
+        });
+        names.extend(tools.iter().map(|tool| format!("capability:{tool}:workers")));
+        let plans = self.app.plans.plans(tenant);
+        names.extend(plans.iter().map(|kept| format!("plan:{}", kept.plan.plan_id)));
+        names
+    }
+
+    /// Reading commands, on a key that is looked up.
+    pub(super) async fn answer_view(&self, request: &Request) -> Result<Reply, Reply> {
+        let name = request.upper_name().map(|name| name.as_str().to_owned()).unwrap_or_default();
+        let Some(key) = request.arguments.get(1) else { return Err(arity(request)) };
+        let key = super::jobs::text_of(key)?;
+        if !READS.contains(&name.as_str()) {
+            let text = format!("ERR '{key}' is kept by the server and can only be read");
+            return Err(Reply::error(text));
+        }
+        let view = self.view(key).await?;
+        read(&name, &request.arguments[2..], view).ok_or_else(|| arity(request))?
+    }
+}
+
+/// Commands that read.
+const READS: [&str; 16] = [
+    "GET", "STRLEN", "EXISTS", "TYPE", "TTL", "PTTL", "SMEMBERS", "SISMEMBER", "SCARD", "HGETALL",
+    "HGET", "HMGET", "HLEN", "HKEYS", "HEXISTS", "HVALS",
+];
+
+fn read(name: &str, rest: &[Bytes], view: Option<View>) -> Option<Result<Reply, Reply>> {
+    let wrong = || Err(Reply::error(WRONG_TYPE));
+    Some(match (name, rest, view) {
+        ("EXISTS", [], view) => Ok(Reply::Integer(i64::from(view.is_some()))),
+        ("TYPE", [], view) => Ok(Reply::simple(view.map_or("none", |view| view.kind()))),
+        ("TTL" | "PTTL", [], None) => Ok(Reply::Integer(-2)),
+        ("TTL", [], Some(View::Text(_, Some(left)))) => Ok(whole(left.as_millis().div_ceil(1_000))),
+        ("PTTL", [], Some(View::Text(_, Some(left)))) => Ok(whole(left.as_millis())),
+        ("TTL" | "PTTL", [], Some(_)) => Ok(Reply::Integer(-1)),
+        ("GET", [], None) => Ok(Reply::Null),
+        ("GET", [], Some(View::Text(text, _))) => Ok(Reply::Bulk(text)),
+        ("GET", [], Some(View::Document(document))) => {
+            Ok(Reply::Bulk(Bytes::from(document.to_string())))
+        }
+        ("STRLEN", [], None) => Ok(Reply::Integer(0)),
+        ("STRLEN", [], Some(View::Text(text, _))) => Ok(whole(text.len() as u128)),
+        ("SMEMBERS", [], view) => match view {
+            None => Ok(Reply::Set(Vec::new())),
+            Some(View::Members(all)) => Ok(Reply::Set(all.into_iter().map(Reply::Bulk).collect())),
+            Some(_) => wrong(),
+        },
+        ("SCARD", [], view) => match view {
+            None => Ok(Reply::Integer(0)),
+            Some(View::Members(all)) => Ok(whole(all.len() as u128)),
+            Some(_) => wrong(),
+        },
+        ("SISMEMBER", [one], view) => match view {
+            None => Ok(Reply::Integer(0)),
+            Some(View::Members(all)) => Ok(Reply::Integer(i64::from(all.contains(one)))),
+            Some(_) => wrong(),
+        },
+        (_, fields, view) if name.starts_with('H') => return read_fields(name, fields, view),
+        ("GET" | "STRLEN", [], Some(_)) => wrong(),
+        _ => return None,
+    })
+}
+
+fn read_fields(name: &str, fields: &[Bytes], view: Option<View>) -> Option<Result<Reply, Reply>> {
+    let document = match view {
+        None => json!({}),
+        Some(View::Document(document)) => document,
+        Some(_) => return Some(Err(Reply::error(WRONG_TYPE))),
+    };
+    let all = document.as_object().cloned().unwrap_or_default();
+    let text = |value: &Value| match value {
+        Value::String(text) => Reply::bulk(text.clone().into_bytes()),
+        other => Reply::bulk(other.to_string().into_bytes()),
+    };
+    let one = |field: &Bytes| {
+        let found = std::str::from_utf8(field).ok().and_then(|field| all.get(field));
+        found.map_or(Reply::Null, text)
+    };
+    let key = |key: &String| Reply::bulk(key.clone().into_bytes());
+    Some(Ok(match (name, fields) {
+        ("HGETALL", []) => Reply::Map(all.iter().map(|(k, v)| (key(k), text(v))).collect()),
+        ("HKEYS", []) => Reply::Array(all.keys().map(key).collect()),
+        ("HVALS", []) => Reply::Array(all.values().map(text).collect()),
+        ("HLEN", []) => whole(all.len() as u128),
+        ("HGET", [field]) => one(field),
+        ("HEXISTS", [field]) => Reply::Integer(i64::from(one(field) != Reply::Null)),
+        ("HMGET", [_, ..]) => Reply::Array(fields.iter().map(one).collect()),
+        _ => return None,
+    }))
+}
+
+/// What a job wrote: said as a whole, or step by step.
+fn output_of(job: &Value, field: &str) -> Option<String> {
+    if let Some(text) = job.get("result").and_then(|result| result.get(field)) {
+        return text.as_str().map(str::to_owned);
+    }
+    let steps = job.get("task_results")?.as_array()?;
+    Some(steps.iter().filter_map(|step| step.get(field)?.as_str()).collect())
+}
+
+fn members(names: Vec<Bytes>) -> Option<View> {
+    (!names.is_empty()).then_some(View::Members(names))
+}
+
+fn bytes_of(text: &str) -> Bytes {
+    Bytes::copy_from_slice(text.as_bytes())
+}
+
+fn whole(number: u128) -> Reply {
+    Reply::Integer(i64::try_from(number).unwrap_or(i64::MAX))
+}

@@ -1,0 +1,270 @@
+//! `WORKER.*`, and what counts as such: `PING <worker_id>`, `SET worker:<id>:tools`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use coordinator::{Answer, Command, Ladder};
+use model::{Offer, WorkerId};
+use protocol::resp::reply::Reply;
+use protocol::resp::request::Request;
+use serde_json::json;
+
+use super::answers::{ask_error, refusal, store_error};
+use super::client::Binding;
+use super::connection::Connection;
+use super::convert::{self, abilities, comma_list, unregistered};
+use super::crew_member::{HEARTBEAT_EVERY, Registration};
+use super::jobs::{arity, text_of};
+use crate::doors::http::convert::tasks::PARAMETERS_BYTES_MAX;
+use crate::handle::AskError;
+
+/// A worker's last numbers, as JSON.
+pub(crate) const STATS_BYTES_MAX: usize = 16 * 1024;
+
+fn not_registered(worker: &str) -> Reply {
+    Reply::error(format!("ERR Worker not registered: {worker}"))
+}
+
+fn worker_id(text: &Bytes) -> Result<WorkerId, Reply> {
+    text_of(text)?.parse().map_err(|error| Reply::error(format!("ERR {error}")))
+}
+
+impl Connection {
+    fn check_speaks_for(&self, worker: &WorkerId) -> Result<(), Reply> {
+        if self.member().may_be(worker) {
+            return Ok(());
+        }
+        Err(Reply::error(format!("NOPERM this key does not speak for worker {worker}")))
+    }
+
+    pub(super) async fn on_worker_register(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, json] = &request.arguments[..] else { return Err(arity(request)) };
+        if json.len() > PARAMETERS_BYTES_MAX {
+            return Err(Reply::error("ERR the registration is too long"));
+        }
+        let invalid = |text: String| Reply::error(format!("ERR {text}"));
+        let read = convert::register(json).map_err(invalid)?;
+        let worker: WorkerId = read.worker_id.parse().map_err(|error| invalid(format!("{error}")))?;
+        let text = text_of(json)?;
+        let known = abilities(&worker, text).map_err(invalid)?;
+        self.check_speaks_for(&worker)?;
+        let (tenant, now) = (self.member().tenant().clone(), self.app.clock.now());
+        let credential = self.member().credential.clone();
+        self.app
+            .crew
+            .check_name(&tenant, &worker, &credential, now)
+            .map_err(|_| Reply::error("ERR Worker ID already registered"))?;
+        let metadata = serde_json::value::RawValue::from_string(text.to_owned())
+            .map_err(|error| invalid(format!("Invalid worker JSON: {error}")))?;
+        let registration =
+            Registration { credential, metadata, registered_ms: now.as_millis() };
+        let kept = self.app.crew.register(&tenant, &worker, registration, known, now).await;
+        let offer = kept.map_err(|error| store_error(&error))?;
+        self.tell_registered(&worker, offer).await?;
+        self.bind(Binding::Registered(worker.clone()));
+        let seconds = HEARTBEAT_EVERY.as_secs();
+        Ok(Reply::simple(format!("OK worker_id={worker} heartbeat_interval={seconds}")))
+    }
+
+    /// The coordinator learns who is there.
+    async fn tell_registered(&self, worker: &WorkerId, offer: Arc<Offer>) -> Result<(), Reply> {
+        let (worker, ladder) = (worker.clone(), Ladder::REDIS);
+        let register = |ticket| Command::Register { ticket, worker, offer, ladder };
+        match self.member().handle.ask(register).await.map_err(ask_error)? {
+            Answer::Registered => Ok(()),
+            Answer::Refused(why) => Err(refusal(&why)),
+            _ => Err(ask_error(AskError::Unavailable)),
+        }
+    }
+
+    pub(super) async fn on_worker_heartbeat(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let (name, stats) = match &request.arguments[1..] {
+            [name] => (name, None),
+            [name, stats] => (name, Some(stats)),
+            _ => return Err(arity(request)),
+        };
+        let worker = worker_id(name)?;
+        self.check_speaks_for(&worker)?;
+        if let Some(stats) = stats {
+            check_stats(stats)?;
+        }
+        let tenant = self.member().tenant().clone();
+        let now = self.app.clock.now();
+        let is_registered =
+            self.app.crew.known(&tenant, &worker, |member| member.registration.is_some());
+        if is_registered != Some(true) {
+            return Err(not_registered(worker.as_str()));
+        }
+        let wants_signals = self.app.crew.with(&tenant, &worker, |member| {
+            member.last_seen = now;
+            if let Some(stats) = stats {
+                member.stats = Some((Bytes::copy_from_slice(stats), now));
+            }
+            member.abilities.wants_signals
+        });
+        if !self.member().is_bound() {
+            self.bind(Binding::Registered(worker.clone()));
+        }
+        let is_drained = self.beat(&worker).await?;
+        let is_quiet = wants_signals && is_drained;
+        Ok(if is_quiet { Reply::simple("OK quiet") } else { Reply::ok() })
+    }
+
+    /// A sign of life renews all that the worker holds. Gives whether it is to take nothing new.
+    async fn beat(&self, worker: &WorkerId) -> Result<bool, Reply> {
+        let worker = worker.clone();
+        let beat = |ticket| Command::Heartbeat { ticket, worker, leases: None };
+        match self.member().handle.ask(beat).await.map_err(ask_error)? {
+            Answer::Heartbeats(_) => Ok(false),
+            Answer::Refused(why) => Err(refusal(&why)),
+            _ => Err(ask_error(AskError::Unavailable)),
+        }
+    }
+
+    pub(super) async fn on_worker_unregister(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, name] = &request.arguments[..] else { return Err(arity(request)) };
+        let worker = worker_id(name)?;
+        self.check_speaks_for(&worker)?;
+        let tenant = self.member().tenant().clone();
+        if self.app.crew.known(&tenant, &worker, |_| ()).is_none() {
+            return Err(not_registered(worker.as_str()));
+        }
+        let forgotten = self.app.crew.unregister(&tenant, &worker).await;
+        forgotten.map_err(|error| store_error(&error))?;
+        if self.member().worker() == worker {
+            self.unbind();
+        }
+        let leaving = worker.clone();
+        let unregister = |ticket| Command::Unregister { ticket, worker: leaving };
+        match self.member().handle.ask(unregister).await.map_err(ask_error)? {
+            Answer::Unregistered { .. } => Ok(Reply::ok()),
+            Answer::Refused(why) => Err(refusal(&why)),
+            _ => Err(ask_error(AskError::Unavailable)),
+        }
+    }
+
+    /// `WORKERS.LIST`: newest sign of life first.
+    pub(super) fn on_workers_list(&mut self) -> Reply {
+        let now = self.app.clock.now();
+        let mut lines = Vec::new();
+        self.app.crew.each(self.member().tenant(), |worker, member| {
+            let tools: Vec<&str> =
+                member.abilities.offer.tools.iter().map(model::ToolName::as_str).collect();
+            let status = if member.is_alive(now) { "active" } else { "dead" };
+            let line = json!({
+                "worker_id": worker.as_str(),
+                "last_seen": member.last_seen.as_millis() / 1_000,
+                "status": status,
+                "tools": tools,
+                "verified_tools": member.verified,
+                "active_jobs": member.held_len(),
+                "max_concurrent_jobs": member.abilities.slots,
+                "registered": member.registration.is_some(),
+            });
+            lines.push((member.last_seen, line.to_string()));
+        });
+        lines.sort_by(|a, b| b.cmp(a));
+        Reply::Array(lines.into_iter().map(|(_, line)| Reply::Bulk(Bytes::from(line))).collect())
+    }
+
+    // ----- workers that know neither
+
+    /// `PING <worker_id>` counts as a heartbeat (WIRE E.2). Text that cannot be a worker's name is
+    /// an echo, as in Redis.
+    pub(super) async fn on_ping(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let pong = Reply::simple("PONG");
+        match &request.arguments[1..] {
+            [] if self.subscriptions.is_empty() => Ok(pong),
+            [] => Ok(Reply::Array(vec![Reply::bulk(&b"pong"[..]), Reply::bulk(&b""[..])])),
+            [echo] => {
+                let worker = std::str::from_utf8(echo).ok().and_then(|name| name.parse().ok());
+                if let Some(worker) = worker
+                    && self.is_worker_name(&worker)
+                {
+                    self.on_ping_of(&worker).await?;
+                }
+                Ok(Reply::Bulk(echo.clone()))
+            }
+            _ => Err(arity(request)),
+        }
+    }
+
+    /// Whether a ping with this text is a worker's: the connection is its, or nobody's yet.
+    fn is_worker_name(&self, worker: &WorkerId) -> bool {
+        let member = self.member();
+        let is_own = !member.is_bound() || member.worker() == *worker;
+        is_own && member.may_be(worker)
+    }
+
+    async fn on_ping_of(&mut self, worker: &WorkerId) -> Result<(), Reply> {
+        let (tenant, now) = (self.member().tenant().clone(), self.app.clock.now());
+        let is_new = self.app.crew.known(&tenant, worker, |_| ()).is_none();
+        self.return_unproven();
+        if !self.member().is_bound() {
+            self.bind(Binding::Single(worker.clone()));
+        }
+        let offer = self.app.crew.with(&tenant, worker, |member| {
+            member.last_seen = now;
+            if member.abilities.offer.types.is_none() {
+                member.abilities = unregistered(worker);
+            }
+            member.offer()
+        });
+        if is_new {
+            self.tell_registered(worker, offer).await?;
+        }
+        self.beat(worker).await.map(|_| ())
+    }
+
+    /// `SET worker:<id>:tools a,b` and `SET worker:<id>:tags cpu`.
+    pub(super) async fn on_set_worker(
+        &mut self,
+        worker: &str,
+        field: &'static str,
+        value: &Bytes,
+    ) -> Result<Reply, Reply> {
+        let invalid = |text: String| Reply::error(format!("ERR {text}"));
+        let worker: WorkerId = worker.parse().map_err(|error| invalid(format!("{error}")))?;
+        self.check_speaks_for(&worker)?;
+        let names = comma_list(value).map_err(invalid)?;
+        let (tenant, now) = (self.member().tenant().clone(), self.app.clock.now());
+        if !self.member().is_bound() {
+            self.bind(Binding::Single(worker.clone()));
+        }
+        let mut offer = self.app.crew.with(&tenant, &worker, |member| {
+            if member.abilities.offer.types.is_none() {
+                member.abilities = unregistered(&worker);
+            }
+            member.abilities.offer.clone()
+        });
+        for name in names {
+            let wrong = |error: model::InvalidText| invalid(format!("{error}"));
+            if field == "tools" {
+                offer.all_tools = false;
+                offer.tools.insert(name.parse().map_err(wrong)?);
+            } else {
+                let value = "true".parse().expect("short and printable");
+                offer.tags.insert(name.parse().map_err(wrong)?, value);
+            }
+        }
+        let offer = self.app.crew.with(&tenant, &worker, |member| {
+            member.last_seen = now;
+            member.abilities.offer = offer;
+            member.texts.insert(field, Bytes::copy_from_slice(value));
+            member.offer()
+        });
+        self.tell_registered(&worker, offer).await?;
+        Ok(Reply::ok())
+    }
+}
+
+fn check_stats(stats: &Bytes) -> Result<(), Reply> {
+    if stats.len() > STATS_BYTES_MAX {
+        let text = format!("ERR stats has {} bytes; at most {STATS_BYTES_MAX}", stats.len());
+        return Err(Reply::error(text));
+    }
+    let read = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(stats);
+    read.map(|_| ()).map_err(|error| Reply::error(format!("ERR stats is a JSON object: {error}")))
+}
+

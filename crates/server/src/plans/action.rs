@@ -1,0 +1,238 @@
+//! Actions: one plan, many inputs, a job for each.
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use coordinator::{Answer, Command, Refusal, StateWord, TaskRecord};
+use model::{IdempotencyMark, NewTask, TaskId, TenantId, Timestamp};
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use store::{PageQuery, StoreError};
+
+use super::job::{JobProblem, OrderDesk, check_name};
+use super::registry::{KeepError, KeptAction};
+use crate::app::App;
+use crate::doors::http::convert::digest_of;
+use crate::handle::{AskError, CoordinatorHandle};
+
+/// Inputs, and so jobs, of one action.
+pub(crate) const INPUTS_MAX: usize = 1_000;
+/// Tasks that one read of the store takes.
+const PAGE_TASKS: u32 = 500;
+
+/// Why there is no action.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ActionError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Invalid(#[from] JobProblem),
+    /// It cannot be remembered.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
+    /// The coordinator refused its jobs.
+    #[error("refused")]
+    Refused(Refusal),
+    /// Nobody answered.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// The store does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// An action's words: three of its own, and those that all its jobs share.
+struct Words<'a> {
+    action_id: String,
+    plan_id: String,
+    inputs: Vec<&'a RawValue>,
+    shared: BTreeMap<Cow<'a, str>, &'a RawValue>,
+}
+
+/// What came of a submit.
+#[derive(Debug, Serialize)]
+pub(crate) struct SubmittedAction {
+    pub(crate) action_id: String,
+    pub(crate) plan_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) plan_description: Option<String>,
+    pub(crate) jobs_created: usize,
+    pub(crate) job_ids: Vec<String>,
+}
+
+/// Makes the jobs of an action. The same action again gives the same jobs.
+pub(crate) async fn submit(
+    app: &App,
+    handle: &CoordinatorHandle,
+    tenant: &TenantId,
+    json: &[u8],
+) -> Result<SubmittedAction, ActionError> {
+    let now = app.clock.now();
+    let words = read(json)?;
+    let kept = app.plans.plan(tenant, &words.plan_id);
+    let kept = kept.ok_or_else(|| KeepError::NoPlan(words.plan_id.clone()))?;
+    let tasks = jobs(app, tenant, &words, json, now)?;
+    let jobs = tasks.len();
+    let job_ids = match handle.ask(|ticket| Command::Submit { ticket, tasks }).await? {
+        Answer::Submitted(tasks) => tasks.iter().map(|task| task.task.to_string()).collect(),
+        Answer::Refused(Refusal::IdempotencyConflict { .. }) => {
+            return Err(KeepError::ActionExists(words.action_id).into());
+        }
+        Answer::Refused(refusal) => return Err(ActionError::Refused(refusal)),
+        _ => return Err(AskError::Unavailable.into()),
+    };
+    let Words { action_id, plan_id, .. } = words;
+    let action = KeptAction { plan_id: plan_id.clone(), created_ms: now.as_millis(), jobs };
+    match app.plans.add_action(tenant, &action_id, action).await {
+        // The jobs are the same, so the action is: it was sent again.
+        Ok(()) | Err(KeepError::ActionExists(_)) => {}
+        Err(error) => return Err(error.into()),
+    }
+    let plan_description = kept.plan.plan_description.clone();
+    Ok(SubmittedAction { action_id, plan_id, plan_description, jobs_created: jobs, job_ids })
+}
+
+fn read(json: &[u8]) -> Result<Words<'_>, JobProblem> {
+    let not_an_action = |error: serde_json::Error| {
+        let like = r#"{"action_id":"a1","plan_id":"p1","inputs":[{"text":"..."}]}"#;
+        JobProblem(format!("an action is a JSON object, like {like}: {error}"))
+    };
+    let mut shared: BTreeMap<Cow<'_, str>, &RawValue> =
+        serde_json::from_slice(json).map_err(not_an_action)?;
+    let mut name = |field: &str| {
+        let given = shared.remove(field).map(|raw| serde_json::from_str::<String>(raw.get()));
+        let name = given.and_then(Result::ok).unwrap_or_default();
+        check_name(field, &name).map(|()| name)
+    };
+    let (action_id, plan_id) = (name("action_id")?, name("plan_id")?);
+    let inputs: Vec<&RawValue> = match shared.remove("inputs") {
+        Some(inputs) => serde_json::from_str(inputs.get()).map_err(|error| {
+            JobProblem(format!("inputs must be a list with one entry for each job: {error}"))
+        })?,
+        None => Vec::new(),
+    };
+    if inputs.len() > INPUTS_MAX {
+        let length = inputs.len();
+        return Err(JobProblem(format!("inputs has {length} entries; at most {INPUTS_MAX}")));
+    }
+    Ok(Words { action_id, plan_id, inputs, shared })
+}
+
+fn jobs(
+    app: &App,
+    tenant: &TenantId,
+    words: &Words<'_>,
+    json: &[u8],
+    now: Timestamp,
+) -> Result<Vec<NewTask>, JobProblem> {
+    let digest = digest_of(b"astra.action.v1", &[json]);
+    let (first, _) = digest.split_first_chunk().expect("32 bytes");
+    let fingerprint = u64::from_be_bytes(*first);
+    let none = vec![None];
+    let inputs: Vec<Option<&RawValue>> = words.inputs.iter().copied().map(Some).collect();
+    let inputs = if inputs.is_empty() { &none } else { &inputs };
+    let mut desk = OrderDesk::new(&app.plans, tenant, now);
+    let mut tasks = Vec::with_capacity(inputs.len());
+    for (index, input) in inputs.iter().enumerate() {
+        let job = job_json(words, *input);
+        let mut order = desk.read(&job, None)?;
+        if !order.after.is_empty() || order.job_id.is_some() {
+            return Err(JobProblem::new("job_id and after belong to single jobs"));
+        }
+        let key = format!("action:{}:{index}", words.action_id);
+        let key = key.parse().expect("a checked name is a key");
+        order.task.idempotency = Some(IdempotencyMark { key, fingerprint });
+        tasks.push(order.task);
+    }
+    Ok(tasks)
+}
+
+/// One job of an action, in the words of a job.
+fn job_json(words: &Words<'_>, input: Option<&RawValue>) -> Bytes {
+    let text = |text: &str| to_raw_value(text).expect("text is JSON");
+    let (action_id, plan_id) = (text(&words.action_id), text(&words.plan_id));
+    let mut job: BTreeMap<&str, &RawValue> =
+        words.shared.iter().map(|(field, value)| (field.as_ref(), *value)).collect();
+    job.insert("action_id", &action_id);
+    job.insert("plan_id", &plan_id);
+    if let Some(input) = input {
+        job.insert("input", input);
+    }
+    Bytes::from(serde_json::to_vec(&job).expect("an action's own words are JSON"))
+}
+
+/// How many jobs of an action stand where.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) scheduled: usize,
+    pub(crate) pending: usize,
+    pub(crate) running: usize,
+    pub(crate) completed: usize,
+    pub(crate) failed: usize,
+    pub(crate) dead: usize,
+    pub(crate) cancelled: usize,
+}
+
+impl Counts {
+    pub(crate) fn of(records: &[TaskRecord]) -> Self {
+        let mut counts = Self::default();
+        for record in records {
+            let slot = match record.progress.state.word() {
+                StateWord::Waiting => &mut counts.scheduled,
+                StateWord::Queued | StateWord::Retrying => &mut counts.pending,
+                StateWord::Running => &mut counts.running,
+                StateWord::Completed => &mut counts.completed,
+                StateWord::Failed => &mut counts.failed,
+                StateWord::Dead => &mut counts.dead,
+                StateWord::Stopped => &mut counts.cancelled,
+            };
+            *slot += 1;
+        }
+        counts
+    }
+
+    pub(crate) fn total(&self) -> usize {
+        self.open() + self.completed + self.failed + self.dead + self.cancelled
+    }
+
+    fn open(&self) -> usize {
+        self.scheduled + self.pending + self.running
+    }
+
+    /// One word for all of them.
+    pub(crate) fn status(&self) -> &'static str {
+        if self.open() == self.total() && self.running == 0 {
+            "pending"
+        } else if self.open() > 0 {
+            "running"
+        } else if self.failed + self.dead > 0 {
+            "failed"
+        } else if self.cancelled > 0 {
+            "cancelled"
+        } else {
+            "completed"
+        }
+    }
+}
+
+/// The jobs of an action, in the order of its inputs.
+pub(crate) async fn records(
+    app: &App,
+    handle: &CoordinatorHandle,
+    action_id: &str,
+) -> Result<Vec<TaskRecord>, StoreError> {
+    let Ok(run) = action_id.parse() else { return Ok(Vec::new()) };
+    let mut query = PageQuery { run: Some(run), limit: PAGE_TASKS, ..PageQuery::default() };
+    let mut records: Vec<TaskRecord> = Vec::new();
+    loop {
+        let page = app.store.list(handle.shard(), query.clone()).await?;
+        records.extend(page.tasks);
+        let next: Option<TaskId> = page.next_before;
+        match next {
+            Some(next) if records.len() < 2 * INPUTS_MAX => query.before = Some(next),
+            Some(_) | None => break,
+        }
+    }
+    records.reverse();
+    Ok(records)
+}

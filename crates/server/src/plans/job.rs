@@ -1,0 +1,394 @@
+//! A job, in its submitter's words, and the task that it becomes.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use model::{
+    Demand, IdempotencyKey, IdempotencyMark, NewTask, PRIORITY_LIMIT, QueueName, RetryPolicy,
+    RunName, TagKey, TagValue, TaskSpec, TenantId, Timestamp, ToolName, TypeName,
+};
+use protocol::plan::{PLAN, PLAN_STEP, Plan, PlanJob, PlanTask};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::registry::Plans;
+use crate::doors::http::convert::digest_of;
+use crate::doors::http::convert::tasks::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX};
+
+/// The type of a job that is no plan: its payload means something to its worker alone.
+pub(crate) const FREE_JOB: &str = "job";
+/// Where whole plans wait (seed 004 section 4.1).
+pub(crate) const READY_QUEUE: &str = "ready";
+/// Where single commands wait.
+pub(crate) const DEFAULT_QUEUE: &str = "default";
+/// How long a job is held without a sign of life: three heartbeats (seed 004 section 3.2).
+pub(crate) const JOB_LEASE_TTL: Duration = Duration::from_secs(90);
+/// The longest that one attempt of a job may take, unless it says otherwise (seed 004 section 5.2).
+pub(crate) const JOB_TIMEOUT: Duration = Duration::from_secs(3_600);
+/// The longest that a job may ask for.
+const JOB_TIMEOUT_MAX_SECS: u64 = 30 * 24 * 3_600;
+/// Retries that a job may ask for.
+pub(crate) const JOB_RETRIES_MAX: u32 = 100;
+/// Attempts beyond the first and its retries: workers that are lost say nothing about the job.
+const LOSS_ATTEMPTS: u32 = 2;
+/// The name of a job, a plan or an action, in characters.
+pub(crate) const NAME_CHARS_MAX: usize = 64;
+/// Jobs that one job may wait for.
+pub(crate) const AFTER_MAX: usize = 1_000;
+
+/// What is wrong with a job: one sentence that names the field.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct JobProblem(pub(crate) String);
+
+impl JobProblem {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+}
+
+/// How often a worker may fail at a job before the failure is final.
+pub(crate) fn retries_of(spec: &TaskSpec) -> u32 {
+    spec.retry.max_attempts.saturating_sub(1 + LOSS_ATTEMPTS)
+}
+
+/// Names of jobs, plans and actions: they become parts of keys, so they hold no colon.
+pub(crate) fn check_name(field: &str, name: &str) -> Result<(), JobProblem> {
+    let fits = (1..=NAME_CHARS_MAX).contains(&name.len())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
+    if fits {
+        return Ok(());
+    }
+    Err(JobProblem(format!("{field} must be 1 to {NAME_CHARS_MAX} characters of A-Z a-z 0-9 - _")))
+}
+
+/// The key under which a job's own name is found.
+pub(crate) fn name_key(job_id: &str) -> IdempotencyKey {
+    format!("job:{job_id}").parse().expect("a checked name is a key")
+}
+
+/// The words of a job. Those that it has not are defaults; those that are unknown stay in the
+/// payload of a free job, and mean nothing in a plan.
+#[derive(Deserialize)]
+struct Words<'a> {
+    #[serde(borrow, default, alias = "id")]
+    job_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    action_id: Option<Cow<'a, str>>,
+    #[serde(default)]
+    plan_id: Option<String>,
+    #[serde(default, alias = "description")]
+    plan_description: Option<String>,
+    #[serde(default)]
+    tasks: Option<Vec<PlanTask>>,
+    #[serde(default)]
+    plan: Option<InlinePlan>,
+    #[serde(default)]
+    command: Option<String>,
+    #[serde(default)]
+    args: Vec<String>,
+    #[serde(borrow, default)]
+    input: Option<&'a RawValue>,
+    #[serde(default)]
+    env: BTreeMap<String, String>,
+    #[serde(borrow, default)]
+    queue: Option<Cow<'a, str>>,
+    #[serde(default)]
+    priority: Option<i64>,
+    #[serde(default)]
+    timeout_secs: Option<u64>,
+    #[serde(default, alias = "retries")]
+    max_retries: Option<u32>,
+    #[serde(default)]
+    tools: Vec<String>,
+    #[serde(default)]
+    agentic_units: Vec<String>,
+    #[serde(default)]
+    tags: Tags,
+    #[serde(default, alias = "scheduled_at", alias = "not_before")]
+    run_at: Option<Moment>,
+    #[serde(default)]
+    delay_secs: Option<u64>,
+    #[serde(default, alias = "dependencies")]
+    after: Vec<String>,
+}
+
+/// `{"plan": {...}}` inside a job.
+#[derive(Deserialize)]
+struct InlinePlan {
+    #[serde(default)]
+    plan_id: Option<String>,
+    #[serde(default, alias = "description")]
+    plan_description: Option<String>,
+    tasks: Vec<PlanTask>,
+}
+
+/// `["gpu"]`, or `{"gpu": true, "zone": "a"}`.
+#[derive(Default, Deserialize)]
+#[serde(untagged)]
+pub(crate) enum Tags {
+    #[default]
+    None,
+    /// Bare tags.
+    List(Vec<String>),
+    /// Tags with values.
+    Map(BTreeMap<String, serde_json::Value>),
+}
+
+/// RFC 3339, or seconds since 1970.
+#[derive(Deserialize)]
+#[serde(untagged)]
+enum Moment {
+    Text(String),
+    Seconds(u64),
+}
+
+impl Moment {
+    fn read(&self) -> Result<Timestamp, JobProblem> {
+        match self {
+            Self::Seconds(seconds) => Ok(Timestamp::from_millis(seconds.saturating_mul(1_000))),
+            Self::Text(text) => text
+                .parse()
+                .map_err(|error| JobProblem(format!("run_at: {error}; or seconds since 1970"))),
+        }
+    }
+}
+
+impl Tags {
+    /// A bare tag has the value `true`, so that both forms meet.
+    pub(crate) fn read(self) -> Result<BTreeMap<TagKey, TagValue>, JobProblem> {
+        let text = |value: serde_json::Value| match value {
+            serde_json::Value::String(text) => text,
+            other => other.to_string(),
+        };
+        let pairs: Vec<(String, String)> = match self {
+            Self::None => Vec::new(),
+            Self::List(tags) => tags.into_iter().map(|tag| (tag, "true".to_owned())).collect(),
+            Self::Map(tags) => tags.into_iter().map(|(key, value)| (key, text(value))).collect(),
+        };
+        let pair = |(key, value): (String, String)| {
+            let problem = |error: model::InvalidText| JobProblem(format!("tags: {error}"));
+            Ok((key.parse().map_err(problem)?, value.parse().map_err(problem)?))
+        };
+        pairs.into_iter().map(pair).collect()
+    }
+}
+
+/// A job that is to be a task.
+pub(crate) struct Order {
+    /// The task, but for the jobs that it waits for.
+    pub(crate) task: NewTask,
+    /// Names of jobs that must be done first.
+    pub(crate) after: Vec<String>,
+    /// The job's own name.
+    pub(crate) job_id: Option<String>,
+}
+
+/// Makes tasks of jobs. Neighbours of one kind share their specification.
+pub(crate) struct OrderDesk<'a> {
+    plans: &'a Plans,
+    tenant: &'a TenantId,
+    now: Timestamp,
+    last: Option<Arc<TaskSpec>>,
+}
+
+impl<'a> OrderDesk<'a> {
+    pub(crate) fn new(plans: &'a Plans, tenant: &'a TenantId, now: Timestamp) -> Self {
+        Self { plans, tenant, now, last: None }
+    }
+
+    /// Reads a job. `queue` is where it goes unless it says so itself.
+    pub(crate) fn read(&mut self, json: &Bytes, queue: Option<&str>) -> Result<Order, JobProblem> {
+        if json.len() > PARAMETERS_BYTES_MAX {
+            let length = json.len();
+            let text = format!("the job has {length} bytes; at most {PARAMETERS_BYTES_MAX} go");
+            return Err(JobProblem(text));
+        }
+        let mut words: Words<'_> = serde_json::from_slice(json).map_err(|error| not_a_job(&error))?;
+        if let Some(job_id) = &words.job_id {
+            check_name("job_id", job_id)?;
+        }
+        let job_id = words.job_id.as_ref().map(|name| name.clone().into_owned());
+        let after = std::mem::take(&mut words.after);
+        if after.len() > AFTER_MAX {
+            return Err(JobProblem(format!("after names {} jobs; at most {AFTER_MAX}", after.len())));
+        }
+        let plan = self.plan_of(&mut words)?;
+        let run = match &words.action_id {
+            Some(name) => Some(name.parse::<RunName>().map_err(|error| problem("action_id", &error))?),
+            None => None,
+        };
+        let parameters = match &plan {
+            Some(plan) => Bytes::from(serde_json::to_vec(plan).expect("plans are JSON")),
+            None => free_payload(json, job_id.as_deref()),
+        };
+        let not_before = self.start_of(&words)?;
+        let spec = self.spec(words, plan.as_ref(), queue)?;
+        let idempotency = job_id.as_deref().map(|name| IdempotencyMark {
+            key: name_key(name),
+            fingerprint: fingerprint(json),
+        });
+        let task =
+            NewTask { spec, parameters, not_before, concurrency_key: None, idempotency, run };
+        Ok(Order { task, after, job_id })
+    }
+
+    fn start_of(&self, words: &Words<'_>) -> Result<Option<Timestamp>, JobProblem> {
+        match (&words.run_at, words.delay_secs) {
+            (Some(_), Some(_)) => Err(JobProblem::new("run_at and delay_secs exclude each other")),
+            (Some(moment), None) => moment.read().map(Some),
+            (None, Some(seconds)) => Ok(Some(self.now.after(Duration::from_secs(seconds)))),
+            (None, None) => Ok(None),
+        }
+    }
+
+    /// The plan that the job executes, if it is one.
+    fn plan_of(&self, words: &mut Words<'_>) -> Result<Option<PlanJob>, JobProblem> {
+        let unnamed = || words_plan_id(words.plan_id.as_deref(), words.job_id.as_deref());
+        let plan = if let Some(inline) = words.plan.take() {
+            let plan_id = inline.plan_id.unwrap_or_else(unnamed);
+            Plan { plan_id, plan_description: inline.plan_description, tasks: inline.tasks }
+        } else if let Some(tasks) = words.tasks.take() {
+            let plan_id = unnamed();
+            Plan { plan_id, plan_description: words.plan_description.take(), tasks }
+        } else if let Some(command) = words.command.take() {
+            let plan_id = unnamed();
+            let args = std::mem::take(&mut words.args);
+            let timeout_secs = words.timeout_secs.and_then(|secs| u32::try_from(secs).ok());
+            let task =
+                PlanTask { task_number: 1, command, args, timeout_secs, input_from_task: None };
+            Plan { plan_id, plan_description: None, tasks: vec![task] }
+        } else if let Some(plan_id) = &words.plan_id {
+            let kept = self.plans.plan(self.tenant, plan_id);
+            kept.ok_or_else(|| JobProblem(format!("Plan not found: {plan_id}")))?.plan.clone()
+        } else {
+            return Ok(None);
+        };
+        let job = PlanJob {
+            job_id: words.job_id.as_ref().map(|name| name.clone().into_owned()),
+            action_id: words.action_id.as_ref().map(|name| name.clone().into_owned()),
+            plan_id: plan.plan_id,
+            plan_description: plan.plan_description,
+            tasks: plan.tasks,
+            input: words.input.map(RawValue::to_owned),
+            input_index: None,
+            env: std::mem::take(&mut words.env),
+            max_retries: words.max_retries.unwrap_or(0),
+        };
+        job.check().map_err(|error| JobProblem(error.to_string()))?;
+        Ok(Some(job))
+    }
+
+    fn spec(
+        &mut self,
+        words: Words<'_>,
+        plan: Option<&PlanJob>,
+        queue: Option<&str>,
+    ) -> Result<Arc<TaskSpec>, JobProblem> {
+        let is_step = plan.is_some_and(PlanJob::is_single_step);
+        let task_type = match plan {
+            Some(_) if is_step => PLAN_STEP,
+            Some(_) => PLAN,
+            None => FREE_JOB,
+        };
+        let usual = if is_step { DEFAULT_QUEUE } else { READY_QUEUE };
+        let queue = words.queue.as_deref().or(queue).unwrap_or(usual);
+        let priority = words.priority.unwrap_or(0);
+        let limit = i64::from(PRIORITY_LIMIT);
+        if !(-limit..=limit).contains(&priority) {
+            return Err(JobProblem(format!("priority must lie between -{limit} and {limit}")));
+        }
+        let retries = words.max_retries.unwrap_or(0);
+        if retries > JOB_RETRIES_MAX {
+            return Err(JobProblem(format!("max_retries must be 0 to {JOB_RETRIES_MAX}")));
+        }
+        let timeout = match words.timeout_secs {
+            None => JOB_TIMEOUT,
+            Some(secs @ 1..=JOB_TIMEOUT_MAX_SECS) => Duration::from_secs(secs),
+            Some(_) => {
+                let text = format!("timeout_secs must be 1 to {JOB_TIMEOUT_MAX_SECS}");
+                return Err(JobProblem(text));
+            }
+        };
+        let names = words.tools.iter().chain(&words.agentic_units).map(String::as_str);
+        let spec = TaskSpec {
+            demand: Demand {
+                queue: queue.parse::<QueueName>().map_err(|error| problem("queue", &error))?,
+                task_type: task_type.parse::<TypeName>().expect("our own word"),
+                tools: tools(names, plan)?,
+                tags: words.tags.read()?,
+                package: None,
+            },
+            priority: i16::try_from(priority).expect("within PRIORITY_LIMIT"),
+            lease_ttl: JOB_LEASE_TTL,
+            timeout: Some(timeout),
+            retry: RetryPolicy {
+                max_attempts: 1 + retries + LOSS_ATTEMPTS,
+                ..RetryPolicy::default()
+            },
+        };
+        if let Some(last) = self.last.as_ref().filter(|last| ***last == spec) {
+            return Ok(Arc::clone(last));
+        }
+        Ok(Arc::clone(self.last.insert(Arc::new(spec))))
+    }
+}
+
+fn words_plan_id(plan_id: Option<&str>, job_id: Option<&str>) -> String {
+    plan_id.or(job_id).unwrap_or("inline").to_owned()
+}
+
+fn tools<'a>(
+    names: impl Iterator<Item = &'a str>,
+    plan: Option<&PlanJob>,
+) -> Result<BTreeSet<ToolName>, JobProblem> {
+    let mut tools = BTreeSet::new();
+    for name in names {
+        tools.insert(name.parse::<ToolName>().map_err(|error| problem("tools", &error))?);
+    }
+    for name in plan.map(PlanJob::tools).into_iter().flatten() {
+        tools.insert(name.parse::<ToolName>().map_err(|error| problem("command", &error))?);
+    }
+    if tools.len() > DEMAND_ENTRIES_MAX {
+        let text = format!("the job needs {} tools; at most {DEMAND_ENTRIES_MAX}", tools.len());
+        return Err(JobProblem(text));
+    }
+    Ok(tools)
+}
+
+fn problem(field: &str, error: &model::InvalidText) -> JobProblem {
+    JobProblem(format!("{field}: {error}"))
+}
+
+fn not_a_job(error: &serde_json::Error) -> JobProblem {
+    JobProblem(format!("a job is a JSON object, like {{\"plan_id\":\"p1\"}}: {error}"))
+}
+
+/// The payload of a free job as it was sent, with its own name first: so it is found again without
+/// reading all of it.
+fn free_payload(json: &Bytes, job_id: Option<&str>) -> Bytes {
+    let Some(job_id) = job_id else { return Bytes::copy_from_slice(json) };
+    let mut fields: BTreeMap<Cow<'_, str>, &RawValue> =
+        serde_json::from_slice(json).expect("it was read as an object");
+    fields.remove("job_id");
+    fields.remove("id");
+    let rest = serde_json::to_string(&fields).expect("fields are JSON");
+    let comma = if fields.is_empty() { "" } else { "," };
+    Bytes::from(format!("{{\"job_id\":\"{job_id}\"{comma}{}", &rest[1..]))
+}
+
+/// The job's own name, from the parameters that were made of it.
+pub(crate) fn job_id_in(parameters: &[u8]) -> Option<&str> {
+    let rest = parameters.strip_prefix(b"{\"job_id\":\"")?;
+    let end = rest.iter().take(NAME_CHARS_MAX + 1).position(|byte| *byte == b'"')?;
+    std::str::from_utf8(&rest[..end]).ok()
+}
+
+fn fingerprint(json: &[u8]) -> u64 {
+    let digest = digest_of(b"astra.job.v1", &[json]);
+    let (first, _) = digest.split_first_chunk().expect("32 bytes");
+    u64::from_be_bytes(*first)
+}

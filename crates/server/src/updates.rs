@@ -1,0 +1,68 @@
+//! Who wants to hear that tasks moved on, hears it here, once it is durable.
+
+use std::collections::BTreeMap;
+
+use coordinator::{Change, StateWord, TaskState};
+use model::{TaskId, TenantId, Timestamp, WorkerId};
+use parking_lot::RwLock;
+use tokio::sync::broadcast;
+
+/// Updates that a listener may be behind; one that falls back further is cut off.
+pub(crate) const UPDATES_BEHIND_MAX: usize = 4_096;
+
+/// A task moved on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct TaskUpdate {
+    pub(crate) task: TaskId,
+    pub(crate) state: StateWord,
+    /// Who holds it, or held it last.
+    pub(crate) worker: Option<WorkerId>,
+    pub(crate) attempt: u32,
+    pub(crate) at: Timestamp,
+}
+
+impl TaskUpdate {
+    pub(crate) fn of(change: &Change, at: Timestamp) -> Self {
+        let progress = change.progress();
+        let worker = match &progress.state {
+            TaskState::Leased(lease) => Some(lease.holder.clone()),
+            TaskState::Settled(settlement) => settlement.holder.clone(),
+            TaskState::Waiting { .. } | TaskState::Ready => None,
+        };
+        let (state, attempt) = (progress.state.word(), progress.attempt);
+        Self { task: change.task(), state, worker, attempt, at }
+    }
+}
+
+/// The listeners of all tenants.
+#[derive(Default)]
+pub(crate) struct Updates {
+    tenants: RwLock<BTreeMap<TenantId, broadcast::Sender<TaskUpdate>>>,
+}
+
+impl Updates {
+    /// Hears of every task of a tenant from here on.
+    pub(crate) fn listen(&self, tenant: &TenantId) -> broadcast::Receiver<TaskUpdate> {
+        let mut tenants = self.tenants.write();
+        let sender = tenants
+            .entry(tenant.clone())
+            .or_insert_with(|| broadcast::channel(UPDATES_BEHIND_MAX).0);
+        sender.subscribe()
+    }
+
+    /// Whether anybody listens; if not, nobody needs to put updates together.
+    pub(crate) fn has_listeners(&self, tenant: &TenantId) -> bool {
+        let tenants = self.tenants.read();
+        tenants.get(tenant).is_some_and(|sender| sender.receiver_count() > 0)
+    }
+
+    /// Tells everyone who listens.
+    pub(crate) fn tell(&self, tenant: &TenantId, updates: Vec<TaskUpdate>) {
+        let tenants = self.tenants.read();
+        let Some(sender) = tenants.get(tenant) else { return };
+        for update in updates {
+            // Nobody may be left; then nobody missed it.
+            let _ = sender.send(update);
+        }
+    }
+}
