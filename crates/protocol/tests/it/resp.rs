@@ -1,5 +1,6 @@
 //! The Redis protocol, byte for byte and against hostile peers.
 
+mod commands;
 mod requests;
 
 use bytes::BytesMut;
