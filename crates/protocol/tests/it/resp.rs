@@ -1,5 +1,8 @@
 //! The Redis protocol, byte for byte and against hostile peers.
 
+mod client;
+mod commands;
+mod replies;
 mod requests;
 
 use bytes::BytesMut;
