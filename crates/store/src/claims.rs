@@ -19,34 +19,65 @@ pub(crate) struct Claims {
 struct Standing {
     epoch: u64,
     broken: Option<CommitError>,
+    /// The scratch keyspace builds on its own turns alone, so it breaks alone.
+    scratch_broken: Option<CommitError>,
 }
 
 impl Claims {
     /// A new claim; it forgets what broke the one before it.
     pub(crate) fn made(&mut self, claim: ClaimedShard) {
-        self.standing.insert(claim.shard, Standing { epoch: claim.epoch, broken: None });
+        let standing = Standing { epoch: claim.epoch, broken: None, scratch_broken: None };
+        self.standing.insert(claim.shard, standing);
     }
 
     /// Whether a turn of this claim may be tried. The fence in the store has the last word.
     pub(crate) fn check(&self, claim: ClaimedShard) -> Result<(), CommitError> {
-        match self.standing.get(&claim.shard) {
-            Some(standing) if standing.epoch == claim.epoch => {
-                standing.broken.clone().map_or(Ok(()), Err)
-            }
-            _ => Err(CommitError::Fenced),
-        }
+        self.current(claim)?.broken.clone().map_or(Ok(()), Err)
+    }
+
+    /// Whether a turn of this claim's scratch keyspace may be tried.
+    pub(crate) fn check_scratch(&self, claim: ClaimedShard) -> Result<(), CommitError> {
+        self.current(claim)?.scratch_broken.clone().map_or(Ok(()), Err)
     }
 
     /// A turn of this claim was not kept.
     pub(crate) fn broke(&mut self, claim: ClaimedShard, error: &CommitError) {
-        let Some(standing) = self.standing.get_mut(&claim.shard) else { return };
-        if standing.epoch == claim.epoch && standing.broken.is_none() {
-            standing.broken = Some(match error {
-                CommitError::Fenced => CommitError::Fenced,
-                CommitError::Unavailable(why) => {
-                    CommitError::Unavailable(format!("an earlier turn was not kept: {why}"))
-                }
-            });
+        if let Some(standing) = self.current_mut(claim) {
+            standing.broken.get_or_insert_with(|| earlier(error));
+        }
+    }
+
+    /// A turn of this claim's scratch keyspace was not kept.
+    pub(crate) fn broke_scratch(&mut self, claim: ClaimedShard, error: &CommitError) {
+        if let Some(standing) = self.current_mut(claim) {
+            standing.scratch_broken.get_or_insert_with(|| earlier(error));
+        }
+    }
+
+    /// Whoever keeps this shard's scratch keyspace begins anew from what is durable.
+    pub(crate) fn scratch_restored(&mut self, shard: ShardId) {
+        if let Some(standing) = self.standing.get_mut(&shard) {
+            standing.scratch_broken = None;
+        }
+    }
+
+    fn current(&self, claim: ClaimedShard) -> Result<&Standing, CommitError> {
+        let standing = self.standing.get(&claim.shard);
+        standing.filter(|standing| standing.epoch == claim.epoch).ok_or(CommitError::Fenced)
+    }
+
+    fn current_mut(&mut self, claim: ClaimedShard) -> Option<&mut Standing> {
+        let standing = self.standing.get_mut(&claim.shard);
+        standing.filter(|standing| standing.epoch == claim.epoch)
+    }
+}
+
+/// What the turns after a failed one hear.
+fn earlier(error: &CommitError) -> CommitError {
+    match error {
+        CommitError::Fenced => CommitError::Fenced,
+        CommitError::Unavailable(why) => {
+            CommitError::Unavailable(format!("an earlier turn was not kept: {why}"))
         }
     }
 }

@@ -5,6 +5,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use coordinator::{Change, LoadKey, StateWord, TaskRecord};
+use keyspace::row::{KeyRow, Write};
 use model::{QueueName, RunName, ShardId, TaskId, TenantId, Timestamp, TypeName};
 
 /// What an asynchronous call gives.
@@ -54,6 +55,22 @@ pub trait Store: Send + Sync + 'static {
     /// Every document of a kind, of all tenants, by name.
     fn notes(&self, kind: NoteKind) -> StoreFuture<Result<Vec<Note>, StoreError>>;
 
+    /// Makes a turn of a shard's scratch keyspace durable, all or none.
+    ///
+    /// As with `commit`, the turn is queued before this returns, turns are kept in the order of the
+    /// calls, and a stale claim keeps nothing. After one failed turn every later one of the same
+    /// claim fails too, until [`Store::restore_scratch`] or a new claim. The coordinator's turns
+    /// have a standing of their own: a failure of either breaks nothing of the other, because
+    /// neither builds on what the other wrote.
+    fn commit_scratch(&self, turn: ScratchTurn) -> StoreFuture<Result<Committed, CommitError>>;
+
+    /// Every key of a shard's scratch keyspace, by name, as it is durable now.
+    ///
+    /// This takes its place among the turns before it returns. Turns from before still share the
+    /// fate of a failed one; turns from after it are tried again, so whoever calls this must
+    /// throw away what it had in memory and build on the rows.
+    fn restore_scratch(&self, shard: ShardId) -> StoreFuture<Result<Vec<KeyRow>, StoreError>>;
+
     /// Whether the store can keep something right now: writes and syncs a probe.
     fn probe(&self) -> StoreFuture<Result<(), StoreError>>;
 }
@@ -83,6 +100,15 @@ pub struct Turn {
     pub claim: ClaimedShard,
     /// The facts, in order.
     pub changes: Vec<Change>,
+}
+
+/// What became true in a scratch keyspace.
+#[derive(Clone, Debug)]
+pub struct ScratchTurn {
+    /// Whose turn; the claim is the one of the shard's coordinator.
+    pub claim: ClaimedShard,
+    /// The changes to its rows, in order.
+    pub writes: Vec<Write>,
 }
 
 /// A turn is durable.

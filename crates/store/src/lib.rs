@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`Store`] (what every store owes the coordinator), [`Tables`] (the same in plain
 //! memory: the reference), [`conformance`] (the promise as tests), `rows` (changes become row
-//! writes), [`sqlite`] (the embedded store).
+//! writes), `scratch_rows` (the same for keys and values), [`sqlite`] (the embedded store).
 
 mod claims;
 #[doc(hidden)]
@@ -11,14 +11,16 @@ mod contract;
 mod memory;
 mod page;
 mod rows;
+mod scratch_rows;
+mod scratch_tables;
 mod spec_document;
 pub mod sqlite;
 mod tables;
 mod words;
 
 pub use contract::{
-    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, Store, StoreError,
-    StoreFuture, TaskPage, TokenRow, Turn,
+    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, ScratchTurn, Store,
+    StoreError, StoreFuture, TaskPage, TokenRow, Turn,
 };
 pub use memory::MemoryStore;
 pub use page::{PAGE_BYTES_MAX, ROWS_PER_LIST_MAX};

@@ -5,13 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::{LoadKey, TaskRecord};
+use keyspace::row::KeyRow;
 use model::{QueueName, ShardId, TenantId};
 use parking_lot::Mutex;
 
 use crate::claims::Claims;
 use crate::contract::{
-    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, Store, StoreError,
-    StoreFuture, TaskPage, TokenRow, Turn,
+    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, ScratchTurn, Store,
+    StoreError, StoreFuture, TaskPage, TokenRow, Turn,
 };
 use crate::tables::Tables;
 
@@ -61,6 +62,19 @@ impl Inner {
             self.tables.commit(turn.claim, &turn.changes)
         };
         kept.inspect_err(|error| self.claims.broke(turn.claim, error))?;
+        Ok(Committed { took: Duration::ZERO })
+    }
+
+    fn commit_scratch(&mut self, turn: &ScratchTurn) -> Result<Committed, CommitError> {
+        self.claims.check_scratch(turn.claim)?;
+        let kept = if turn.writes.is_empty() {
+            Ok(())
+        } else if self.is_unavailable {
+            Err(CommitError::Unavailable(TOLD_TO_FAIL.into()))
+        } else {
+            self.tables.commit_scratch(turn.claim, &turn.writes)
+        };
+        kept.inspect_err(|error| self.claims.broke_scratch(turn.claim, error))?;
         Ok(Committed { took: Duration::ZERO })
     }
 }
@@ -116,6 +130,18 @@ impl Store for MemoryStore {
 
     fn notes(&self, kind: NoteKind) -> StoreFuture<Result<Vec<Note>, StoreError>> {
         self.ask(|inner| inner.tables.notes(kind))
+    }
+
+    fn commit_scratch(&self, turn: ScratchTurn) -> StoreFuture<Result<Committed, CommitError>> {
+        Box::pin(ready(self.inner.lock().commit_scratch(&turn)))
+    }
+
+    fn restore_scratch(&self, shard: ShardId) -> StoreFuture<Result<Vec<KeyRow>, StoreError>> {
+        let restored = self.ask(|inner| {
+            inner.claims.scratch_restored(shard);
+            inner.tables.restore_scratch(shard)
+        });
+        Box::pin(async move { restored.await? })
     }
 
     fn probe(&self) -> StoreFuture<Result<(), StoreError>> {

@@ -3,13 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use coordinator::{Change, EndedAttempt, LoadKey, Progress, StateWord, TaskRecord, TaskState};
+use keyspace::row::{KeyRow, Write};
 use model::{IdempotencyKey, QueueName, ShardId, TaskId, TenantId};
 
 use crate::contract::{
-    ClaimedShard, CommitError, Note, NoteKind, PageQuery, Restored, TaskPage, TokenRow,
+    ClaimedShard, CommitError, Note, NoteKind, PageQuery, Restored, StoreError, TaskPage, TokenRow,
 };
 use crate::page::{PageFill, ROWS_PER_LIST_MAX};
 use crate::rows::{Contradiction, check_order};
+use crate::scratch_tables::ScratchTables;
 use crate::words::state_word;
 
 /// The facts, without I/O, clock or locks.
@@ -20,6 +22,7 @@ pub struct Tables {
     marks: BTreeMap<(ShardId, IdempotencyKey), TaskId>,
     tokens: BTreeMap<String, TokenRow>,
     notes: BTreeMap<(NoteKind, String, String), String>,
+    scratch: BTreeMap<ShardId, ScratchTables>,
 }
 
 impl Tables {
@@ -41,14 +44,36 @@ impl Tables {
 
     /// The fence, then [`Tables::apply`].
     pub fn commit(&mut self, claim: ClaimedShard, changes: &[Change]) -> Result<(), CommitError> {
-        if !self.shards.values().any(|current| *current == claim) {
-            return Err(CommitError::Fenced);
-        }
+        self.fence(claim)?;
         let foreign = changes.iter().map(Change::task).find(|task| task.shard() != claim.shard);
         foreign
             .map_or(Ok(()), |task| Err(Contradiction::ForeignTask(task)))
             .and_then(|()| self.apply(changes))
             .map_err(|why| CommitError::Unavailable(why.to_string()))
+    }
+
+    /// The fence, then the writes in order. Nothing in them can contradict what is there.
+    pub fn commit_scratch(
+        &mut self,
+        claim: ClaimedShard,
+        writes: &[Write],
+    ) -> Result<(), CommitError> {
+        self.fence(claim)?;
+        let scratch = self.scratch.entry(claim.shard).or_default();
+        for write in writes {
+            scratch.apply(write);
+        }
+        Ok(())
+    }
+
+    /// Every key of a shard's scratch keyspace, by name.
+    pub fn restore_scratch(&self, shard: ShardId) -> Result<Vec<KeyRow>, StoreError> {
+        self.scratch.get(&shard).map_or(Ok(Vec::new()), ScratchTables::restore)
+    }
+
+    fn fence(&self, claim: ClaimedShard) -> Result<(), CommitError> {
+        let is_current = self.shards.values().any(|current| *current == claim);
+        if is_current { Ok(()) } else { Err(CommitError::Fenced) }
     }
 
     /// Makes changes true, all or none.

@@ -1,6 +1,7 @@
 //! The words that stand in the tables.
 
 use coordinator::{Ending, StateWord, TaskState};
+use keyspace::row::Kind;
 
 /// Every state with its word, in the order of a task's life.
 const STATES: [(StateWord, &str); 8] = [
@@ -13,6 +14,9 @@ const STATES: [(StateWord, &str); 8] = [
     (StateWord::Dead, "DEAD"),
     (StateWord::Stopped, "STOPPED"),
 ];
+
+/// What a key may hold, in Redis' own words.
+const KINDS: [Kind; 5] = [Kind::String, Kind::List, Kind::Hash, Kind::Set, Kind::SortedSet];
 
 pub(crate) const ENDING_FAILED: &str = "FAILED";
 pub(crate) const ENDING_EXPIRED: &str = "EXPIRED";
@@ -46,6 +50,20 @@ pub(crate) fn state_from_text(text: &str) -> Option<StateWord> {
     STATES.iter().find(|(_, known)| *known == text).map(|(word, _)| *word)
 }
 
+pub(crate) fn kind_text(kind: Kind) -> &'static str {
+    match kind {
+        Kind::String => "string",
+        Kind::List => "list",
+        Kind::Hash => "hash",
+        Kind::Set => "set",
+        Kind::SortedSet => "zset",
+    }
+}
+
+pub(crate) fn kind_from_text(text: &str) -> Option<Kind> {
+    KINDS.into_iter().find(|kind| kind_text(*kind) == text)
+}
+
 pub(crate) fn ending_text(ending: &Ending) -> &'static str {
     match ending {
         Ending::Failed { .. } => ENDING_FAILED,
@@ -67,5 +85,13 @@ mod tests {
             assert_eq!(state_from_text(text), Some(word));
         }
         assert_eq!(state_from_text("queued"), None);
+    }
+
+    #[test]
+    fn a_kind_comes_back_from_its_word() {
+        for kind in KINDS {
+            assert_eq!(kind_from_text(kind_text(kind)), Some(kind));
+        }
+        assert_eq!(kind_from_text("stream"), None);
     }
 }

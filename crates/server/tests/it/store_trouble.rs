@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use coordinator::{LoadKey, TaskRecord};
+use keyspace::row::KeyRow;
 use model::{QueueName, ShardId, TenantId};
 use serde_json::json;
 use store::{
-    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, SqliteStore, Store,
-    StoreError, StoreFuture, TaskPage, TokenRow, Turn,
+    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, ScratchTurn,
+    SqliteStore, Store, StoreError, StoreFuture, TaskPage, TokenRow, Turn,
 };
 
 use crate::support::TestServer;
@@ -111,6 +112,17 @@ impl Store for TroubledStore {
 
     fn notes(&self, kind: NoteKind) -> StoreFuture<Result<Vec<Note>, StoreError>> {
         self.inner.notes(kind)
+    }
+
+    fn commit_scratch(&self, turn: ScratchTurn) -> StoreFuture<Result<Committed, CommitError>> {
+        if self.is_full() {
+            return Box::pin(async { Err(full(CommitError::Unavailable)) });
+        }
+        self.inner.commit_scratch(turn)
+    }
+
+    fn restore_scratch(&self, shard: ShardId) -> StoreFuture<Result<Vec<KeyRow>, StoreError>> {
+        self.inner.restore_scratch(shard)
     }
 
     fn probe(&self) -> StoreFuture<Result<(), StoreError>> {

@@ -20,6 +20,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "0002_runs_and_notes",
         sql: include_str!("migrations/0002_runs_and_notes.sql"),
     },
+    Migration { name: "0004_scratch", sql: include_str!("migrations/0004_scratch.sql") },
 ];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (

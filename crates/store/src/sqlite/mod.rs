@@ -1,9 +1,10 @@
 //! The embedded store: one SQLite file in a data folder that one process owns.
 //!
 //! Reading order: `store` (the contract), `open` (folder, lock, settings), `migrations`,
-//! `queue` and `writer` (one thread writes everything, in order), `commit` (one transaction),
-//! `checkpoint` (keeps the write-ahead log short), `restore`, `read` (pages and look-ups),
-//! `record` (rows become tasks again).
+//! `queue` and `writer` (one thread writes everything, in order), `part` (what shares a
+//! transaction), `commit` (rows of tasks), `scratch` (rows of keys and values), `checkpoint` (keeps
+//! the write-ahead log short), `restore`, `read` (pages and look-ups), `record` (rows become tasks
+//! again).
 //!
 //! What is promised: an answer of `commit` means that the turn is synced to the disk; a turn is
 //! kept as a whole or not at all; a turn of a stale claim is never kept; nothing is ever deleted
@@ -15,10 +16,12 @@ mod error;
 mod failpoint;
 mod migrations;
 mod open;
+mod part;
 mod queue;
 mod read;
 mod record;
 mod restore;
+mod scratch;
 mod store;
 mod writer;
 

@@ -194,7 +194,7 @@ fn set_up(connection: &Connection) -> Result<(), StoreError> {
     connection.pragma_update(None, "temp_store", "MEMORY")?;
     // After a peak the log gives its space back.
     connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
-    connection.set_prepared_statement_cache_capacity(32);
+    connection.set_prepared_statement_cache_capacity(64);
     Ok(())
 }
 

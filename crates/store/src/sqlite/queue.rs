@@ -3,17 +3,23 @@
 use std::mem;
 use std::time::Duration;
 
-use model::TenantId;
+use model::{ShardId, TenantId};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
-use crate::contract::{ClaimedShard, CommitError, Committed, Note, StoreError, TokenRow, Turn};
+use crate::contract::{
+    ClaimedShard, CommitError, Committed, Note, ScratchTurn, StoreError, TokenRow, Turn,
+};
 
 /// One thing to do.
 #[derive(Debug)]
 pub(super) enum Job {
     /// Keep a turn.
     Commit(PendingTurn),
+    /// Keep a turn of a scratch keyspace.
+    CommitScratch(PendingScratch),
+    /// A scratch keyspace begins anew from what is durable: forget its failed turn.
+    ScratchRestored(ShardId, Reply<()>),
     /// Take a shard over.
     Claim(TenantId, Reply<Result<ClaimedShard, StoreError>>),
     /// Keep a token.
@@ -34,6 +40,13 @@ pub(super) enum Job {
 #[derive(Debug)]
 pub(super) struct PendingTurn {
     pub turn: Turn,
+    pub reply: Reply<Result<Committed, CommitError>>,
+}
+
+/// A turn of a scratch keyspace, and who waits for it.
+#[derive(Debug)]
+pub(super) struct PendingScratch {
+    pub turn: ScratchTurn,
     pub reply: Reply<Result<Committed, CommitError>>,
 }
 

@@ -5,20 +5,22 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use coordinator::{LoadKey, TaskRecord};
+use keyspace::row::KeyRow;
 use model::{QueueName, ShardId, TenantId};
 use tokio::sync::oneshot;
 
 use super::checkpoint::Checkpoints;
 use super::failpoint::Failpoint;
 use super::open::DataFolder;
-use super::queue::{Job, PendingNote, PendingTurn, Queue, Reply};
+use super::queue::{Job, PendingNote, PendingScratch, PendingTurn, Queue, Reply};
 use super::read::{self, Readers};
 use super::restore;
+use super::scratch;
 use super::writer::Writer;
 use crate::claims::Claims;
 use crate::contract::{
-    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, Store, StoreError,
-    StoreFuture, TaskPage, TokenRow, Turn,
+    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, ScratchTurn, Store,
+    StoreError, StoreFuture, TaskPage, TokenRow, Turn,
 };
 use crate::spec_document::LastDocument;
 
@@ -66,6 +68,18 @@ impl SqliteStore {
         self.queue.push(Job::LimitPages(pages));
     }
 
+    /// Queues a turn at once; the future only waits for its fate.
+    fn queue_turn(
+        &self,
+        job: impl FnOnce(Reply<Result<Committed, CommitError>>) -> Job,
+    ) -> StoreFuture<Result<Committed, CommitError>> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.push(job(reply));
+        Box::pin(async move {
+            answer.await.unwrap_or_else(|_| Err(CommitError::Unavailable(WRITER_GONE.into())))
+        })
+    }
+
     /// Queues a job at once; the future only waits for its answer.
     fn order<T: Send + 'static>(
         &self,
@@ -104,11 +118,7 @@ impl Store for SqliteStore {
     }
 
     fn commit(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {
-        let (reply, answer) = oneshot::channel();
-        self.queue.push(Job::Commit(PendingTurn { turn, reply }));
-        Box::pin(async move {
-            answer.await.unwrap_or_else(|_| Err(CommitError::Unavailable(WRITER_GONE.into())))
-        })
+        self.queue_turn(|reply| Job::Commit(PendingTurn { turn, reply }))
     }
 
     fn load(
@@ -145,6 +155,21 @@ impl Store for SqliteStore {
 
     fn notes(&self, kind: NoteKind) -> StoreFuture<Result<Vec<Note>, StoreError>> {
         self.readers.ask(move |connection| read::notes(connection, kind))
+    }
+
+    fn commit_scratch(&self, turn: ScratchTurn) -> StoreFuture<Result<Committed, CommitError>> {
+        self.queue_turn(|reply| Job::CommitScratch(PendingScratch { turn, reply }))
+    }
+
+    fn restore_scratch(&self, shard: ShardId) -> StoreFuture<Result<Vec<KeyRow>, StoreError>> {
+        let (reply, begun) = oneshot::channel();
+        self.queue.push(Job::ScratchRestored(shard, reply));
+        let readers = Arc::clone(&self.readers);
+        Box::pin(async move {
+            // Every turn from before has met its fate when the rows are read.
+            begun.await.map_err(|_| StoreError::Unavailable(WRITER_GONE.into()))?;
+            readers.ask(move |connection| scratch::restore(connection, shard)).await
+        })
     }
 
     fn probe(&self) -> StoreFuture<Result<(), StoreError>> {

@@ -3,7 +3,6 @@
 //! It takes everything that is queued and commits it in one transaction, then answers. It never
 //! waits for more: while it syncs, the next batch gathers by itself.
 
-use std::collections::BTreeMap;
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::mem;
@@ -14,14 +13,13 @@ use model::{ShardId, TenantId};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::checkpoint::Checkpoints;
-use super::commit;
 use super::error::WriteError;
 use super::failpoint::{Failpoint, Place};
 use super::open::checkpoint_all;
-use super::queue::{Job, PendingNote, PendingTurn, Queue};
+use super::part::Part;
+use super::queue::{Job, PendingNote, PendingScratch, PendingTurn, Queue};
 use crate::claims::Claims;
-use crate::contract::{ClaimedShard, CommitError, Committed, Note, StoreError, TokenRow, Turn};
-use crate::rows::Batch;
+use crate::contract::{ClaimedShard, Note, StoreError, TokenRow};
 use crate::spec_document::LastDocument;
 
 /// A transaction takes no further turn once it has so many changes, so that whoever waits for its
@@ -41,13 +39,31 @@ pub(super) struct Writer {
     pub failpoint: Failpoint,
 }
 
-/// What becomes of one claim's turns in a transaction.
-struct Fate {
-    writes: bool,
-    kept: Result<(), CommitError>,
+/// Turns that one transaction will keep.
+#[derive(Debug, Default)]
+struct Gathered {
+    tasks: Vec<PendingTurn>,
+    scratch: Vec<PendingScratch>,
+    n_changes: usize,
 }
 
-type Fates = BTreeMap<(ShardId, u64), Fate>;
+impl Gathered {
+    /// Takes a turn in, or gives the job back.
+    fn take(&mut self, job: Job) -> Option<Job> {
+        match job {
+            Job::Commit(pending) => {
+                self.n_changes += pending.turn.changes.len();
+                self.tasks.push(pending);
+            }
+            Job::CommitScratch(pending) => {
+                self.n_changes += pending.turn.writes.len();
+                self.scratch.push(pending);
+            }
+            other => return Some(other),
+        }
+        None
+    }
+}
 
 /// However the thread ends, nobody waits for it any longer.
 struct CloseOnDrop(Arc<Queue>);
@@ -80,9 +96,8 @@ impl Writer {
 
     /// Does the jobs in order; `true` when one of them is to stop.
     fn work_off(&mut self, jobs: &mut Vec<Job>) -> bool {
-        let mut turns = Vec::new();
+        let mut gathered = Gathered::default();
         let mut notes = Vec::new();
-        let mut n_changes = 0;
         for job in jobs.drain(..) {
             let job = match job {
                 Job::PutNote(pending) => {
@@ -92,25 +107,20 @@ impl Writer {
                 }
                 job => job,
             };
-            if let Job::Commit(pending) = job {
-                n_changes += pending.turn.changes.len();
-                turns.push(pending);
-                if n_changes < CHANGES_PER_TRANSACTION {
-                    continue;
+            let Some(job) = gathered.take(job) else {
+                if gathered.n_changes >= CHANGES_PER_TRANSACTION {
+                    self.commit(mem::take(&mut gathered));
                 }
-                self.commit(mem::take(&mut turns));
-                n_changes = 0;
                 continue;
-            }
-            self.commit(mem::take(&mut turns));
+            };
+            self.commit(mem::take(&mut gathered));
             self.keep_notes(mem::take(&mut notes));
-            n_changes = 0;
             if matches!(job, Job::Stop) {
                 return true;
             }
             self.do_alone(job);
         }
-        self.commit(turns);
+        self.commit(gathered);
         self.keep_notes(notes);
         false
     }
@@ -141,65 +151,58 @@ impl Writer {
                 let set = self.connection.pragma_update(None, "max_page_count", pages);
                 set.expect("a test's own setting");
             }
-            Job::Commit(_) | Job::PutNote(_) | Job::Stop => unreachable!("done by `work_off`"),
+            Job::ScratchRestored(shard, reply) => {
+                self.claims.scratch_restored(shard);
+                let _ = reply.send(());
+            }
+            Job::Commit(_) | Job::CommitScratch(_) | Job::PutNote(_) | Job::Stop => {
+                unreachable!("done by `work_off`")
+            }
         }
     }
 
-    /// Commits turns in one transaction and answers each of them.
-    fn commit(&mut self, pending: Vec<PendingTurn>) {
-        if pending.is_empty() {
+    /// Commits turns, in one transaction if it can be, and answers each of them.
+    fn commit(&mut self, gathered: Gathered) {
+        let Gathered { tasks, scratch, .. } = gathered;
+        if tasks.is_empty() && scratch.is_empty() {
             return;
         }
         let began = Instant::now();
-        let mut fates = self.first_fates(&pending);
-        if fates.values().any(|fate| fate.writes && fate.kept.is_ok()) {
-            self.transact(&pending, &mut fates);
-        }
+        let mut parts =
+            [Part::of_tasks(tasks, &self.claims), Part::of_scratch(scratch, &self.claims)];
+        let mut to_write: Vec<_> =
+            parts.iter_mut().filter(|part| part.needs_transaction()).collect();
+        self.keep_parts(&mut to_write);
         let took = began.elapsed();
-        for PendingTurn { turn, reply } in pending {
-            let kept = fates[&key(turn.claim)].kept.clone();
-            // Whoever asked may have gone.
-            drop(reply.send(kept.map(|()| Committed { took })));
+        for part in parts {
+            part.settle(&mut self.claims, took);
         }
         self.checkpoints.after_commit(&self.connection);
     }
 
-    /// What is known of each claim before the store is asked.
-    fn first_fates(&self, pending: &[PendingTurn]) -> Fates {
-        let mut fates = Fates::new();
-        for PendingTurn { turn, .. } in pending {
-            let fate = fates
-                .entry(key(turn.claim))
-                .or_insert_with(|| Fate { writes: false, kept: self.claims.check(turn.claim) });
-            fate.writes |= !turn.changes.is_empty();
+    /// Together if it can be, else each part alone.
+    fn keep_parts(&mut self, parts: &mut [&mut Part]) {
+        let Err(error) = self.transact(parts) else { return };
+        match parts {
+            [only] => only.fail(&error),
+            several => several.chunks_mut(1).for_each(|part| self.keep_parts(part)),
         }
-        fates
     }
 
-    fn transact(&mut self, pending: &[PendingTurn], fates: &mut Fates) {
+    fn transact(&mut self, parts: &mut [&mut Part]) -> Result<(), WriteError> {
+        if parts.is_empty() {
+            return Ok(());
+        }
         let Self { connection, documents, failpoint, .. } = self;
-        let written = in_transaction(connection, || {
-            fence(connection, fates)?;
-            let kept = |turn: &&Turn| fates[&key(turn.claim)].kept.is_ok();
-            let batch = Batch::fold(pending.iter().map(|pending| &pending.turn).filter(kept))?;
-            commit::write(connection, &batch, documents)?;
+        in_transaction(connection, || {
+            for part in parts {
+                part.write(connection, documents)?;
+            }
             failpoint.reach(Place::BeforeCommit);
             Ok(())
-        });
-        match written {
-            Ok(()) => failpoint.reach(Place::AfterCommitBeforeAnswer),
-            Err(error) => {
-                let error = CommitError::Unavailable(error.to_string());
-                for fate in fates.values_mut().filter(|fate| fate.writes && fate.kept.is_ok()) {
-                    fate.kept = Err(error.clone());
-                }
-            }
-        }
-        for (&(shard, epoch), fate) in fates.iter() {
-            if let Err(error) = &fate.kept {
-                self.claims.broke(ClaimedShard { shard, epoch }, error);
-            }
-        }
+        })?;
+        failpoint.reach(Place::AfterCommitBeforeAnswer);
+        Ok(())
     }
 
     fn claim(&mut self, tenant: &TenantId) -> Result<ClaimedShard, StoreError> {
@@ -216,10 +219,6 @@ impl Writer {
         self.checkpoints.after_commit(&self.connection);
         Ok(kept)
     }
-}
-
-fn key(claim: ClaimedShard) -> (ShardId, u64) {
-    (claim.shard, claim.epoch)
 }
 
 /// All of `work`, durable, or nothing of it.
@@ -250,21 +249,6 @@ fn in_transaction<T>(
 /// Ends the transaction, unless an error has ended it already.
 fn roll_back(connection: &Connection) -> Result<(), rusqlite::Error> {
     if connection.is_autocommit() { Ok(()) } else { connection.execute_batch("ROLLBACK") }
-}
-
-/// Compares each claim with the store, inside the transaction: a stale one writes nothing.
-fn fence(connection: &Connection, fates: &mut Fates) -> Result<(), WriteError> {
-    let mut select = connection.prepare_cached("SELECT epoch FROM shards WHERE id = ?1")?;
-    for (&(shard, epoch), fate) in fates.iter_mut() {
-        if !fate.writes || fate.kept.is_err() {
-            continue;
-        }
-        let current = select.query_row([shard.get()], |row| row.get::<_, i64>(0)).optional()?;
-        if current.map(i64::cast_unsigned) != Some(epoch) {
-            fate.kept = Err(CommitError::Fenced);
-        }
-    }
-    Ok(())
 }
 
 fn claim_shard(connection: &Connection, tenant: &TenantId) -> Result<ClaimedShard, WriteError> {

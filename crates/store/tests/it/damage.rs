@@ -66,7 +66,7 @@ fn migrations_are_taken_once() {
     still_has_its_task(folder.path());
     let count = "SELECT count(*) FROM migrations";
     let n_steps: i64 = raw(folder.path()).query_row(count, [], |row| row.get(0)).expect("a row");
-    assert_eq!(n_steps, 2);
+    assert_eq!(n_steps, 3);
 }
 
 #[test]

@@ -3,9 +3,9 @@
 use bytes::Bytes;
 use coordinator::{Change, TaskState};
 use store::conformance::tenant;
-use store::{ClaimedShard, CommitError, SqliteStore, Store, Turn};
+use store::{ClaimedShard, CommitError, Store, Turn};
 
-use crate::support::{block_on, claim, commit, folder, life, live, open, raw, submit};
+use crate::support::{block_on, claim, commit, empty, fill, folder, life, live, open, raw, submit};
 
 /// A task whose result takes about so many bytes.
 fn bulky(claim: ClaimedShard, number: u64, bytes: usize) -> Vec<Change> {
@@ -16,12 +16,6 @@ fn bulky(claim: ClaimedShard, number: u64, bytes: usize) -> Vec<Change> {
         settlement.result = Some(Bytes::from(format!("\"{}\"", "x".repeat(bytes))));
     }
     changes
-}
-
-fn fill(folder: &std::path::Path, store: &SqliteStore) {
-    let n_pages: u32 =
-        raw(folder).query_row("PRAGMA page_count", [], |row| row.get(0)).expect("a number");
-    store.limit_pages(n_pages);
 }
 
 #[test]
@@ -45,7 +39,7 @@ fn a_full_disk_keeps_nothing_of_a_turn_and_passes() {
         assert_eq!(live(&store, shard).await, [0]);
         assert!(commit(&store, shard, bulky(shard, 1, 100_000)).await.is_err());
 
-        store.limit_pages(u32::MAX >> 1);
+        empty(&store);
         let shard = claim(&store).await;
         assert_eq!(store.restore(shard).await.expect("restores").next_number, 1);
         commit(&store, shard, bulky(shard, 1, 100_000)).await.expect("there is room again");

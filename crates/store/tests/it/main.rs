@@ -5,4 +5,6 @@ mod damage;
 mod full_disk;
 mod kill;
 mod log_size;
+mod scratch;
+mod scratch_kill;
 mod support;

@@ -57,6 +57,18 @@ pub(crate) async fn live(store: &dyn Store, claim: ClaimedShard) -> Vec<u64> {
     restored.tasks.iter().map(|task| task.id.number()).collect()
 }
 
+/// The disk takes no more pages.
+pub(crate) fn fill(folder: &Path, store: &SqliteStore) {
+    let n_pages: u32 =
+        raw(folder).query_row("PRAGMA page_count", [], |row| row.get(0)).expect("a number");
+    store.limit_pages(n_pages);
+}
+
+/// The disk has room again.
+pub(crate) fn empty(store: &SqliteStore) {
+    store.limit_pages(u32::MAX >> 1);
+}
+
 /// Keeps its folder as long as it is in use.
 pub(crate) struct Place {
     pub(crate) folder: TempDir,

@@ -1,0 +1,158 @@
+//! What was answered about keys survives the end of the process, in order and in whole turns.
+
+use std::io::{BufRead, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use bytes::Bytes;
+use keyspace::row::{KeyRow, Kind, Write};
+use store::conformance::string;
+use store::{ClaimedShard, ScratchTurn, SqliteStore, Store, Turn};
+
+use crate::support::{block_on, claim, folder, open, submit};
+
+const FOLDER: &str = "ASTRA_TEST_SCRATCH_FOLDER";
+const KILLS: u64 = 10;
+/// Turns that are queued before the first is awaited.
+const PIPELINED: u64 = 8;
+/// So many elements stay in the list; each turn takes the oldest one out.
+const LIST_LENGTH: u64 = 5;
+
+/// Turn `number`: two strings that always agree, and one element in and one out of a list.
+fn turn(number: u64) -> Vec<Write> {
+    let list = || Bytes::from_static(b"list");
+    let place = |number: u64| Bytes::copy_from_slice(&number.to_be_bytes());
+    let mut writes = vec![
+        string("first", format!("{number}")),
+        Write::PutKey { key: list(), kind: Kind::List, expires_at: None, value: Bytes::new() },
+        Write::PutItem { key: list(), item: place(number), value: format!("{number}").into() },
+        string("last", format!("{number}")),
+    ];
+    if let Some(oldest) = number.checked_sub(LIST_LENGTH) {
+        writes.push(Write::DeleteItem { key: list(), item: place(oldest) });
+    }
+    writes
+}
+
+/// The keyspace after turn `number`.
+fn expected(number: u64) -> Vec<KeyRow> {
+    let row = |key: &'static str, kind, value: String| KeyRow {
+        key: key.into(),
+        kind,
+        expires_at: None,
+        value: value.into(),
+        items: Vec::new(),
+    };
+    let places = (number + 1).saturating_sub(LIST_LENGTH)..=number;
+    let items = places.map(|place| {
+        (Bytes::copy_from_slice(&place.to_be_bytes()), Bytes::from(place.to_string()))
+    });
+    vec![
+        row("first", Kind::String, number.to_string()),
+        row("last", Kind::String, number.to_string()),
+        KeyRow { items: items.collect(), ..row("list", Kind::List, String::new()) },
+    ]
+}
+
+/// The last turn that the store holds; every row must be as that turn left it.
+async fn last_turn(store: &SqliteStore, claim: ClaimedShard) -> Option<u64> {
+    let rows = store.restore_scratch(claim.shard).await.expect("restores");
+    let first = rows.first()?;
+    let number = str::from_utf8(&first.value).expect("text").parse().expect("a number");
+    assert_eq!(rows, expected(number), "no torn turn");
+    Some(number)
+}
+
+/// Not a story of its own: the process that the stories end. Every turn of keys goes beside a turn
+/// of tasks, so that both are in one transaction.
+#[test]
+fn child() {
+    let Some(folder) = std::env::var_os(FOLDER) else { return };
+    let store = open(Path::new(&folder));
+    block_on(async {
+        let shard = claim(&store).await;
+        let mut number = last_turn(&store, shard).await.map_or(0, |last| last + 1);
+        let mut task = store.restore(shard).await.expect("restores").next_number;
+        loop {
+            let commits: Vec<_> = (number..number + PIPELINED)
+                .map(|number| {
+                    let tasks = Turn { claim: shard, changes: vec![submit(shard, task)] };
+                    task += 1;
+                    let keys = ScratchTurn { claim: shard, writes: turn(number) };
+                    (number, store.commit(tasks), store.commit_scratch(keys))
+                })
+                .collect();
+            for (number, tasks, keys) in commits {
+                keys.await.expect("kept");
+                tasks.await.expect("kept");
+                let mut out = std::io::stdout().lock();
+                writeln!(out, "\nkept {number}").and_then(|()| out.flush()).expect("tells");
+            }
+            number += PIPELINED;
+        }
+    });
+}
+
+fn start(folder: &Path, failpoint: &str) -> Child {
+    Command::new(std::env::current_exe().expect("this program"))
+        .args(["scratch_kill::child", "--exact", "--nocapture"])
+        .env(FOLDER, folder)
+        .env("ASTRA_FAILPOINT", failpoint)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("starts")
+}
+
+/// Reads what the child kept, kills it once that is `enough`, and gives the last number.
+fn last_kept(mut child: Child, enough: u64) -> (Option<u64>, ExitStatus) {
+    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+    let mut last = None;
+    let mut n_kept = 0;
+    for line in lines {
+        let line = line.expect("text");
+        if let Some(number) = line.strip_prefix("kept ") {
+            last = Some(number.parse().expect("a number"));
+            n_kept += 1;
+            if n_kept == enough {
+                child.kill().expect("kills with signal 9");
+            }
+        }
+    }
+    (last, child.wait().expect("ends"))
+}
+
+fn kept(folder: &Path) -> Option<u64> {
+    let store = open(folder);
+    block_on(async {
+        let shard = claim(&store).await;
+        last_turn(&store, shard).await
+    })
+}
+
+#[test]
+fn a_killed_process_loses_no_key_that_it_told() {
+    let folder = folder();
+    for round in 0..KILLS {
+        let (told, _) = last_kept(start(folder.path(), ""), 1 + round * 37);
+        let kept = kept(folder.path());
+        assert!(kept >= told, "turn {told:?} was answered, but the store ends at {kept:?}");
+    }
+}
+
+#[test]
+fn an_end_between_commit_and_answer_keeps_keys_that_nobody_heard_of() {
+    let folder = folder();
+    let child = start(folder.path(), "after_commit_before_answer:3");
+    let (told, status) = last_kept(child, u64::MAX);
+    assert_eq!(status.code(), Some(137));
+    assert!(kept(folder.path()) > told, "the third commit was kept, and nobody was told");
+}
+
+#[test]
+fn an_end_before_the_commit_keeps_no_key_of_it() {
+    let folder = folder();
+    let (told, status) = last_kept(start(folder.path(), "before_commit:1"), u64::MAX);
+    assert_eq!((told, status.code()), (None, Some(137)));
+    assert_eq!(kept(folder.path()), None);
+}
