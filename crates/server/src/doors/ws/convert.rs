@@ -99,6 +99,7 @@ fn offer(register: &Register) -> Offer {
         types: (!types.is_empty()).then_some(types),
         queues: queues.map(|queues| parsed(queues.iter().map(String::as_str))),
         tools: parsed::<ToolName>(after(TOOL_FEATURE)),
+        all_tools: false,
         tags: tags.collect(),
         packages: packages.collect(),
         limits: limits.collect(),
