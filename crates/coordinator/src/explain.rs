@@ -109,7 +109,9 @@ impl Lack {
         if offer.queues.as_ref().is_some_and(|queues| !queues.contains(&demand.queue)) {
             return Some(Self::Queue);
         }
-        if let Some(tool) = demand.tools.difference(&offer.tools).next() {
+        if let Some(tool) =
+            demand.tools.difference(&offer.tools).next().filter(|_| !offer.all_tools)
+        {
             return Some(Self::Tool(tool.to_string()));
         }
         let missing_tag =

@@ -14,6 +14,8 @@ pub struct Offer {
     pub queues: Option<BTreeSet<QueueName>>,
     /// The tools it has.
     pub tools: BTreeSet<ToolName>,
+    /// It does not say which tools it has, and is offered every task whatever tools it demands.
+    pub all_tools: bool,
     /// The tags it carries.
     pub tags: BTreeMap<TagKey, TagValue>,
     /// The packages it has installed.
@@ -28,7 +30,7 @@ impl Offer {
     pub fn covers(&self, demand: &Demand) -> bool {
         self.types.as_ref().is_none_or(|types| types.contains(&demand.task_type))
             && self.queues.as_ref().is_none_or(|queues| queues.contains(&demand.queue))
-            && demand.tools.is_subset(&self.tools)
+            && (self.all_tools || demand.tools.is_subset(&self.tools))
             && demand.tags.iter().all(|(key, value)| self.tags.get(key) == Some(value))
             && demand.package.as_ref().is_none_or(|package| self.packages.contains(package))
     }

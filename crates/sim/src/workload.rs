@@ -55,6 +55,7 @@ pub(crate) fn full_offer() -> Offer {
         types: None,
         queues: None,
         tools: [text("git"), text("ffmpeg")].into(),
+        all_tools: false,
         tags: [(text("gpu"), text("yes"))].into(),
         packages: [package()].into(),
         limits: [].into(),
@@ -65,7 +66,8 @@ pub(crate) fn full_offer() -> Offer {
 pub(crate) fn partial_offer(dice: &mut Dice) -> Offer {
     let types = (0..=dice.below(2)).filter_map(|_| dice.pick(&TYPES).map(|name| text(name)));
     let types: BTreeSet<_> = types.collect();
-    Offer { types: Some(types), tools: [text("git")].into(), ..Offer::default() }
+    let all_tools = dice.below(4) == 0;
+    Offer { types: Some(types), tools: [text("git")].into(), all_tools, ..Offer::default() }
 }
 
 impl Intent {

@@ -31,6 +31,27 @@ fn a_task_goes_only_to_a_worker_that_offers_all_it_demands() {
 }
 
 #[test]
+fn a_worker_that_does_not_say_its_tools_is_offered_every_tool_but_nothing_else() {
+    check(
+        "
+        0s  submit a needs=tool:jq,tool:sort + b needs=tool:jq,tag:gpu=yes
+        0s  w1 takes 2 offers tool:any
+        0s  explain b
+        1s  w2 takes 1 waits 9s offers tool:any,tag:gpu=no types=noop
+        2s  submit c type=noop needs=tool:ffmpeg
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      b is QUEUED
+            0s      L1 of a to w1 until 30s
+            0s      explain b: QUEUED, attempts 0: 1 lack tag gpu=yes
+            2s      c is QUEUED
+            2s      L2 of c to w2 until 32s
+        "#]],
+    );
+}
+
+#[test]
 fn a_waiting_request_is_served_only_with_what_it_can_do() {
     check(
         "

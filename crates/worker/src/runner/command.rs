@@ -293,7 +293,7 @@ fn outcome_of(ended: &Ended, result: &RawValue, retry_exit: bool) -> Outcome {
         None => sentence,
     };
     let retryable = retry_exit || matches!(ended.ending, Ending::Stopped);
-    Outcome::Failed { code: code.into(), reason, retryable }
+    Outcome::Failed { code: code.into(), reason, retryable, details: None }
 }
 
 /// The last thing that was said, fit for a sentence.
@@ -309,7 +309,7 @@ fn not_run(error: &NotRun) -> Outcome {
         NotRun::Parameters(_) => Outcome::hopeless(PARAMETERS_INVALID, reason),
         NotRun::Spawn(error) => {
             let retryable = error.is_passing();
-            Outcome::Failed { code: NOT_STARTED.into(), reason, retryable }
+            Outcome::Failed { code: NOT_STARTED.into(), reason, retryable, details: None }
         }
     }
 }

@@ -168,6 +168,7 @@ pub(crate) fn offer(words: &[&str]) -> Offer {
 
 fn add_offer(offer: &mut Offer, what: &str) {
     match what.split_once(':').expect("tool:x, tag:k=v or package:n@v") {
+        ("tool", "any") => offer.all_tools = true,
         ("tool", tool) => {
             offer.tools.insert(tool.parse().expect("a name"));
         }

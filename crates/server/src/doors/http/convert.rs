@@ -220,6 +220,7 @@ fn offer(request: &RequestLeases) -> Result<Offer, ApiError> {
         types: request.types.as_ref().map(|types| set(&"types: ", types)).transpose()?,
         queues: request.queues.as_ref().map(|queues| set(&"queues: ", queues)).transpose()?,
         tools: set(&"tools: ", &request.tools)?,
+        all_tools: false,
         tags: tags(&"tags: ", &request.tags)?,
         packages: request
             .packages
