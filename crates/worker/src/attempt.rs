@@ -80,7 +80,7 @@ pub(crate) async fn run(around: Arc<Surroundings>, lease: GrantedLease) -> Optio
 
 fn panicked(error: &JoinError) -> Outcome {
     let reason = format!("the work ended in a panic: {error}");
-    Outcome::Failed { code: PANICKED.into(), reason, retryable: true }
+    Outcome::passing(PANICKED, reason)
 }
 
 fn assignment(lease: GrantedLease) -> Assignment {
@@ -151,7 +151,7 @@ fn wire_report(around: &Surroundings, lease_id: &str, outcome: Outcome) -> Repor
     };
     match outcome {
         Outcome::Completed { result } => Report { result: Some(result), ..blank },
-        Outcome::Failed { code, reason, retryable } => Report {
+        Outcome::Failed { code, reason, retryable, .. } => Report {
             outcome: ReportOutcome::Fail,
             reason: Some(reason),
             code: Some(code),

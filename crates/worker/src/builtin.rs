@@ -95,14 +95,17 @@ struct Fail {
     reason: Option<String>,
     code: Option<String>,
     retryable: Option<bool>,
+    details: Option<Box<RawValue>>,
 }
 
 fn fail(parameters: &RawValue) -> Outcome {
-    match read::<Fail>(parameters, r#"core.fail wants {"reason", "code", "retryable"}"#) {
+    match read::<Fail>(parameters, r#"core.fail wants {"reason", "code", "retryable", "details"}"#)
+    {
         Ok(fail) => Outcome::Failed {
             code: fail.code.unwrap_or_else(|| FAILURE_ASKED.into()),
             reason: fail.reason.unwrap_or_else(|| "core.fail fails, as asked".into()),
             retryable: fail.retryable.unwrap_or(true),
+            details: fail.details,
         },
         Err(outcome) => outcome,
     }

@@ -49,18 +49,21 @@ pub enum Outcome {
         reason: String,
         /// Whether another attempt could help.
         retryable: bool,
+        /// What it leaves behind all the same, such as the results of the steps before the
+        /// failure: any JSON.
+        details: Option<Box<RawValue>>,
     },
 }
 
 impl Outcome {
     /// A failure that another attempt would only repeat.
     pub fn hopeless(code: &str, reason: impl Into<String>) -> Self {
-        Self::Failed { code: code.into(), reason: reason.into(), retryable: false }
+        Self::Failed { code: code.into(), reason: reason.into(), retryable: false, details: None }
     }
 
     /// A failure that another attempt may be spared.
     pub fn passing(code: &str, reason: impl Into<String>) -> Self {
-        Self::Failed { code: code.into(), reason: reason.into(), retryable: true }
+        Self::Failed { code: code.into(), reason: reason.into(), retryable: true, details: None }
     }
 
     /// The work was stopped. Nobody reports it, unless the worker itself leaves.

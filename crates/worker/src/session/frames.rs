@@ -82,7 +82,7 @@ impl Namer {
             Outcome::Completed { result } => {
                 (ResultStatus::Succeeded, as_object(result), None, None)
             }
-            Outcome::Failed { code, reason, retryable } => {
+            Outcome::Failed { code, reason, retryable, .. } => {
                 let message = reason.chars().take(REASON_CHARS_MAX).collect();
                 let error = ResultError { code, message, remediation: None };
                 let metadata = open(&json!({ "retryable": retryable }));

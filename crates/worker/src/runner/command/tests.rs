@@ -353,7 +353,7 @@ fn told(finished: Finished) -> (String, Value) {
 fn shown(outcome: &Outcome) -> String {
     match outcome {
         Outcome::Completed { .. } => "completed".into(),
-        Outcome::Failed { code, reason, retryable } => {
+        Outcome::Failed { code, reason, retryable, .. } => {
             format!("{code} {}: {reason}", if *retryable { "again" } else { "final" })
         }
     }
