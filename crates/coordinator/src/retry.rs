@@ -35,17 +35,16 @@ fn mix(entropy: u64, task: TaskId, epoch: u32) -> u64 {
 
 fn poison(losses: u32) -> Failure {
     let reason = format!("{losses} workers in a row were lost while they held this task");
-    Failure { code: "E.WORKER.LOST".into(), reason }
+    Failure::new("E.WORKER.LOST", reason)
 }
 
 fn out_of_attempts() -> Failure {
-    let reason = "its worker was lost, and no attempt is left".into();
-    Failure { code: "E.WORKER.LOST".into(), reason }
+    Failure::new("E.WORKER.LOST", "its worker was lost, and no attempt is left")
 }
 
 fn undeliverable() -> Failure {
-    let reason = "no worker confirmed in time that it had received the task".into();
-    Failure { code: "E.DISPATCH.UNAVAILABLE".into(), reason }
+    let reason = "no worker confirmed in time that it had received the task";
+    Failure::new("E.DISPATCH.UNAVAILABLE", reason)
 }
 
 /// What an attempt that did not complete leaves behind.
@@ -82,10 +81,7 @@ impl Turn<'_> {
     pub(crate) fn after_timeout(&mut self, id: TaskId, worker: WorkerId) {
         let task = self.state.tasks.get(id).expect("only live tasks time out");
         let losses = task.progress.losses + 1;
-        let failure = Failure {
-            code: "E.TIMEOUT".into(),
-            reason: "the attempt took longer than its timeout".into(),
-        };
+        let failure = Failure::new("E.TIMEOUT", "the attempt took longer than its timeout");
         if losses >= LOSSES_MAX {
             let end = UnfinishedEnd { outcome: Outcome::Dead, failure: poison(losses), losses };
             return self.settle_unfinished(id, worker, Ending::TimedOut, end);

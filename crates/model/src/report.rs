@@ -16,6 +16,16 @@ pub struct Failure {
     pub code: String,
     /// A sentence for people.
     pub reason: String,
+    /// What the attempt leaves behind although it failed, such as the results of the steps before
+    /// the failure: JSON, opaque here.
+    pub details: Option<Bytes>,
+}
+
+impl Failure {
+    /// A failure that leaves nothing behind.
+    pub fn new(code: impl Into<String>, reason: impl Into<String>) -> Self {
+        Self { code: code.into(), reason: reason.into(), details: None }
+    }
 }
 
 /// How an attempt ended, by the worker's word.

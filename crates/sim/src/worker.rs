@@ -464,7 +464,7 @@ pub(crate) fn make_report(
 ) -> Report {
     let words = worker.dice.bits();
     let outcome = if fails {
-        let failure = Failure { code: "E.RUNNER.FAILURE".into(), reason: format!("{words:x}") };
+        let failure = Failure::new("E.RUNNER.FAILURE", format!("{words:x}"));
         ReportedOutcome::Failed { failure, retryable: fate.retryable }
     } else {
         ReportedOutcome::Completed { result: Bytes::from(format!("{intent}-{words:x}")) }

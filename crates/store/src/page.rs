@@ -1,6 +1,8 @@
 //! Which tasks belong on a page.
 
-use coordinator::{StateWord, TaskRecord, TaskState};
+use bytes::Bytes;
+use coordinator::{Ending, StateWord, TaskRecord, TaskState};
+use model::Failure;
 
 use crate::contract::PageQuery;
 
@@ -21,16 +23,28 @@ pub(crate) struct PageFill {
 impl PageFill {
     /// Whether one more task fits; it is counted if it does.
     pub(crate) fn takes(&mut self, record: &TaskRecord) -> bool {
-        let result = match &record.progress.state {
-            TaskState::Settled(settlement) => {
-                settlement.result.as_ref().map_or(0, bytes::Bytes::len)
-            }
-            TaskState::Waiting { .. } | TaskState::Ready | TaskState::Leased(_) => 0,
-        };
         let is_first = self.bytes == 0;
-        self.bytes += record.parameters.len() + result;
+        self.bytes += record.parameters.len() + end_bytes(record) + history_bytes(record);
         is_first || self.bytes <= PAGE_BYTES_MAX
     }
+}
+
+fn end_bytes(record: &TaskRecord) -> usize {
+    let TaskState::Settled(settlement) = &record.progress.state else { return 0 };
+    let result = settlement.result.as_ref().map_or(0, Bytes::len);
+    result + settlement.failure.as_ref().map_or(0, details_bytes)
+}
+
+fn history_bytes(record: &TaskRecord) -> usize {
+    let failures = record.ended_attempts.iter().filter_map(|attempt| match &attempt.ending {
+        Ending::Failed { failure, .. } => Some(failure),
+        Ending::Expired | Ending::TimedOut | Ending::Undelivered | Ending::Stopped => None,
+    });
+    failures.map(details_bytes).sum()
+}
+
+fn details_bytes(failure: &Failure) -> usize {
+    failure.details.as_ref().map_or(0, Bytes::len)
 }
 
 impl PageQuery {

@@ -171,6 +171,7 @@ pub(crate) struct ProgressRow<'a> {
     pub report_key: Option<[u8; 16]>,
     pub failure_code: Option<&'a str>,
     pub failure_reason: Option<&'a str>,
+    pub failure_details: Option<&'a [u8]>,
     pub result: Option<&'a [u8]>,
 }
 
@@ -190,6 +191,7 @@ impl<'a> From<&'a Progress> for ProgressRow<'a> {
             report_key: None,
             failure_code: None,
             failure_reason: None,
+            failure_details: None,
             result: None,
         };
         row.fill(&progress.state);
@@ -223,6 +225,7 @@ impl<'a> ProgressRow<'a> {
     fn set_failure(&mut self, failure: Option<&'a Failure>) {
         self.failure_code = failure.map(|failure| failure.code.as_str());
         self.failure_reason = failure.map(|failure| failure.reason.as_str());
+        self.failure_details = failure.and_then(|failure| failure.details.as_deref());
     }
 }
 

@@ -79,8 +79,7 @@ pub(crate) async fn run(around: Arc<Surroundings>, lease: GrantedLease) -> Optio
 }
 
 fn panicked(error: &JoinError) -> Outcome {
-    let reason = format!("the work ended in a panic: {error}");
-    Outcome::passing(PANICKED, reason)
+    Outcome::passing(PANICKED, format!("the work ended in a panic: {error}"))
 }
 
 fn assignment(lease: GrantedLease) -> Assignment {
@@ -147,15 +146,17 @@ fn wire_report(around: &Surroundings, lease_id: &str, outcome: Outcome) -> Repor
         reason: None,
         code: None,
         retryable: None,
+        details: None,
         report_id: Some(Uuid::new_v4().to_string()),
     };
     match outcome {
         Outcome::Completed { result } => Report { result: Some(result), ..blank },
-        Outcome::Failed { code, reason, retryable, .. } => Report {
+        Outcome::Failed { code, reason, retryable, details } => Report {
             outcome: ReportOutcome::Fail,
             reason: Some(reason),
             code: Some(code),
             retryable: Some(retryable),
+            details,
             ..blank
         },
     }

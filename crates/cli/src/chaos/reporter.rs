@@ -112,6 +112,7 @@ fn report(lease_id: &str, report_id: String) -> Report {
         reason: None,
         code: None,
         retryable: None,
+        details: None,
         report_id: Some(report_id),
     }
 }
@@ -142,6 +143,7 @@ fn copy(report: &Report) -> Report {
         reason: report.reason.clone(),
         code: report.code.clone(),
         retryable: report.retryable,
+        details: report.details.clone(),
         report_id: report.report_id.clone(),
     }
 }

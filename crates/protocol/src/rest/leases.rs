@@ -131,6 +131,11 @@ pub struct Fail {
     /// Whether another attempt could help. Default `true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
+    /// What the attempt leaves behind although it failed, such as the results of the steps before
+    /// the failure: any JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub details: Option<Box<RawValue>>,
     /// The worker's own name for this report; the same one when it is sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_id: Option<String>,
@@ -167,6 +172,11 @@ pub struct Report {
     /// With `fail`: whether another attempt could help. Default `true`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
+    /// With `fail`: what the attempt leaves behind although it failed, such as the results of the steps
+    /// before the failure: any JSON.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub details: Option<Box<RawValue>>,
     /// The worker's own name for this report; the same one when it is sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_id: Option<String>,

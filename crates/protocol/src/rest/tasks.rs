@@ -258,12 +258,16 @@ pub struct CurrentLease {
 }
 
 /// Why a task did not complete.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct TaskError {
     /// A short code, the worker's or ours.
     pub code: String,
     /// A sentence.
     pub reason: String,
+    /// What the failed attempt left behind, if it said so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<serde_json::Value>)]
+    pub details: Option<Box<RawValue>>,
 }
 
 /// An attempt that ended without settling its task.

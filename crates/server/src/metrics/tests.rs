@@ -98,7 +98,7 @@ fn settled(number: u64) -> Change {
 }
 
 fn failed(number: u64) -> Change {
-    let failure = Failure { code: String::new(), reason: String::new() };
+    let failure = Failure::new("", "");
     let attempt = EndedAttempt {
         epoch: 1,
         worker: "w1".parse().expect("name"),

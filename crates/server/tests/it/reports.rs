@@ -54,6 +54,31 @@ async fn a_failure_is_committed_and_the_task_goes_on() {
 }
 
 #[tokio::test]
+async fn a_failure_may_leave_details_behind() {
+    let server = TestServer::dev().await;
+    let retry = json!({"max_attempts": 2, "backoff_ms": 0});
+    let id = server.submit(json!({"type": "a", "retry": retry})).await;
+    let fail = |step: u32| json!({"worker_id": "w1", "reason": "no", "details": {"step": step}});
+    for step in 1..=2 {
+        let lease = server.lease("w1").await;
+        let answer = server.post(&lease_path(&lease, "fail"), &fail(step)).await.expect(200);
+        assert_eq!(answer["verdict"], "COMMITTED");
+        let other = server.post(&lease_path(&lease, "fail"), &fail(9)).await.expect(200);
+        assert_eq!(other["reason"], "duplicate_report", "other details are another report");
+    }
+    let server = server.restart().await;
+    let task = server.get(&format!("/api/v1/tasks/{id}")).await.expect(200);
+    assert_eq!(task["ended_attempts"][0]["error"]["details"], json!({"step": 1}));
+    assert_eq!(task["error"]["details"], json!({"step": 2}));
+    let deep = "[".repeat(65) + &"]".repeat(65);
+    let deep: serde_json::Value = serde_json::from_str(&deep).expect("JSON");
+    let lease = format!("/api/v1/leases/{id}-1/fail");
+    let body = json!({"worker_id": "w1", "reason": "no", "details": deep});
+    server.post(&lease, &body).await.refused(422, "E.REQUEST.INVALID");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_report_of_a_lost_lease_is_cancelled() {
     let server = TestServer::dev().await;
     server.submit(json!({"type": "a", "lease_ttl_ms": 100})).await;

@@ -197,5 +197,6 @@ fn report(dice: &mut Dice) -> ReportKey {
 
 fn failure(dice: &mut Dice) -> Failure {
     let reason = if dice.one_in(2) { "exit status 1: 'ö'" } else { "" };
-    Failure { code: "E.RUNNER.FAILURE".into(), reason: reason.into() }
+    let details = dice.one_in(2).then(|| Bytes::from(format!("{{\"steps\":[{}]}}", dice.number())));
+    Failure { details, ..Failure::new("E.RUNNER.FAILURE", reason) }
 }

@@ -75,17 +75,17 @@ impl<'c> Statements<'c> {
         let row = ProgressRow::from(write.progress);
         bind_live(statement, &row)?;
         bind_settled(statement, &row)?;
-        statement.raw_bind_parameter(15, write.task.to_integer())?;
-        statement.raw_bind_parameter(16, demand.task_type.as_str())?;
-        statement.raw_bind_parameter(17, demand.queue.as_str())?;
-        statement.raw_bind_parameter(18, record.spec.priority)?;
-        statement.raw_bind_parameter(19, documents.of(&record.spec))?;
+        statement.raw_bind_parameter(16, write.task.to_integer())?;
+        statement.raw_bind_parameter(17, demand.task_type.as_str())?;
+        statement.raw_bind_parameter(18, demand.queue.as_str())?;
+        statement.raw_bind_parameter(19, record.spec.priority)?;
+        statement.raw_bind_parameter(20, documents.of(&record.spec))?;
         let concurrency_key = record.concurrency_key.as_ref();
-        statement.raw_bind_parameter(20, concurrency_key.map(model::ConcurrencyKey::as_str))?;
+        statement.raw_bind_parameter(21, concurrency_key.map(model::ConcurrencyKey::as_str))?;
         let mark = record.idempotency.as_ref();
-        statement.raw_bind_parameter(21, mark.map(|mark| mark.key.as_str()))?;
-        statement.raw_bind_parameter(22, record.created_at.to_integer())?;
-        statement.raw_bind_parameter(23, record.run.as_ref().map(model::RunName::as_str))?;
+        statement.raw_bind_parameter(22, mark.map(|mark| mark.key.as_str()))?;
+        statement.raw_bind_parameter(23, record.created_at.to_integer())?;
+        statement.raw_bind_parameter(24, record.run.as_ref().map(model::RunName::as_str))?;
         statement
             .raw_execute()
             .map_err(|error| meaning(error, Contradiction::TaskExists(write.task)))?;
@@ -128,8 +128,8 @@ impl<'c> Statements<'c> {
             let statement = &mut self.update_whole;
             bind_live(statement, &row)?;
             bind_settled(statement, &row)?;
-            statement.raw_bind_parameter(15, write.task.to_integer())?;
-            statement.raw_bind_parameter(16, was_settled)?;
+            statement.raw_bind_parameter(16, write.task.to_integer())?;
+            statement.raw_bind_parameter(17, was_settled)?;
             statement.raw_execute()?
         };
         must_be_one(n_updated, write.task)
@@ -148,6 +148,8 @@ impl<'c> Statements<'c> {
         statement.raw_bind_parameter(6, row.report_key)?;
         statement.raw_bind_parameter(7, row.failure.map(|failure| failure.code.as_str()))?;
         statement.raw_bind_parameter(8, row.failure.map(|failure| failure.reason.as_str()))?;
+        let details = row.failure.and_then(|failure| failure.details.as_deref());
+        statement.raw_bind_parameter(9, details.map(Text))?;
         statement
             .raw_execute()
             .map_err(|error| meaning(error, Contradiction::AttemptEndedTwice(*task)))?;
@@ -171,7 +173,7 @@ fn bind_live(
     statement.raw_bind_parameter(9, row.attempt_ends_at)
 }
 
-/// Parameters 10 to 14: what a settlement adds.
+/// Parameters 10 to 15: what a settlement adds.
 fn bind_settled(
     statement: &mut CachedStatement<'_>,
     row: &ProgressRow<'_>,
@@ -180,7 +182,8 @@ fn bind_settled(
     statement.raw_bind_parameter(11, row.report_key)?;
     statement.raw_bind_parameter(12, row.failure_code)?;
     statement.raw_bind_parameter(13, row.failure_reason)?;
-    statement.raw_bind_parameter(14, row.result.map(Text))
+    statement.raw_bind_parameter(14, row.failure_details.map(Text))?;
+    statement.raw_bind_parameter(15, row.result.map(Text))
 }
 
 /// An update names the row that it expects, with its epoch; when there is no such row, the

@@ -20,6 +20,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "0002_runs_and_notes",
         sql: include_str!("migrations/0002_runs_and_notes.sql"),
     },
+    Migration {
+        name: "0003_details_and_order",
+        sql: include_str!("migrations/0003_details_and_order.sql"),
+    },
 ];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (
@@ -98,7 +102,36 @@ fn digest(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::digest;
+    use rusqlite::Connection;
+
+    use super::{CREATE_LIST, MIGRATIONS, digest, migrate, take_step};
+    use crate::sqlite::read::load;
+
+    #[test]
+    fn tables_of_an_older_version_are_taken_over() {
+        let mut connection = Connection::open_in_memory().expect("memory");
+        connection.execute_batch(CREATE_LIST).expect("a list");
+        for (version, migration) in (1_i64..).zip(&MIGRATIONS[..2]) {
+            take_step(&connection, version, migration).expect("an older step");
+        }
+        let shard = model::ShardId::new(1).expect("fits");
+        let task = shard.first_task();
+        let row = "INSERT INTO tasks (id, type, queue, priority, created_at, state, attempt, epoch,
+                                      losses, settled_at, failure_code, failure_reason)
+                   VALUES (?1, 'a', 'q', 0, 1, 'FAILED', 1, 1, 0, 2, 'E.OLD', 'it failed')";
+        connection.execute(row, [task.to_integer()]).expect("an older row");
+        let attempt = "INSERT INTO ended_attempts
+                       VALUES (?1, 1, 'w', 2, 'FAILED', x'00112233445566778899aabbccddeeff', 'E', '')";
+        connection.execute(attempt, [task.to_integer()]).expect("an older attempt");
+        migrate(&mut connection).expect("the newer steps");
+        let found =
+            load(&connection, shard, vec![coordinator::LoadKey::Task(task)]).expect("reads");
+        let coordinator::TaskState::Settled(end) = &found[0].1.progress.state else {
+            panic!("it is settled: {found:?}")
+        };
+        assert_eq!(end.failure, Some(model::Failure::new("E.OLD", "it failed")));
+        assert_eq!(found[0].1.ended_attempts.len(), 1);
+    }
 
     #[test]
     fn the_digest_is_fnv_1a() {

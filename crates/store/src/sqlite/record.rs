@@ -49,10 +49,11 @@ mod column {
     pub(super) const REPORT_KEY: usize = 18;
     pub(super) const FAILURE_CODE: usize = 19;
     pub(super) const FAILURE_REASON: usize = 20;
-    pub(super) const RESULT: usize = 21;
-    pub(super) const PARAMETERS: usize = 22;
-    pub(super) const FINGERPRINT: usize = 23;
-    pub(super) const RUN: usize = 24;
+    pub(super) const FAILURE_DETAILS: usize = 21;
+    pub(super) const RESULT: usize = 22;
+    pub(super) const PARAMETERS: usize = 23;
+    pub(super) const FINGERPRINT: usize = 24;
+    pub(super) const RUN: usize = 25;
 }
 
 impl<'c> RecordReader<'c> {
@@ -171,6 +172,7 @@ fn read_lease(row: &Row<'_>) -> Result<Lease, StoreError> {
 fn settled(row: &Row<'_>, outcome: Outcome) -> Result<TaskState, StoreError> {
     let code: Option<String> = row.get(column::FAILURE_CODE)?;
     let reason: Option<String> = row.get(column::FAILURE_REASON)?;
+    let details = bytes_if_any(row, column::FAILURE_DETAILS)?;
     let report: Option<[u8; 16]> = row.get(column::REPORT_KEY)?;
     Ok(TaskState::Settled(Box::new(Settlement {
         outcome,
@@ -178,7 +180,7 @@ fn settled(row: &Row<'_>, outcome: Outcome) -> Result<TaskState, StoreError> {
         holder: parsed_if_any(row, column::HOLDER)?,
         report: report.map(report_key),
         result: bytes_if_any(row, column::RESULT)?,
-        failure: code.zip(reason).map(|(code, reason)| Failure { code, reason }),
+        failure: code.zip(reason).map(|(code, reason)| Failure { code, reason, details }),
     })))
 }
 
@@ -186,7 +188,11 @@ fn read_ending(row: &Row<'_>) -> Result<Ending, StoreError> {
     match text(row, 3)? {
         ENDING_FAILED => Ok(Ending::Failed {
             report: report_key(row.get(4)?),
-            failure: Failure { code: row.get(5)?, reason: row.get(6)? },
+            failure: Failure {
+                code: row.get(5)?,
+                reason: row.get(6)?,
+                details: bytes_if_any(row, 7)?,
+            },
         }),
         ENDING_EXPIRED => Ok(Ending::Expired),
         ENDING_TIMED_OUT => Ok(Ending::TimedOut),

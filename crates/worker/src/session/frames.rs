@@ -25,6 +25,8 @@ use crate::feedback::Batch;
 
 /// The largest result; around it an envelope must fit into a frame.
 pub(crate) const RESULT_BYTES_MAX: usize = FRAME_BYTES_MAX - 16 * 1024;
+/// The largest details of a failure; beside them its code and its sentence must fit.
+const DETAILS_BYTES_MAX: usize = RESULT_BYTES_MAX - 64 * 1024;
 /// The longest sentence about a failure.
 const REASON_CHARS_MAX: usize = 4096;
 /// A result that no frame can carry.
@@ -60,7 +62,7 @@ impl Namer {
         outcome: Outcome,
         duration: Duration,
     ) -> BusinessFrame {
-        let frame = self.result_of_any_size(errand, outcome, duration);
+        let frame = self.result_of_any_size(errand, within_a_frame(outcome), duration);
         let bytes = frame.payload.get().len();
         if bytes <= RESULT_BYTES_MAX {
             return frame;
@@ -82,11 +84,12 @@ impl Namer {
             Outcome::Completed { result } => {
                 (ResultStatus::Succeeded, as_object(result), None, None)
             }
-            Outcome::Failed { code, reason, retryable, .. } => {
+            Outcome::Failed { code, reason, retryable, details } => {
                 let message = reason.chars().take(REASON_CHARS_MAX).collect();
                 let error = ResultError { code, message, remediation: None };
                 let metadata = open(&json!({ "retryable": retryable }));
-                (ResultStatus::Failed, OpenObject::empty(), Some(error), metadata)
+                let details = details.map_or_else(OpenObject::empty, as_object);
+                (ResultStatus::Failed, details, Some(error), metadata)
             }
         };
         let result = ExecResult {
@@ -133,6 +136,17 @@ impl Namer {
         };
         self.frame(&Payload::ExecFeedback(feedback), corr(errand), None)
     }
+}
+
+/// Details that no frame can carry are left out: that it failed, and why, counts more.
+fn within_a_frame(mut outcome: Outcome) -> Outcome {
+    if let Outcome::Failed { details, .. } = &mut outcome
+        && details.as_ref().is_some_and(|details| details.get().len() > DETAILS_BYTES_MAX)
+    {
+        tracing::warn!("the details of a failure are too large to be sent, and are left out");
+        *details = None;
+    }
+    outcome
 }
 
 fn corr(errand: &Errand) -> &str {

@@ -429,7 +429,7 @@ fn worker_id(number: u8) -> WorkerId {
 }
 
 fn outcome(what: What) -> ReportedOutcome {
-    let failure = Failure { code: "E.TEST".into(), reason: "boom".into() };
+    let failure = Failure::new("E.TEST", "boom");
     match what {
         What::Completed => ReportedOutcome::Completed { result: Bytes::from_static(b"1") },
         What::Failed => ReportedOutcome::Failed { failure, retryable: true },

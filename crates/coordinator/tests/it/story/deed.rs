@@ -140,7 +140,7 @@ impl World {
             let result = Bytes::copy_from_slice(after("with").unwrap_or("1").as_bytes());
             ReportedOutcome::Completed { result }
         } else {
-            let failure = Failure { code: "E.TEST".into(), reason: "boom".into() };
+            let failure = Failure::new("E.TEST", "boom");
             ReportedOutcome::Failed { failure, retryable: !words.contains(&"fatal") }
         };
         let content = format!("{outcome:?}");

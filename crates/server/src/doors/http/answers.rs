@@ -126,6 +126,7 @@ pub(crate) fn heartbeat_answer(verdict: HeartbeatVerdict) -> HeartbeatAnswer {
 pub(crate) fn task(record: &TaskRecord) -> Result<Task, ApiError> {
     let progress = &record.progress;
     let demand = &record.spec.demand;
+    let ended_attempts = record.ended_attempts.iter().map(|one| ended(record, one));
     let mut task = Task {
         task_id: record.id.to_string(),
         task_type: demand.task_type.to_string(),
@@ -143,7 +144,7 @@ pub(crate) fn task(record: &TaskRecord) -> Result<Task, ApiError> {
         result: None,
         error: None,
         feedback: None,
-        ended_attempts: record.ended_attempts.iter().map(|one| ended(record, one)).collect(),
+        ended_attempts: ended_attempts.collect::<Result<_, _>>()?,
         concurrency_key: record.concurrency_key.as_ref().map(ToString::to_string),
         run: record.run.as_ref().map(ToString::to_string),
         idempotency_key: record.idempotency.as_ref().map(|mark| mark.key.to_string()),
@@ -169,31 +170,35 @@ fn add_state(task: &mut Task, record: &TaskRecord) -> Result<(), ApiError> {
             task.settled_at = Some(settlement.at.to_string());
             task.worker_id = settlement.holder.as_ref().map(ToString::to_string);
             task.result = settlement.result.as_ref().map(raw).transpose()?;
-            task.error = settlement.failure.as_ref().map(task_error);
+            task.error = settlement.failure.as_ref().map(task_error).transpose()?;
         }
     }
     Ok(())
 }
 
-fn task_error(failure: &Failure) -> TaskError {
-    TaskError { code: failure.code.clone(), reason: failure.reason.clone() }
+fn task_error(failure: &Failure) -> Result<TaskError, ApiError> {
+    Ok(TaskError {
+        code: failure.code.clone(),
+        reason: failure.reason.clone(),
+        details: failure.details.as_ref().map(raw).transpose()?,
+    })
 }
 
-fn ended(record: &TaskRecord, attempt: &EndedAttempt) -> wire::EndedAttempt {
+fn ended(record: &TaskRecord, attempt: &EndedAttempt) -> Result<wire::EndedAttempt, ApiError> {
     let (ending, error) = match &attempt.ending {
-        Ending::Failed { failure, .. } => ("FAILED", Some(task_error(failure))),
+        Ending::Failed { failure, .. } => ("FAILED", Some(task_error(failure)?)),
         Ending::Expired => ("EXPIRED", None),
         Ending::TimedOut => ("TIMED_OUT", None),
         Ending::Undelivered => ("UNDELIVERED", None),
         Ending::Stopped => ("STOPPED", None),
     };
-    wire::EndedAttempt {
+    Ok(wire::EndedAttempt {
         lease_id: LeaseId { task: record.id, epoch: attempt.epoch }.to_string(),
         worker_id: attempt.worker.to_string(),
         ended_at: attempt.at.to_string(),
         ending: ending.to_owned(),
         error,
-    }
+    })
 }
 
 /// Bytes that were checked when they came in, as JSON.

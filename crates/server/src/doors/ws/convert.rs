@@ -9,6 +9,7 @@ use model::{
     TaskId, ToolName, TypeName, WorkerId,
 };
 use protocol::session::control::COUNTED_ACKS_FEATURE;
+use protocol::session::open::OpenObject;
 use protocol::session::payload::exec::{ExecError, ExecResult, ResultStatus};
 use protocol::session::payload::heartbeat::Metrics;
 use protocol::session::payload::register::{PackageStatus, Register};
@@ -130,10 +131,9 @@ pub(super) fn result_report(lease: LeaseId, worker: &WorkerId, result: ExecResul
     let outcome = match result.status {
         // A worker that skips its work is done with it.
         ResultStatus::Succeeded | ResultStatus::Skipped => {
-            let text: Box<str> = result.result.into_raw().into();
-            ReportedOutcome::Completed { result: Bytes::from(text.into_boxed_bytes()) }
+            ReportedOutcome::Completed { result: bytes(result.result) }
         }
-        ResultStatus::Failed => failed_result(&result),
+        ResultStatus::Failed => failed_result(result),
         ResultStatus::Cancelled => ReportedOutcome::Failed {
             failure: failure("E.RUNNER.CANCELLED", "the worker gave the work up"),
             retryable: true,
@@ -142,10 +142,16 @@ pub(super) fn result_report(lease: LeaseId, worker: &WorkerId, result: ExecResul
     report(lease, worker, outcome)
 }
 
-fn failed_result(result: &ExecResult) -> ReportedOutcome {
+fn failed_result(result: ExecResult) -> ReportedOutcome {
     #[derive(Deserialize)]
     struct ErrorText {
         error: String,
+    }
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct NothingButError {
+        #[serde(rename = "error")]
+        _error: String,
     }
     #[derive(Deserialize)]
     struct Marks {
@@ -154,7 +160,7 @@ fn failed_result(result: &ExecResult) -> ReportedOutcome {
     let marks = result.metadata.as_ref();
     let marks = marks.and_then(|metadata| serde_json::from_str::<Marks>(metadata.get()).ok());
     let retryable = marks.and_then(|marks| marks.retryable).unwrap_or(true);
-    let failure = match &result.error {
+    let mut failure = match &result.error {
         Some(error) => failure(&error.code, &error.message),
         // Older workers put the text of a failure into the result.
         None => match serde_json::from_str::<ErrorText>(result.result.get()) {
@@ -162,7 +168,15 @@ fn failed_result(result: &ExecResult) -> ReportedOutcome {
             Err(_) => failure(DEFAULT_CODE, "the worker reported a failure without a reason"),
         },
     };
+    let says_more = result.result != OpenObject::empty()
+        && serde_json::from_str::<NothingButError>(result.result.get()).is_err();
+    failure.details = says_more.then(|| bytes(result.result));
     ReportedOutcome::Failed { failure, retryable }
+}
+
+fn bytes(object: OpenObject) -> Bytes {
+    let text: Box<str> = object.into_raw().into();
+    Bytes::from(text.into_boxed_bytes())
 }
 
 /// A worker could not do it.
@@ -182,7 +196,7 @@ pub(super) fn undeliverable(lease: LeaseId, worker: &WorkerId, bytes: usize) -> 
 fn failure(code: &str, reason: &str) -> Failure {
     let cut = |text: &str, chars_max| text.chars().take(chars_max).collect::<String>();
     let code = if code.is_empty() { DEFAULT_CODE } else { code };
-    Failure { code: cut(code, CODE_CHARS_MAX), reason: cut(reason, REASON_CHARS_MAX) }
+    Failure::new(cut(code, CODE_CHARS_MAX), cut(reason, REASON_CHARS_MAX))
 }
 
 /// The report is recognised by its content: a frame has no name that survives its session.
@@ -201,3 +215,6 @@ pub(super) fn listed_leases(metrics: &Metrics, shard: ShardId) -> Option<Vec<Lea
 pub(super) fn is_leaving(metrics: &Metrics) -> bool {
     metrics.others.get("draining").is_some_and(|draining| draining.get() == "true")
 }
+
+#[cfg(test)]
+mod tests;

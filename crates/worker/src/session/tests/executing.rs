@@ -49,6 +49,9 @@ async fn a_program_is_executed_and_its_failure_is_told() {
     let result = scene.answer().await;
     assert_eq!(result.payload["error"]["code"], "E.PARAMETERS.INVALID");
     assert_eq!(result.payload["metadata"]["retryable"], false);
+    scene.dispatch("l-4", "core.fail", &json!({ "details": { "steps": [1] } }));
+    let result = scene.answer().await;
+    assert_eq!(result.payload["result"], json!({ "steps": [1] }), "what it leaves behind");
 }
 
 #[tokio::test]
@@ -217,6 +220,10 @@ async fn a_result_that_no_frame_can_carry_is_a_failure_that_says_so() {
     let result = scene.answer().await;
     assert_eq!(result.payload["error"]["code"], "E.RESULT.TOO_LARGE");
     assert_eq!(result.payload["metadata"]["retryable"], false);
+    scene.dispatch("l-3", "large", &json!({ "bytes": 1 << 20, "fails": true }));
+    let result = scene.answer().await;
+    assert_eq!(result.payload["error"]["code"], "E.LARGE", "that it failed counts more");
+    assert_eq!(result.payload["result"], json!({}));
 }
 
 #[tokio::test]
@@ -270,7 +277,11 @@ impl Executor for Counting {
                 () = tokio::time::sleep(pause) => Outcome::Completed { result },
                 () = context.stop.cancelled() => {
                     stopped.notify_one();
-                    Outcome::Completed { result }
+                    if parameters["fails"] == true {
+                let (code, reason) = ("E.LARGE".into(), "no".into());
+                return Outcome::Failed { code, reason, retryable: true, details: Some(result) };
+            }
+            Outcome::Completed { result }
                 }
             }
         })
@@ -292,6 +303,10 @@ impl Executor for Large {
             let bytes = parameters["bytes"].as_u64().and_then(|bytes| usize::try_from(bytes).ok());
             let text = "x".repeat(bytes.expect("a size"));
             let result = serde_json::value::to_raw_value(&json!({ "text": text })).expect("JSON");
+            if parameters["fails"] == true {
+                let (code, reason) = ("E.LARGE".into(), "no".into());
+                return Outcome::Failed { code, reason, retryable: true, details: Some(result) };
+            }
             Outcome::Completed { result }
         })
     }

@@ -42,7 +42,12 @@ pub(crate) fn complete(
 
 pub(crate) fn fail(lease: Result<LeaseId, NoLease>, body: Fail) -> Result<Judgeable, ApiError> {
     let worker = text(&"", &body.worker_id)?;
-    let outcome = failed(body.reason, body.code, body.retryable)?;
+    let outcome = failed(FailedWords {
+        reason: body.reason,
+        code: body.code,
+        retryable: body.retryable,
+        details: body.details,
+    })?;
     let key = key(body.report_id.as_deref(), &outcome)?;
     Ok(lease.map(|lease| Report { lease, worker, key, outcome }))
 }
@@ -84,6 +89,7 @@ fn report(
             refuse("reason", report.reason.is_some())?;
             refuse("code", report.code.is_some())?;
             refuse("retryable", report.retryable.is_some())?;
+            refuse("details", report.details.is_some())?;
             completed(report.result)?
         }
         ReportOutcome::Fail => {
@@ -91,7 +97,8 @@ fn report(
             let reason = report.reason.ok_or_else(|| {
                 ApiError::invalid("reason", "is missing; a failed attempt says why")
             })?;
-            failed(reason, report.code, report.retryable)?
+            let (code, retryable, details) = (report.code, report.retryable, report.details);
+            failed(FailedWords { reason, code, retryable, details })?
         }
     };
     let key = key(report.report_id.as_deref(), &outcome)?;
@@ -114,15 +121,21 @@ fn completed(result: Option<Box<RawValue>>) -> Result<ReportedOutcome, ApiError>
     Ok(ReportedOutcome::Completed { result })
 }
 
-fn failed(
+/// What a failed attempt says of itself.
+struct FailedWords {
     reason: String,
     code: Option<String>,
     retryable: Option<bool>,
-) -> Result<ReportedOutcome, ApiError> {
+    details: Option<Box<RawValue>>,
+}
+
+fn failed(words: FailedWords) -> Result<ReportedOutcome, ApiError> {
+    let FailedWords { reason, code, retryable, details } = words;
     prose(&"reason", &reason, REASON_CHARS_MAX)?;
     let code = code.unwrap_or_else(|| DEFAULT_CODE.to_owned());
     prose(&"code", &code, CODE_CHARS_MAX)?;
-    let failure = Failure { code, reason };
+    let details = details.map(|given| payload("details", given, RESULT_BYTES_MAX)).transpose()?;
+    let failure = Failure { code, reason, details };
     Ok(ReportedOutcome::Failed { failure, retryable: retryable.unwrap_or(true) })
 }
 
@@ -137,10 +150,13 @@ fn key(report_id: Option<&str>, outcome: &ReportedOutcome) -> Result<ReportKey, 
 pub(crate) fn content_key(outcome: &ReportedOutcome) -> ReportKey {
     key_of(&match outcome {
         ReportedOutcome::Completed { result } => digest_of(b"astra.report.complete.v1", &[result]),
-        ReportedOutcome::Failed { failure, retryable } => digest_of(
-            b"astra.report.fail.v1",
-            &[failure.code.as_bytes(), failure.reason.as_bytes(), &[u8::from(*retryable)]],
-        ),
+        ReportedOutcome::Failed { failure, retryable } => {
+            let retryable = [u8::from(*retryable)];
+            let mut parts = vec![failure.code.as_bytes(), failure.reason.as_bytes(), &retryable];
+            // Only where there are any, so that reports of older versions keep their keys.
+            parts.extend(failure.details.as_deref());
+            digest_of(b"astra.report.fail.v1", &parts)
+        }
     })
 }
 

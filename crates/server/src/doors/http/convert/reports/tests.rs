@@ -11,6 +11,14 @@ fn the_same_words_give_the_same_key() {
     let failed = key_of(r#""outcome":"fail","reason":"ab","code":"c""#);
     assert_ne!(failed, key_of(r#""outcome":"fail","reason":"a","code":"bc""#));
     assert_ne!(failed, key_of(r#""outcome":"fail","reason":"ab","code":"c","retryable":false"#));
+    let detailed = key_of(r#""outcome":"fail","reason":"ab","code":"c","details":{"step":1}"#);
+    assert_ne!(failed, detailed);
+    assert_ne!(
+        detailed,
+        key_of(r#""outcome":"fail","reason":"ab","code":"c","details":{"step":2}"#)
+    );
+    // Reports without details keep the keys that stand in older tables.
+    assert_eq!(failed, ReportKey(0x9917_8a93_1e04_a635_575d_03b7_1a4d_584d));
 }
 
 #[test]
@@ -29,6 +37,10 @@ fn fields_of_the_other_outcome_are_refused() {
     check(
         r#""outcome":"complete","reason":"x""#,
         "reports[0].reason does not go with this outcome",
+    );
+    check(
+        r#""outcome":"complete","details":1"#,
+        "reports[0].details does not go with this outcome",
     );
     check(
         r#""outcome":"fail","reason":"x","result":1"#,
