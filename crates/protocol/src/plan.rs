@@ -1,12 +1,17 @@
 //! Plans of Unix tools: what is submitted, what a worker is given, what it gives back.
 //!
 //! A job over the Redis protocol is a task of type [`PLAN`] or [`PLAN_STEP`]; its parameters are a
-//! [`PlanJob`], its result is a [`PlanResult`].
+//! [`PlanJob`], its result is a [`PlanResult`]. [`check`] says what makes a plan, [`fill`] puts
+//! fields of the input into arguments, [`needs`] is what a job asks of a worker.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+
+pub mod check;
+pub mod fill;
+pub mod needs;
 
 /// The type of a task that executes a whole plan on one worker.
 pub const PLAN: &str = "plan";

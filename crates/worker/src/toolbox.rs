@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::builtin::Builtin;
 use crate::executor::{Assignment, Context, Executor, Outcome, TYPE_UNKNOWN, Work};
+use crate::runner::command::CommandRunner;
+use crate::runner::plan::PlanRunner;
 
 /// Finds the executor of a type. Where two offer the same type, the later one has it.
 #[derive(Clone, Default)]
@@ -21,6 +24,14 @@ impl Toolbox {
             }
         }
         Self { by_type }
+    }
+
+    /// What every worker with programs offers: the builtin types, commands, and plans of them.
+    pub fn usual(commands: CommandRunner) -> Self {
+        let plans = PlanRunner::new(commands.clone());
+        let executors: [Arc<dyn Executor>; 3] =
+            [Arc::new(Builtin::default()), Arc::new(commands), Arc::new(plans)];
+        Self::new(executors)
     }
 }
 
@@ -51,18 +62,19 @@ fn unknown(name: &str) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builtin::Builtin;
-    use crate::runner::command::CommandRunner;
 
     #[test]
     fn types_of_all_executors_are_offered_and_found() {
-        let command = Arc::new(CommandRunner::new(crate::runner::command::Options::default()));
-        let toolbox = Toolbox::new([Arc::new(Builtin::default()) as Arc<dyn Executor>, command]);
+        let commands = CommandRunner::new(crate::runner::command::Options::default());
+        let toolbox = Toolbox::usual(commands);
         let types = toolbox.types();
-        assert!(types.contains(&"core.noop".into()) && types.contains(&"command".into()));
+        for name in ["core.noop", "command", "plan", "plan.step"] {
+            assert!(types.contains(&name.into()), "{types:?}");
+        }
         assert!(matches!(at_once(&toolbox, "core.noop"), Ok(Outcome::Completed { .. })));
         assert!(matches!(at_once(&toolbox, "core.unheard_of"), Ok(Outcome::Failed { .. })));
         assert!(at_once(&toolbox, "command").is_err(), "a program takes its time");
+        assert!(at_once(&toolbox, "plan").is_err(), "and so do several");
     }
 
     fn at_once(toolbox: &Toolbox, name: &str) -> Result<Outcome, Assignment> {

@@ -1,10 +1,10 @@
 //! The node type `command`: a program by argv, its output streamed, its end reported.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
 use protocol::session::payload::feedback::Channel;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -16,9 +16,11 @@ use crate::executor::{
     Assignment, CANCELLED, Context, Executor, Outcome, PARAMETERS_INVALID, TIMEOUT, Work,
 };
 use crate::feedback::FeedbackSink;
-use crate::runner::command::parameters::{InvalidParameters, Parameters};
+use crate::runner::command::parameters::{InvalidParameters, OUTPUT_BYTES, Parameters};
 use crate::runner::environment::{Environment, scrubbed};
+use crate::runner::failure::{EXIT, last_line, not_started};
 use crate::runner::output::{self, CapturedText, Chunk};
+use crate::runner::spool::Spooled;
 use crate::runner::streams::{Captures, Sink};
 use crate::runner::supervise::{self, Ended, Ending, GRACE, Invocation, SINK_PATIENCE, SpawnError};
 use crate::runner::watchdog::Watchdog;
@@ -27,17 +29,11 @@ pub mod parameters;
 
 /// The node type.
 pub const COMMAND: &str = "command";
-/// A program that did not start.
-const NOT_STARTED: &str = "E.RUNNER.SPAWN";
-/// A program that ended with another code than 0, or by a signal.
-const EXIT: &str = "E.RUNNER.EXIT";
 /// The largest result, as JSON: one that fits into a frame of a session. Escaped text can be six
 /// times as long as the bytes that were kept.
 pub const RESULT_BYTES_MAX: usize = 1000 * 1024;
 /// Batches that wait between a program and the session; more wait with the session itself.
-const BATCHES_WAITING_MAX: usize = 1;
-/// How much of the last line of standard error a failure quotes.
-const QUOTE_CHARS_MAX: usize = 300;
+pub(super) const BATCHES_WAITING_MAX: usize = 1;
 
 /// How commands are run.
 #[derive(Clone, Debug)]
@@ -168,8 +164,25 @@ impl CommandRunner {
 
     fn invocation(&self, assignment: &Assignment, parameters: Parameters) -> Invocation {
         let told = self.environment(assignment, parameters.env_clear);
+        Invocation {
+            cwd: parameters.cwd.map(PathBuf::from),
+            stdin: parameters.stdin.map(|text| Spooled::Bytes(text.into())),
+            timeout: parameters.timeout_ms.map(Duration::from_millis),
+            output_bytes_max: parameters.output_max_bytes,
+            ..self.plain(parameters.argv, told, parameters.env)
+        }
+    }
+
+    /// A program with nothing to read and as much time as it wants. It is told `told`, and
+    /// `variables` where they say nothing about who it works for.
+    pub(super) fn plain(
+        &self,
+        argv: Vec<String>,
+        told: Environment,
+        variables: BTreeMap<String, String>,
+    ) -> Invocation {
         let mut environment: Environment =
-            parameters.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+            variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         // Who the program works for is not the submitter's to say.
         for (name, value) in told {
             if name.to_string_lossy().starts_with("ASTRA_") {
@@ -179,15 +192,21 @@ impl CommandRunner {
             }
         }
         Invocation {
-            argv: parameters.argv,
-            cwd: parameters.cwd.map(PathBuf::from),
+            argv,
+            cwd: None,
             environment,
-            stdin: parameters.stdin.map(Bytes::from),
-            timeout: parameters.timeout_ms.map(Duration::from_millis),
+            stdin: None,
+            timeout: None,
             grace: self.grace,
             sink_patience: self.sink_patience,
-            output_bytes_max: parameters.output_max_bytes,
+            output_bytes_max: OUTPUT_BYTES,
+            spool: None,
         }
+    }
+
+    /// The largest result that can be reported.
+    pub(super) fn result_bytes_max(&self) -> usize {
+        self.result_bytes_max
     }
 }
 
@@ -210,7 +229,8 @@ impl Executor for CommandRunner {
     }
 }
 
-async fn pass_on(batches: &mut mpsc::Receiver<Vec<Chunk>>, feedback: &FeedbackSink) {
+/// Passes on what programs say, until the last of them has ended.
+pub(super) async fn pass_on(batches: &mut mpsc::Receiver<Vec<Chunk>>, feedback: &FeedbackSink) {
     while let Some(batch) = batches.recv().await {
         for chunk in batch {
             let channel = match chunk.channel {
@@ -261,8 +281,8 @@ fn json_of(ended: &Ended, stdout: &CapturedText, stderr: &CapturedText) -> Box<R
     let (exit_code, signal) = match ended.ending {
         Ending::Exited(code) => (Some(code), None),
         Ending::Signalled(signal) => (None, Some(signal)),
-        // Both end by a signal of ours; which one it was says nothing about the program.
-        Ending::TimedOut | Ending::Stopped => (None, None),
+        // They end by a signal of ours; which one it was says nothing about the program.
+        Ending::TimedOut | Ending::Stopped | Ending::Unspooled => (None, None),
     };
     let result = CommandResult {
         exit_code,
@@ -287,6 +307,7 @@ fn outcome_of(ended: &Ended, result: &RawValue, retry_exit: bool) -> Outcome {
             (TIMEOUT, format!("the program took too long and was stopped after {ms} ms"))
         }
         Ending::Stopped => (CANCELLED, "the program was stopped".into()),
+        Ending::Unspooled => (EXIT, "the output of the program could not be kept".into()),
     };
     let reason = match last_line(&ended.captures.stderr.text().text) {
         Some(line) => format!("{sentence}: {line}"),
@@ -296,21 +317,11 @@ fn outcome_of(ended: &Ended, result: &RawValue, retry_exit: bool) -> Outcome {
     Outcome::Failed { code: code.into(), reason, retryable, details: None }
 }
 
-/// The last thing that was said, fit for a sentence.
-fn last_line(text: &str) -> Option<String> {
-    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
-    let plain = |c: char| if c.is_control() { ' ' } else { c };
-    Some(line.chars().map(plain).take(QUOTE_CHARS_MAX).collect())
-}
-
 fn not_run(error: &NotRun) -> Outcome {
     let reason = error.to_string();
     match error {
         NotRun::Parameters(_) => Outcome::hopeless(PARAMETERS_INVALID, reason),
-        NotRun::Spawn(error) => {
-            let retryable = error.is_passing();
-            Outcome::Failed { code: NOT_STARTED.into(), reason, retryable, details: None }
-        }
+        NotRun::Spawn(error) => not_started(error, reason),
     }
 }
 

@@ -11,6 +11,7 @@ use tokio::sync::mpsc::error::SendError;
 
 use crate::runner::output::{Capture, Channel, Chunk, Coalescer};
 use crate::runner::process::Pipes;
+use crate::runner::spool::{Spool, SpoolError, Spooled};
 
 /// Takes what a program says, a batch for each frame. It is bounded on purpose: who does not take
 /// makes the program wait rather than this process grow. Who hangs up misses the rest.
@@ -27,6 +28,17 @@ pub struct Streams {
     stderr: Pipe<ChildStderr>,
     coalescer: Coalescer,
     sink: Option<Sink>,
+    /// Takes the whole standard output for another program, as long as it can.
+    spool: Option<Result<Spool, SpoolError>>,
+}
+
+/// How far moving bytes came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moved {
+    /// Nothing is left to move.
+    Everything,
+    /// The standard output cannot be handed to another program. Said once.
+    Unspooled,
 }
 
 /// What was kept of each channel.
@@ -55,13 +67,22 @@ impl Streams {
             stderr: Pipe::new(pipes.stderr, bytes_max),
             coalescer: Coalescer::default(),
             sink,
+            spool: None,
         }
+    }
+
+    /// Also keeps the whole standard output for another program.
+    #[must_use]
+    pub fn spooled(mut self, spool: Option<Spool>) -> Self {
+        self.spool = spool.map(Ok);
+        self
     }
 
     /// Moves bytes until nothing is left to move. May be dropped and called again at any time:
     /// nothing gets lost between two calls.
-    pub async fn run(&mut self) {
+    pub async fn run(&mut self) -> Moved {
         while !self.is_done() {
+            let could_spool = self.can_spool();
             match self.next().await {
                 Event::Read(channel, n_read) => self.on_read(channel, n_read),
                 Event::HungUp => self.sink = None,
@@ -70,7 +91,15 @@ impl Streams {
             if self.sink.is_none() {
                 self.coalescer.take(Instant::now());
             }
+            if could_spool && !self.can_spool() {
+                return Moved::Unspooled;
+            }
         }
+        Moved::Everything
+    }
+
+    fn can_spool(&self) -> bool {
+        matches!(self.spool, Some(Ok(_)))
     }
 
     /// Whether something was said that the sink has not taken.
@@ -78,9 +107,15 @@ impl Streams {
         self.sink.is_some() && !self.coalescer.is_empty()
     }
 
-    /// What was kept.
-    pub fn into_captures(self) -> Captures {
-        Captures { stdout: self.stdout.capture, stderr: self.stderr.capture }
+    /// What was kept, and the whole standard output if somebody wants it.
+    pub fn into_captures(self) -> (Captures, Option<Result<Spooled, SpoolError>>) {
+        let is_whole = self.stdout.reader.is_none();
+        let spooled = self.spool.map(|spool| match spool {
+            Ok(_) if !is_whole => Err(SpoolError::Unfinished),
+            Ok(spool) => spool.finish(),
+            Err(error) => Err(error),
+        });
+        (Captures { stdout: self.stdout.capture, stderr: self.stderr.capture }, spooled)
     }
 
     /// The last words count: a sink that has not taken them yet is waited for.
@@ -96,7 +131,7 @@ impl Streams {
     async fn next(&mut self) -> Event {
         let room = self.coalescer.room();
         let due_at = self.due_at();
-        let Self { stdin, stdout, stderr, coalescer, sink } = self;
+        let Self { stdin, stdout, stderr, coalescer, sink, .. } = self;
         tokio::select! {
             n_read = stdout.read(room) => Event::Read(Channel::Stdout, n_read),
             n_read = stderr.read(room) => Event::Read(Channel::Stderr, n_read),
@@ -129,6 +164,12 @@ impl Streams {
             Channel::Stdout => self.stdout.keep(n_read),
             Channel::Stderr => self.stderr.keep(n_read),
         };
+        if channel == Channel::Stdout
+            && let Some(Ok(spool)) = &mut self.spool
+            && let Err(error) = spool.push(said)
+        {
+            self.spool = Some(Err(error));
+        }
         self.coalescer.push(channel, said);
     }
 }

@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::runner::environment::{Environment, NotFound, find_program};
 use crate::runner::process::ProcessGroup;
-use crate::runner::streams::{Captures, Sink, Streams};
+use crate::runner::spool::{Spool, SpoolError, Spooled};
+use crate::runner::streams::{Captures, Moved, Sink, Streams};
 use crate::runner::watchdog::Watchdog;
 
 /// How long a program may take to leave after TERM.
@@ -31,7 +32,7 @@ const VANISH: Duration = Duration::from_secs(5);
 pub const SINK_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program to run. No shell is involved.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Invocation {
     /// Its name or path, then its arguments; never empty.
     pub argv: Vec<String>,
@@ -40,7 +41,7 @@ pub struct Invocation {
     /// All that it is told by environment.
     pub environment: Environment,
     /// What it reads; `None` gives it nothing to read.
-    pub stdin: Option<Bytes>,
+    pub stdin: Option<Spooled>,
     /// How long it may take.
     pub timeout: Option<Duration>,
     /// How long it may take to leave when asked to.
@@ -49,6 +50,8 @@ pub struct Invocation {
     pub sink_patience: Duration,
     /// How much is kept of each output.
     pub output_bytes_max: usize,
+    /// Takes its whole standard output, if another program is to read it.
+    pub spool: Option<Spool>,
 }
 
 /// A program that did not start.
@@ -97,10 +100,12 @@ pub enum Ending {
     TimedOut,
     /// Somebody wanted it to stop.
     Stopped,
+    /// Its standard output could not be kept for another program.
+    Unspooled,
 }
 
 /// What is known of a program that has ended.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Ended {
     /// Why.
     pub ending: Ending,
@@ -108,6 +113,8 @@ pub struct Ended {
     pub duration: Duration,
     /// What it said, within bounds.
     pub captures: Captures,
+    /// Its whole standard output, if another program is to read it.
+    pub spooled: Option<Result<Spooled, SpoolError>>,
 }
 
 /// Runs a program to its end. When this future is dropped, the whole group is killed.
@@ -117,12 +124,15 @@ pub async fn run(
     stop: &CancellationToken,
     watchdog: &Arc<Watchdog>,
 ) -> Result<Ended, SpawnError> {
-    let command = command(&invocation)?;
+    let mut command = command(&invocation)?;
+    let (stdin, bytes) =
+        invocation.stdin.map_or((Stdio::null(), Bytes::new()), Spooled::into_stdin);
+    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     let started = Instant::now();
     let (mut group, pipes) = ProcessGroup::spawn(command, watchdog)
         .map_err(|source| SpawnError::System { program: invocation.argv[0].clone(), source })?;
-    let stdin = invocation.stdin.unwrap_or_default();
-    let mut streams = Streams::new(pipes, stdin, invocation.output_bytes_max, sink);
+    let streams = Streams::new(pipes, bytes, invocation.output_bytes_max, sink);
+    let mut streams = streams.spooled(invocation.spool);
     let ours = until_over(&mut group, &mut streams, invocation.timeout, stop).await;
     if ours.is_some() {
         end(&mut group, &mut streams, invocation.grace).await;
@@ -134,7 +144,8 @@ pub async fn run(
     drain(&group, &mut streams, patience).await;
     let status = timeout(VANISH, group.finish()).await;
     let ending = ours.unwrap_or_else(|| ending_of(status.ok().and_then(Result::ok)));
-    Ok(Ended { ending, duration, captures: streams.into_captures() })
+    let (captures, spooled) = streams.into_captures();
+    Ok(Ended { ending, duration, captures, spooled })
 }
 
 /// The files are looked at in place, as the start of the program itself does.
@@ -151,8 +162,6 @@ fn command(invocation: &Invocation) -> Result<Command, SpawnError> {
     if let Some(cwd) = cwd {
         command.current_dir(cwd);
     }
-    let stdin = if invocation.stdin.is_some() { Stdio::piped() } else { Stdio::null() };
-    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
     Ok(command)
 }
 
@@ -176,25 +185,36 @@ async fn until_over(
         () = group.exited() => None,
         () = stop.cancelled() => Some(Ending::Stopped),
         () = time_is_up => Some(Ending::TimedOut),
-        () = run_on(streams) => None,
+        () = run_on(streams) => Some(Ending::Unspooled),
     }
 }
 
-/// Moves bytes and never ends, for a program may close its pipes and go on.
+/// Moves bytes and goes on, for a program may close its pipes and live; ends when what it says is
+/// of no use to the program that was to read it.
 async fn run_on(streams: &mut Streams) {
-    streams.run().await;
-    pending::<()>().await;
+    if streams.run().await == Moved::Everything {
+        pending::<()>().await;
+    }
+}
+
+/// Moves bytes until nothing is left to move, whatever becomes of them.
+async fn run_out(streams: &mut Streams) {
+    while streams.run().await == Moved::Unspooled {}
 }
 
 /// Asks the whole group to leave, then makes it.
 async fn end(group: &mut ProcessGroup, streams: &mut Streams, grace: Duration) {
     for (signal, patience) in [(Signal::TERM, grace), (Signal::KILL, VANISH)] {
         group.signal(signal);
+        let moved = async {
+            run_out(streams).await;
+            pending::<()>().await;
+        };
         let exited = async {
             tokio::select! {
                 biased;
                 () = group.exited() => {}
-                () = run_on(streams) => {}
+                () = moved => {}
             }
         };
         if timeout(patience, exited).await.is_ok() {
@@ -206,13 +226,13 @@ async fn end(group: &mut ProcessGroup, streams: &mut Streams, grace: Duration) {
 /// Takes the last words. Whoever else holds the pipes, a background process for instance, gets a
 /// moment and is then killed with the rest of the group; one that left the group is not waited for.
 async fn drain(group: &ProcessGroup, streams: &mut Streams, patience: Duration) {
-    if timeout(LINGER, streams.run()).await.is_ok() {
+    if timeout(LINGER, run_out(streams)).await.is_ok() {
         return;
     }
     group.signal(Signal::KILL);
     let since = Instant::now();
     // Nobody writes any more, so what is left fits into a pipe; a slow sink gets time to take it.
-    while timeout(LINGER, streams.run()).await.is_err() {
+    while timeout(LINGER, run_out(streams)).await.is_err() {
         if !streams.waits_for_sink() || since.elapsed() >= patience {
             return;
         }

@@ -9,7 +9,6 @@ use clap::ValueEnum;
 use model::WorkerId;
 use protocol::rest::tasks::Package;
 use protocol::session::payload::control::AuthMode;
-use worker::builtin::Builtin;
 use worker::executor::Executor;
 use worker::runner::command::{self, CommandRunner};
 use worker::session::address::Address;
@@ -208,9 +207,8 @@ fn options(
 /// A worker of this machine, which offers nothing yet.
 fn plain(address: Address, name: &str, data: &Path) -> Result<Options> {
     let identity = Identity::open(data).map_err(|error| identity_failure(&error))?;
-    let executors: [Arc<dyn Executor>; 2] =
-        [Arc::new(Builtin::default()), Arc::new(CommandRunner::new(command::Options::default()))];
-    Ok(Options::new(address, name, identity, Arc::new(Toolbox::new(executors))))
+    let toolbox = Toolbox::usual(CommandRunner::new(command::Options::default()));
+    Ok(Options::new(address, name, identity, Arc::new(toolbox)))
 }
 
 /// A worker that executes just this and shows the token of the command, for measurements and

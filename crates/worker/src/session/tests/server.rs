@@ -19,7 +19,6 @@ use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 use tokio_websockets::{Message, ServerBuilder, WebSocketStream};
 
-use crate::builtin::Builtin;
 use crate::executor::Executor;
 use crate::runner::command::{self, CommandRunner};
 use crate::session::clock::Clock;
@@ -87,9 +86,8 @@ impl Scene {
     pub(super) async fn start_with(change: impl FnOnce(&mut Options)) -> Self {
         let commands =
             command::Options { grace: Duration::from_millis(300), ..command::Options::default() };
-        let executors: [Arc<dyn Executor>; 2] =
-            [Arc::new(Builtin::default()), Arc::new(CommandRunner::new(commands))];
-        let mut scene = Self::unconnected(Arc::new(Toolbox::new(executors)), change).await;
+        let toolbox = Toolbox::usual(CommandRunner::new(commands));
+        let mut scene = Self::unconnected(Arc::new(toolbox), change).await;
         scene.until_session().await;
         scene
     }
