@@ -1,26 +1,33 @@
 //! The server as a whole: options in, a running service out.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::TenantId;
+use model::{TenantId, WorkerId};
 use store::{SqliteStore, Store, StoreError};
-use tokio::net::TcpListener;
+use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
 use tokio::task::JoinHandle;
+use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::auth::Auth;
 use crate::clock::Clock;
-use crate::doors::http;
+use crate::doors::resp::listener::{Door, Shapes};
+use crate::doors::resp::{self, Crew};
+use crate::doors::{http, tls};
+use crate::doors::tls::TlsError;
 use crate::doors::ws::listener::WS_CONNECTIONS_MAX;
 use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
+use crate::plans::Plans;
+use crate::scratch::Scratch;
 use crate::sessions::Sessions;
 use crate::shards::{Common, Shards};
+use crate::updates::Updates;
 
 /// The tenant of whoever has not been told another one.
 pub const DEFAULT_TENANT: &str = "default";
@@ -40,12 +47,53 @@ pub struct Options {
     pub http: SocketAddr,
     /// Whether requests without a token are welcome; only on loopback.
     pub dev: bool,
+    /// The door for Redis clients.
+    pub resp: RespOptions,
+}
+
+/// Where and how Redis clients are served.
+#[derive(Clone, Debug, Default)]
+pub struct RespOptions {
+    /// The address; `None` serves none.
+    pub tcp: Option<SocketAddr>,
+    /// A Unix socket.
+    pub unix: Option<PathBuf>,
+    /// The certificate and its key, as PEM files; then TCP is encrypted.
+    pub tls: Option<(PathBuf, PathBuf)>,
+    /// How clients that were made for another server are answered.
+    pub shapes: Shapes,
+    /// Keys of single workers (seed 004 section 7.1).
+    pub worker_keys: Vec<(WorkerId, String)>,
+}
+
+/// The addresses that a server took.
+struct Listeners {
+    http: TcpListener,
+    resp: Option<TcpListener>,
+    unix: Option<UnixListener>,
+    tls: Option<TlsAcceptor>,
 }
 
 impl Options {
-    /// Takes the address before anything else, so that a wrong one costs nothing.
-    async fn listen(&self) -> Result<TcpListener, StartError> {
-        let address = self.http;
+    /// Takes the addresses before anything else, so that a wrong one costs nothing.
+    async fn listen(&self) -> Result<Listeners, StartError> {
+        let tls = match &self.resp.tls {
+            Some((certificate, key)) => Some(tls::acceptor(certificate, key)?),
+            None => None,
+        };
+        let http = self.bind(self.http).await?;
+        let resp = match self.resp.tcp {
+            Some(address) => Some(self.bind(address).await?),
+            None => None,
+        };
+        let unix = match &self.resp.unix {
+            Some(path) => Some(bind_unix(path)?),
+            None => None,
+        };
+        Ok(Listeners { http, resp, unix, tls })
+    }
+
+    async fn bind(&self, address: SocketAddr) -> Result<TcpListener, StartError> {
         if self.dev && !address.ip().is_loopback() {
             return Err(StartError::DevBeyondLoopback { address });
         }
@@ -57,6 +105,22 @@ impl Options {
         let hub = FeedbackHub::open(self.data_dir.join(LOGS_FOLDER), LogLimits::default())?;
         Ok(Arc::new(hub))
     }
+}
+
+/// Takes a Unix socket. One that nobody listens on any more was left behind, and is replaced.
+fn bind_unix(path: &Path) -> Result<UnixListener, StartError> {
+    let failed = |source| StartError::ListenUnix { path: path.to_owned(), source };
+    if std::os::unix::net::UnixStream::connect(path).is_ok() {
+        return Err(failed(std::io::ErrorKind::AddrInUse.into()));
+    }
+    if path.exists() {
+        std::fs::remove_file(path).map_err(failed)?;
+    }
+    let listener = UnixListener::bind(path).map_err(failed)?;
+    // Whoever may write to it may speak: its owner alone.
+    let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    std::fs::set_permissions(path, owner_only).map_err(failed)?;
+    Ok(listener)
 }
 
 /// Why a server did not start.
@@ -77,6 +141,18 @@ pub enum StartError {
         #[source]
         source: std::io::Error,
     },
+    /// Its Unix socket is taken, or cannot be made.
+    #[error("cannot listen on {}", path.display())]
+    ListenUnix {
+        /// Where.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: std::io::Error,
+    },
+    /// Its certificate or its key cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Dev access beyond loopback would be access for everyone.
     #[error("dev mode listens on loopback only, and {address} is not")]
     DevBeyondLoopback {
@@ -99,6 +175,16 @@ pub struct App {
     pub(crate) sessions: Arc<Sessions>,
     /// How tasks fare and what they put out.
     pub feedback: Arc<FeedbackHub>,
+    /// Plans, and the jobs that were made of them.
+    pub(crate) plans: Plans,
+    /// The workers that speak the Redis protocol.
+    pub(crate) crew: Crew,
+    /// What connections of the Redis door share.
+    pub(crate) resp: Arc<Door>,
+    /// Keys and values of clients.
+    pub(crate) scratch: Scratch,
+    /// Who listens to tasks.
+    pub(crate) updates: Arc<Updates>,
     /// The time.
     pub clock: Clock,
     /// This build.
@@ -115,67 +201,57 @@ pub struct App {
 pub struct Server {
     app: Arc<App>,
     http_addr: SocketAddr,
+    resp_addr: Option<SocketAddr>,
     shutdown: CancellationToken,
-    http: JoinHandle<()>,
+    doors: Vec<JoinHandle<()>>,
+    /// Removed when the server stops.
+    unix: Option<PathBuf>,
 }
 
 impl Server {
     /// Opens the embedded store and serves it.
     pub async fn start(options: Options) -> Result<Self, StartError> {
-        let listener = options.listen().await?;
+        let listeners = options.listen().await?;
         let store = Arc::new(SqliteStore::open(&options.data_dir)?);
-        Self::serve(listener, store, options).await
+        Self::serve(listeners, store, options).await
     }
 
     /// Serves a store that is open already; the data folder of `options` holds the logs alone.
     pub async fn start_on(store: Arc<dyn Store>, options: Options) -> Result<Self, StartError> {
-        let listener = options.listen().await?;
-        Self::serve(listener, store, options).await
+        let listeners = options.listen().await?;
+        Self::serve(listeners, store, options).await
     }
 
     /// Takes over every shard and opens the doors.
     async fn serve(
-        listener: TcpListener,
+        listeners: Listeners,
         store: Arc<dyn Store>,
         options: Options,
     ) -> Result<Self, StartError> {
-        let is_dev = options.dev;
         let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        let listen_error = |source| StartError::Listen { address: unknown, source };
-        let http_addr = listener.local_addr().map_err(listen_error)?;
+        let address_of = |listener: &TcpListener| {
+            let failed = |source| StartError::Listen { address: unknown, source };
+            listener.local_addr().map_err(failed)
+        };
+        let http_addr = address_of(&listeners.http)?;
+        let resp_addr = listeners.resp.as_ref().map(address_of).transpose()?;
         let mut auth = Auth::load(Arc::clone(&store)).await?;
-        if is_dev {
+        if options.dev {
             auth = auth
                 .with_dev_access(http_addr)
                 .map_err(|_| StartError::DevBeyondLoopback { address: http_addr })?;
         }
+        let auth = auth.with_worker_keys(&options.resp.worker_keys);
         let shutdown = CancellationToken::new();
-        let (clock, metrics) = (Clock::start(), Arc::new(Metrics::new()));
-        let sessions = Arc::new(Sessions::load(Arc::clone(&store), clock.now()).await?);
-        let shards = Shards::new(Common {
-            store: Arc::clone(&store),
-            clock,
-            metrics: Arc::clone(&metrics),
-            sessions: Arc::clone(&sessions),
-            shutdown: shutdown.clone(),
-        });
-        let app = Arc::new(App {
-            store,
-            shards,
-            auth,
-            metrics,
-            sessions,
-            feedback: options.open_feedback()?,
-            clock,
-            version: env!("CARGO_PKG_VERSION"),
-            shutdown: shutdown.clone(),
-            connections: TaskTracker::new(),
-            ws_room: Arc::new(Semaphore::new(WS_CONNECTIONS_MAX)),
-        });
-        app.open_shards(is_dev).await?;
-        let http =
-            tokio::spawn(http::listener::serve(listener, Arc::clone(&app), shutdown.clone()));
-        Ok(Self { app, http_addr, shutdown, http })
+        let app = Arc::new(App::new(store, auth, &options, shutdown.clone()).await?);
+        app.open_shards(options.dev || !options.resp.worker_keys.is_empty()).await?;
+        let doors = open_doors(listeners, &app, &shutdown);
+        Ok(Self { app, http_addr, resp_addr, shutdown, doors, unix: options.resp.unix })
+    }
+
+    /// Where Redis clients are served.
+    pub fn resp_addr(&self) -> Option<SocketAddr> {
+        self.resp_addr
     }
 
     /// Where the HTTP door listens; useful when port 0 was asked for.
@@ -199,8 +275,14 @@ impl Server {
     pub async fn stop(self) {
         self.shutdown.cancel();
         let all = async {
-            if let Err(error) = self.http.await {
-                tracing::error!(%error, "the HTTP door ended badly");
+            for door in self.doors {
+                if let Err(error) = door.await {
+                    tracing::error!(%error, "a door ended badly");
+                }
+            }
+            if let Some(path) = &self.unix {
+                // Gone already, or not ours to remove; the next start finds out.
+                let _ = std::fs::remove_file(path);
             }
             self.app.connections.close();
             self.app.connections.wait().await;
@@ -213,12 +295,70 @@ impl Server {
     }
 }
 
+/// Starts to take clients.
+fn open_doors(
+    listeners: Listeners,
+    app: &Arc<App>,
+    shutdown: &CancellationToken,
+) -> Vec<JoinHandle<()>> {
+    let Listeners { http, resp, unix, tls } = listeners;
+    let parts = || (Arc::clone(app), shutdown.clone());
+    let (own, stop) = parts();
+    let mut doors = vec![tokio::spawn(http::listener::serve(http, own, stop))];
+    if let Some(listener) = resp {
+        let (own, stop) = parts();
+        doors.push(tokio::spawn(resp::listener::serve_tcp(listener, tls, own, stop)));
+    }
+    if let Some(listener) = unix {
+        let (own, stop) = parts();
+        doors.push(tokio::spawn(resp::listener::serve_unix(listener, own, stop)));
+    }
+    doors
+}
+
 impl App {
+    async fn new(
+        store: Arc<dyn Store>,
+        auth: Auth,
+        options: &Options,
+        shutdown: CancellationToken,
+    ) -> Result<Self, StartError> {
+        let (clock, metrics) = (Clock::start(), Arc::new(Metrics::new()));
+        let sessions = Arc::new(Sessions::load(Arc::clone(&store), clock.now()).await?);
+        let updates = Arc::new(Updates::default());
+        let shards = Shards::new(Common {
+            store: Arc::clone(&store),
+            clock,
+            metrics: Arc::clone(&metrics),
+            sessions: Arc::clone(&sessions),
+            updates: Arc::clone(&updates),
+            shutdown: shutdown.clone(),
+        });
+        Ok(Self {
+            plans: Plans::load(Arc::clone(&store)).await?,
+            crew: Crew::load(Arc::clone(&store)).await?,
+            resp: Arc::new(Door::new(options.resp.shapes)),
+            scratch: Scratch::new(Arc::clone(&store), shards.clone(), clock, shutdown.clone()),
+            store,
+            shards,
+            auth,
+            metrics,
+            sessions,
+            feedback: options.open_feedback()?,
+            updates,
+            clock,
+            version: env!("CARGO_PKG_VERSION"),
+            shutdown,
+            connections: TaskTracker::new(),
+            ws_room: Arc::new(Semaphore::new(WS_CONNECTIONS_MAX)),
+        })
+    }
+
     /// Takes over every shard that the store knows, so that leases end and retries come back even
     /// when nobody asks.
-    async fn open_shards(&self, is_dev: bool) -> Result<(), StartError> {
+    async fn open_shards(&self, with_default: bool) -> Result<(), StartError> {
         let mut tenants = self.store.tenants().await?;
-        if is_dev {
+        if with_default {
             tenants.push(DEFAULT_TENANT.parse::<TenantId>().expect("a name that fits"));
         }
         for tenant in &tenants {

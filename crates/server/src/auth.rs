@@ -142,6 +142,13 @@ impl Auth {
         tokens.get(token_id).is_some_and(|row| is_live(row, now))
     }
 
+    /// Whether a credential that opened a door still does. What is no token (dev access, a key from
+    /// the settings) lasts as long as the process.
+    pub(crate) fn is_known_live(&self, credential: &str, now: Timestamp) -> bool {
+        let tokens = Arc::clone(&self.tokens.read());
+        tokens.get(credential).is_none_or(|row| is_live(row, now))
+    }
+
     fn find(&self, token: &str, now: Timestamp) -> Option<Caller> {
         let (token_id, secret) = split(token).filter(|_| token.len() <= TOKEN_TEXT_BYTES_MAX)?;
         let tokens = Arc::clone(&self.tokens.read());

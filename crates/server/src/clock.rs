@@ -24,6 +24,11 @@ impl Clock {
         self.started_at.after(self.started.elapsed())
     }
 
+    /// How long it runs.
+    pub(crate) fn uptime(&self) -> std::time::Duration {
+        self.started.elapsed()
+    }
+
     /// The runtime's instant for a moment of this clock.
     pub(crate) fn instant_of(&self, moment: Timestamp) -> tokio::time::Instant {
         (self.started + moment.since(self.started_at)).into()

@@ -27,6 +27,7 @@ use crate::handle::Message;
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::sessions::{Revoked, Sessions};
+use crate::updates::{TaskUpdate, Updates};
 
 /// Commands that one turn takes up at most.
 pub const COMMANDS_PER_TURN_MAX: usize = 1_024;
@@ -46,6 +47,8 @@ pub(crate) struct LoopParts {
     pub(crate) metrics: Arc<Metrics>,
     /// Workers that are told at once when a lease is over.
     pub(crate) sessions: Arc<Sessions>,
+    /// Whoever wants to hear of tasks.
+    pub(crate) updates: Arc<Updates>,
     /// Whether the shard answers right now.
     pub(crate) is_ready: Arc<AtomicBool>,
     pub(crate) shutdown: CancellationToken,
@@ -123,6 +126,8 @@ struct PendingTurn {
     changes: usize,
     /// Leases that ended without a word of their holders.
     revoked: Vec<(WorkerId, Revoked)>,
+    /// What those hear who listen to tasks.
+    updates: Vec<TaskUpdate>,
 }
 
 impl<'a> Live<'a> {
@@ -219,8 +224,14 @@ impl<'a> Live<'a> {
         metrics.set_live(tenant, load.live, load.ready, load.in_flight);
         let changes = step.changes.len();
         let revoked = step.changes.iter().filter_map(revoked).collect();
+        let updates = if self.parts.updates.has_listeners(tenant) {
+            step.changes.iter().map(|change| TaskUpdate::of(change, at.now)).collect()
+        } else {
+            Vec::new()
+        };
         let commit = self.parts.store.commit(Turn { claim: self.claim, changes: step.changes });
-        self.in_flight.push_back(PendingTurn { commit, effects: step.effects, changes, revoked });
+        let effects = step.effects;
+        self.in_flight.push_back(PendingTurn { commit, effects, changes, revoked, updates });
     }
 
     /// The oldest turn is durable: its effects may leave. Or it is lost.
@@ -234,6 +245,9 @@ impl<'a> Live<'a> {
         }
         if !turn.revoked.is_empty() {
             self.parts.sessions.tell_revoked(&self.parts.tenant, turn.revoked);
+        }
+        if !turn.updates.is_empty() {
+            self.parts.updates.tell(&self.parts.tenant, turn.updates);
         }
         for effect in turn.effects {
             self.observe(&effect);

@@ -15,8 +15,10 @@ pub mod handle;
 pub mod limits;
 pub mod metrics;
 mod outbox;
+mod plans;
 mod sessions;
 pub mod shards;
 pub(crate) mod ui;
+mod updates;
 
 pub use coordinator_loop::{COMMANDS_PER_TURN_MAX, TURNS_IN_FLIGHT_MAX};

@@ -15,6 +15,7 @@ use crate::coordinator_loop::{self, LoopParts};
 use crate::handle::{AskError, CoordinatorHandle};
 use crate::metrics::Metrics;
 use crate::sessions::Sessions;
+use crate::updates::Updates;
 
 /// The coordinators of all tenants. Cheap to clone.
 #[derive(Clone)]
@@ -28,6 +29,7 @@ pub(crate) struct Common {
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) sessions: Arc<Sessions>,
+    pub(crate) updates: Arc<Updates>,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -85,6 +87,7 @@ impl Shards {
             clock: common.clock,
             metrics: Arc::clone(&common.metrics),
             sessions: Arc::clone(&common.sessions),
+            updates: Arc::clone(&common.updates),
             is_ready: Arc::clone(&is_ready),
             shutdown: common.shutdown.clone(),
         };

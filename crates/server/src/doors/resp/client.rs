@@ -77,6 +77,8 @@ pub(super) struct Client {
     pub(super) version: Version,
     pub(super) since: Instant,
     pub(super) is_quiet: bool,
+    /// Whether a person types; a program reads names, a person sentences.
+    pub(super) is_person: bool,
     pub(super) member: Option<Member>,
     /// Leases that were given through this connection, and not heard of since.
     pub(super) unproven: BTreeSet<LeaseId>,
@@ -94,10 +96,19 @@ impl Client {
             version: Version::Two,
             since: Instant::now(),
             is_quiet: false,
+            is_person: false,
             member: None,
             unproven: BTreeSet::new(),
             taken: BTreeSet::new(),
         }
+    }
+
+    /// As it was when it connected.
+    pub(super) fn reset(&mut self) {
+        self.name.clear();
+        self.version = Version::Two;
+        self.is_quiet = false;
+        self.member = None;
     }
 
     /// One line of `CLIENT LIST`.
