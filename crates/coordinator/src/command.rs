@@ -7,6 +7,7 @@ use model::{LeaseId, NewTask, Offer, Report, TaskId, Timestamp, WorkerId};
 
 use crate::change::TaskRecord;
 use crate::effect::{LoadKey, LoadTicket};
+use crate::ladder::Ladder;
 
 /// Whom an answer goes to; chosen by the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -67,6 +68,25 @@ pub enum Command {
     /// A worker's process is a new one: what it held before is lost. Answered by nothing.
     LoseWorker {
         /// Whose process ended.
+        worker: WorkerId,
+    },
+    /// A worker says what it can do, without asking for work. Answered by `Registered`.
+    Register {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Who it is.
+        worker: WorkerId,
+        /// What it can do.
+        offer: Arc<Offer>,
+        /// How long it may be silent, from here on.
+        ladder: Ladder,
+    },
+    /// A worker leaves: what it holds goes back at once, and it is forgotten. Answered by
+    /// `Unregistered`.
+    Unregister {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Who leaves.
         worker: WorkerId,
     },
     /// Give a worker nothing new, or offer it work again. Answered by `DrainSet`.
@@ -148,6 +168,8 @@ impl Command {
             Self::Submit { ticket, .. }
             | Self::RequestLeases { ticket, .. }
             | Self::Heartbeat { ticket, .. }
+            | Self::Register { ticket, .. }
+            | Self::Unregister { ticket, .. }
             | Self::SetDrain { ticket, .. }
             | Self::Report { ticket, .. }
             | Self::Stop { ticket, .. }

@@ -147,6 +147,10 @@ impl<'a> Turn<'a> {
             }
             Command::GiveBack { worker, leases } => self.on_give_back(&worker, &leases),
             Command::LoseWorker { worker } => self.on_lose_worker(&worker),
+            Command::Register { ticket, worker, offer, ladder } => {
+                self.on_register(ticket, &worker, &offer, ladder);
+            }
+            Command::Unregister { ticket, worker } => self.on_unregister(ticket, &worker),
             Command::SetDrain { ticket, worker, cause, on } => {
                 self.on_set_drain(ticket, &worker, cause, on);
             }

@@ -38,6 +38,14 @@ impl Drains {
 }
 
 impl Turn<'_> {
+    /// What a worker said of itself goes with it; what a person said stays.
+    pub(crate) fn forget_own_drains(&mut self, worker: &WorkerId) {
+        if self.state.drains.is_drained(worker) {
+            self.state.drains.set(worker, DrainCause::Leaving, false);
+            self.state.drains.set(worker, DrainCause::Pressure, false);
+        }
+    }
+
     pub(crate) fn on_set_drain(
         &mut self,
         ticket: Ticket,

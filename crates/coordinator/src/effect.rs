@@ -78,6 +78,13 @@ pub enum Answer {
     Workers(Vec<WorkerView>),
     /// The queues, by name.
     Queues(Vec<QueueView>),
+    /// The worker is known, with what it can do.
+    Registered,
+    /// The worker is forgotten.
+    Unregistered {
+        /// Whether it was known before.
+        was_known: bool,
+    },
     /// The worker is drained, or takes work again.
     DrainSet,
     /// The task is not among the live ones: settled, or never known. The store knows which.

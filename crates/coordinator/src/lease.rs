@@ -184,7 +184,7 @@ impl Turn<'_> {
         }
     }
 
-    fn stop_waiting(&mut self, ticket: Ticket) -> Option<(LeaseRequest, OfferIdx)> {
+    pub(crate) fn stop_waiting(&mut self, ticket: Ticket) -> Option<(LeaseRequest, OfferIdx)> {
         let waiting = self.state.placement.remove_waiting(ticket)?;
         let until = waiting.request.wait_until;
         self.state.deadlines.remove(until, Deadline::Request(ticket));
@@ -254,7 +254,7 @@ impl Turn<'_> {
         self.answer(ticket, Answer::Heartbeats(verdicts));
     }
 
-    fn leases_of(&self, worker: &WorkerId) -> Vec<LeaseId> {
+    pub(crate) fn leases_of(&self, worker: &WorkerId) -> Vec<LeaseId> {
         let lease = |task: TaskId| {
             let epoch = self.state.tasks.get(task).expect("held tasks are live").progress.epoch;
             LeaseId { task, epoch }

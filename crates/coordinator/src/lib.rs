@@ -4,7 +4,7 @@
 //! Reading order: [`Command`] (everything that can be asked), [`Change`] (every fact that can
 //! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
 //! in), then one file per rule: `submit`, `lease`, `report`, `retry`, `cancel`, `worker`,
-//! `explain`, `load`. Underneath: `state` (the tables), `apply` (the only code that writes
+//! `ladder`, `explain`, `load`. Underneath: `state` (the tables), `apply` (the only code that writes
 //! tasks), `placement`, `table`, `deadline`, `watch`.
 
 mod apply;
@@ -16,6 +16,7 @@ mod deadline;
 mod drain;
 mod effect;
 mod explain;
+mod ladder;
 mod lease;
 mod load;
 mod placement;
@@ -41,8 +42,9 @@ pub use effect::{
     WorkerView,
 };
 pub use explain::{Explanation, Lack, Reason};
+pub use ladder::{Ladder, WORKER_FORGOTTEN_AFTER, WORKER_HEARTBEAT_EVERY};
 pub use lease::{LOSSES_MAX, REQUESTS_MAX};
 pub use placement::DEMANDS_MAX;
 pub use submit::{LIVE_BYTES_MAX, LIVE_TASKS_MAX};
 pub use watch::WATCHES_MAX;
-pub use worker::{WORKER_FORGOTTEN_AFTER, WORKER_HEARTBEAT_EVERY, WORKERS_MAX};
+pub use worker::WORKERS_MAX;

@@ -119,6 +119,8 @@ impl State {
             | Command::ReturnLeases { .. }
             | Command::LoseWorker { .. }
             | Command::GiveBack { .. }
+            | Command::Register { .. }
+            | Command::Unregister { .. }
             | Command::SetDrain { .. }
             | Command::Stop { .. }
             | Command::Watch { .. }

@@ -426,6 +426,12 @@ impl Placement {
         }
     }
 
+    /// The waiting requests of a worker. Looks at every request, as `set_drained` does.
+    pub(crate) fn waiting_of(&self, worker: &WorkerId) -> Vec<Ticket> {
+        let own = self.waiting.iter().filter(|(_, waiting)| waiting.request.worker == *worker);
+        own.map(|(ticket, _)| *ticket).collect()
+    }
+
     pub(crate) fn remove_waiting(&mut self, ticket: Ticket) -> Option<WaitingRequest> {
         let waiting = self.waiting.remove(&ticket)?;
         self.hide(waiting.offer, waiting.rank);

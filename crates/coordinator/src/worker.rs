@@ -2,25 +2,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use model::{Offer, TaskId, Timestamp, WorkerId};
 
 use crate::command::Ticket;
 use crate::coordinator::Turn;
 use crate::deadline::Deadline;
-use crate::effect::{Answer, QueueView, WorkerHealth, WorkerView};
+use crate::effect::{Answer, QueueView, Refusal, WorkerHealth, WorkerView};
+use crate::ladder::{Ladder, WORKER_HEARTBEAT_EVERY};
 use crate::placement::OfferIdx;
 use crate::state::State;
 
 /// Workers that a tenant may have; one more is refused.
 pub const WORKERS_MAX: usize = 100_000;
-/// How often a worker should be heard of.
-pub const WORKER_HEARTBEAT_EVERY: Duration = Duration::from_secs(10);
-/// How late a heartbeat may be before it counts as missed.
-const HEARTBEAT_GRACE: Duration = Duration::from_secs(5);
-/// A lost worker that holds nothing is forgotten after this time.
-pub const WORKER_FORGOTTEN_AFTER: Duration = Duration::from_hours(1);
 
 /// Everyone who was heard of, and what everyone holds.
 #[derive(Debug, Default)]
@@ -33,6 +27,7 @@ pub(crate) struct Workers {
 #[derive(Debug)]
 struct KnownWorker {
     offer: Option<OfferIdx>,
+    ladder: Ladder,
     last_seen: Timestamp,
     health: WorkerHealth,
     granted: u64,
@@ -40,6 +35,15 @@ struct KnownWorker {
     asking: u32,
     /// Where it stands in the table of deadlines.
     deadline: Timestamp,
+}
+
+impl KnownWorker {
+    fn health_at(&self, now: Timestamp) -> WorkerHealth {
+        match self.asking {
+            0 => self.ladder.health_after(now.since(self.last_seen)),
+            _ => WorkerHealth::Healthy, // Its request is still open: it lives.
+        }
+    }
 }
 
 impl Workers {
@@ -101,34 +105,19 @@ impl Workers {
     }
 }
 
-/// The moment at which a worker that was last heard of at `last_seen` takes the next step down.
-fn next_step_down(last_seen: Timestamp, health: WorkerHealth) -> Timestamp {
-    let missed = match health {
-        WorkerHealth::Healthy => 1,
-        WorkerHealth::Warn => 2,
-        WorkerHealth::Degraded => 3,
-        WorkerHealth::Lost => return last_seen.after(WORKER_FORGOTTEN_AFTER),
-    };
-    last_seen.after(WORKER_HEARTBEAT_EVERY * missed + HEARTBEAT_GRACE)
-}
-
-fn health_after(silence: Duration) -> WorkerHealth {
-    let missed = |times: u32| silence >= WORKER_HEARTBEAT_EVERY * times + HEARTBEAT_GRACE;
-    match (missed(1), missed(2), missed(3)) {
-        (_, _, true) => WorkerHealth::Lost,
-        (_, true, false) => WorkerHealth::Degraded,
-        (true, false, false) => WorkerHealth::Warn,
-        (false, false, false) => WorkerHealth::Healthy,
-    }
-}
-
 impl Turn<'_> {
     /// A worker gave a sign of life. `false` when there is no room to remember one more.
     pub(crate) fn touch_worker(&mut self, worker: &WorkerId) -> bool {
+        self.hear_of(worker, None)
+    }
+
+    /// A sign of life, perhaps with a new ladder; without one a known worker keeps its own.
+    fn hear_of(&mut self, worker: &WorkerId, ladder: Option<Ladder>) -> bool {
         let now = self.now();
-        let at = next_step_down(now, WorkerHealth::Healthy);
         let workers = &mut self.state.workers;
         if let Some(known) = workers.known.get_mut(worker) {
+            known.ladder = ladder.unwrap_or(known.ladder);
+            let at = known.ladder.next_step_down(now, WorkerHealth::Healthy);
             known.last_seen = now;
             known.health = WorkerHealth::Healthy;
             // A deadline that is too early only looks and sets the next one, so it may stay.
@@ -143,8 +132,11 @@ impl Turn<'_> {
         if workers.known.len() >= WORKERS_MAX {
             return false;
         }
+        let ladder = ladder.unwrap_or_default();
+        let at = ladder.next_step_down(now, WorkerHealth::Healthy);
         let known = KnownWorker {
             offer: None,
+            ladder,
             last_seen: now,
             health: WorkerHealth::Healthy,
             granted: 0,
@@ -168,6 +160,46 @@ impl Turn<'_> {
         }
     }
 
+    /// A worker comes with what it can do, or says it anew.
+    pub(crate) fn on_register(
+        &mut self,
+        ticket: Ticket,
+        worker: &WorkerId,
+        offer: &Arc<Offer>,
+        ladder: Ladder,
+    ) {
+        if !self.hear_of(worker, Some(ladder)) {
+            return self.answer(ticket, Answer::Refused(Refusal::WorkersFull));
+        }
+        self.note_offer(worker, offer);
+        self.answer(ticket, Answer::Registered);
+    }
+
+    /// A worker leaves for good: what it holds and what it asked for ends with it.
+    pub(crate) fn on_unregister(&mut self, ticket: Ticket, worker: &WorkerId) {
+        let held = self.leases_of(worker);
+        self.on_give_back(worker, &held);
+        for request in self.state.placement.waiting_of(worker) {
+            self.stop_waiting(request);
+            self.answer(request, Answer::Leases(Vec::new()));
+        }
+        self.forget_own_drains(worker);
+        let deadline = self.state.workers.known.get(worker).map(|known| known.deadline);
+        if let Some(at) = deadline {
+            self.state.deadlines.remove(at, Deadline::Worker(worker.clone()));
+            self.forget_worker(worker);
+        }
+        self.answer(ticket, Answer::Unregistered { was_known: deadline.is_some() });
+    }
+
+    /// Nothing of the worker is left but what it holds; its deadline has gone before.
+    fn forget_worker(&mut self, worker: &WorkerId) {
+        let Some(known) = self.state.workers.known.remove(worker) else { return };
+        if let Some(offer) = known.offer {
+            self.state.placement.remove_offer_user(offer);
+        }
+    }
+
     /// A worker may have been silent for another heartbeat.
     pub(crate) fn on_worker_due(&mut self, worker: WorkerId) {
         let now = self.now();
@@ -176,13 +208,10 @@ impl Turn<'_> {
         if known.asking > 0 {
             known.last_seen = now; // Its request is still open: it lives.
         }
-        known.health = health_after(now.since(known.last_seen));
-        let mut at = next_step_down(known.last_seen, known.health);
+        known.health = known.ladder.health_after(now.since(known.last_seen));
+        let mut at = known.ladder.next_step_down(known.last_seen, known.health);
         if at <= now && !holds {
-            if let Some(offer) = known.offer {
-                self.state.placement.remove_offer_user(offer);
-            }
-            self.state.workers.known.remove(&worker);
+            self.forget_worker(&worker);
             return;
         }
         if at <= now {
@@ -196,10 +225,7 @@ impl Turn<'_> {
         let State { workers, placement, .. } = &*self.state;
         let view = |(worker, known): (&WorkerId, &KnownWorker)| WorkerView {
             worker: worker.clone(),
-            health: health_after(self.now().since(known.last_seen)).min(match known.asking {
-                0 => WorkerHealth::Lost,
-                _ => WorkerHealth::Healthy,
-            }),
+            health: known.health_at(self.now()),
             last_seen: known.last_seen,
             in_flight: workers.in_flight(worker),
             granted: known.granted,

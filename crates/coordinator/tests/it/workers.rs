@@ -1,6 +1,8 @@
 //! Workers: heard of, silent, lost, back, forgotten.
 
-use coordinator::{Command, Coordinator, Effect, Moment, Ticket, WORKERS_MAX};
+use std::sync::Arc;
+
+use coordinator::{Command, Coordinator, Effect, Ladder, Moment, Ticket, WORKERS_MAX};
 use expect_test::expect;
 use model::WorkerId;
 
@@ -167,6 +169,121 @@ fn a_worker_is_counted_with_what_it_holds() {
 }
 
 #[test]
+fn a_registered_worker_is_known_before_it_asks() {
+    check(
+        "
+           0s  submit a needs=tool:x
+           0s  explain a
+           1s  w1 registers standard offers tool:x
+           1s  w2 registers standard offers tool:y
+           1s  explain a
+           2s  w2 registers standard offers tool:x
+           2s  explain a
+           2s  workers
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      explain a: QUEUED, attempts 0: no worker is known
+            1s      w1 registers standard offers tool:x: done
+            1s      w2 registers standard offers tool:y: done
+            1s      explain a: QUEUED, attempts 0: 1 could take it, none asks; 1 lack tool x
+            2s      w2 registers standard offers tool:x: done
+            2s      explain a: QUEUED, attempts 0: 2 could take it, none asks
+            2s      w1 is HEALTHY, seen at 1s, 0 in flight of 0 granted, does not ask
+            2s      w2 is HEALTHY, seen at 2s, 0 in flight of 0 granted, does not ask
+        "#]],
+    );
+}
+
+#[test]
+fn a_worker_is_as_patient_as_it_registered() {
+    check(
+        "
+            0s  w1 registers slow offers tool:x
+        34999ms workers
+           35s  workers
+           65s  workers
+        89999ms workers
+           90s  workers
+           91s  w1 takes 1
+          125s  workers
+          126s  workers
+          127s  w1 registers standard offers tool:x
+          142s  workers
+          162s  workers
+        ",
+        expect![[r#"
+            0s      w1 registers slow offers tool:x: done
+            34.999s w1 is HEALTHY, seen at 0s, 0 in flight of 0 granted, does not ask
+            35s     w1 is WARN, seen at 0s, 0 in flight of 0 granted, does not ask
+            65s     w1 is DEGRADED, seen at 0s, 0 in flight of 0 granted, does not ask
+            89.999s w1 is DEGRADED, seen at 0s, 0 in flight of 0 granted, does not ask
+            90s     w1 is LOST, seen at 0s, 0 in flight of 0 granted, does not ask
+            91s     w1 gets nothing
+            125s    w1 is HEALTHY, seen at 91s, 0 in flight of 0 granted, does not ask
+            126s    w1 is WARN, seen at 91s, 0 in flight of 0 granted, does not ask
+            127s    w1 registers standard offers tool:x: done
+            142s    w1 is WARN, seen at 127s, 0 in flight of 0 granted, does not ask
+            162s    w1 is LOST, seen at 127s, 0 in flight of 0 granted, does not ask
+        "#]],
+    );
+}
+
+#[test]
+fn a_worker_that_unregisters_gives_back_and_is_forgotten() {
+    check(
+        "
+           0s  submit a + b needs=tool:x
+           0s  w1 registers slow offers tool:y
+           0s  w1 takes 1
+           0s  drain w1 pressure
+           1s  w1 takes 1 waits 60s offers tool:x
+           1s  w2 takes 1 waits 60s
+           2s  w1 unregisters
+           2s  workers
+           3s  w1 unregisters
+           3s  w1 completes L1
+           4s  w1 takes 1 offers tool:x
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      b is QUEUED
+            0s      w1 registers slow offers tool:y: done
+            0s      L1 of a to w1 until 30s
+            0s      drain w1 pressure: done
+            2s      L1 of a expired; a is QUEUED (attempts 0, losses 1)
+            2s      L2 of a to w2 until 32s
+            2s      w1 gets nothing
+            2s      w1 unregisters: it is forgotten
+            2s      w2 is HEALTHY, seen at 2s, 1 in flight of 1 granted, does not ask
+            3s      w1 unregisters: it was not known
+            3s      w1: L1 CANCELLED (superseded); RUNNING
+            4s      L3 of b to w1 until 34s
+        "#]],
+    );
+}
+
+#[test]
+fn what_a_person_said_of_a_worker_outlives_its_leaving() {
+    check(
+        "
+           0s  submit a
+           0s  w1 registers slow offers tool:y
+           0s  drain w1 person
+           1s  w1 unregisters
+           2s  w1 takes 1
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      w1 registers slow offers tool:y: done
+            0s      drain w1 person: done
+            1s      w1 unregisters: it is forgotten
+            2s      w1 gets nothing
+        "#]],
+    );
+}
+
+#[test]
 fn a_reporter_that_was_never_heard_of_is_not_made_a_worker() {
     check(
         "
@@ -207,6 +324,11 @@ fn one_worker_too_many_is_refused_by_every_way_in() {
         }
     "#]]
     .assert_debug_eq(&step);
+
+    let (offer, ladder) = (Arc::default(), Ladder::SLOW);
+    let command =
+        Command::Register { ticket: Ticket(0), worker: worker(WORKERS_MAX), offer, ladder };
+    assert_eq!(coordinator.handle(at(), command), step, "a register is refused like a request");
 
     let stranger = worker(WORKERS_MAX + 1);
     let ticket = Ticket(0);

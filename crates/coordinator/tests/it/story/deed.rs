@@ -6,7 +6,7 @@
 //! w1 takes 2 waits 10s confirm=5s slots=3 grace=2s offers tool:x,tag:k=v types=.. queues=.. limit=type:n
 //! w1 beats | w1 beats L1,L2             w1 goes away        returned L1,L2
 //! w1 completes L1,L2 with X as ID       w1 fails L1 fatal as ID
-//! w1 gives back L1,L2
+//! w1 gives back L1,L2                   w1 registers slow offers tool:x ... | w1 unregisters
 //! w1 starts over                        drain w1 person | undrain w1 pressure
 //! stop a | requeue a | watch a 10s | unwatch | explain a | workers | queues
 //! restart | time passes                 dice 7
@@ -20,7 +20,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Command, DrainCause};
+use coordinator::{Command, DrainCause, Ladder};
 use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, TaskId, WorkerId};
 
 use super::texts::{digest, duration, moment, new_task, offer, plain_request};
@@ -63,6 +63,15 @@ impl World {
             [worker, "starts", "over"] => {
                 let worker = worker.parse().expect("a worker");
                 self.order(Command::LoseWorker { worker });
+            }
+            [worker, "registers", ladder, "offers", words @ ..] => {
+                let (worker, offer) = (worker.parse().expect("a worker"), Arc::new(offer(words)));
+                let ladder = ladder_named(ladder);
+                self.ask(about(deed), |ticket| Command::Register { ticket, worker, offer, ladder });
+            }
+            [worker, "unregisters"] => {
+                let worker = worker.parse().expect("a worker");
+                self.ask(about(deed), |ticket| Command::Unregister { ticket, worker });
             }
             ["drain" | "undrain", worker, cause] => {
                 let worker = worker.parse().expect("a worker");
@@ -212,6 +221,14 @@ type Found = Vec<(coordinator::LoadKey, coordinator::TaskRecord)>;
 
 fn about(deed: &str) -> Question {
     Question::About { deed: deed.to_owned() }
+}
+
+fn ladder_named(name: &str) -> Ladder {
+    match name {
+        "slow" => Ladder::SLOW,
+        "standard" => Ladder::STANDARD,
+        other => panic!("no such ladder: {other}"),
+    }
 }
 
 fn drain_cause(word: &str) -> DrainCause {

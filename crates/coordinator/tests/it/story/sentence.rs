@@ -112,7 +112,11 @@ impl World {
 
     fn plain(&self, answer: &Answer) -> String {
         match answer {
-            Answer::Stopped | Answer::Requeued | Answer::DrainSet => "done".into(),
+            Answer::Stopped | Answer::Requeued | Answer::DrainSet | Answer::Registered => {
+                "done".into()
+            }
+            Answer::Unregistered { was_known: true } => "it is forgotten".into(),
+            Answer::Unregistered { was_known: false } => "it was not known".into(),
             Answer::WatchEnded => "ended".into(),
             Answer::NotLive => "not live".into(),
             Answer::Refused(refusal) => format!("refused, {}", refused(refusal)),
