@@ -1,5 +1,6 @@
 //! Settings: flags before `ASTRA_*` before `./astra.toml` before what is built in.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 use confique::Config as _;
 use serde::Deserialize;
+use server::app::{RespOptions, Shapes};
 
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
@@ -17,7 +19,7 @@ pub(crate) const FILE: &str = "astra.toml";
 pub(crate) const DATA_DEFAULT: &str = ".astra";
 /// Where a server listens.
 pub(crate) const HTTP_DEFAULT: &str = "127.0.0.1:8080";
-/// Where the Redis door will listen.
+/// Where Redis clients are served.
 pub(crate) const RESP_DEFAULT: &str = "127.0.0.1:6380";
 
 /// Every setting; each is a flag, a variable and a key of `astra.toml`.
@@ -48,10 +50,32 @@ pub(crate) struct Config {
     #[config(env = "ASTRA_HTTP")]
     pub(crate) http: Option<SocketAddr>,
 
-    /// Where a server is to listen for Redis clients, which are not served yet. Default:
-    /// `127.0.0.1:6380`. Flag: `--resp`.
+    /// Where a server listens for Redis clients. Default: `127.0.0.1:6380`; `astra dev` takes the
+    /// next free port when that one is taken. Flag: `--resp`.
     #[config(env = "ASTRA_RESP")]
     pub(crate) resp: Option<SocketAddr>,
+
+    /// A Unix socket for Redis clients, beside the address. Flag: `--resp-unix`.
+    #[config(env = "ASTRA_RESP_UNIX")]
+    pub(crate) resp_unix: Option<PathBuf>,
+
+    /// A certificate (PEM) for Redis clients; with it and `resp_tls_key`, the address is encrypted.
+    #[config(env = "ASTRA_RESP_TLS_CERT")]
+    pub(crate) resp_tls_cert: Option<PathBuf>,
+
+    /// The private key (PEM) of that certificate.
+    #[config(env = "ASTRA_RESP_TLS_KEY")]
+    pub(crate) resp_tls_key: Option<PathBuf>,
+
+    /// How Redis clients are answered: `redis` as Redis does; `agq` with the shapes of the queue
+    /// manager that some clients were made for: `BRPOP` gives the value alone, a missing key reads
+    /// `-ERR NOAUTH`.
+    #[config(env = "ASTRA_RESP_COMPAT", default = "redis")]
+    pub(crate) resp_compat: RespCompat,
+
+    /// Keys of single workers, by name: `[workers]`, then `"worker-1" = "<64 hex digits>"`. A worker
+    /// shows its key with `AUTH`, and can speak for no other.
+    pub(crate) workers: Option<BTreeMap<String, String>>,
 
     /// What the log looks like and how much it says.
     #[config(nested)]
@@ -70,6 +94,16 @@ pub(crate) struct LogConfig {
     /// `warn` for the rest. Flag: `--log-level`.
     #[config(env = "ASTRA_LOG_LEVEL")]
     pub(crate) level: Option<LogLevel>,
+}
+
+/// How Redis clients are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum RespCompat {
+    // As Redis does.
+    Redis,
+    // As the queue manager does.
+    Agq,
 }
 
 /// How log lines are written.
@@ -127,6 +161,7 @@ pub(crate) struct ServerFlags {
     pub(crate) data: Option<PathBuf>,
     pub(crate) http: Option<SocketAddr>,
     pub(crate) resp: Option<SocketAddr>,
+    pub(crate) resp_unix: Option<PathBuf>,
 }
 
 /// Puts the settings together.
@@ -144,6 +179,11 @@ fn load_from(flags: &Flags, server_flags: ServerFlags, file: &Path) -> Result<Co
         data: server_flags.data,
         http: server_flags.http,
         resp: server_flags.resp,
+        resp_unix: server_flags.resp_unix,
+        resp_tls_cert: None,
+        resp_tls_key: None,
+        resp_compat: None,
+        workers: None,
         log: LogLayer { format: flags.log, level: flags.log_level },
     };
     let loaded = Config::builder().preloaded(layer).env().file(file).load();
@@ -157,7 +197,38 @@ fn load_from(flags: &Flags, server_flags: ServerFlags, file: &Path) -> Result<Co
     })
 }
 
+/// The shortest key of a worker, in characters: 16 random bytes in hexadecimal.
+const WORKER_KEY_CHARS_MIN: usize = 32;
+
 impl Config {
+    /// How Redis clients are served at this address.
+    pub(crate) fn resp_options(&self, tcp: Option<SocketAddr>) -> Result<RespOptions> {
+        let tls = match (&self.resp_tls_cert, &self.resp_tls_key) {
+            (Some(certificate), Some(key)) => Some((certificate.clone(), key.clone())),
+            (None, None) => None,
+            (Some(_), None) | (None, Some(_)) => {
+                let message = "a certificate goes with its key";
+                return Err(Failure::usage(message, "set resp_tls_cert and resp_tls_key"));
+            }
+        };
+        let mut worker_keys = Vec::new();
+        for (name, key) in self.workers.iter().flatten() {
+            let worker = name.parse().map_err(|error| {
+                Failure::usage(format!("[workers] {name:?}: {error}"), "rename the worker")
+            })?;
+            if key.len() < WORKER_KEY_CHARS_MIN {
+                let message = format!("the key of worker {name} is too short to be a secret");
+                return Err(Failure::usage(message, "make one: openssl rand -hex 32"));
+            }
+            worker_keys.push((worker, key.clone()));
+        }
+        let shapes = match self.resp_compat {
+            RespCompat::Redis => Shapes::Redis,
+            RespCompat::Agq => Shapes::Agq,
+        };
+        Ok(RespOptions { tcp, unix: self.resp_unix.clone(), tls, shapes, worker_keys })
+    }
+
     /// The token, from wherever it is.
     pub(crate) fn token(&self) -> Result<Option<String>> {
         match (&self.token, &self.token_file) {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::{TenantId, Timestamp};
 use protocol::rest::tokens::{CreatedToken, Role, TokenInfo, Tokens};
-use server::app::{Options, Server, StartError};
+use server::app::{Options, RespOptions, Server, StartError};
 use server::auth::{Auth, Caller, TokenError};
 use store::{SqliteStore, Store, StoreError, TokenRow};
 
@@ -20,8 +20,13 @@ pub(crate) struct EmbeddedServer {
 }
 
 impl EmbeddedServer {
-    pub(crate) async fn start(data: &Path, http: SocketAddr, is_dev: bool) -> Result<Self> {
-        let options = Options { data_dir: data.to_owned(), http, dev: is_dev };
+    pub(crate) async fn start(
+        data: &Path,
+        http: SocketAddr,
+        is_dev: bool,
+        resp: RespOptions,
+    ) -> Result<Self> {
+        let options = Options { data_dir: data.to_owned(), http, dev: is_dev, resp };
         let server = Server::start(options).await.map_err(|error| start_failure(&error, data))?;
         server.until_ready().await;
         Ok(Self { server })
@@ -29,6 +34,10 @@ impl EmbeddedServer {
 
     pub(crate) fn http_addr(&self) -> SocketAddr {
         self.server.http_addr()
+    }
+
+    pub(crate) fn resp_addr(&self) -> Option<SocketAddr> {
+        self.server.resp_addr()
     }
 
     pub(crate) async fn stop(self) {
@@ -49,7 +58,7 @@ pub(crate) struct NewToken {
 pub(crate) async fn create_token(data: &Path, token: NewToken) -> Result<CreatedToken> {
     let auth = open_auth(data).await?;
     let NewToken { tenant, role, name, expires_at } = token;
-    let bearer = Caller { tenant, role };
+    let bearer = Caller { tenant, role, worker: None };
     let created = auth.create(bearer, name, expires_at, words::now()).await;
     let (token, row) = created.map_err(|error| token_failure(&error, data))?;
     Ok(CreatedToken { token, info: info(row) })

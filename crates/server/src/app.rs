@@ -16,7 +16,8 @@ use tokio_util::task::TaskTracker;
 
 use crate::auth::Auth;
 use crate::clock::Clock;
-use crate::doors::resp::listener::{Door, Shapes};
+use crate::doors::resp::listener::Door;
+pub use crate::doors::resp::listener::Shapes;
 use crate::doors::resp::{self, Crew};
 use crate::doors::{http, tls};
 use crate::doors::tls::TlsError;

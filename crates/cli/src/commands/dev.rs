@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
+use server::app::RespOptions;
 use worker::endpoint::Endpoint;
 use worker::session::address::Address;
 use worker::session::worker::State;
@@ -17,7 +18,7 @@ use crate::config::{self, DATA_DEFAULT, Flags, HTTP_DEFAULT, LogLevel, RESP_DEFA
 use crate::embedded::{self, EmbeddedServer};
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
-use crate::output::{self, Output, Show};
+use crate::output::{Output, Show};
 use crate::profile::Profile;
 use crate::{logging, process, words};
 
@@ -52,7 +53,7 @@ pub(crate) struct Arguments {
     /// Where to listen. Default 127.0.0.1:8080, or the next free port.
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
-    /// Where to listen for Redis clients (127.0.0.1:6380); not served yet.
+    /// Where to listen for Redis clients. Default 127.0.0.1:6380, or the next free port.
     #[arg(long, value_name = "ADDR")]
     resp: Option<SocketAddr>,
     /// How many workers to run in this process.
@@ -68,18 +69,17 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> Result<ExitCode> {
     let Arguments { data, http, resp, .. } = &arguments;
-    let given = ServerFlags { data: data.clone(), http: *http, resp: *resp };
+    let given =
+        ServerFlags { data: data.clone(), http: *http, resp: *resp, ..ServerFlags::default() };
     let config = config::load(flags, given)?;
     logging::start(&config.log, LogLevel::Warn);
-    let data = config.data.unwrap_or_else(|| DATA_DEFAULT.into());
-    if let Some(resp) = config.resp.filter(|resp| resp.to_string() != RESP_DEFAULT) {
-        output::warn(format!("the Redis door is not served yet; nothing listens on {resp}"));
-    }
+    let data = config.data.clone().unwrap_or_else(|| DATA_DEFAULT.into());
     if arguments.reset {
         reset(&data, arguments.yes, output)?;
     }
-    let http = choose_address(config.http)?;
-    let server = start_server(&data, http).await?;
+    let http = choose_address(config.http, HTTP_DEFAULT, "--http")?;
+    let resp = choose_address(config.resp, RESP_DEFAULT, "--resp")?;
+    let server = start_server(&data, http, config.resp_options(Some(resp))?).await?;
     if config.http.is_none() && http.to_string() != HTTP_DEFAULT {
         output.note(format!("{HTTP_DEFAULT} is taken, so this one is at {http}\n"));
     }
@@ -87,7 +87,7 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
     write_profile(&data, &url)?;
 
     let workers = start_workers(server.http_addr(), &data, arguments.workers).await?;
-    output.show(&Ready::new(server.http_addr(), &data, &workers));
+    output.show(&Ready::new(&server, &data, &workers));
     process::told_to_stop().await;
     output.note("\nstopping; what is queued stays in the folder");
     stop_workers(workers).await;
@@ -97,7 +97,7 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
 }
 
 /// The given address, or the usual one, or the next one that is free.
-fn choose_address(given: Option<SocketAddr>) -> Result<SocketAddr> {
+fn choose_address(given: Option<SocketAddr>, usual: &str, flag: &str) -> Result<SocketAddr> {
     if let Some(address) = given {
         return if address.ip().is_loopback() {
             Ok(address)
@@ -105,7 +105,7 @@ fn choose_address(given: Option<SocketAddr>) -> Result<SocketAddr> {
             Err(embedded::beyond_loopback(address))
         };
     }
-    let usual: SocketAddr = HTTP_DEFAULT.parse().expect("a plain address");
+    let usual: SocketAddr = usual.parse().expect("a plain address");
     let mut address = usual;
     for port in usual.port()..usual.port() + PORTS_TRIED {
         address.set_port(port);
@@ -116,12 +116,16 @@ fn choose_address(given: Option<SocketAddr>) -> Result<SocketAddr> {
     Err(Failure::new(
         ExitCode::Conflict,
         format!("no port from {} on is free", usual.port()),
-        "choose one with --http 127.0.0.1:PORT",
+        format!("choose one with {flag} 127.0.0.1:PORT"),
     ))
 }
 
-async fn start_server(data: &Path, http: SocketAddr) -> Result<EmbeddedServer> {
-    let started = EmbeddedServer::start(data, http, true).await;
+async fn start_server(
+    data: &Path,
+    http: SocketAddr,
+    resp: RespOptions,
+) -> Result<EmbeddedServer> {
+    let started = EmbeddedServer::start(data, http, true, resp).await;
     started.map_err(|failure| match Profile::read(data) {
         // The folder, not the port: another `astra dev` is at home here.
         Some(profile) if profile.is_current() && !failure.message.contains("listen") => failure
@@ -225,6 +229,7 @@ struct Ready {
     version: &'static str,
     url: String,
     api: String,
+    redis: Option<String>,
     data: PathBuf,
     workers: Vec<ReadyWorker>,
 }
@@ -249,7 +254,8 @@ impl ReadyWorker {
 }
 
 impl Ready {
-    fn new(http: SocketAddr, data: &Path, workers: &[DevWorker]) -> Self {
+    fn new(server: &EmbeddedServer, data: &Path, workers: &[DevWorker]) -> Self {
+        let (http, resp) = (server.http_addr(), server.resp_addr());
         // People read and type `localhost`; it is the same machine.
         let is_usual = http.ip() == std::net::Ipv4Addr::LOCALHOST;
         let host = if is_usual { format!("localhost:{}", http.port()) } else { http.to_string() };
@@ -257,6 +263,10 @@ impl Ready {
             version: VERSION,
             url: format!("http://{host}"),
             api: format!("http://{host}/api/v1"),
+            redis: resp.map(|resp| match resp.ip().to_string().as_str() {
+                "127.0.0.1" => format!("redis-cli -p {}", resp.port()),
+                host => format!("redis-cli -h {host} -p {}", resp.port()),
+            }),
             data: data.into(),
             workers: workers
                 .iter()
@@ -280,6 +290,9 @@ impl Show for Ready {
              \x20 UI        {}\n  API       {}\n",
             self.version, self.url, self.api
         );
+        if let Some(redis) = &self.redis {
+            words::push(&mut text, format_args!("  Redis     {redis}\n"));
+        }
         for worker in &self.workers {
             words::push(&mut text, format_args!("  Worker    {}\n", worker.text()));
         }

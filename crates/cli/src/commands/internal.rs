@@ -79,7 +79,7 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
         Command::Server { data, http } => {
             logging::start(&config.log, LogLevel::Info);
             process::end_with_parent();
-            let server = EmbeddedServer::start(&data, http, false).await?;
+            let server = EmbeddedServer::start(&data, http, false, RespOptions::default()).await?;
             output.line(&output::json(&ServerReady { http: server.http_addr() }));
             std::future::pending::<()>().await;
         }

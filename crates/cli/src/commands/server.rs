@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::config::{self, Flags, HTTP_DEFAULT, LogLevel, ServerFlags};
+use crate::config::{self, Flags, HTTP_DEFAULT, LogLevel, RESP_DEFAULT, ServerFlags};
 use crate::embedded::{self, EmbeddedServer};
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
@@ -27,31 +27,33 @@ pub(crate) enum Command {
         /// Where to listen. Default 127.0.0.1:8080.
         #[arg(long, value_name = "ADDR")]
         http: Option<SocketAddr>,
-        /// Where to listen for Redis clients; not served yet.
+        /// Where to listen for Redis clients. Default 127.0.0.1:6380.
         #[arg(long, value_name = "ADDR")]
         resp: Option<SocketAddr>,
+        /// A Unix socket for Redis clients.
+        #[arg(long, value_name = "PATH")]
+        resp_unix: Option<PathBuf>,
     },
 }
 
 pub(crate) async fn run(command: Command, flags: &Flags) -> Result<ExitCode> {
-    let Command::Start { data, http, resp } = command;
-    let config = config::load(flags, ServerFlags { data, http, resp })?;
+    let Command::Start { data, http, resp, resp_unix } = command;
+    let config = config::load(flags, ServerFlags { data, http, resp, resp_unix })?;
     logging::start(&config.log, LogLevel::Info);
-    let data = config.data.ok_or_else(|| {
+    let data = config.data.clone().ok_or_else(|| {
         Failure::usage(
             "a server needs a folder for its data",
             "give one: --data DIR (or ASTRA_DATA)",
         )
     })?;
-    if config.resp.is_some() {
-        tracing::warn!("the Redis door is not served yet; --resp has no effect");
-    }
+    let resp = config.resp_options(resp_address(config.resp))?;
     let is_open = embedded::has_tokens(&data).await?;
     let http = config.http.unwrap_or_else(|| HTTP_DEFAULT.parse().expect("a plain address"));
-    let server = EmbeddedServer::start(&data, http, false).await?;
+    let server = EmbeddedServer::start(&data, http, false, resp).await?;
     let address = server.http_addr();
     // The log is the only thing on stderr: machines read it.
-    tracing::info!(%address, data = %data.display(), "serving");
+    let resp = server.resp_addr().map_or_else(|| "none".to_owned(), |address| address.to_string());
+    tracing::info!(%address, resp, data = %data.display(), "serving");
     if !is_open {
         tracing::warn!(
             "no token opens this server yet; stop it and make the first one: \
@@ -63,4 +65,18 @@ pub(crate) async fn run(command: Command, flags: &Flags) -> Result<ExitCode> {
     tracing::info!("stopping");
     server.stop().await;
     Ok(ExitCode::Success)
+}
+
+/// The given address, or the usual one if it is free: a server that nobody asked to serve Redis
+/// clients does not fail for want of a port.
+fn resp_address(given: Option<SocketAddr>) -> Option<SocketAddr> {
+    let usual: SocketAddr = RESP_DEFAULT.parse().expect("a plain address");
+    match given {
+        Some(address) => Some(address),
+        None if std::net::TcpListener::bind(usual).is_ok() => Some(usual),
+        None => {
+            tracing::warn!("{usual} is taken, so Redis clients are not served; choose --resp ADDR");
+            None
+        }
+    }
 }

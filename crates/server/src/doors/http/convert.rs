@@ -233,7 +233,7 @@ fn offer(request: &RequestLeases) -> Result<Offer, ApiError> {
 
 /// SHA-256 over a domain and parts, each with its length in front, so that no two different lists
 /// of parts give the same bytes.
-fn digest_of(domain: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+pub(crate) fn digest_of(domain: &[u8], parts: &[&[u8]]) -> [u8; 32] {
     // One call over one buffer: a context that takes the parts one by one costs more to set up
     // than all of it, for the short texts that reports mostly are.
     let length = parts.iter().map(|part| size_of::<u64>() + part.len()).sum::<usize>();

@@ -1,7 +1,7 @@
 //! Which requests are answered together, which alone, and which not at all.
 
 use keyspace::Keyspace;
-use protocol::resp::command::{self, CommandSpec};
+use protocol::resp::command;
 use protocol::resp::request::Request;
 
 use super::convert::QUEUE_PREFIX;
@@ -62,25 +62,6 @@ pub(super) fn is_own(key: &[u8]) -> bool {
         && (OWN_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) || OWN_KEYS.contains(&key))
 }
 
-/// The keys that a request names.
-pub(super) fn keys_of<'a>(
-    spec: &CommandSpec,
-    request: &'a Request,
-) -> impl Iterator<Item = &'a [u8]> {
-    let n_arguments = request.arguments.len();
-    let first = usize::try_from(spec.first_key).unwrap_or(0);
-    let last = match usize::try_from(spec.last_key) {
-        Ok(last) => last,
-        Err(_) => n_arguments.saturating_sub(spec.last_key.unsigned_abs() as usize),
-    };
-    let step = usize::try_from(spec.step).unwrap_or(1).max(1);
-    let end = if first == 0 { 0 } else { (last + 1).min(n_arguments) };
-    (first..end.max(first)).step_by(step).filter_map(|idx| {
-        let in_range = idx > 0 && idx < n_arguments;
-        in_range.then(|| request.arguments[idx].as_ref())
-    })
-}
-
 /// How a request is answered. `is_member` is whether its client proved who it is.
 pub(super) fn classify(request: &Request, is_member: bool) -> Class {
     if !is_member {
@@ -106,7 +87,7 @@ pub(super) fn classify(request: &Request, is_member: bool) -> Class {
             _ => Class::Alone,
         };
     }
-    if matches!(name, "KEYS" | "SCAN" | "DBSIZE") || keys_of(spec, request).any(is_own) {
+    if matches!(name, "KEYS" | "SCAN" | "DBSIZE") || spec.keys(&request.arguments).any(|key| is_own(key)) {
         return Class::Alone;
     }
     match name {

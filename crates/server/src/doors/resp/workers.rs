@@ -1,7 +1,6 @@
 //! `WORKER.*`, and what counts as such: `PING <worker_id>`, `SET worker:<id>:tools`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{Answer, Command, Ladder};
@@ -69,7 +68,7 @@ impl Connection {
 
     /// The coordinator learns who is there.
     async fn tell_registered(&self, worker: &WorkerId, offer: Arc<Offer>) -> Result<(), Reply> {
-        let (worker, ladder) = (worker.clone(), Ladder::REDIS);
+        let (worker, ladder) = (worker.clone(), Ladder::SLOW);
         let register = |ticket| Command::Register { ticket, worker, offer, ladder };
         match self.member().handle.ask(register).await.map_err(ask_error)? {
             Answer::Registered => Ok(()),
