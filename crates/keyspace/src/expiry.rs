@@ -1,5 +1,7 @@
 //! Commands that ask or say when a key ends.
 
+#![expect(clippy::unnecessary_wraps, reason = "the table of commands has one type of function")]
+
 use model::Timestamp;
 
 use crate::answer::Answer;
@@ -35,6 +37,7 @@ impl Unit {
 
 /// When a new moment is taken.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word that a client may say")]
 struct Condition {
     if_none: bool,
     if_any: bool,
