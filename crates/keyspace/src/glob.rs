@@ -104,6 +104,11 @@ fn class(class: &[u8], byte: u8) -> Step {
     Step { matches: contains != is_negated, length: 1 + class.len() - rest.len() }
 }
 
+/// Whether a name fits a pattern; a pattern that is too much work fits nothing.
+pub fn matches(pattern: &[u8], name: &[u8]) -> bool {
+    Glob::new(pattern).matches(name).unwrap_or(false)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::WorkerId;
+use server::app::RespOptions;
 use worker::attempt::Listener;
 use worker::builtin::Builtin;
 

@@ -102,7 +102,7 @@ impl Connection {
             }
             match self.next_event().await {
                 Event::Input => {}
-                Event::Message(message) => self.tell(&message),
+                Event::Message(message) => self.tell(&message).await,
                 Event::Over(gone) => return gone,
             }
         }

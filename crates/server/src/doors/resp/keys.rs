@@ -277,6 +277,7 @@ fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: Version) {
                 write_bulk(out, value);
             }
         }
+        Answer::Pairs(all) => write_pairs(out, all, version),
         Answer::Set(all) => {
             write_set_head(out, all.len(), version);
             all.iter().for_each(|one| write_bulk(out, one));
@@ -285,6 +286,19 @@ fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: Version) {
         Answer::Error(text) => write_error(out, text),
         // Only pops wait, and those are answered elsewhere.
         Answer::Block { .. } => write_null(out, version),
+    }
+}
+
+/// The same for values.
+fn write_pairs(out: &mut bytes::BytesMut, all: &[(Bytes, Bytes)], version: Version) {
+    let is_three = version == Version::Three;
+    write_array_head(out, if is_three { all.len() } else { 2 * all.len() });
+    for (field, value) in all {
+        if is_three {
+            write_array_head(out, 2);
+        }
+        write_bulk(out, field);
+        write_bulk(out, value);
     }
 }
 
@@ -312,6 +326,9 @@ fn reply_of(answer: Answer) -> Reply {
         Answer::Bulk(bytes) => Reply::Bulk(bytes),
         Answer::Word(word) => Reply::simple(word),
         Answer::Array(all) => Reply::Array(all.into_iter().map(reply_of).collect()),
+        Answer::Pairs(all) => Reply::Array(
+            all.into_iter().flat_map(|(k, v)| [Reply::Bulk(k), Reply::Bulk(v)]).collect(),
+        ),
         Answer::Set(all) => Reply::Set(all.into_iter().map(Reply::Bulk).collect()),
         Answer::Map(all) => Reply::Map(
             all.into_iter().map(|(k, v)| (Reply::Bulk(k), Reply::Bulk(v))).collect(),

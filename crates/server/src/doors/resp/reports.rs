@@ -252,7 +252,16 @@ fn feedback(update: &Update<'_>) -> Option<Feedback> {
     if stage.is_none() && progress.is_none() && message.is_none() {
         return None;
     }
-    Some(Feedback { stage, progress, message, ..Feedback::default() })
+    Some(Feedback {
+        run_id: String::new(),
+        task_id: String::new(),
+        stage,
+        progress,
+        message,
+        chunks: None,
+        metrics: None,
+        metadata: None,
+    })
 }
 
 fn report_reply(word: &Word, judgement: Judgement) -> Reply {
