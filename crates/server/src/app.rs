@@ -19,6 +19,7 @@ use crate::doors::http;
 use crate::doors::ws::listener::WS_CONNECTIONS_MAX;
 use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
+use crate::scratch::Scratch;
 use crate::sessions::Sessions;
 use crate::shards::{Common, Shards};
 
@@ -91,6 +92,8 @@ pub struct App {
     pub store: Arc<dyn Store>,
     /// The coordinators.
     pub shards: Shards,
+    /// The keys and values.
+    pub scratch: Scratch,
     /// The tokens.
     pub auth: Auth,
     /// The numbers.
@@ -159,9 +162,11 @@ impl Server {
             sessions: Arc::clone(&sessions),
             shutdown: shutdown.clone(),
         });
+        let scratch = Scratch::new(Arc::clone(&store), shards.clone(), clock);
         let app = Arc::new(App {
             store,
             shards,
+            scratch,
             auth,
             metrics,
             sessions,
@@ -204,6 +209,7 @@ impl Server {
             }
             self.app.connections.close();
             self.app.connections.wait().await;
+            self.app.scratch.stop().await;
             self.app.shards.stopped().await;
             self.app.feedback.stop().await;
         };

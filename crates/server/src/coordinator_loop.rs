@@ -27,6 +27,7 @@ use crate::handle::Message;
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::sessions::{Revoked, Sessions};
+use crate::shards::CurrentClaim;
 
 /// Commands that one turn takes up at most.
 pub const COMMANDS_PER_TURN_MAX: usize = 1_024;
@@ -48,6 +49,8 @@ pub(crate) struct LoopParts {
     pub(crate) sessions: Arc<Sessions>,
     /// Whether the shard answers right now.
     pub(crate) is_ready: Arc<AtomicBool>,
+    /// Where others find the claim.
+    pub(crate) claim: CurrentClaim,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -131,6 +134,7 @@ impl<'a> Live<'a> {
             Some(claim) => claim,
             None => parts.store.claim(parts.tenant.clone()).await?,
         };
+        parts.claim.set(claim);
         let restored = parts.store.restore(claim).await?;
         let live_tasks = restored.tasks.len();
         let mut dice = Dice::seeded();

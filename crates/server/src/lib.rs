@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`app`] (the whole), [`handle`] (how doors talk to a loop), `coordinator_loop`
 //! (the one turn that everything goes through), `outbox` (effects leave), [`shards`], then
-//! [`doors`], [`feedback`] (what never enters a coordinator), [`auth`], [`metrics`].
+//! [`doors`], [`feedback`] (what never enters a coordinator), [`scratch`] (keys and values), [`auth`], [`metrics`].
 
 pub mod app;
 pub mod auth;
@@ -15,6 +15,7 @@ pub mod handle;
 pub mod limits;
 pub mod metrics;
 mod outbox;
+pub mod scratch;
 mod sessions;
 pub mod shards;
 pub(crate) mod ui;
