@@ -27,6 +27,7 @@ use crate::handle::Message;
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::sessions::{Revoked, Sessions};
+use crate::shards::CurrentClaim;
 use crate::updates::{TaskUpdate, Updates};
 
 /// Commands that one turn takes up at most.
@@ -51,6 +52,8 @@ pub(crate) struct LoopParts {
     pub(crate) updates: Arc<Updates>,
     /// Whether the shard answers right now.
     pub(crate) is_ready: Arc<AtomicBool>,
+    /// Where others find the claim.
+    pub(crate) claim: CurrentClaim,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -136,6 +139,7 @@ impl<'a> Live<'a> {
             Some(claim) => claim,
             None => parts.store.claim(parts.tenant.clone()).await?,
         };
+        parts.claim.set(claim);
         let restored = parts.store.restore(claim).await?;
         let live_tasks = restored.tasks.len();
         let mut dice = Dice::seeded();

@@ -8,7 +8,7 @@ use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
 use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
-use crate::{auth, feedback, handle, metrics, sessions};
+use crate::{auth, feedback, handle, metrics, scratch, sessions};
 
 /// One limit.
 #[derive(Clone, Debug)]
@@ -30,6 +30,7 @@ pub fn all() -> Vec<LimitRow> {
     rows.extend(server_limits());
     rows.extend(feedback_limits());
     rows.extend(session_limits());
+    rows.extend(scratch_limits());
     rows
 }
 
@@ -208,6 +209,39 @@ fn session_limits() -> Vec<LimitRow> {
             "WORKERS_COUNTED_MAX",
             metrics::WORKERS_COUNTED_MAX,
             "Values of the label worker; further workers count as `other`.",
+        ),
+    ]
+}
+
+/// The limits of keys and values, per tenant.
+fn scratch_limits() -> Vec<LimitRow> {
+    vec![
+        bytes(
+            "SCRATCH_BYTES_MAX",
+            scratch::SCRATCH_BYTES_MAX,
+            "Keys and values of one tenant, with what it costs to keep them.",
+        ),
+        count("SCRATCH_KEYS_MAX", scratch::SCRATCH_KEYS_MAX, "Keys of one tenant."),
+        bytes(
+            "SCRATCH_VALUE_BYTES_MAX",
+            scratch::SCRATCH_VALUE_BYTES_MAX,
+            "One value, element or name of a key.",
+        ),
+        count(
+            "SCRATCH_ELEMENTS_MAX",
+            scratch::SCRATCH_ELEMENTS_MAX,
+            "Elements of one list, hash or set.",
+        ),
+        count("SCRATCH_WAITERS_MAX", scratch::SCRATCH_WAITERS_MAX, "Pops that wait for a list."),
+        bytes(
+            "SCRATCH_PENDING_BYTES_MAX",
+            scratch::SCRATCH_PENDING_BYTES_MAX,
+            "Changes of keys that are not durable yet; beyond this, commands are refused.",
+        ),
+        count(
+            "SCRATCH_BATCHES_IN_FLIGHT_MAX",
+            scratch::SCRATCH_BATCHES_IN_FLIGHT_MAX,
+            "Batches of such changes on their way to the store.",
         ),
     ]
 }
