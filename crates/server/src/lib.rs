@@ -15,6 +15,7 @@ pub mod handle;
 pub mod limits;
 pub mod metrics;
 mod outbox;
+mod pauses;
 mod sessions;
 pub mod shards;
 pub(crate) mod ui;

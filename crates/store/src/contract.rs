@@ -153,6 +153,8 @@ pub enum NoteKind {
     SessionKey,
     /// A worker that a person drained, by its name.
     Drain,
+    /// A queue that a person paused, by its name: who, and when.
+    Pause,
 }
 
 impl NoteKind {
@@ -162,6 +164,7 @@ impl NoteKind {
             Self::Session => "session",
             Self::SessionKey => "session_key",
             Self::Drain => "drain",
+            Self::Pause => "pause",
         }
     }
 }
