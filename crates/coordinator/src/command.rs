@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{LeaseId, NewTask, Offer, Report, TaskId, Timestamp, WorkerId};
+use model::{LeaseId, NewTask, Offer, QueueName, Report, TaskId, Timestamp, WorkerId};
 
 use crate::change::TaskRecord;
 use crate::effect::{LoadKey, LoadTicket};
@@ -100,6 +100,15 @@ pub enum Command {
         /// Whether it is drained from here on.
         on: bool,
     },
+    /// Grant nothing of a queue, or grant from it again. Answered by `PauseSet`.
+    SetPause {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which queue.
+        queue: QueueName,
+        /// Who paused it, and when; `None` where it goes on.
+        pause: Option<Pause>,
+    },
     /// What workers say about their attempts. Answered by `Judgements`, in order.
     Report {
         /// Whom to answer.
@@ -171,6 +180,7 @@ impl Command {
             | Self::Register { ticket, .. }
             | Self::Unregister { ticket, .. }
             | Self::SetDrain { ticket, .. }
+            | Self::SetPause { ticket, .. }
             | Self::Report { ticket, .. }
             | Self::Stop { ticket, .. }
             | Self::Requeue { ticket, .. }
@@ -197,6 +207,15 @@ pub enum DrainCause {
     Leaving,
     /// Its memory or its disk is almost full.
     Pressure,
+}
+
+/// Who paused a queue, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Who said so.
+    pub by: String,
+    /// Since when.
+    pub at: Timestamp,
 }
 
 /// A worker asks for work.

@@ -154,6 +154,7 @@ impl<'a> Turn<'a> {
             Command::SetDrain { ticket, worker, cause, on } => {
                 self.on_set_drain(ticket, &worker, cause, on);
             }
+            Command::SetPause { ticket, queue, pause } => self.on_set_pause(ticket, queue, pause),
             Command::Report { ticket, reports } => self.on_reports(ticket, reports),
             Command::Stop { ticket, task } => self.on_stop(ticket, task),
             Command::Requeue { ticket, task } => self.on_requeue(ticket, task),

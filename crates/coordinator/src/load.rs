@@ -122,6 +122,7 @@ impl State {
             | Command::Register { .. }
             | Command::Unregister { .. }
             | Command::SetDrain { .. }
+            | Command::SetPause { .. }
             | Command::Stop { .. }
             | Command::Watch { .. }
             | Command::Explain { .. }

@@ -26,6 +26,7 @@ use crate::dice::Dice;
 use crate::handle::Message;
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
+use crate::pauses;
 use crate::sessions::{Revoked, Sessions};
 use crate::shards::CurrentClaim;
 use crate::updates::{TaskUpdate, Updates};
@@ -150,6 +151,10 @@ impl<'a> Live<'a> {
             // Nobody waits for the answer, and nothing but the drain comes of it.
             let (ticket, cause) = (Ticket(0), DrainCause::Person);
             coordinator.handle(at, Command::SetDrain { ticket, worker, cause, on: true });
+        }
+        for (queue, pause) in pauses::of_tenant(&*parts.store, &parts.tenant).await? {
+            let (ticket, pause) = (Ticket(0), Some(pause));
+            coordinator.handle(at, Command::SetPause { ticket, queue, pause });
         }
         tracing::info!(tenant = %parts.tenant, live_tasks, epoch = claim.epoch, "shard restored");
         Ok(Self {

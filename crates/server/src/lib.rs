@@ -17,6 +17,7 @@ pub mod metrics;
 mod outbox;
 mod plans;
 pub mod scratch;
+mod pauses;
 mod sessions;
 pub mod shards;
 pub(crate) mod ui;

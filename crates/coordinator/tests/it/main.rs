@@ -8,6 +8,7 @@
 mod drain;
 mod explain;
 mod load;
+mod pause;
 mod placement;
 mod prop;
 mod restart;

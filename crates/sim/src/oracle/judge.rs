@@ -60,6 +60,7 @@ impl Model {
             | Command::ListQueues { ticket }
             | Command::Register { ticket, .. }
             | Command::Unregister { ticket, .. }
+            | Command::SetPause { ticket, .. }
             | Command::SetDrain { ticket, .. } => {
                 let is_answered = answer(*ticket).is_some();
                 notes.demand(is_answered, "P3", || format!("no answer to {command:?}"));

@@ -8,6 +8,7 @@
 //! w1 completes L1,L2 with X as ID       w1 fails L1 fatal as ID
 //! w1 gives back L1,L2                   w1 registers slow offers tool:x ... | w1 unregisters
 //! w1 starts over                        drain w1 person | undrain w1 pressure
+//! pause q by ada | resume q
 //! stop a | requeue a | watch a 10s | unwatch | explain a | workers | queues
 //! restart | time passes                 dice 7
 //! loads wait | load arrives | loads arrive | loads fail
@@ -20,7 +21,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Command, DrainCause, Ladder};
+use coordinator::{Command, DrainCause, Ladder, Pause};
 use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, TaskId, WorkerId};
 
 use super::texts::{digest, duration, moment, new_task, offer, plain_request};
@@ -72,6 +73,15 @@ impl World {
             [worker, "unregisters"] => {
                 let worker = worker.parse().expect("a worker");
                 self.ask(about(deed), |ticket| Command::Unregister { ticket, worker });
+            }
+            ["pause", queue, "by", by] => {
+                let (queue, by) = (queue.parse().expect("a queue"), (*by).to_owned());
+                let pause = Some(Pause { by, at: self.now });
+                self.ask(about(deed), |ticket| Command::SetPause { ticket, queue, pause });
+            }
+            ["resume", queue] => {
+                let (queue, pause) = (queue.parse().expect("a queue"), None);
+                self.ask(about(deed), |ticket| Command::SetPause { ticket, queue, pause });
             }
             ["drain" | "undrain", worker, cause] => {
                 let worker = worker.parse().expect("a worker");
