@@ -151,7 +151,7 @@ impl Search {
             number.ok_or(Failure::new(sentence))
         };
         if call.is(position, "rank") {
-            let rank = ranged(call, position + 1)?;
+            let rank = call.integer(position + 1)?;
             if rank == 0 {
                 return Err(Failure::new(
                     "ERR RANK can't be zero: use 1 to start from the first match, 2 from the \
