@@ -158,7 +158,9 @@ impl Search {
                      second ... or use negative to start from the end of the list",
                 ));
             }
-            self.rank = usize::try_from(rank.unsigned_abs()).unwrap_or(usize::MAX);
+            // The least integer cannot be turned around, and Redis takes it for the last match.
+            let distance = rank.checked_abs().unwrap_or(1);
+            self.rank = usize::try_from(distance).unwrap_or(usize::MAX);
             self.is_backwards = rank < 0;
         } else if call.is(position, "count") {
             self.count = Some(not_negative("ERR COUNT can't be negative")?);

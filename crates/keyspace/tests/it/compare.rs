@@ -145,10 +145,10 @@ fn is_same_scan(answer: &Answer, frame: &Frame, of_pairs: bool) -> bool {
     *our_cursor == bytes(their_cursor) && is_same
 }
 
-/// Redis writes scores in scans now as integers, now with exponents.
+/// Redis writes scores in scans now as integers, now with exponents, and now zero with a sign.
 fn as_number(text: &Bytes) -> Bytes {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
-    number.map_or_else(|| text.clone(), |number| number.to_string().into())
+    number.map_or_else(|| text.clone(), |number| (number + 0.0).to_string().into())
 }
 
 fn bytes(frame: &Frame) -> Bytes {
