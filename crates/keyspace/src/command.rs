@@ -8,6 +8,7 @@ use crate::call::Call;
 use crate::failure::{Failure, Outcome};
 use crate::growth::Growth;
 use crate::keyspace::Keyspace;
+use crate::number;
 use crate::{
     expiry, generic, hashes, list_ends, lists, scan, set_algebra, sets, sorted_ranges, sorted_sets,
     string_expiry, strings,
@@ -68,7 +69,8 @@ const SHOWN_BYTES_MAX: usize = 128;
 /// What Redis says of a command that it does not know.
 pub(crate) fn unknown(arguments: &[Bytes]) -> Failure {
     let shown = |bytes: &Bytes, at_most: usize| {
-        String::from_utf8_lossy(&bytes[..bytes.len().min(at_most)]).into_owned()
+        let bytes = number::until_zero(&bytes[..bytes.len().min(at_most)]);
+        String::from_utf8_lossy(bytes).into_owned()
     };
     let name = arguments.first().map(|name| shown(name, SHOWN_BYTES_MAX)).unwrap_or_default();
     let mut rest = String::new();

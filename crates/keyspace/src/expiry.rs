@@ -8,6 +8,7 @@ use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::{Failure, Outcome};
 use crate::keyspace::Keyspace;
+use crate::number;
 
 const MILLIS_PER_SECOND: i64 = 1_000;
 
@@ -56,7 +57,8 @@ impl Condition {
                 () if is("gt") => condition.if_later = true,
                 () if is("lt") => condition.if_earlier = true,
                 () => {
-                    let option = String::from_utf8_lossy(call.argument(position)).into_owned();
+                    let option = number::until_zero(call.argument(position));
+                    let option = String::from_utf8_lossy(option);
                     return Err(Failure::with(format!("ERR Unsupported option {option}")));
                 }
             }

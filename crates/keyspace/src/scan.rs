@@ -59,6 +59,7 @@ impl<'a> Options<'a> {
 /// A cursor as C reads it: an unsigned number, of which a minus makes the complement.
 fn cursor(argument: &[u8]) -> Result<u64, Failure> {
     let invalid = Failure::new("ERR invalid cursor");
+    let argument = number::until_zero(argument);
     let (is_negative, digits) = match argument {
         [b'-', rest @ ..] => (true, rest),
         [b'+', rest @ ..] => (false, rest),

@@ -197,21 +197,12 @@ fn by_rank(sorted: &SortedSet, range: std::ops::Range<usize>) -> Vec<Found<'_>> 
     found
 }
 
-/// Meant for members of one score. Among several scores Redis gives those from the first that is
-/// in the range to the last before one is not, and nothing if an end of the set is out of range.
+/// Meant for members of one score. Among several scores Redis promises nothing.
 fn by_member<'a>(
     sorted: &'a SortedSet,
     range: MemberRange<'a>,
     is_reverse: bool,
 ) -> Box<dyn Iterator<Item = Found<'a>> + 'a> {
-    let is_excluded = range.min_excluded || range.max_excluded;
-    let is_empty = range.min > range.max || range.min == range.max && is_excluded;
-    let first_fits = sorted.iter().next().is_some_and(|(member, _)| range.ends_after(member));
-    let last_fits =
-        sorted.iter().next_back().is_some_and(|(member, _)| range.starts_before(member));
-    if is_empty || !first_fits || !last_fits {
-        return Box::new(std::iter::empty());
-    }
     if is_reverse {
         let found = sorted.iter().rev().skip_while(move |(member, _)| !range.ends_after(member));
         return Box::new(found.take_while(move |(member, _)| range.starts_before(member)));

@@ -121,6 +121,8 @@ const RANGE_OPTIONS: &[&[Part]] =
 
 const ENDS: Part = OneOf(&["left", "RIGHT", "left", "right", "up"]);
 
+const EQUAL_SCORES: Part = Word("equal");
+
 type Line = (&'static str, Order, &'static [Part]);
 
 /// Every command with its arguments.
@@ -259,10 +261,13 @@ pub(crate) const GRAMMAR: &[Line] = &[
         Order::Fixed,
         &[Key(SortedSet), ScoreEnd, ScoreEnd, Word("byscore"), Options(ZRANGE_OPTIONS)],
     ),
+    // Ranges of members mean something among equal scores only, which this key alone has.
+    ("zadd", Order::Fixed, &[EQUAL_SCORES, Many(&[Word("0"), Member])]),
+    ("zrem", Order::Fixed, &[EQUAL_SCORES, Many(&[Member])]),
     (
         "zrange",
         Order::Fixed,
-        &[Key(SortedSet), MemberEnd, MemberEnd, Word("bylex"), Options(ZRANGE_OPTIONS)],
+        &[EQUAL_SCORES, MemberEnd, MemberEnd, Word("bylex"), Options(ZRANGE_OPTIONS)],
     ),
     ("zrevrange", Order::Fixed, &[Key(SortedSet), Index, Index, Options(RANGE_OPTIONS)]),
     ("zrangebyscore", Order::Fixed, &[Key(SortedSet), ScoreEnd, ScoreEnd, Options(RANGE_OPTIONS)]),
