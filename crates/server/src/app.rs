@@ -184,8 +184,6 @@ pub struct App {
     pub(crate) crew: Crew,
     /// What connections of the Redis door share.
     pub(crate) resp: Arc<Door>,
-    /// Keys and values of clients.
-    pub(crate) scratch: Scratch,
     /// Who listens to tasks.
     pub(crate) updates: Arc<Updates>,
     /// The time.

@@ -1,9 +1,12 @@
 //! Queues that people paused: remembered as notes, told to the coordinator after each restart.
 
-use coordinator::Pause;
+use coordinator::{Answer, Command, Pause, Refusal};
 use model::{QueueName, TenantId, Timestamp};
 use serde::{Deserialize, Serialize};
-use store::{NoteKind, Store, StoreError};
+use store::{Note, NoteKind, Store, StoreError};
+
+use crate::app::App;
+use crate::handle::{AskError, CoordinatorHandle};
 
 /// What the note of a paused queue says; its key is the queue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,9 +38,44 @@ fn read(json: &str) -> Pause {
     Pause { by: note.map_or_else(|| "someone".to_owned(), |note| note.by), at }
 }
 
+/// Why a queue goes on as before.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum PauseError {
+    /// The pause cannot be kept.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// Nobody answered.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// The coordinator refused.
+    #[error("refused")]
+    Refused(Refusal),
+}
+
+/// Pauses a queue, or lets it go on. It is kept first: a restart does not end a pause.
+pub(crate) async fn set(
+    app: &App,
+    handle: &CoordinatorHandle,
+    tenant: &TenantId,
+    queue: QueueName,
+    pause: Option<Pause>,
+) -> Result<(), PauseError> {
+    let note = |pause: &Pause| PauseNote { by: pause.by.clone(), at: pause.at.to_string() };
+    let json = pause.as_ref().map(|pause| {
+        serde_json::to_string(&note(pause)).expect("two texts are JSON")
+    });
+    let (kind, key) = (NoteKind::Pause, queue.to_string());
+    app.store.put_note(Note { kind, tenant: tenant.to_string(), key, json }).await?;
+    match handle.ask(|ticket| Command::SetPause { ticket, queue, pause }).await? {
+        Answer::PauseSet => Ok(()),
+        Answer::Refused(refusal) => Err(PauseError::Refused(refusal)),
+        _ => Err(PauseError::Ask(AskError::Unavailable)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use store::{MemoryStore, Note};
+    use store::MemoryStore;
 
     use super::*;
 

@@ -85,10 +85,10 @@ impl Memory {
     }
 
     /// Carries out commands, one after the other, with nobody between them.
-    pub(super) fn execute(
+    pub(super) fn execute<C: AsRef<[Bytes]>>(
         &mut self,
         now: Timestamp,
-        commands: &[Vec<Bytes>],
+        commands: &[C],
         waking: Waking,
     ) -> Result<(Vec<Answer>, Mark), AskError> {
         let Self { standing, waiters, dice, .. } = self;
@@ -98,7 +98,7 @@ impl Memory {
         let mut answers = Vec::with_capacity(commands.len());
         for command in commands {
             let at = Moment { now, entropy: dice.roll() };
-            let mut answer = live.keyspace.execute(at, command);
+            let mut answer = live.keyspace.execute(at, command.as_ref());
             match waking {
                 Waking::Each if !waiters.is_empty() => live.wake(at, waiters, &mut served),
                 Waking::Last if matches!(answer, Answer::Block { .. }) => {

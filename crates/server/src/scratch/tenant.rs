@@ -44,7 +44,10 @@ impl TenantScratch {
     ///
     /// [`Answer::Block`] means that there was nothing to take; who wants to wait for it asks
     /// [`TenantScratch::wait_turn`].
-    pub fn execute(&self, commands: &[Vec<Bytes>]) -> Result<(Vec<Answer>, Mark), AskError> {
+    pub fn execute<C: AsRef<[Bytes]>>(
+        &self,
+        commands: &[C],
+    ) -> Result<(Vec<Answer>, Mark), AskError> {
         self.change(|memory| memory.execute(self.clock.now(), commands, Waking::Each))
     }
 

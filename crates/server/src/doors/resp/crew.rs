@@ -36,12 +36,7 @@ impl Crew {
             let registration: Registration =
                 serde_json::from_str(json).map_err(|_| damaged())?;
             let known = abilities(&key.1, registration.metadata.get()).map_err(|_| damaged())?;
-            let member = CrewMember {
-                registration: Some(registration),
-                abilities: known,
-                ..CrewMember::default()
-            };
-            members.insert(key, member);
+            members.insert(key, CrewMember::registered(registration, known));
         }
         Ok(Self { store, members: Mutex::new(members) })
     }
