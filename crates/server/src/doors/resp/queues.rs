@@ -29,12 +29,15 @@ impl Connection {
 
     /// The ready jobs of a list in the order in which they are taken, and how many there are.
     async fn peek(&self, queue: &str, skip: u32, limit: u32) -> Result<(Vec<TaskId>, u64), Reply> {
-        let qs = queues_of(queue).unwrap();
-        let all = self.search(vec![StateWord::Queued], 0, 1000, |r| qs.contains(&r.spec.demand.queue)).await?;
-        let mut ids: Vec<TaskId> = all.iter().map(|r| r.id).collect();
-        ids.reverse();
-        let n = ids.len() as u64;
-        Ok((ids.into_iter().skip(skip as usize).take(limit as usize).collect(), n))
+        let queues: Vec<QueueName> =
+            queues_of(queue).map_err(|text| Reply::error(format!("ERR {text}")))?.into_iter().collect();
+        let types = Some(job_types());
+        let peek = |ticket| Command::Peek { ticket, queues, types, skip, limit };
+        match self.member().handle.ask(peek).await.map_err(ask_error)? {
+            Answer::Peeked { tasks, total } => Ok((tasks, total)),
+            Answer::Refused(why) => Err(refusal(&why)),
+            _ => Err(ask_error(AskError::Unavailable)),
+        }
     }
 
     async fn records_of(&self, tasks: Vec<TaskId>) -> Result<Vec<TaskRecord>, Reply> {

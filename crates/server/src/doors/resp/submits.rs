@@ -84,9 +84,9 @@ impl Connection {
                     Err(problem) => return refused(problem.to_string()),
                 }
             };
-            let task = order.task;
+            let mut task = order.task;
             match self.find_tasks(&order.after).await {
-                Ok(_) => {}
+                Ok(after) => task.after = after.into_iter().map(model::After::Task).collect(),
                 Err(reply) => return Fate::Refused(reply),
             }
             made.push((task, order.job_id));
