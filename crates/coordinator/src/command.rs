@@ -1,9 +1,10 @@
 //! Everything that can be asked of the coordinator.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{LeaseId, NewTask, Offer, QueueName, Report, TaskId, Timestamp, WorkerId};
+use model::{LeaseId, NewTask, Offer, QueueName, Report, TaskId, Timestamp, TypeName, WorkerId};
 
 use crate::change::TaskRecord;
 use crate::effect::{LoadKey, LoadTicket};
@@ -146,6 +147,19 @@ pub enum Command {
         /// Which task.
         task: TaskId,
     },
+    /// Which tasks would be granted next? Nothing is granted. Answered by `Peeked`.
+    Peek {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Only tasks of these queues; empty means all.
+        queues: Vec<QueueName>,
+        /// Only tasks of these types; `None` means all.
+        types: Option<BTreeSet<TypeName>>,
+        /// So many are passed over.
+        skip: u32,
+        /// At most so many are told; no call looks beyond the first `PEEK_MAX`.
+        limit: u32,
+    },
     /// Which workers are there? Answered by `Workers`.
     ListWorkers {
         /// Whom to answer.
@@ -186,6 +200,7 @@ impl Command {
             | Self::Requeue { ticket, .. }
             | Self::Watch { ticket, .. }
             | Self::Explain { ticket, .. }
+            | Self::Peek { ticket, .. }
             | Self::ListWorkers { ticket }
             | Self::ListQueues { ticket } => Some(*ticket),
             Self::Withdraw { .. }

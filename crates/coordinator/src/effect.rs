@@ -74,6 +74,13 @@ pub enum Answer {
     WatchEnded,
     /// Why the task does not run.
     Explained(Box<Explanation>),
+    /// What would be granted next.
+    Peeked {
+        /// Some of the ready tasks, best first.
+        tasks: Vec<TaskId>,
+        /// How many there are in all.
+        total: u64,
+    },
     /// The workers, by name.
     Workers(Vec<WorkerView>),
     /// The queues, by name.

@@ -4,7 +4,7 @@
 //! Reading order: [`Command`] (everything that can be asked), [`Change`] (every fact that can
 //! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
 //! in), then one file per rule: `submit`, `lease`, `report`, `retry`, `cancel`, `worker`,
-//! `ladder`, `pause`, `explain`, `load`. Underneath: `state` (the tables), `apply` (the only code that writes
+//! `ladder`, `pause`, `peek`, `explain`, `load`. Underneath: `state` (the tables), `apply` (the only code that writes
 //! tasks), `placement`, `table`, `deadline`, `watch`.
 
 mod apply;
@@ -20,6 +20,7 @@ mod ladder;
 mod lease;
 mod load;
 mod pause;
+mod peek;
 mod placement;
 pub mod planted;
 mod report;
@@ -46,6 +47,7 @@ pub use explain::{Explanation, Lack, Reason};
 pub use ladder::{Ladder, WORKER_FORGOTTEN_AFTER, WORKER_HEARTBEAT_EVERY};
 pub use lease::{LOSSES_MAX, REQUESTS_MAX};
 pub use pause::PAUSES_MAX;
+pub use peek::PEEK_MAX;
 pub use placement::DEMANDS_MAX;
 pub use submit::{LIVE_BYTES_MAX, LIVE_TASKS_MAX};
 pub use watch::WATCHES_MAX;

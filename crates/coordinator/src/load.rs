@@ -126,6 +126,7 @@ impl State {
             | Command::Stop { .. }
             | Command::Watch { .. }
             | Command::Explain { .. }
+            | Command::Peek { .. }
             | Command::ListWorkers { .. }
             | Command::ListQueues { .. }
             | Command::Loaded { .. }

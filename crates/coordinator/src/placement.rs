@@ -67,6 +67,7 @@ struct DemandEntry {
     /// Its queue is paused: what is ready stays, and nobody is given it.
     is_paused: bool,
     ready: BTreeMap<Reverse<i16>, BTreeSet<TaskId>>,
+    ready_len: u64,
     /// Requests whose offer covers this demand.
     requests: BTreeSet<RequestRank>,
 }
@@ -208,6 +209,7 @@ impl Placement {
             specs: 0,
             is_paused: self.pauses.contains_key(&demand.queue),
             ready: BTreeMap::new(),
+            ready_len: 0,
             requests,
         };
         let idx = DemandIdx(index(self.demands.insert(entry)));
@@ -251,6 +253,7 @@ impl Placement {
         let entry = &mut self.demands[demand.0 as usize];
         let is_new = entry.ready.entry(rank).or_default().insert(task);
         assert!(is_new, "a task is ready once");
+        entry.ready_len += 1;
         if !entry.requests.is_empty() && !entry.is_paused {
             self.unserved.insert(demand);
         }
@@ -269,6 +272,7 @@ impl Placement {
         if same_priority.is_empty() {
             entry.ready.remove(&rank);
         }
+        entry.ready_len -= 1;
         self.ready_len -= 1;
         self.move_head(demand, before);
     }
@@ -313,6 +317,19 @@ impl Placement {
         self.demands.iter().flat_map(|(_, entry)| {
             let oldest = entry.ready.values().filter_map(BTreeSet::first);
             oldest.map(|task| (entry.demand.as_ref(), *task))
+        })
+    }
+
+    /// The ready tasks of each demand, how many and which, best first.
+    pub(crate) fn ready_lists(
+        &self,
+    ) -> impl Iterator<Item = (&Demand, u64, impl Iterator<Item = ReadyRank>)> {
+        self.demands.iter().map(|(_, entry)| {
+            let ranks = entry
+                .ready
+                .iter()
+                .flat_map(|(priority, tasks)| tasks.iter().map(|task| (*priority, *task)));
+            (&*entry.demand, entry.ready_len, ranks)
         })
     }
 
@@ -519,6 +536,8 @@ impl Placement {
             assert_eq!(entry.is_paused, self.pauses.contains_key(&entry.demand.queue), "pauses");
             assert!(!(entry.is_paused && self.unserved.contains(&idx)), "paused and to be served");
             heads.extend(self.head(idx).map(|rank| (rank, idx)));
+            let n_ready: usize = entry.ready.values().map(BTreeSet::len).sum();
+            assert_eq!(entry.ready_len, n_ready as u64, "ready tasks of a demand");
         }
         assert_eq!(self.heads, heads, "heads");
     }

@@ -57,6 +57,7 @@ fn coordinator_limits() -> Vec<LimitRow> {
         count("DEMANDS_MAX", coordinator::DEMANDS_MAX, "Different demands among its live tasks."),
         count("WORKERS_MAX", coordinator::WORKERS_MAX, "Workers of one tenant."),
         count("PAUSES_MAX", coordinator::PAUSES_MAX, "Queues that are paused at the same time."),
+        count("PEEK_MAX", coordinator::PEEK_MAX, "How far one look at the ready tasks reaches."),
         count("REQUESTS_MAX", coordinator::REQUESTS_MAX, "Requests that wait for a lease."),
         count("WATCHES_MAX", coordinator::WATCHES_MAX, "Requests that wait for a task's end."),
         count("LOSSES_MAX", coordinator::LOSSES_MAX, "Workers in a row that a task may lose."),

@@ -9,6 +9,7 @@ mod drain;
 mod explain;
 mod load;
 mod pause;
+mod peek;
 mod placement;
 mod prop;
 mod restart;

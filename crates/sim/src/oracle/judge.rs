@@ -58,6 +58,7 @@ impl Model {
             Command::Explain { ticket, .. }
             | Command::ListWorkers { ticket }
             | Command::ListQueues { ticket }
+            | Command::Peek { ticket, .. }
             | Command::Register { ticket, .. }
             | Command::Unregister { ticket, .. }
             | Command::SetPause { ticket, .. }

@@ -117,6 +117,10 @@ impl World {
             | Answer::DrainSet
             | Answer::PauseSet
             | Answer::Registered => "done".into(),
+            Answer::Peeked { tasks, total } => {
+                let names: Vec<_> = tasks.iter().map(|task| self.name(*task)).collect();
+                format!("[{}] of {total}", names.join(", "))
+            }
             Answer::Unregistered { was_known: true } => "it is forgotten".into(),
             Answer::Unregistered { was_known: false } => "it was not known".into(),
             Answer::WatchEnded => "ended".into(),
