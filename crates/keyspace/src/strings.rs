@@ -1,5 +1,7 @@
 //! Commands of strings.
 
+#![expect(clippy::unnecessary_wraps, reason = "the table of commands has one type of function")]
+
 use bytes::{Bytes, BytesMut};
 
 use crate::answer::Answer;
