@@ -161,7 +161,7 @@ impl<'a> Committer<'a> {
                 next_expiry = memory.next_expiry();
                 let gathered = memory.hand_over();
                 drop(memory);
-                gathered.into_iter().for_each(|gathered| self.give(gathered));
+                self.give(gathered);
             }
             self.set_alarm(next_expiry);
             tokio::select! {
@@ -178,9 +178,9 @@ impl<'a> Committer<'a> {
         }
     }
 
-    /// Queues a batch at the store.
-    fn give(&mut self, gathered: Gathered) {
-        let Gathered { writes, bytes, batch } = gathered;
+    /// Queues a batch at the store, if there is one.
+    fn give(&mut self, gathered: Option<Gathered>) {
+        let Some(Gathered { writes, bytes, batch }) = gathered else { return };
         let commit = self.parts.store.commit_scratch(ScratchTurn { claim: self.claim, writes });
         self.in_flight.push_back(Pending { commit, batch, bytes });
     }
@@ -221,7 +221,7 @@ impl<'a> Committer<'a> {
     /// The server stops: what has gathered becomes durable, nothing new begins.
     async fn finish(&mut self) -> Ended {
         let gathered = self.scratch.memory.lock().stop();
-        gathered.into_iter().for_each(|gathered| self.give(gathered));
+        self.give(gathered);
         let all = async {
             while !self.in_flight.is_empty() {
                 let committed = next_commit(&mut self.in_flight).await;

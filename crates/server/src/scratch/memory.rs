@@ -102,7 +102,7 @@ impl Memory {
             match waking {
                 Waking::Each if !waiters.is_empty() => live.wake(at, waiters, &mut served),
                 Waking::Last if matches!(answer, Answer::Block { .. }) => {
-                    answer = Answer::NullArray
+                    answer = Answer::NullArray;
                 }
                 Waking::Each | Waking::Last => {}
             }

@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
-use std::time::Duration;
 
 use keyspace::Answer;
 use proptest::collection::vec;
@@ -12,7 +11,7 @@ use proptest::prelude::*;
 use server::handle::AskError;
 use server::scratch::TenantScratch;
 
-use crate::place::{Place, ask, list, popped, text, words};
+use crate::place::{Place, ask, ask_all, list, popped, recovered, set_large, text, words};
 
 const LISTS: [&str; 3] = ["a", "b", "c"];
 
@@ -106,20 +105,34 @@ async fn a_lost_pop_is_not_given_back() {
     ask(&scratch, "RPUSH q 1").await.expect("kept");
     place.fill();
     let mut gone = begin(&scratch, "BLPOP q 0");
-    scratch.execute(&[crate::place::set_large("large")]).expect("done");
+    scratch.execute(&[set_large("large")]).expect("done");
     assert!(poll(&mut gone).is_pending(), "popped, not durable");
     let (_, mark) = scratch.execute(&[words("GET none")]).expect("done");
     assert_eq!(scratch.durable(&mark).await, Err(AskError::Unavailable));
     place.empty();
-    let back = async {
-        while ask(&scratch, "GET none").await.is_err() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), back).await.expect("it comes back");
+    recovered(&scratch).await;
     assert_eq!(list(&scratch, "q").await, ["1"], "it was never gone");
     drop(gone);
     assert_eq!(list(&scratch, "q").await, ["1"], "and it is there once");
+}
+
+#[tokio::test]
+async fn an_element_that_nobody_took_outlives_the_memory_that_it_was_in() {
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    ask(&scratch, "RPUSH q 1").await.expect("kept");
+    let mut gone = begin(&scratch, "BLPOP q 0");
+    assert!(poll(&mut gone).is_pending(), "popped, not durable");
+    settle(&scratch).await;
+    assert_eq!(list(&scratch, "q").await, [""; 0], "durable, not told");
+    place.fill();
+    let refused = ask_all(&scratch, &[set_large("large")]).await;
+    assert_eq!(refused, Err(AskError::Unavailable));
+    assert_eq!(ask(&scratch, "GET q").await, Err(AskError::Unavailable), "it is being restored");
+    drop(gone);
+    place.empty();
+    recovered(&scratch).await;
+    assert_eq!(list(&scratch, "q").await, ["1"]);
 }
 
 /// What happens next.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::place::{Place, ask, ask_all};
+use crate::place::{PATIENCE, Place, ask, ask_all};
 
 #[tokio::test]
 async fn keys_that_end_are_swept_from_the_store() {
@@ -23,7 +23,7 @@ async fn keys_that_end_are_swept_from_the_store() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), gone).await.expect("in time");
+    tokio::time::timeout(PATIENCE, gone).await.expect("in time");
     assert_eq!(scratch.load().keys, 2);
 }
 
@@ -38,5 +38,5 @@ async fn a_key_with_a_short_life_moves_the_alarm_forward() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    tokio::time::timeout(Duration::from_secs(20), gone).await.expect("in time");
+    tokio::time::timeout(PATIENCE, gone).await.expect("in time");
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use keyspace::Answer;
 use server::handle::AskError;
 
-use crate::place::{Place, ask, ask_all, list, text, words};
+use crate::place::{PATIENCE, Place, ask, ask_all, list, text, words};
 
 #[tokio::test]
 async fn an_answer_is_true_only_when_what_it_saw_is_durable() {
@@ -128,7 +128,7 @@ async fn a_flood_of_changes_is_refused_until_some_are_durable() {
     };
     assert_eq!((refused, n_taken), (AskError::Overloaded, 16));
     // The committer gets its turn only now.
-    tokio::time::timeout(std::time::Duration::from_secs(20), async {
+    tokio::time::timeout(PATIENCE, async {
         while ask_all(&scratch, &[words("GET none")]).await.is_err() {
             tokio::task::yield_now().await;
         }

@@ -1,6 +1,7 @@
 //! A server of its own for each test, and its keyspace.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use keyspace::{Answer, KeyRow};
@@ -9,6 +10,9 @@ use server::handle::AskError;
 use server::scratch::TenantScratch;
 use store::{SqliteStore, Store};
 use tempfile::TempDir;
+
+/// How long a test waits for something before it gives up on it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Place {
     data: TempDir,
@@ -90,6 +94,16 @@ pub(crate) async fn ask_all(
     let (answers, mark) = scratch.execute(commands)?;
     scratch.durable(&mark).await?;
     Ok(answers)
+}
+
+/// Asks until the keyspace answers again.
+pub(crate) async fn recovered(scratch: &TenantScratch) {
+    let answering = async {
+        while ask(scratch, "GET none").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, answering).await.expect("it comes back");
 }
 
 /// The elements of a list, from the left.

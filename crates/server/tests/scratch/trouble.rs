@@ -6,22 +6,12 @@ use std::time::Duration;
 
 use keyspace::Answer;
 use server::handle::AskError;
-use server::scratch::{Mark, TenantScratch};
+use server::scratch::Mark;
 use store::Store;
 
-use crate::place::{Place, ask, ask_all, list, popped, set_large, text, words};
-
-const PATIENCE: Duration = Duration::from_secs(20);
-
-/// Asks until the keyspace answers again.
-async fn recovered(scratch: &TenantScratch) {
-    let answering = async {
-        while ask(scratch, "GET none").await.is_err() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, answering).await.expect("it comes back");
-}
+use crate::place::{
+    PATIENCE, Place, ask, ask_all, list, popped, recovered, set_large, text, words,
+};
 
 #[tokio::test]
 async fn a_lost_change_is_told_to_all_who_saw_it_and_forgotten() {
@@ -163,4 +153,24 @@ async fn who_waits_for_a_list_waits_on_while_the_keyspace_is_restored() {
     assert_eq!(waiting.await.expect("ends"), Ok(popped("q", "found")));
     assert_eq!(list(&scratch, "held").await, ["a"]);
     scratch.durable(&Mark::default()).await.expect("nothing to wait for");
+}
+
+#[tokio::test]
+async fn a_lost_pop_leaves_its_element_to_who_waits() {
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    ask(&scratch, "RPUSH q 1").await.expect("kept");
+    place.fill();
+    let (answers, mark) = scratch.execute(&[set_large("large"), words("LPOP q")]).expect("done");
+    assert_eq!(text(&answers[1]), "1");
+    let command = words("BLPOP q 0");
+    let mut waiting = std::pin::pin!(scratch.wait_turn(&command));
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("the list is empty"),
+        lost = scratch.durable(&mark) => assert_eq!(lost, Err(AskError::Unavailable)),
+    }
+    place.empty();
+    let found = tokio::time::timeout(PATIENCE, waiting).await.expect("it comes back");
+    assert_eq!(found, Ok(popped("q", "1")));
 }

@@ -8,7 +8,7 @@ use server::handle::AskError;
 use server::scratch::{SCRATCH_WAITERS_MAX, TenantScratch};
 use tokio::task::JoinHandle;
 
-use crate::place::{Place, ask, list, popped, text, words};
+use crate::place::{PATIENCE, Place, ask, list, popped, text, words};
 
 type Waiting = JoinHandle<Result<Answer, AskError>>;
 
@@ -27,7 +27,7 @@ async fn wait(scratch: &Arc<TenantScratch>, command: &str) -> Waiting {
 }
 
 async fn answer(waiting: Waiting) -> Answer {
-    let answered = tokio::time::timeout(Duration::from_secs(20), waiting).await;
+    let answered = tokio::time::timeout(PATIENCE, waiting).await;
     answered.expect("in time").expect("no panic").expect("an answer")
 }
 
@@ -134,7 +134,7 @@ async fn too_many_who_wait_are_refused() {
     let mut waits: Vec<_> = (0..=SCRATCH_WAITERS_MAX)
         .map(|_| {
             let mut wait = Box::pin(scratch.wait_turn(&command));
-            (futures_util::poll_once(&mut wait), wait)
+            (polling::poll_once(&mut wait), wait)
         })
         .collect();
     let (last, _) = waits.pop().expect("the one too many");
@@ -144,7 +144,7 @@ async fn too_many_who_wait_are_refused() {
     assert_eq!(scratch.load().waiters, 0);
 }
 
-mod futures_util {
+mod polling {
     use std::pin::Pin;
     use std::task::{Context, Poll, Waker};
 
