@@ -13,7 +13,6 @@ use tokio_util::sync::CancellationToken;
 
 use super::connection::Connection;
 use super::gate::Attempts;
-use super::pubsub::Channels;
 use super::stream::Stream;
 use super::wire::Wire;
 use crate::app::App;
@@ -43,7 +42,6 @@ pub enum Shapes {
 pub(crate) struct Door {
     pub(super) shapes: Shapes,
     pub(super) attempts: Attempts,
-    pub(super) channels: Channels,
     next_id: AtomicU64,
     early: Mutex<BTreeMap<Option<IpAddr>, usize>>,
     pub(super) open: Mutex<BTreeMap<u64, super::info::OpenClient>>,
