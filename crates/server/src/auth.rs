@@ -74,7 +74,12 @@ impl Auth {
     pub async fn load(store: Arc<dyn Store>) -> Result<Self, StoreError> {
         let rows = store.tokens().await?;
         let tokens = rows.into_iter().map(|row| (row.token_id.clone(), row)).collect();
-        Ok(Self { store, tokens: RwLock::new(Arc::new(tokens)), dev_caller: None, worker_keys: HashMap::new() })
+        Ok(Self {
+            store,
+            tokens: RwLock::new(Arc::new(tokens)),
+            dev_caller: None,
+            worker_keys: HashMap::new(),
+        })
     }
 
     /// Lets requests without a token, and those with `dev-token`, in as admin of `default`.

@@ -7,8 +7,8 @@ use crate::doors::http::body;
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
-use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
 use crate::doors::resp;
+use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
 use crate::{auth, feedback, handle, metrics, plans, scratch, sessions, updates};
 
 /// One limit.
@@ -252,7 +252,9 @@ fn scratch_limits() -> Vec<LimitRow> {
 }
 
 fn resp_limits() -> Vec<LimitRow> {
-    use resp::{connection, crew_member, gate, jobs, listener, pops, pubsub, queues, wire, workers};
+    use resp::{
+        connection, crew_member, gate, jobs, listener, pops, pubsub, queues, wire, workers,
+    };
     vec![
         count("RESP_CONNECTIONS_MAX", listener::RESP_CONNECTIONS_MAX, "Redis clients."),
         count(
@@ -263,7 +265,11 @@ fn resp_limits() -> Vec<LimitRow> {
         span("AUTH_WITHIN", listener::AUTH_WITHIN, "From the connection to its key."),
         bytes("EARLY_BYTES_IN_MAX", wire::EARLY_BYTES_IN_MAX, "What is read before the key."),
         bytes("EARLY_BYTES_OUT_MAX", wire::EARLY_BYTES_OUT_MAX, "What is sent before the key."),
-        count("AUTH_FAILURES_MAX", gate::AUTH_FAILURES_MAX, "Wrong keys of an address in a minute."),
+        count(
+            "AUTH_FAILURES_MAX",
+            gate::AUTH_FAILURES_MAX,
+            "Wrong keys of an address in a minute.",
+        ),
         count("ARGUMENTS_MAX", wire::ARGUMENTS_MAX, "Arguments of one command."),
         bytes("ARGUMENT_BYTES_MAX", wire::ARGUMENT_BYTES_MAX, "One argument of a command."),
         bytes("REQUEST_BYTES_MAX", wire::REQUEST_BYTES_MAX, "One command."),

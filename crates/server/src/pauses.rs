@@ -61,9 +61,9 @@ pub(crate) async fn set(
     pause: Option<Pause>,
 ) -> Result<(), PauseError> {
     let note = |pause: &Pause| PauseNote { by: pause.by.clone(), at: pause.at.to_string() };
-    let json = pause.as_ref().map(|pause| {
-        serde_json::to_string(&note(pause)).expect("two texts are JSON")
-    });
+    let json = pause
+        .as_ref()
+        .map(|pause| serde_json::to_string(&note(pause)).expect("two texts are JSON"));
     let (kind, key) = (NoteKind::Pause, queue.to_string());
     app.store.put_note(Note { kind, tenant: tenant.to_string(), key, json }).await?;
     match handle.ask(|ticket| Command::SetPause { ticket, queue, pause }).await? {

@@ -120,11 +120,7 @@ fn choose_address(given: Option<SocketAddr>, usual: &str, flag: &str) -> Result<
     ))
 }
 
-async fn start_server(
-    data: &Path,
-    http: SocketAddr,
-    resp: RespOptions,
-) -> Result<EmbeddedServer> {
+async fn start_server(data: &Path, http: SocketAddr, resp: RespOptions) -> Result<EmbeddedServer> {
     let started = EmbeddedServer::start(data, http, true, resp).await;
     started.map_err(|failure| match Profile::read(data) {
         // The folder, not the port: another `astra dev` is at home here.

@@ -207,18 +207,24 @@ impl<'a> OrderDesk<'a> {
             let text = format!("the job has {length} bytes; at most {PARAMETERS_BYTES_MAX} go");
             return Err(JobProblem(text));
         }
-        let mut words: Words<'_> = serde_json::from_slice(json).map_err(|error| not_a_job(&error))?;
+        let mut words: Words<'_> =
+            serde_json::from_slice(json).map_err(|error| not_a_job(&error))?;
         if let Some(job_id) = &words.job_id {
             check_name("job_id", job_id)?;
         }
         let job_id = words.job_id.as_ref().map(|name| name.clone().into_owned());
         let after = std::mem::take(&mut words.after);
         if after.len() > AFTER_MAX {
-            return Err(JobProblem(format!("after names {} jobs; at most {AFTER_MAX}", after.len())));
+            return Err(JobProblem(format!(
+                "after names {} jobs; at most {AFTER_MAX}",
+                after.len()
+            )));
         }
         let plan = self.plan_of(&mut words)?;
         let run = match &words.action_id {
-            Some(name) => Some(name.parse::<RunName>().map_err(|error| problem("action_id", &error))?),
+            Some(name) => {
+                Some(name.parse::<RunName>().map_err(|error| problem("action_id", &error))?)
+            }
             None => None,
         };
         let parameters = match &plan {
@@ -227,10 +233,9 @@ impl<'a> OrderDesk<'a> {
         };
         let not_before = self.start_of(&words)?;
         let spec = self.spec(words, plan.as_ref(), queue)?;
-        let idempotency = job_id.as_deref().map(|name| IdempotencyMark {
-            key: name_key(name),
-            fingerprint: fingerprint(json),
-        });
+        let idempotency = job_id
+            .as_deref()
+            .map(|name| IdempotencyMark { key: name_key(name), fingerprint: fingerprint(json) });
         let task =
             NewTask { spec, parameters, not_before, concurrency_key: None, idempotency, run };
         Ok(Order { task, after, job_id })

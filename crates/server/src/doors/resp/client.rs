@@ -53,9 +53,9 @@ impl Member {
     /// Whose leases it takes and reports.
     pub(super) fn worker(&self) -> WorkerId {
         match &self.binding {
-            Binding::Credential(worker)
-            | Binding::Registered(worker)
-            | Binding::Single(worker) => worker.clone(),
+            Binding::Credential(worker) | Binding::Registered(worker) | Binding::Single(worker) => {
+                worker.clone()
+            }
             Binding::None => self.anonymous.clone(),
         }
     }

@@ -77,7 +77,8 @@ pub(super) fn register(json: &[u8]) -> Result<Register<'_>, String> {
     for (field, text) in texts {
         let length = text.chars().count();
         if length == 0 || length > TEXT_CHARS_MAX || text.chars().any(char::is_control) {
-            let rule = format!("must be 1 to {TEXT_CHARS_MAX} characters without control characters");
+            let rule =
+                format!("must be 1 to {TEXT_CHARS_MAX} characters without control characters");
             return Err(format!("{field} {rule}"));
         }
     }
@@ -117,8 +118,7 @@ pub(super) fn abilities(worker: &WorkerId, json: &str) -> Result<Abilities, Stri
 /// A worker that never registered is offered everything.
 pub(super) fn unregistered(worker: &WorkerId) -> Abilities {
     let tags = [(worker_tag(), worker_tag_value(worker))].into();
-    let offer =
-        Offer { all_tools: true, tags, types: Some(job_types()), ..Offer::default() };
+    let offer = Offer { all_tools: true, tags, types: Some(job_types()), ..Offer::default() };
     Abilities { offer, slots: None, wants_signals: false }
 }
 

@@ -35,8 +35,7 @@ impl Crew {
                 note.key.parse::<WorkerId>().map_err(|_| damaged())?,
             );
             let json = note.json.as_deref().unwrap_or_default();
-            let registration: Registration =
-                serde_json::from_str(json).map_err(|_| damaged())?;
+            let registration: Registration = serde_json::from_str(json).map_err(|_| damaged())?;
             let known = abilities(&key.1, registration.metadata.get()).map_err(|_| damaged())?;
             members.insert(key, CrewMember::registered(registration, known));
         }

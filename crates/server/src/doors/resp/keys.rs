@@ -247,9 +247,7 @@ impl Connection {
         }
     }
 
-    async fn scratch(
-        &self,
-    ) -> Result<std::sync::Arc<crate::scratch::TenantScratch>, Reply> {
+    async fn scratch(&self) -> Result<std::sync::Arc<crate::scratch::TenantScratch>, Reply> {
         let scratch = self.app.scratch.of(self.member().tenant()).await;
         scratch.map_err(ask_error)
     }
@@ -329,9 +327,9 @@ fn reply_of(answer: Answer) -> Reply {
             all.into_iter().flat_map(|(k, v)| [Reply::Bulk(k), Reply::Bulk(v)]).collect(),
         ),
         Answer::Set(all) => Reply::Set(all.into_iter().map(Reply::Bulk).collect()),
-        Answer::Map(all) => Reply::Map(
-            all.into_iter().map(|(k, v)| (Reply::Bulk(k), Reply::Bulk(v))).collect(),
-        ),
+        Answer::Map(all) => {
+            Reply::Map(all.into_iter().map(|(k, v)| (Reply::Bulk(k), Reply::Bulk(v))).collect())
+        }
         Answer::Scored(all) => Reply::Array(
             all.into_iter()
                 .flat_map(|(member, score)| [Reply::Bulk(member), Reply::Double(score)])

@@ -82,13 +82,14 @@ impl Connection {
         }
         for one in all {
             let subscriptions = &mut self.subscriptions;
-            let set = if is_pattern {
-                &mut subscriptions.patterns
-            } else {
-                &mut subscriptions.channels
-            };
+            let set =
+                if is_pattern { &mut subscriptions.patterns } else { &mut subscriptions.channels };
             let own = Bytes::copy_from_slice(&one);
-            if is_end { set.remove(&own) } else { set.insert(own) };
+            if is_end {
+                set.remove(&own)
+            } else {
+                set.insert(own)
+            };
             self.confirm(&word, Some(one));
         }
         let hears = self.subscriptions.hears_updates();
@@ -113,7 +114,8 @@ impl Connection {
         if self.subscriptions.is_empty() || self.client.version == Version::Three {
             return None;
         }
-        let may = ["SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "PING", "QUIT", "RESET"];
+        let may =
+            ["SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "PING", "QUIT", "RESET"];
         if may.iter().any(|name| request.name_is(name)) {
             return None;
         }

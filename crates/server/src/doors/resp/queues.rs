@@ -29,8 +29,10 @@ impl Connection {
 
     /// The ready jobs of a list in the order in which they are taken, and how many there are.
     async fn peek(&self, queue: &str, skip: u32, limit: u32) -> Result<(Vec<TaskId>, u64), Reply> {
-        let queues: Vec<QueueName> =
-            queues_of(queue).map_err(|text| Reply::error(format!("ERR {text}")))?.into_iter().collect();
+        let queues: Vec<QueueName> = queues_of(queue)
+            .map_err(|text| Reply::error(format!("ERR {text}")))?
+            .into_iter()
+            .collect();
         let types = Some(job_types());
         let peek = |ticket| Command::Peek { ticket, queues, types, skip, limit };
         match self.member().handle.ask(peek).await.map_err(ask_error)? {
@@ -71,7 +73,9 @@ impl Connection {
         }
         let limit = u32::try_from(last - first + 1).unwrap_or(u32::MAX).min(PEEKED_JOBS_MAX);
         let mut records = match queue {
-            PROCESSING => self.search(vec![StateWord::Running], 0, PEEKED_JOBS_MAX, |_| true).await?,
+            PROCESSING => {
+                self.search(vec![StateWord::Running], 0, PEEKED_JOBS_MAX, |_| true).await?
+            }
             SCHEDULED => {
                 let states = vec![StateWord::Waiting, StateWord::Retrying];
                 self.search(states, 0, PEEKED_JOBS_MAX, |_| true).await?

@@ -199,8 +199,7 @@ impl Connection {
         });
         let json = Bytes::from(update.to_string());
         let name = Bytes::copy_from_slice(job.as_bytes());
-        let request =
-            Request { arguments: vec![Bytes::from_static(b"JOB.UPDATE"), name, json] };
+        let request = Request { arguments: vec![Bytes::from_static(b"JOB.UPDATE"), name, json] };
         let word = match self.read_update(&request).await {
             Ok(word) => word,
             Err(reply) => return reply,
@@ -302,8 +301,9 @@ fn not_holder(record: &TaskRecord, worker: &WorkerId, job: &str) -> Reply {
     match &record.progress.state {
         TaskState::Leased(lease) => {
             let holder = &lease.holder;
-            let text =
-                format!("REJECTED not_holder: worker {worker} cannot update job {job}, which {holder} claimed");
+            let text = format!(
+                "REJECTED not_holder: worker {worker} cannot update job {job}, which {holder} claimed"
+            );
             Reply::error(text)
         }
         TaskState::Waiting { .. } | TaskState::Ready | TaskState::Settled(_) => {

@@ -26,7 +26,11 @@ struct Wanted {
 /// What became of one request.
 enum Fate {
     /// Its jobs stand in the order from here, so many.
-    Ordered { is_push: bool, first: usize, count: usize },
+    Ordered {
+        is_push: bool,
+        first: usize,
+        count: usize,
+    },
     Refused(Reply),
 }
 
@@ -127,8 +131,7 @@ impl Connection {
             let has_names = tasks.iter().any(|task| task.idempotency.is_some());
             let wanted = if has_names { tasks.clone() } else { std::mem::take(&mut tasks) };
             let handle = &self.member().handle;
-            let answer =
-                handle.ask(|ticket| Command::Submit { ticket, tasks: wanted }).await;
+            let answer = handle.ask(|ticket| Command::Submit { ticket, tasks: wanted }).await;
             match answer.map_err(ask_error)? {
                 Answer::Submitted(submitted) => {
                     for (place, one) in places.into_iter().zip(submitted) {

@@ -210,8 +210,22 @@ impl Connection {
 
 /// Commands that read.
 const READS: [&str; 16] = [
-    "GET", "STRLEN", "EXISTS", "TYPE", "TTL", "PTTL", "SMEMBERS", "SISMEMBER", "SCARD", "HGETALL",
-    "HGET", "HMGET", "HLEN", "HKEYS", "HEXISTS", "HVALS",
+    "GET",
+    "STRLEN",
+    "EXISTS",
+    "TYPE",
+    "TTL",
+    "PTTL",
+    "SMEMBERS",
+    "SISMEMBER",
+    "SCARD",
+    "HGETALL",
+    "HGET",
+    "HMGET",
+    "HLEN",
+    "HKEYS",
+    "HEXISTS",
+    "HVALS",
 ];
 
 fn read(name: &str, rest: &[Bytes], view: Option<View>) -> Option<Result<Reply, Reply>> {

@@ -44,7 +44,8 @@ impl Connection {
         }
         let invalid = |text: String| Reply::error(format!("ERR {text}"));
         let read = convert::register(json).map_err(invalid)?;
-        let worker: WorkerId = read.worker_id.parse().map_err(|error| invalid(format!("{error}")))?;
+        let worker: WorkerId =
+            read.worker_id.parse().map_err(|error| invalid(format!("{error}")))?;
         let text = text_of(json)?;
         let known = abilities(&worker, text).map_err(invalid)?;
         self.check_speaks_for(&worker)?;
@@ -56,8 +57,7 @@ impl Connection {
             .map_err(|_| Reply::error("ERR Worker ID already registered"))?;
         let metadata = serde_json::value::RawValue::from_string(text.to_owned())
             .map_err(|error| invalid(format!("Invalid worker JSON: {error}")))?;
-        let registration =
-            Registration { credential, metadata, registered_ms: now.as_millis() };
+        let registration = Registration { credential, metadata, registered_ms: now.as_millis() };
         let kept = self.app.crew.register(&tenant, &worker, registration, known).await;
         let offer = kept.map_err(|error| store_error(&error))?;
         self.tell_registered(&worker, offer).await?;
@@ -266,4 +266,3 @@ fn check_stats(stats: &Bytes) -> Result<(), Reply> {
     let read = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(stats);
     read.map(|_| ()).map_err(|error| Reply::error(format!("ERR stats is a JSON object: {error}")))
 }
-
