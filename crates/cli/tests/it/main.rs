@@ -1,6 +1,9 @@
 //! The binary as people use it: real processes, real sockets, a real server and a real worker.
 
+mod plans;
 mod run;
 mod run_failures;
 mod run_many;
+mod sandbox;
+mod sandbox_bombs;
 mod support;

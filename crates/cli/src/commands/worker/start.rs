@@ -1,6 +1,5 @@
 //! `astra worker start`: puts flags, environment and settings together, and runs the worker.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,6 +18,7 @@ use worker::session::worker::{Credential, DRAIN_DEADLINE, WorkerError};
 use worker::toolbox::Toolbox;
 use worker::{Options, RunningWorker, Worker};
 
+use super::programs::{self, ProgramFlags};
 use super::{StartArguments, farewell, machine_name, pull};
 use crate::commands::task::{parse_package, parse_tag};
 use crate::config::{Config, DATA_DEFAULT, Flags};
@@ -34,6 +34,7 @@ Examples:
   astra worker start
   astra worker start --server http://10.0.0.5:8080 --token \"$TOKEN\" --slots 16
   astra worker start --name gpu-3 --label gpu=true --tool ffmpeg --queue video
+  astra worker start --sandbox strict --allow-tool sort --allow-tool uniq
 ";
 /// Where workers keep what is theirs, inside the data folder.
 const WORKERS_FOLDER: &str = "workers";
@@ -75,6 +76,8 @@ pub(crate) struct Arguments {
     /// How it talks to the server. Default: `ASTRA_WORKER_TRANSPORT`, else ws.
     #[arg(long)]
     door: Option<DoorArgument>,
+    #[command(flatten)]
+    programs: ProgramFlags,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -192,7 +195,8 @@ fn options(
         let folder = config.data.as_deref().unwrap_or(Path::new(DATA_DEFAULT));
         folder.join(WORKERS_FOLDER).join(&name)
     });
-    let mut options = plain(address, &name, &data)?;
+    let commands = arguments.programs.options(&settings)?;
+    let mut options = plain(address, &name, &data, &commands)?;
     options.credential = credential(&settings, flags, config)?;
     options.metrics = arguments.metrics;
     options.tenant = settings.tenant.clone().unwrap_or(options.tenant);
@@ -200,14 +204,19 @@ fn options(
     options.heartbeat_every = settings.heartbeat_every.unwrap_or(options.heartbeat_every);
     options.accept_timeout = settings.accept_timeout;
     options.window = settings.window.unwrap_or(options.window);
-    options.offer = offer(arguments, settings, &options.version);
+    options.offer = offer(arguments, settings, &options.version, &commands);
     Ok(options)
 }
 
 /// A worker of this machine, which offers nothing yet.
-fn plain(address: Address, name: &str, data: &Path) -> Result<Options> {
+fn plain(
+    address: Address,
+    name: &str,
+    data: &Path,
+    commands: &command::Options,
+) -> Result<Options> {
     let identity = Identity::open(data).map_err(|error| identity_failure(&error))?;
-    let toolbox = Toolbox::usual(CommandRunner::new(command::Options::default()));
+    let toolbox = Toolbox::usual(CommandRunner::new(commands.clone()));
     Ok(Options::new(address, name, identity, Arc::new(toolbox)))
 }
 
@@ -227,10 +236,15 @@ pub(crate) fn bare(
 }
 
 /// A worker with what this machine has, for a server in the same process.
-pub(crate) fn usual(address: Address, name: &str, data: &Path, slots: usize) -> Result<Options> {
-    let mut options = plain(address, name, &data.join(WORKERS_FOLDER).join(name))?;
+pub(crate) fn usual(
+    address: Address,
+    name: &str,
+    data: &Path,
+    (slots, commands): (usize, &command::Options),
+) -> Result<Options> {
+    let mut options = plain(address, name, &data.join(WORKERS_FOLDER).join(name), commands)?;
     let arguments = Arguments { slots: Some(slots), ..Arguments::default() };
-    options.offer = offer(arguments, Settings::default(), &options.version);
+    options.offer = offer(arguments, Settings::default(), &options.version, commands);
     Ok(options)
 }
 
@@ -250,11 +264,16 @@ fn credential(settings: &Settings, flags: &Flags, config: &Config) -> Result<Cre
     Ok(token.map_or(Credential::None, Credential::Token))
 }
 
-fn offer(arguments: Arguments, settings: Settings, version: &str) -> Offer {
-    let mut tools = capabilities::find_tools(&std::env::var_os("PATH").unwrap_or_default());
-    tools.extend(arguments.tool);
-    tools.sort_unstable();
-    tools.dedup();
+fn offer(
+    arguments: Arguments,
+    settings: Settings,
+    version: &str,
+    commands: &command::Options,
+) -> Offer {
+    let tools = programs::offered(commands, arguments.tool);
+    // What holds programs is not a matter of what somebody writes on the worker.
+    let labels = arguments.label.into_iter().filter(|(key, _)| key != programs::SANDBOX_LABEL);
+    let tags = labels.chain(programs::label(commands)).collect();
     let mut runtimes = vec!["builtin".to_owned(), "command".to_owned()];
     let python = capabilities::find_python();
     runtimes.extend(python.as_ref().map(|_| "python".to_owned()));
@@ -270,7 +289,7 @@ fn offer(arguments: Arguments, settings: Settings, version: &str) -> Offer {
             .collect(),
         features: settings.features.unwrap_or_default(),
         tools,
-        tags: arguments.label.into_iter().collect::<BTreeMap<_, _>>(),
+        tags,
         queues: arguments.queue,
         packages,
     }
