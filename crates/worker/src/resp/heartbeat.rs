@@ -44,8 +44,10 @@ impl Heart {
             };
             match terms.dialect {
                 Dialect::Registered => {
-                    self.tell(terms.heartbeat_every).await;
-                    sleep(terms.heartbeat_every).await;
+                    let longest = self.around.pace.heartbeat_every_max;
+                    let every = terms.heartbeat_every.min(longest);
+                    self.tell(every).await;
+                    sleep(every).await;
                 }
                 Dialect::Listed => {
                     let every = self.around.pace.ping_every;

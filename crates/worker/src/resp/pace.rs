@@ -5,6 +5,9 @@ use std::time::Duration;
 /// The time between two heartbeats, unless the server says another (seed 004 section 3.2).
 pub(super) const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 
+/// The longest that a server may ask for; it gives a worker up after three.
+const HEARTBEAT_EVERY_MAX: Duration = Duration::from_mins(5);
+
 /// Times that tests shorten.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
@@ -19,6 +22,8 @@ pub(super) struct Pace {
     pub(super) reconnect_first: Duration,
     /// The longest pause.
     pub(super) reconnect_max: Duration,
+    /// The longest time between two heartbeats; a server may ask for a shorter one.
+    pub(super) heartbeat_every_max: Duration,
     /// How often a running job is heard of, and asked whether it is still wanted.
     pub(super) job_beat_every: Duration,
     /// How often a worker with one connection for all is heard of. Servers that know no other kind
@@ -38,6 +43,7 @@ impl Default for Pace {
             reply_within: Duration::from_secs(30),
             reconnect_first: Duration::from_secs(1),
             reconnect_max: Duration::from_mins(1),
+            heartbeat_every_max: HEARTBEAT_EVERY_MAX,
             job_beat_every: Duration::from_secs(10),
             ping_every: Duration::from_secs(15),
             report_patience: Duration::from_mins(10),
