@@ -89,6 +89,7 @@ fn exit_of(code: ErrorCode) -> ExitCode {
         ErrorCode::LimitLiveTasks
         | ErrorCode::LimitDemands
         | ErrorCode::LimitWorkers
+        | ErrorCode::LimitPauses
         | ErrorCode::LimitTokens
         | ErrorCode::LimitOverloaded
         | ErrorCode::RequestTimeout

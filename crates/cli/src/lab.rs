@@ -14,7 +14,7 @@ use worker::client::Client;
 use crate::bench::Door;
 use crate::embedded::{self, NewToken};
 use crate::failure::Failure;
-use crate::process::{Process, Program};
+use crate::process::{Process, Program, ServerReady};
 
 /// A server that has not restored everything by then has failed.
 const ANSWERS_WITHIN: Duration = Duration::from_mins(2);
@@ -28,6 +28,7 @@ pub(crate) struct Lab {
     program: Program,
     pub(crate) client: Client,
     http: SocketAddr,
+    resp: SocketAddr,
     folder: TempDir,
 }
 
@@ -45,9 +46,9 @@ impl Lab {
         let program = Program::new(binary, folder.path(), &token)?;
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         let data = folder.path().join("data");
-        let (server, http) = program.server(&data, any_port, None).await?;
+        let (server, ServerReady { http, resp }) = program.server(&data, any_port, None).await?;
         let client = Client::new(http.to_string().parse()?, Some(&token))?;
-        Ok(Self { server, program, client, http, folder })
+        Ok(Self { server, program, client, http, resp, folder })
     }
 
     /// Where logs and journals are.
@@ -58,6 +59,11 @@ impl Lab {
     /// Where the server listens, now and after each restart.
     pub(crate) fn address(&self) -> SocketAddr {
         self.http
+    }
+
+    /// Where it serves Redis clients; another place after each restart.
+    pub(crate) fn resp_address(&self) -> SocketAddr {
+        self.resp
     }
 
     pub(crate) fn data(&self) -> PathBuf {
@@ -72,8 +78,8 @@ impl Lab {
     /// its coordinator answers, with everything that it remembers.
     pub(crate) async fn restart_server(&mut self, failpoint: Option<&str>) -> Result<Duration> {
         let started = Instant::now();
-        let (server, _) = self.program.server(&self.data(), self.http, failpoint).await?;
-        self.server = server;
+        let (server, ready) = self.program.server(&self.data(), self.http, failpoint).await?;
+        (self.server, self.resp) = (server, ready.resp);
         while let Err(error) = self.live_tasks().await {
             ensure!(!self.server.has_ended(), "the server ended before it answered");
             ensure!(started.elapsed() < ANSWERS_WITHIN, "the server does not answer: {error:#}");

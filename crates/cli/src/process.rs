@@ -22,6 +22,8 @@ const LOG_LINES_SHOWN: usize = 5;
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct ServerReady {
     pub(crate) http: SocketAddr,
+    /// Where Redis clients are served.
+    pub(crate) resp: SocketAddr,
 }
 
 /// The binary, and the folder where its processes leave their logs.
@@ -74,14 +76,14 @@ impl Program {
         data: &Path,
         http: SocketAddr,
         failpoint: Option<&str>,
-    ) -> Result<(Process, SocketAddr)> {
+    ) -> Result<(Process, ServerReady)> {
         let data = data.to_str().context("the folder's name is not valid UTF-8")?;
         let http = http.to_string();
         let words = ["server", "--data", data, "--http", &http];
         let variable = failpoint.map(|failpoint| ("ASTRA_FAILPOINT", failpoint));
         let mut process = self.spawn("server", &words, variable)?;
         let ready: ServerReady = process.line().await?;
-        Ok((process, ready.http))
+        Ok((process, ready))
     }
 }
 

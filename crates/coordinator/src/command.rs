@@ -1,9 +1,10 @@
 //! Everything that can be asked of the coordinator.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{LeaseId, NewTask, Offer, Report, TaskId, Timestamp, WorkerId};
+use model::{LeaseId, NewTask, Offer, QueueName, Report, TaskId, Timestamp, TypeName, WorkerId};
 
 use crate::change::TaskRecord;
 use crate::effect::{LoadKey, LoadTicket};
@@ -100,6 +101,15 @@ pub enum Command {
         /// Whether it is drained from here on.
         on: bool,
     },
+    /// Grant nothing of a queue, or grant from it again. Answered by `PauseSet`.
+    SetPause {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which queue.
+        queue: QueueName,
+        /// Who paused it, and when; `None` where it goes on.
+        pause: Option<Pause>,
+    },
     /// What workers say about their attempts. Answered by `Judgements`, in order.
     Report {
         /// Whom to answer.
@@ -137,6 +147,19 @@ pub enum Command {
         /// Which task.
         task: TaskId,
     },
+    /// Which tasks would be granted next? Nothing is granted. Answered by `Peeked`.
+    Peek {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Only tasks of these queues; empty means all.
+        queues: Vec<QueueName>,
+        /// Only tasks of these types; `None` means all.
+        types: Option<BTreeSet<TypeName>>,
+        /// So many are passed over.
+        skip: u32,
+        /// At most so many are told; no call looks beyond the first `PEEK_MAX`.
+        limit: u32,
+    },
     /// Which workers are there? Answered by `Workers`.
     ListWorkers {
         /// Whom to answer.
@@ -171,11 +194,13 @@ impl Command {
             | Self::Register { ticket, .. }
             | Self::Unregister { ticket, .. }
             | Self::SetDrain { ticket, .. }
+            | Self::SetPause { ticket, .. }
             | Self::Report { ticket, .. }
             | Self::Stop { ticket, .. }
             | Self::Requeue { ticket, .. }
             | Self::Watch { ticket, .. }
             | Self::Explain { ticket, .. }
+            | Self::Peek { ticket, .. }
             | Self::ListWorkers { ticket }
             | Self::ListQueues { ticket } => Some(*ticket),
             Self::Withdraw { .. }
@@ -197,6 +222,15 @@ pub enum DrainCause {
     Leaving,
     /// Its memory or its disk is almost full.
     Pressure,
+}
+
+/// Who paused a queue, and when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// Who said so.
+    pub by: String,
+    /// Since when.
+    pub at: Timestamp,
 }
 
 /// A worker asks for work.

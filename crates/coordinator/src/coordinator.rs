@@ -8,6 +8,7 @@ use crate::deadline::Deadline;
 use crate::effect::{Answer, Effect, LoadKey, LoadTicket, Refusal, Step};
 use crate::lease::fresh_lease;
 use crate::load::Facts;
+use crate::peek::Wanted;
 use crate::state::State;
 
 /// Decides for one shard.
@@ -154,11 +155,16 @@ impl<'a> Turn<'a> {
             Command::SetDrain { ticket, worker, cause, on } => {
                 self.on_set_drain(ticket, &worker, cause, on);
             }
+            Command::SetPause { ticket, queue, pause } => self.on_set_pause(ticket, queue, pause),
             Command::Report { ticket, reports } => self.on_reports(ticket, reports),
             Command::Stop { ticket, task } => self.on_stop(ticket, task),
             Command::Requeue { ticket, task } => self.on_requeue(ticket, task),
             Command::Watch { ticket, task, until } => self.on_watch(ticket, task, until),
             Command::Explain { ticket, task } => self.on_explain(ticket, task),
+            Command::Peek { ticket, queues, types, skip, limit } => {
+                let wanted = Wanted { queues: queues.into_iter().collect(), types };
+                self.on_peek(ticket, &wanted, skip, limit);
+            }
             Command::ListWorkers { ticket } => self.on_list_workers(ticket),
             Command::ListQueues { ticket } => self.on_list_queues(ticket),
             Command::Loaded { load, found } => self.on_loaded(load, found),

@@ -11,7 +11,7 @@ use model::{
 };
 
 use crate::change::{Change, Outcome, WaitReason};
-use crate::command::{DrainCause, Ticket};
+use crate::command::{DrainCause, Pause, Ticket};
 use crate::explain::Explanation;
 
 /// What came of one call: facts to keep, then things to do.
@@ -74,6 +74,13 @@ pub enum Answer {
     WatchEnded,
     /// Why the task does not run.
     Explained(Box<Explanation>),
+    /// What would be granted next.
+    Peeked {
+        /// Some of the ready tasks, best first.
+        tasks: Vec<TaskId>,
+        /// How many there are in all.
+        total: u64,
+    },
     /// The workers, by name.
     Workers(Vec<WorkerView>),
     /// The queues, by name.
@@ -87,6 +94,8 @@ pub enum Answer {
     },
     /// The worker is drained, or takes work again.
     DrainSet,
+    /// The queue is paused, or goes on.
+    PauseSet,
     /// The task is not among the live ones: settled, or never known. The store knows which.
     NotLive,
     /// The command cannot be carried out; nothing changed.
@@ -230,6 +239,8 @@ pub enum Refusal {
     WorkersFull,
     /// Too many waiting requests.
     RequestsFull,
+    /// Too many paused queues.
+    PausesFull,
     /// The key belongs to a task with other content.
     IdempotencyConflict {
         /// The key.
@@ -300,6 +311,8 @@ pub struct QueueView {
     pub retries_due: u64,
     /// Tasks that wait for the moment that their submitter chose.
     pub scheduled: u64,
+    /// Who paused it, if someone did.
+    pub paused: Option<Pause>,
 }
 
 /// The word for a task that waits for a moment.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use model::{ConcurrencyKey, Demand, TaskId, Timestamp, WorkerId};
+use model::{ConcurrencyKey, Demand, QueueName, TaskId, Timestamp, WorkerId};
 
 use crate::change::{TaskState, WaitReason};
 use crate::command::Ticket;
@@ -26,6 +26,15 @@ pub struct Explanation {
 /// One reason.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Reason {
+    /// Its queue is paused.
+    Paused {
+        /// Which queue.
+        queue: QueueName,
+        /// Who paused it.
+        by: String,
+        /// Since when.
+        since: Timestamp,
+    },
     /// A worker holds it.
     HeldBy {
         /// Who.
@@ -143,21 +152,33 @@ impl Turn<'_> {
     }
 
     fn reasons(&self, task: &Task) -> Vec<Reason> {
+        if let TaskState::Leased(lease) = &task.progress.state {
+            let (worker, expires_at) = (lease.holder.clone(), lease.expires_at);
+            return vec![Reason::HeldBy { worker, expires_at }];
+        }
+        // A pause comes first: whatever else holds the task, nothing happens before it ends.
+        let mut reasons: Vec<Reason> = self.reason_of_pause(task).into_iter().collect();
         match &task.progress.state {
             TaskState::Waiting { until, why: WaitReason::Scheduled } => {
-                vec![Reason::NotBefore { until: *until }]
+                reasons.push(Reason::NotBefore { until: *until });
             }
-            TaskState::Waiting { until, why: WaitReason::Backoff } => vec![Reason::Backoff {
-                until: *until,
-                attempt: task.progress.attempt,
-                max_attempts: self.state.placement.spec(task.spec).retry.max_attempts,
-            }],
-            TaskState::Leased(lease) => {
-                vec![Reason::HeldBy { worker: lease.holder.clone(), expires_at: lease.expires_at }]
+            TaskState::Waiting { until, why: WaitReason::Backoff } => {
+                reasons.push(Reason::Backoff {
+                    until: *until,
+                    attempt: task.progress.attempt,
+                    max_attempts: self.state.placement.spec(task.spec).retry.max_attempts,
+                });
             }
-            TaskState::Ready => self.reasons_of_ready(task),
-            TaskState::Settled(_) => Vec::new(),
+            TaskState::Ready => reasons.extend(self.reasons_of_ready(task)),
+            TaskState::Leased(_) | TaskState::Settled(_) => {}
         }
+        reasons
+    }
+
+    fn reason_of_pause(&self, task: &Task) -> Option<Reason> {
+        let queue = &self.state.placement.spec(task.spec).demand.queue;
+        let pause = self.state.placement.pause(queue)?;
+        Some(Reason::Paused { queue: queue.clone(), by: pause.by.clone(), since: pause.at })
     }
 
     fn reasons_of_ready(&self, task: &Task) -> Vec<Reason> {

@@ -4,7 +4,7 @@
 //! Reading order: [`Command`] (everything that can be asked), [`Change`] (every fact that can
 //! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
 //! in), then one file per rule: `submit`, `lease`, `report`, `retry`, `cancel`, `worker`,
-//! `ladder`, `explain`, `load`. Underneath: `state` (the tables), `apply` (the only code that writes
+//! `ladder`, `pause`, `peek`, `explain`, `load`. Underneath: `state` (the tables), `apply` (the only code that writes
 //! tasks), `placement`, `table`, `deadline`, `watch`.
 
 mod apply;
@@ -19,6 +19,8 @@ mod explain;
 mod ladder;
 mod lease;
 mod load;
+mod pause;
+mod peek;
 mod placement;
 pub mod planted;
 mod report;
@@ -34,7 +36,7 @@ pub use change::{
     Change, EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, TaskRecord, TaskState,
     WaitReason,
 };
-pub use command::{Command, DrainCause, LeaseRequest, Moment, Ticket};
+pub use command::{Command, DrainCause, LeaseRequest, Moment, Pause, Ticket};
 pub use coordinator::{Coordinator, Load};
 pub use effect::{
     Answer, Effect, Grant, HeartbeatVerdict, Judgement, LoadKey, LoadTicket, LostAuthority,
@@ -44,6 +46,8 @@ pub use effect::{
 pub use explain::{Explanation, Lack, Reason};
 pub use ladder::{Ladder, WORKER_FORGOTTEN_AFTER, WORKER_HEARTBEAT_EVERY};
 pub use lease::{LOSSES_MAX, REQUESTS_MAX};
+pub use pause::PAUSES_MAX;
+pub use peek::PEEK_MAX;
 pub use placement::DEMANDS_MAX;
 pub use submit::{LIVE_BYTES_MAX, LIVE_TASKS_MAX};
 pub use watch::WATCHES_MAX;

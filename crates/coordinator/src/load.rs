@@ -122,9 +122,11 @@ impl State {
             | Command::Register { .. }
             | Command::Unregister { .. }
             | Command::SetDrain { .. }
+            | Command::SetPause { .. }
             | Command::Stop { .. }
             | Command::Watch { .. }
             | Command::Explain { .. }
+            | Command::Peek { .. }
             | Command::ListWorkers { .. }
             | Command::ListQueues { .. }
             | Command::Loaded { .. }

@@ -7,10 +7,11 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{Demand, Offer, TaskId, TaskSpec, TypeName, WorkerId};
+use model::{Demand, Offer, QueueName, TaskId, TaskSpec, TypeName, WorkerId};
 use slab::Slab;
 
-use crate::command::{LeaseRequest, Ticket};
+use crate::command::{LeaseRequest, Pause, Ticket};
+use crate::planted::{self, Bug};
 
 /// Different kinds of demand among the live tasks of a tenant.
 pub const DEMANDS_MAX: usize = 10_000;
@@ -63,7 +64,10 @@ struct SpecEntry {
 struct DemandEntry {
     demand: Arc<Demand>,
     specs: u64,
+    /// Its queue is paused: what is ready stays, and nobody is given it.
+    is_paused: bool,
     ready: BTreeMap<Reverse<i16>, BTreeSet<TaskId>>,
+    ready_len: u64,
     /// Requests whose offer covers this demand.
     requests: BTreeSet<RequestRank>,
 }
@@ -115,7 +119,8 @@ pub(crate) struct Placement {
     offers: Slab<OfferEntry>,
     offer_by_value: BTreeMap<Arc<Offer>, OfferIdx>,
     waiting: BTreeMap<Ticket, WaitingRequest>,
-    /// The best ready task of each demand that has one.
+    pauses: BTreeMap<QueueName, Pause>,
+    /// The best ready task of each demand that has one and is not paused.
     heads: BTreeSet<(ReadyRank, DemandIdx)>,
     /// Demands that gained a ready task while requests wait for it.
     unserved: BTreeSet<DemandIdx>,
@@ -199,8 +204,14 @@ impl Placement {
                 coverers.push(key);
             }
         }
-        let entry =
-            DemandEntry { demand: Arc::clone(&demand), specs: 0, ready: BTreeMap::new(), requests };
+        let entry = DemandEntry {
+            demand: Arc::clone(&demand),
+            specs: 0,
+            is_paused: self.pauses.contains_key(&demand.queue),
+            ready: BTreeMap::new(),
+            ready_len: 0,
+            requests,
+        };
         let idx = DemandIdx(index(self.demands.insert(entry)));
         for key in coverers {
             self.offers[key].demands.insert(idx);
@@ -242,7 +253,8 @@ impl Placement {
         let entry = &mut self.demands[demand.0 as usize];
         let is_new = entry.ready.entry(rank).or_default().insert(task);
         assert!(is_new, "a task is ready once");
-        if !entry.requests.is_empty() {
+        entry.ready_len += 1;
+        if !entry.requests.is_empty() && !entry.is_paused {
             self.unserved.insert(demand);
         }
         self.ready_len += 1;
@@ -260,6 +272,7 @@ impl Placement {
         if same_priority.is_empty() {
             entry.ready.remove(&rank);
         }
+        entry.ready_len -= 1;
         self.ready_len -= 1;
         self.move_head(demand, before);
     }
@@ -307,6 +320,19 @@ impl Placement {
         })
     }
 
+    /// The ready tasks of each demand, how many and which, best first.
+    pub(crate) fn ready_lists(
+        &self,
+    ) -> impl Iterator<Item = (&Demand, u64, impl Iterator<Item = ReadyRank>)> {
+        self.demands.iter().map(|(_, entry)| {
+            let ranks = entry
+                .ready
+                .iter()
+                .flat_map(|(priority, tasks)| tasks.iter().map(|task| (*priority, *task)));
+            (&*entry.demand, entry.ready_len, ranks)
+        })
+    }
+
     /// The ready task that a worker with this offer, and this room, should get next.
     pub(crate) fn best_for(&self, offer: OfferIdx, room: &Room) -> Option<TaskId> {
         let covered = &self.offers[offer.0 as usize].demands;
@@ -321,9 +347,47 @@ impl Placement {
         best.map(|(_, task)| task)
     }
 
+    /// The task of this demand that is granted next.
     fn head(&self, demand: DemandIdx) -> Option<ReadyRank> {
-        let (priority, tasks) = self.demands[demand.0 as usize].ready.first_key_value()?;
+        let entry = &self.demands[demand.0 as usize];
+        if entry.is_paused && !planted::is(Bug::PauseIgnored) {
+            return None;
+        }
+        let (priority, tasks) = entry.ready.first_key_value()?;
         tasks.first().map(|task| (*priority, *task))
+    }
+
+    // ----- pauses
+
+    pub(crate) fn pause(&self, queue: &QueueName) -> Option<&Pause> {
+        self.pauses.get(queue)
+    }
+
+    pub(crate) fn pauses(&self) -> impl ExactSizeIterator<Item = (&QueueName, &Pause)> {
+        self.pauses.iter()
+    }
+
+    /// Hides the ready tasks of a queue from all requests, or shows them again. Looks at every
+    /// kind of demand: people pause queues, machines do not.
+    pub(crate) fn set_pause(&mut self, queue: QueueName, pause: Option<Pause>) {
+        let is_paused = pause.is_some();
+        let own = self.demands.iter().filter(|(_, entry)| entry.demand.queue == queue);
+        let own: Vec<DemandIdx> = own.map(|(key, _)| DemandIdx(index(key))).collect();
+        for demand in own {
+            let before = self.head(demand);
+            let entry = &mut self.demands[demand.0 as usize];
+            entry.is_paused = is_paused;
+            if is_paused {
+                self.unserved.remove(&demand);
+            } else if !entry.ready.is_empty() && !entry.requests.is_empty() {
+                self.unserved.insert(demand);
+            }
+            self.move_head(demand, before);
+        }
+        match pause {
+            Some(pause) => drop(self.pauses.insert(queue, pause)),
+            None => drop(self.pauses.remove(&queue)),
+        }
     }
 
     // ----- offers
@@ -402,7 +466,7 @@ impl Placement {
             let entry = &mut self.demands[demand.0 as usize];
             entry.requests.insert(rank);
             // A new request has been offered what is ready; one that comes back has not.
-            if is_back && !entry.ready.is_empty() {
+            if is_back && !entry.ready.is_empty() && !entry.is_paused {
                 self.unserved.insert(*demand);
             }
         }
@@ -446,7 +510,7 @@ impl Placement {
         has_room: impl Fn(&Self, &LeaseRequest, &TypeName) -> bool,
     ) -> Option<Ticket> {
         while let Some(demand) = self.unserved.first().copied() {
-            let DemandEntry { demand: wanted, ready, requests, .. } =
+            let DemandEntry { demand: wanted, ready, requests, is_paused, .. } =
                 &self.demands[demand.0 as usize];
             let takes = |ticket: &Ticket| {
                 let request = &self.waiting[ticket].request;
@@ -454,10 +518,27 @@ impl Placement {
             };
             let mut tickets = requests.iter().map(|(_, ticket)| *ticket);
             match tickets.find(takes) {
-                Some(ticket) if !ready.is_empty() => return Some(ticket),
+                Some(ticket) if !ready.is_empty() && !is_paused => return Some(ticket),
                 Some(_) | None => self.unserved.remove(&demand),
             };
         }
         None
+    }
+
+    /// Checks that the heads, and what is to be served, follow from the demands; for tests.
+    ///
+    /// # Panics
+    /// When an index lies.
+    pub(crate) fn check_invariants(&self) {
+        let mut heads = BTreeSet::new();
+        for (key, entry) in &self.demands {
+            let idx = DemandIdx(index(key));
+            assert_eq!(entry.is_paused, self.pauses.contains_key(&entry.demand.queue), "pauses");
+            assert!(!(entry.is_paused && self.unserved.contains(&idx)), "paused and to be served");
+            heads.extend(self.head(idx).map(|rank| (rank, idx)));
+            let n_ready: usize = entry.ready.values().map(BTreeSet::len).sum();
+            assert_eq!(entry.ready_len, n_ready as u64, "ready tasks of a demand");
+        }
+        assert_eq!(self.heads, heads, "heads");
     }
 }

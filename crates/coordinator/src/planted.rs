@@ -22,11 +22,13 @@ pub enum Bug {
     ExpiryDecidedBySweep,
     /// The list of ready tasks lives only in memory: a restart forgets them.
     ReadyOnlyInMemory,
+    /// A paused queue is granted from like any other.
+    PauseIgnored,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::RescueByIdOnly,
         Self::HeartbeatDoesNotExtend,
         Self::BackoffWithoutJitter,
@@ -35,6 +37,7 @@ impl Bug {
         Self::HolderNotChecked,
         Self::ExpiryDecidedBySweep,
         Self::ReadyOnlyInMemory,
+        Self::PauseIgnored,
     ];
 }
 

@@ -123,6 +123,7 @@ impl State {
             let record = self.record(task);
             expected.insert_record(&record);
         }
+        self.placement.check_invariants();
         assert_eq!(self.keys, expected.keys, "concurrency keys");
         assert_eq!(self.idempotency, expected.idempotency, "idempotency keys");
         assert_eq!(self.queues, expected.queues, "queue counts");

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{Offer, TaskId, Timestamp, WorkerId};
+use model::{Offer, QueueName, TaskId, Timestamp, WorkerId};
 
 use crate::command::Ticket;
 use crate::coordinator::Turn;
@@ -244,15 +244,22 @@ impl Turn<'_> {
             let entry = oldest.entry(demand.queue.clone()).or_insert(since);
             *entry = since.min(*entry);
         }
-        let view = |(queue, counts): (&model::QueueName, &crate::state::QueueCounts)| QueueView {
-            queue: queue.clone(),
-            depth: counts.ready,
-            oldest_since: oldest.get(queue).copied(),
-            in_flight: counts.leased,
-            retries_due: counts.backoff,
-            scheduled: counts.scheduled,
+        let State { queues, placement, .. } = &*self.state;
+        let view = |queue: &QueueName| {
+            let counts = queues.get(queue).copied().unwrap_or_default();
+            QueueView {
+                queue: queue.clone(),
+                depth: counts.ready,
+                oldest_since: oldest.get(queue).copied(),
+                in_flight: counts.leased,
+                retries_due: counts.backoff,
+                scheduled: counts.scheduled,
+                paused: placement.pause(queue).cloned(),
+            }
         };
-        let views = self.state.queues.iter().map(view).collect();
+        let paused = placement.pauses().map(|(queue, _)| queue);
+        let names: BTreeSet<&QueueName> = queues.keys().chain(paused).collect();
+        let views = names.into_iter().map(view).collect();
         self.answer(ticket, Answer::Queues(views));
     }
 }

@@ -28,6 +28,9 @@ pub enum Answer {
     Map(Vec<(Bytes, Bytes)>),
     /// Members.
     Set(Vec<Bytes>),
+    /// Fields with values, of which some may come twice: flat in version 2 of the protocol, an array
+    /// of pairs in version 3.
+    Pairs(Vec<(Bytes, Bytes)>),
     /// Members with scores.
     Scored(Vec<(Bytes, f64)>),
     /// Nothing to give yet: whoever asked waits until one of these keys gains an element, then

@@ -1,11 +1,14 @@
 //! Commands that ask or say when a key ends.
 
+#![expect(clippy::unnecessary_wraps, reason = "the table of commands has one type of function")]
+
 use model::Timestamp;
 
 use crate::answer::Answer;
 use crate::call::Call;
 use crate::failure::{Failure, Outcome};
 use crate::keyspace::Keyspace;
+use crate::number;
 
 const MILLIS_PER_SECOND: i64 = 1_000;
 
@@ -35,6 +38,7 @@ impl Unit {
 
 /// When a new moment is taken.
 #[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word that a client may say")]
 struct Condition {
     if_none: bool,
     if_any: bool,
@@ -53,7 +57,8 @@ impl Condition {
                 () if is("gt") => condition.if_later = true,
                 () if is("lt") => condition.if_earlier = true,
                 () => {
-                    let option = String::from_utf8_lossy(call.argument(position)).into_owned();
+                    let option = number::until_zero(call.argument(position));
+                    let option = String::from_utf8_lossy(option);
                     return Err(Failure::with(format!("ERR Unsupported option {option}")));
                 }
             }

@@ -1,16 +1,21 @@
 //! Keys and values with the commands of Redis. Pure: no clock, no dice, no I/O.
 //!
 //! Reading order: [`row`] is what a store keeps, [`answer`] what a command gives. [`keyspace`] is
-//! the table of keys, `command` the list of commands; they are carried out in the files of their
-//! groups: strings, lists and expiry.
+//! the table of keys, `command` the list of commands. They are carried out in the files of their
+//! groups: `strings`, `lists`, `hashes`, `sets`, `sorted_sets`, `expiry`, `generic` and `scan`.
+//! `value` is what keys hold.
 
 pub mod answer;
 mod budget;
 mod call;
 mod command;
+mod dice;
 mod expiry;
 mod failure;
+mod generic;
+mod glob;
 mod growth;
+mod hashes;
 pub mod keyspace;
 mod ledger;
 mod limits;
@@ -22,16 +27,19 @@ mod natural;
 mod number;
 mod restore;
 pub mod row;
+mod scan;
+mod set_algebra;
+mod sets;
+mod sorted_ranges;
+mod sorted_sets;
 mod string_expiry;
 mod strings;
 mod value;
 
 pub use answer::Answer;
 pub use call::Moment;
+pub use glob::matches;
 pub use keyspace::Keyspace;
 pub use limits::Limits;
 pub use restore::DamagedRow;
 pub use row::{KeyRow, Kind, Write};
-
-#[doc(hidden)]
-pub fn matches(_: &[u8], _: &[u8]) -> bool { true }

@@ -191,22 +191,15 @@ fn move_or_wait(space: &mut Keyspace, call: &Call<'_>, from: End, to: End) -> Ou
 
 /// The last argument: seconds, and parts of them. Zero is for ever.
 fn timeout(call: &Call<'_>) -> Result<Option<Duration>, Failure> {
-    let not_a_float = Failure::new("ERR timeout is not a float or out of range");
-    let out_of_range = Failure::new("ERR timeout is out of range");
+    let negative = Failure::new("ERR timeout is negative");
     let argument = call.argument(call.len() - 1);
-    let seconds = match long_double::parse(argument).ok_or(not_a_float)? {
-        Parsed::Finite(seconds) => seconds,
-        Parsed::Infinite { is_negative: false } => return Err(out_of_range),
-        Parsed::Infinite { is_negative: true } => {
-            return Err(Failure::new("ERR timeout is negative"));
-        }
+    let millis = match long_double::parse(argument) {
+        Some(Parsed::Finite(seconds)) => seconds.millis_rounded_up(),
+        Some(Parsed::Infinite { .. }) => return Err(negative),
+        None => return Err(Failure::new("ERR timeout is not a float or out of range")),
     };
-    let millis = seconds.millis_rounded_up();
-    if millis < 0 {
-        return Err(Failure::new("ERR timeout is negative"));
-    }
-    let millis = i64::try_from(millis).ok();
-    let millis = millis.filter(|millis| millis.checked_add(call.now().to_integer()).is_some());
-    let millis = millis.ok_or(out_of_range)?.cast_unsigned();
+    // Redis takes for negative what has no room in 64 bits.
+    let millis = i64::try_from(millis).ok().and_then(|millis| u64::try_from(millis).ok());
+    let millis = millis.ok_or(negative)?;
     Ok((millis > 0).then(|| Duration::from_millis(millis)))
 }

@@ -151,14 +151,16 @@ impl Search {
             number.ok_or(Failure::new(sentence))
         };
         if call.is(position, "rank") {
-            let rank = ranged(call, position + 1)?;
+            let rank = call.integer(position + 1)?;
             if rank == 0 {
                 return Err(Failure::new(
                     "ERR RANK can't be zero: use 1 to start from the first match, 2 from the \
                      second ... or use negative to start from the end of the list",
                 ));
             }
-            self.rank = usize::try_from(rank.unsigned_abs()).unwrap_or(usize::MAX);
+            // The least integer cannot be turned around, and Redis takes it for the last match.
+            let distance = rank.checked_abs().unwrap_or(1);
+            self.rank = usize::try_from(distance).unwrap_or(usize::MAX);
             self.is_backwards = rank < 0;
         } else if call.is(position, "count") {
             self.count = Some(not_negative("ERR COUNT can't be negative")?);

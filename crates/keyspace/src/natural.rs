@@ -1,6 +1,7 @@
 //! Whole numbers of any size: the few operations that exact decimal fractions need.
 
 use std::cmp::Ordering;
+use std::fmt::Write as _;
 
 /// Digits that are read and written at a time: the most that fit in 32 bits.
 const DECIMAL_DIGITS: u32 = 9;
@@ -140,7 +141,7 @@ impl Natural {
         }
         let mut text = groups.pop().unwrap_or(0).to_string();
         for group in groups.iter().rev() {
-            text.push_str(&format!("{group:09}"));
+            write!(text, "{group:09}").expect("a string takes all");
         }
         text
     }

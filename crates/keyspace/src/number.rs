@@ -45,8 +45,14 @@ pub(crate) fn float(text: &[u8]) -> Option<f64> {
     (!is_out_of_range).then_some(number)
 }
 
+/// A text as C sees it.
+pub(crate) fn until_zero(text: &[u8]) -> &[u8] {
+    text.split(|byte| *byte == 0).next().unwrap_or(text)
+}
+
 /// A double as C reads it where nobody asks whether it fitted: the end of a range of scores.
 pub(crate) fn lenient_float(text: &[u8]) -> Option<f64> {
+    let text = until_zero(text);
     let blank = |byte: &u8| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | 0x0b | 0x0c);
     let start = text.iter().position(|byte| !blank(byte));
     match start {

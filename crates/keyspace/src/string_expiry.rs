@@ -48,6 +48,7 @@ impl Clock {
 
 /// What follows the key and the value.
 #[derive(Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a word that a client may say")]
 struct Options<'a> {
     only_if_absent: bool,
     only_if_present: bool,

@@ -1,5 +1,7 @@
 //! Commands of strings.
 
+#![expect(clippy::unnecessary_wraps, reason = "the table of commands has one type of function")]
+
 use bytes::{Bytes, BytesMut};
 
 use crate::answer::Answer;
@@ -178,7 +180,7 @@ pub(crate) fn incrbyfloat(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
     };
     let amount = long_double::parse(call.argument(2)).ok_or(NOT_A_FLOAT)?;
     let sum = Bytes::from(before.plus(amount).ok_or(NOT_A_NUMBER)?.to_text());
-    space.check_room(call, sum.len())?;
+    space.check_value(call, &sum)?;
     space.put_string(call, key, sum.clone(), Expiry::Keep);
     Ok(Answer::Bulk(sum))
 }

@@ -81,6 +81,8 @@ pub enum ErrorCode {
     LimitDemands,
     /// Too many workers or waiting requests.
     LimitWorkers,
+    /// Too many paused queues.
+    LimitPauses,
     /// The tenant has as many tokens as it may have.
     LimitTokens,
     /// More requests than the coordinator can take right now.
@@ -110,7 +112,7 @@ pub struct ErrorEntry {
 
 impl ErrorCode {
     /// All codes, in the order of the table.
-    pub const ALL: [Self; 45] = [
+    pub const ALL: [Self; 46] = [
         Self::AuthInvalidToken,
         Self::AuthMissingToken,
         Self::AuthMtlsRequired,
@@ -150,6 +152,7 @@ impl ErrorCode {
         Self::LimitLiveTasks,
         Self::LimitDemands,
         Self::LimitWorkers,
+        Self::LimitPauses,
         Self::LimitTokens,
         Self::LimitOverloaded,
         Self::StoreUnavailable,
@@ -394,6 +397,12 @@ impl ErrorCode {
                 429,
                 "Too many workers or waiting requests.",
                 "give each worker one stable worker_id and one request at a time",
+            ),
+            Self::LimitPauses => row(
+                "E.LIMIT.PAUSES",
+                429,
+                "Too many paused queues.",
+                "let queues that are no longer used go on",
             ),
             Self::LimitTokens => row(
                 "E.LIMIT.TOKENS",

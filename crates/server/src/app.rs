@@ -168,6 +168,8 @@ pub struct App {
     pub store: Arc<dyn Store>,
     /// The coordinators.
     pub shards: Shards,
+    /// The keys and values.
+    pub scratch: Scratch,
     /// The tokens.
     pub auth: Auth,
     /// The numbers.
@@ -182,8 +184,6 @@ pub struct App {
     pub(crate) crew: Crew,
     /// What connections of the Redis door share.
     pub(crate) resp: Arc<Door>,
-    /// Keys and values of clients.
-    pub(crate) scratch: Scratch,
     /// Who listens to tasks.
     pub(crate) updates: Arc<Updates>,
     /// The time.
@@ -287,6 +287,7 @@ impl Server {
             }
             self.app.connections.close();
             self.app.connections.wait().await;
+            self.app.scratch.stop().await;
             self.app.shards.stopped().await;
             self.app.feedback.stop().await;
         };
@@ -339,7 +340,7 @@ impl App {
             plans: Plans::load(Arc::clone(&store)).await?,
             crew: Crew::load(Arc::clone(&store)).await?,
             resp: Arc::new(Door::new(options.resp.shapes)),
-            scratch: Scratch::new(Arc::clone(&store), shards.clone(), clock, shutdown.clone()),
+            scratch: Scratch::new(Arc::clone(&store), shards.clone(), clock),
             store,
             shards,
             auth,

@@ -26,7 +26,9 @@ use crate::dice::Dice;
 use crate::handle::Message;
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
+use crate::pauses;
 use crate::sessions::{Revoked, Sessions};
+use crate::shards::CurrentClaim;
 use crate::updates::{TaskUpdate, Updates};
 
 /// Commands that one turn takes up at most.
@@ -51,6 +53,8 @@ pub(crate) struct LoopParts {
     pub(crate) updates: Arc<Updates>,
     /// Whether the shard answers right now.
     pub(crate) is_ready: Arc<AtomicBool>,
+    /// Where others find the claim.
+    pub(crate) claim: CurrentClaim,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -136,6 +140,7 @@ impl<'a> Live<'a> {
             Some(claim) => claim,
             None => parts.store.claim(parts.tenant.clone()).await?,
         };
+        parts.claim.set(claim);
         let restored = parts.store.restore(claim).await?;
         let live_tasks = restored.tasks.len();
         let mut dice = Dice::seeded();
@@ -146,6 +151,10 @@ impl<'a> Live<'a> {
             // Nobody waits for the answer, and nothing but the drain comes of it.
             let (ticket, cause) = (Ticket(0), DrainCause::Person);
             coordinator.handle(at, Command::SetDrain { ticket, worker, cause, on: true });
+        }
+        for (queue, pause) in pauses::of_tenant(&*parts.store, &parts.tenant).await? {
+            let (ticket, pause) = (Ticket(0), Some(pause));
+            coordinator.handle(at, Command::SetPause { ticket, queue, pause });
         }
         tracing::info!(tenant = %parts.tenant, live_tasks, epoch = claim.epoch, "shard restored");
         Ok(Self {

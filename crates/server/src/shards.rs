@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::TenantId;
-use parking_lot::RwLock;
-use store::Store;
+use parking_lot::{Mutex, RwLock};
+use store::{ClaimedShard, Store};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -45,6 +45,22 @@ struct Inner {
 struct OpenShard {
     handle: CoordinatorHandle,
     is_ready: Arc<AtomicBool>,
+    claim: CurrentClaim,
+}
+
+/// The newest claim of a shard. Its coordinator makes it; the shard's scratch keyspace commits
+/// under it too.
+#[derive(Clone)]
+pub(crate) struct CurrentClaim(Arc<Mutex<ClaimedShard>>);
+
+impl CurrentClaim {
+    fn new(claim: ClaimedShard) -> Self {
+        Self(Arc::new(Mutex::new(claim)))
+    }
+
+    pub(crate) fn set(&self, claim: ClaimedShard) {
+        *self.0.lock() = claim;
+    }
 }
 
 impl Shards {
@@ -66,6 +82,14 @@ impl Shards {
         self.open(tenant).await
     }
 
+    /// The claim under which one tenant's shard is changed right now.
+    pub(crate) async fn claim_of(&self, tenant: &TenantId) -> Result<ClaimedShard, AskError> {
+        self.of(tenant).await?;
+        let open = self.inner.open.read();
+        let shard = open.get(tenant).expect("a shard that was opened stays");
+        Ok(*shard.claim.0.lock())
+    }
+
     async fn open(&self, tenant: &TenantId) -> Result<CoordinatorHandle, AskError> {
         let _opening = self.inner.opening.lock().await;
         if let Some(shard) = self.inner.open.read().get(tenant) {
@@ -81,6 +105,7 @@ impl Shards {
         })?;
         let (handle, inbox) = CoordinatorHandle::new(claim.shard);
         let is_ready = Arc::new(AtomicBool::new(false));
+        let current = CurrentClaim::new(claim);
         let parts = LoopParts {
             tenant: tenant.clone(),
             store: Arc::clone(&common.store),
@@ -89,10 +114,11 @@ impl Shards {
             sessions: Arc::clone(&common.sessions),
             updates: Arc::clone(&common.updates),
             is_ready: Arc::clone(&is_ready),
+            claim: current.clone(),
             shutdown: common.shutdown.clone(),
         };
         self.inner.loops.spawn(coordinator_loop::run(parts, Some(claim), inbox));
-        let shard = OpenShard { handle: handle.clone(), is_ready };
+        let shard = OpenShard { handle: handle.clone(), is_ready, claim: current };
         self.inner.open.write().insert(tenant.clone(), shard);
         Ok(handle)
     }

@@ -185,6 +185,8 @@ pub enum NoteKind {
     Action,
     /// A worker that registered over the Redis protocol, by its name.
     Member,
+    /// A queue that a person paused, by its name: who, and when.
+    Pause,
 }
 
 impl NoteKind {
@@ -197,6 +199,7 @@ impl NoteKind {
             Self::Plan => "plan",
             Self::Action => "action",
             Self::Member => "member",
+            Self::Pause => "pause",
         }
     }
 }

@@ -22,8 +22,13 @@ const WARM_UP: u64 = 50;
 pub(super) async fn measure(plan: &Plan, report: &mut Report) -> Result<()> {
     let lab = plan.lab().await?;
     let samples = plan.samples.to_string();
-    let what = if plan.door == Door::Ws { "ws-latency" } else { "latency" };
-    let mut load = lab.load("latency", &[what, "--samples", &samples])?;
+    let resp = lab.resp_address().to_string();
+    let words: &[&str] = match plan.door {
+        Door::Http => &["latency", "--samples", &samples],
+        Door::Ws => &["ws-latency", "--samples", &samples],
+        Door::Resp => &["resp-latency", "--samples", &samples, "--resp", &resp],
+    };
+    let mut load = lab.load("latency", words)?;
     report.latency_ms = Some(load.line_within(LIMIT).await?);
     Ok(())
 }

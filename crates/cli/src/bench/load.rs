@@ -1,6 +1,7 @@
 //! What runs in the processes that make the load: lean, because they share the machine's cores
 //! with the server that they measure.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::task::JoinSet;
 use worker::client::{Client, ClientError};
 
-use super::{latency, ws};
+use super::{latency, resp, ws};
 use crate::context::Context;
 use crate::output;
 
@@ -59,6 +60,35 @@ pub(crate) enum Command {
         #[arg(long)]
         samples: u64,
     },
+    /// Push jobs as fast as the server takes them.
+    RespSubmit {
+        #[arg(long)]
+        tasks: u64,
+        #[arg(long)]
+        batch: u64,
+        #[arg(long)]
+        clients: u64,
+        #[arg(long)]
+        payload: u64,
+        #[arg(long)]
+        resp: SocketAddr,
+    },
+    /// Pop and complete jobs until stdin is closed and nothing is left.
+    RespWork {
+        #[arg(long)]
+        batch: u64,
+        #[arg(long)]
+        clients: u64,
+        #[arg(long)]
+        resp: SocketAddr,
+    },
+    /// Push one job at a time, pop and complete it.
+    RespLatency {
+        #[arg(long)]
+        samples: u64,
+        #[arg(long)]
+        resp: SocketAddr,
+    },
     /// Hold many sessions; says when all are open, and again whenever all are back.
     WsSessions {
         #[arg(long)]
@@ -94,6 +124,16 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
         Command::Latency { samples } => output::json(&latency::sample(client, samples).await?),
         Command::WsWork { id, slots } => output::json(&ws::work(context, &id, slots).await?),
         Command::WsLatency { samples } => output::json(&ws::sample(context, samples).await?),
+        Command::RespSubmit { tasks, batch, clients, payload, resp } => {
+            let amount = resp::Amount { tasks, batch, clients, payload };
+            output::json(&resp::submit(context, resp, amount).await?)
+        }
+        Command::RespWork { batch, clients, resp } => {
+            output::json(&resp::work(context, resp, batch, clients).await?)
+        }
+        Command::RespLatency { samples, resp } => {
+            output::json(&resp::sample(context, resp, samples).await?)
+        }
         Command::WsSessions { count } => return ws::hold_sessions(context, count).await,
     };
     context.output.line(&line);

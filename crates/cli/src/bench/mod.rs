@@ -2,7 +2,8 @@
 //!
 //! Reading order: `plan` (what is asked), `report` (what is printed), then one file per
 //! measurement: `throughput`, `latency`, `queued` (memory and restart), `grants`, `sessions`. `load` is what
-//! runs in the processes that make the load, `ws` the same over sessions; `figures` turns samples into numbers.
+//! runs in the processes that make the load, `ws` the same over sessions, `resp`
+//! over the Redis protocol; `figures` turns samples into numbers.
 
 mod figures;
 mod grants;
@@ -11,6 +12,7 @@ pub(crate) mod load;
 mod plan;
 mod queued;
 mod report;
+mod resp;
 mod sessions;
 mod throughput;
 mod ws;

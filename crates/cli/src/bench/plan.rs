@@ -34,6 +34,8 @@ pub(crate) enum Door {
     Http,
     /// They hold a session; work is pushed.
     Ws,
+    /// They pop jobs, as Redis clients.
+    Resp,
 }
 
 /// What is asked for.

@@ -43,9 +43,14 @@ pub(super) fn start_workers(lab: &Lab, plan: &Plan) -> Result<Vec<Process>> {
     }
     let batch = plan.batch.to_string();
     let clients = plan.clients.div_ceil(plan.workers.max(1)).to_string();
+    let resp = lab.resp_address().to_string();
     let start = |number: u64| {
         let name = format!("load-{number}");
-        lab.load(&name, &["work", "--id", &name, "--batch", &batch, "--clients", &clients])
+        let mut words = vec!["work", "--id", &name, "--batch", &batch, "--clients", &clients];
+        if plan.door == Door::Resp {
+            words = vec!["resp-work", "--batch", &batch, "--clients", &clients, "--resp", &resp];
+        }
+        lab.load(&name, &words)
     };
     (1..=plan.workers.max(1)).map(start).collect()
 }
@@ -82,7 +87,11 @@ pub(super) async fn pass_through(
 pub(super) async fn submit(lab: &Lab, plan: &Plan, tasks: u64) -> Result<Submitted> {
     let numbers = [tasks, plan.batch, plan.clients, plan.payload].map(|number| number.to_string());
     let [tasks, batch, clients, payload] = numbers.each_ref().map(String::as_str);
-    let words = ["submit", "--tasks", tasks, "--batch", batch, "--clients", clients];
-    let words = [&words[..], &["--payload", payload]].concat();
+    let resp = lab.resp_address().to_string();
+    let words = ["--tasks", tasks, "--batch", batch, "--clients", clients, "--payload", payload];
+    let words = match plan.door {
+        Door::Http | Door::Ws => [&["submit"], &words[..]].concat(),
+        Door::Resp => [&["resp-submit"], &words[..], &["--resp", &resp]].concat(),
+    };
     lab.load("submitter", &words)?.line_within(LIMIT).await
 }

@@ -1,10 +1,11 @@
 //! `astra internal`: processes and files for the project's own tools. Hidden; may change.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::WorkerId;
+use server::app::RespOptions;
 use worker::attempt::Listener;
 use worker::builtin::Builtin;
 
@@ -36,6 +37,8 @@ pub(crate) enum Command {
         data: PathBuf,
         #[arg(long)]
         http: SocketAddr,
+        #[arg(long)]
+        resp: Option<SocketAddr>,
     },
     /// A worker that lives as long as its stdin, and keeps a journal of verdicts.
     Worker {
@@ -76,11 +79,14 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
             let start = super::worker::Command::Start(arguments);
             return super::worker::run(start, flags, output).await;
         }
-        Command::Server { data, http } => {
+        Command::Server { data, http, resp } => {
             logging::start(&config.log, LogLevel::Info);
             process::end_with_parent();
-            let server = EmbeddedServer::start(&data, http, false, RespOptions::default()).await?;
-            output.line(&output::json(&ServerReady { http: server.http_addr() }));
+            let tcp = resp.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+            let options = RespOptions { tcp: Some(tcp), ..RespOptions::default() };
+            let server = EmbeddedServer::start(&data, http, false, options).await?;
+            let (http, resp) = (server.http_addr(), server.resp_addr().unwrap_or(tcp));
+            output.line(&output::json(&ServerReady { http, resp }));
             std::future::pending::<()>().await;
         }
         Command::Worker { id, slots, journal, door: bench::Door::Ws, test_types } => {
@@ -98,7 +104,7 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
             let ended = running.ended().await;
             ended.map_err(|error| super::worker::start::failure(&error))?;
         }
-        Command::Worker { id, slots, journal, door: bench::Door::Http, test_types } => {
+        Command::Worker { id, slots, journal, door: _, test_types } => {
             logging::start(&config.log, LogLevel::Info);
             process::end_with_parent();
             let context = Context::new(&config, output)?;

@@ -8,6 +8,8 @@
 mod drain;
 mod explain;
 mod load;
+mod pause;
+mod peek;
 mod placement;
 mod prop;
 mod restart;

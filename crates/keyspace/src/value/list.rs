@@ -157,9 +157,9 @@ impl Edit<'_, List> {
             return self.push(End::Right, value);
         }
         if index <= length / 2 {
-            self.free_left(index)
+            self.free_left(index);
         } else {
-            self.free_right(index)
+            self.free_right(index);
         }
         let elements = &mut self.collection.elements;
         let place = elements[index - 1].place.midpoint(elements[index].place);

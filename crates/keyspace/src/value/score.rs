@@ -4,14 +4,14 @@ use std::cmp::Ordering;
 
 use bytes::Bytes;
 
-/// A score. Both zeros are the same score, as in Redis.
+/// A score. There is one zero: Redis forgets the sign of the other in small sets.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Score(f64);
 
 impl Score {
     /// Nothing for NaN.
     pub(crate) fn new(number: f64) -> Option<Self> {
-        (!number.is_nan()).then_some(Self(number))
+        (!number.is_nan()).then_some(Self(number + 0.0))
     }
 
     pub(crate) fn get(self) -> f64 {

@@ -22,11 +22,14 @@ pub(crate) struct ScoreRange {
     pub(crate) max_excluded: bool,
 }
 
+/// A member's place in the order.
+type Place = (Score, Bytes);
+
 /// The members of a sorted set.
 #[derive(Debug, Default)]
 pub(crate) struct SortedSet {
     scores: IndexMap<Bytes, Score, RandomState>,
-    order: BTreeSet<(Score, Bytes)>,
+    order: BTreeSet<Place>,
     bytes: usize,
 }
 
@@ -82,7 +85,7 @@ impl SortedSet {
 }
 
 /// The same range as ends in the order, where the empty member comes before all others.
-fn ends(range: ScoreRange) -> Option<(Bound<(Score, Bytes)>, Bound<(Score, Bytes)>)> {
+fn ends(range: ScoreRange) -> Option<(Bound<Place>, Bound<Place>)> {
     let first = if range.min_excluded { range.min.next()? } else { range.min };
     let end = if range.max_excluded { Some(range.max) } else { range.max.next() };
     if end.is_some_and(|end| end < first) {

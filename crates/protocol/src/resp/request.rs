@@ -59,6 +59,12 @@ pub struct Request {
     pub arguments: Vec<Bytes>,
 }
 
+impl AsRef<[Bytes]> for Request {
+    fn as_ref(&self) -> &[Bytes] {
+        &self.arguments
+    }
+}
+
 impl Request {
     /// The name of the command, as it was sent.
     pub fn name(&self) -> &Bytes {

@@ -28,4 +28,16 @@ pub struct Queue {
     pub scheduled: u64,
     /// Tasks that ran out of attempts.
     pub dead: u64,
+    /// Present while nothing of it is granted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub paused: Option<QueuePause>,
+}
+
+/// Who paused a queue.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct QueuePause {
+    /// Who said so.
+    pub by: String,
+    /// Since when.
+    pub since: String,
 }

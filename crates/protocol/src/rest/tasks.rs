@@ -317,7 +317,7 @@ pub struct Explanation {
 /// One reason.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Reason {
-    /// For programs: `held_by`, `not_before`, `backoff`, `key_held`, `no_workers`, `lacking`,
+    /// For programs: `paused`, `held_by`, `not_before`, `backoff`, `key_held`, `no_workers`, `lacking`,
     /// `workers_lost`, `none_asking`, `behind`, `settled`.
     pub code: String,
     /// For people.

@@ -1,7 +1,9 @@
 //! The Redis protocol, byte for byte and against hostile peers.
 
+mod chance;
 mod client;
 mod commands;
+mod properties;
 mod replies;
 mod requests;
 

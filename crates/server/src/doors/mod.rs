@@ -3,7 +3,6 @@
 //! All doors have the same file names: `listener` accepts, `convert` translates words.
 
 pub mod http;
-pub(crate) mod queue_pause;
 pub(crate) mod resp;
 pub(crate) mod tls;
 pub(crate) mod ws;

@@ -58,8 +58,10 @@ impl Model {
             Command::Explain { ticket, .. }
             | Command::ListWorkers { ticket }
             | Command::ListQueues { ticket }
+            | Command::Peek { ticket, .. }
             | Command::Register { ticket, .. }
             | Command::Unregister { ticket, .. }
+            | Command::SetPause { ticket, .. }
             | Command::SetDrain { ticket, .. } => {
                 let is_answered = answer(*ticket).is_some();
                 notes.demand(is_answered, "P3", || format!("no answer to {command:?}"));

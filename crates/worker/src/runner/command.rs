@@ -20,9 +20,11 @@ use crate::runner::command::parameters::{InvalidParameters, OUTPUT_BYTES, Parame
 use crate::runner::environment::{Environment, scrubbed};
 use crate::runner::failure::{EXIT, last_line, not_started};
 use crate::runner::output::{self, CapturedText, Chunk};
+use crate::runner::sandbox::{Cell, Sandbox};
 use crate::runner::spool::Spooled;
 use crate::runner::streams::{Captures, Sink};
 use crate::runner::supervise::{self, Ended, Ending, GRACE, Invocation, SINK_PATIENCE, SpawnError};
+use crate::runner::tools::Tools;
 use crate::runner::watchdog::Watchdog;
 
 pub mod parameters;
@@ -46,6 +48,10 @@ pub struct Options {
     pub result_bytes_max: usize,
     /// Of which environment a program may inherit; no more than the harmless part is.
     pub environment: Environment,
+    /// Which programs may be started.
+    pub tools: Tools,
+    /// What holds them, if anything does.
+    pub sandbox: Option<Sandbox>,
 }
 
 impl Default for Options {
@@ -56,6 +62,8 @@ impl Default for Options {
             sink_patience: SINK_PATIENCE,
             result_bytes_max: RESULT_BYTES_MAX,
             environment,
+            tools: Tools::default(),
+            sandbox: None,
         }
     }
 }
@@ -67,6 +75,8 @@ pub struct CommandRunner {
     sink_patience: Duration,
     result_bytes_max: usize,
     inherited: Arc<Environment>,
+    tools: Arc<Tools>,
+    sandbox: Option<Sandbox>,
     watchdog: Arc<Watchdog>,
 }
 
@@ -99,6 +109,8 @@ impl CommandRunner {
             sink_patience: options.sink_patience,
             result_bytes_max: options.result_bytes_max,
             inherited: Arc::new(scrubbed(options.environment)),
+            tools: Arc::new(options.tools),
+            sandbox: options.sandbox,
             watchdog: Arc::default(),
         }
     }
@@ -125,17 +137,35 @@ impl CommandRunner {
             Ok(parameters) => parameters,
             Err(error) => return Finished { outcome: not_run(&error.into()), result: None },
         };
-        let retry_exit = parameters.retry_exit;
-        let mut invocation = self.invocation(assignment, parameters);
-        invocation.timeout = invocation.timeout.into_iter().chain(time).min();
-        match self.invoke(invocation, sink, stop).await {
-            Ok(ended) => {
-                let result = result_of(&ended, self.result_bytes_max);
-                let outcome = outcome_of(&ended, &result, retry_exit);
-                Finished { outcome, result: Some(result) }
-            }
+        match self.run_held(assignment, parameters, time, (sink, stop)).await {
+            Ok(finished) => finished,
             Err(error) => Finished { outcome: not_run(&error.into()), result: None },
         }
+    }
+
+    async fn run_held(
+        &self,
+        assignment: &Assignment,
+        parameters: Parameters,
+        time: Option<Duration>,
+        (sink, stop): (Option<Sink>, &CancellationToken),
+    ) -> Result<Finished, SpawnError> {
+        let retry_exit = parameters.retry_exit;
+        let cell = self.enter()?;
+        let mut invocation = self.invocation(assignment, parameters, cell.clone());
+        invocation.timeout = invocation.timeout.into_iter().chain(time).min();
+        let ended = self.invoke(invocation, sink, stop).await;
+        leave(cell).await;
+        let ended = ended?;
+        let result = result_of(&ended, self.result_bytes_max);
+        let outcome = outcome_of(&ended, &result, retry_exit);
+        Ok(Finished { outcome, result: Some(result) })
+    }
+
+    /// What holds the programs of one attempt, if anything does.
+    pub(super) fn enter(&self) -> Result<Option<Arc<Cell>>, SpawnError> {
+        let cell = self.sandbox.as_ref().map(Sandbox::enter).transpose();
+        cell.map(|cell| cell.map(Arc::new)).map_err(SpawnError::Scratch)
     }
 
     /// Runs any program.
@@ -162,14 +192,20 @@ impl CommandRunner {
         environment
     }
 
-    fn invocation(&self, assignment: &Assignment, parameters: Parameters) -> Invocation {
+    fn invocation(
+        &self,
+        assignment: &Assignment,
+        parameters: Parameters,
+        cell: Option<Arc<Cell>>,
+    ) -> Invocation {
         let told = self.environment(assignment, parameters.env_clear);
+        let plain = self.plain(parameters.argv, told, parameters.env, cell);
         Invocation {
-            cwd: parameters.cwd.map(PathBuf::from),
+            cwd: parameters.cwd.map(PathBuf::from).or(plain.cwd),
             stdin: parameters.stdin.map(|text| Spooled::Bytes(text.into())),
             timeout: parameters.timeout_ms.map(Duration::from_millis),
             output_bytes_max: parameters.output_max_bytes,
-            ..self.plain(parameters.argv, told, parameters.env)
+            ..plain
         }
     }
 
@@ -180,6 +216,7 @@ impl CommandRunner {
         argv: Vec<String>,
         told: Environment,
         variables: BTreeMap<String, String>,
+        cell: Option<Arc<Cell>>,
     ) -> Invocation {
         let mut environment: Environment =
             variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
@@ -191,9 +228,12 @@ impl CommandRunner {
                 environment.entry(name).or_insert(value);
             }
         }
+        if let Some(cell) = &cell {
+            cell.tell(&mut environment);
+        }
         Invocation {
             argv,
-            cwd: None,
+            cwd: cell.as_ref().map(|cell| cell.folder().to_owned()),
             environment,
             stdin: None,
             timeout: None,
@@ -201,6 +241,8 @@ impl CommandRunner {
             sink_patience: self.sink_patience,
             output_bytes_max: OUTPUT_BYTES,
             spool: None,
+            tools: Arc::clone(&self.tools),
+            cell,
         }
     }
 
@@ -226,6 +268,13 @@ impl Executor for CommandRunner {
             let (finished, ()) = tokio::join!(running, listening);
             finished.outcome
         })
+    }
+}
+
+/// Leaves nothing behind of what held the programs of an attempt.
+pub(super) async fn leave(cell: Option<Arc<Cell>>) {
+    if let Some(cell) = cell {
+        cell.close().await;
     }
 }
 

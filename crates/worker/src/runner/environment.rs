@@ -59,6 +59,12 @@ pub fn find_program(
     Err(unusable.map_or_else(nowhere, NotFound::NotExecutable))
 }
 
+/// Every file that a name stands for in the folders of a `PATH`, the first one first.
+pub(super) fn find_all(name: &str, path: &OsStr) -> Vec<PathBuf> {
+    let folders = std::env::split_paths(path).filter(|folder| folder.is_absolute());
+    folders.filter_map(|folder| usable(folder.join(name)).ok()).collect()
+}
+
 fn usable(path: PathBuf) -> Result<PathBuf, NotFound> {
     match std::fs::metadata(&path) {
         Ok(found) if found.is_file() && found.permissions().mode() & 0o111 != 0 => Ok(path),

@@ -1,10 +1,10 @@
 //! Runs other people's programs: started by argv, never through a shell; watched; stopped whole.
 //!
 //! Reading order: [`output`] is what a program says, kept and passed on within bounds, and
-//! [`spool`] all of it, kept for another program; [`environment`] is what it is told; [`watchdog`]
-//! and [`process`] hold its process group; [`streams`] moves bytes; [`supervise`] is one program
-//! from its start to its end, [`failure`] how its end is told. [`command`] and [`plan`] are node
-//! types.
+//! [`spool`] all of it, kept for another program; [`environment`] is what it is told and [`tools`]
+//! which one it may be; [`watchdog`] and [`process`] hold its process group; [`streams`] moves bytes; [`supervise`] is one program
+//! from its start to its end, [`sandbox`] the bounds that the kernel keeps it in, [`failure`] how
+//! its end is told. [`command`] and [`plan`] are node types.
 
 pub mod command;
 pub mod environment;
@@ -12,7 +12,9 @@ pub mod failure;
 pub mod output;
 pub mod plan;
 pub mod process;
+pub mod sandbox;
 pub mod spool;
 pub mod streams;
 pub mod supervise;
+pub mod tools;
 pub mod watchdog;

@@ -5,6 +5,7 @@
 //! failure.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::plan::check::{PlanProblem, Rules};
@@ -17,9 +18,11 @@ use tokio::time::Instant;
 
 use crate::executor::{Assignment, Context, Executor, Outcome, PARAMETERS_INVALID, Work};
 use crate::feedback::Status;
-use crate::runner::command::{BATCHES_WAITING_MAX, CommandRunner, pass_on};
+use crate::runner::command::{BATCHES_WAITING_MAX, CommandRunner, leave, pass_on};
+use crate::runner::failure::not_started;
 use crate::runner::plan::failure::StepFailure;
 use crate::runner::plan::steps::Steps;
+use crate::runner::sandbox::Cell;
 use crate::runner::spool::{SPOOL_BYTES_MAX, Spool, Spooled};
 use crate::runner::streams::Sink;
 use crate::runner::supervise::{Ended, Invocation};
@@ -62,6 +65,8 @@ struct Run<'a> {
     job: PlanJob,
     input: Value,
     sink: Sink,
+    /// Holds all steps, so that one finds the files of another.
+    cell: Option<Arc<Cell>>,
     /// Whole outputs that a later step reads, by the number of the step.
     outputs: BTreeMap<u32, Spooled>,
     steps: Steps,
@@ -79,9 +84,25 @@ impl PlanRunner {
             Ok(read) => read,
             Err(error) => return Outcome::hopeless(PARAMETERS_INVALID, error.to_string()),
         };
+        let cell = match self.commands.enter() {
+            Ok(cell) => cell,
+            Err(error) => return not_started(&error, error.to_string()),
+        };
         let (outputs, steps) = Default::default();
-        let run = Run { runner: self, assignment, context, job, input, sink, outputs, steps };
-        run.execute().await
+        let run = Run {
+            runner: self,
+            assignment,
+            context,
+            job,
+            input,
+            sink,
+            cell: cell.clone(),
+            outputs,
+            steps,
+        };
+        let outcome = run.execute().await;
+        leave(cell).await;
+        outcome
     }
 }
 
@@ -174,7 +195,7 @@ impl Run<'_> {
             timeout: Some(self.time(task)?),
             output_bytes_max: self.runner.output_bytes_max,
             spool: is_read.then(|| Spool::new(self.runner.spool_bytes_max)),
-            ..commands.plain(argv, told, self.job.env.clone())
+            ..commands.plain(argv, told, self.job.env.clone(), self.cell.clone())
         })
     }
 

@@ -17,8 +17,12 @@ use tokio_util::sync::CancellationToken;
 
 use crate::runner::environment::{Environment, NotFound, find_program};
 use crate::runner::process::ProcessGroup;
+use crate::runner::sandbox::Cell;
+use crate::runner::sandbox::launch::LAUNCH_FAILED;
+use crate::runner::sandbox::orders::Fault;
 use crate::runner::spool::{Spool, SpoolError, Spooled};
 use crate::runner::streams::{Captures, Moved, Sink, Streams};
+use crate::runner::tools::{NotAllowed, Tools};
 use crate::runner::watchdog::Watchdog;
 
 /// How long a program may take to leave after TERM.
@@ -52,6 +56,10 @@ pub struct Invocation {
     pub output_bytes_max: usize,
     /// Takes its whole standard output, if another program is to read it.
     pub spool: Option<Spool>,
+    /// Which programs it may be.
+    pub tools: Arc<Tools>,
+    /// What holds it, if anything does.
+    pub cell: Option<Arc<Cell>>,
 }
 
 /// A program that did not start.
@@ -63,6 +71,18 @@ pub enum SpawnError {
     /// There is no such program.
     #[error(transparent)]
     Program(#[from] NotFound),
+    /// It is not for tasks.
+    #[error(transparent)]
+    NotAllowed(#[from] NotAllowed),
+    /// There is no room for its folder.
+    #[error("a folder for the program could not be made: {0}")]
+    Scratch(io::Error),
+    /// The bounds that it has to stay in cannot be had.
+    #[error("the sandbox could not be entered: {0}")]
+    Bounds(String),
+    /// The bounds that it has to stay in leave it out.
+    #[error("{0} is not shown in the sandbox; a worker shows it with --sandbox-ro")]
+    OutOfSight(String),
     /// The system refused.
     #[error("{program} did not start: {source}")]
     System {
@@ -77,7 +97,12 @@ impl SpawnError {
     /// Whether the machine was short of something that it may have again.
     pub fn is_passing(&self) -> bool {
         match self {
-            Self::Folder(_) | Self::Program(_) => false,
+            Self::Folder(_)
+            | Self::Program(_)
+            | Self::NotAllowed(_)
+            | Self::Bounds(_)
+            | Self::OutOfSight(_) => false,
+            Self::Scratch(_) => true,
             Self::System { source, .. } => {
                 let busy = [io::ErrorKind::OutOfMemory, io::ErrorKind::ExecutableFileBusy];
                 let short =
@@ -144,21 +169,48 @@ pub async fn run(
     drain(&group, &mut streams, patience).await;
     let status = timeout(VANISH, group.finish()).await;
     let ending = ours.unwrap_or_else(|| ending_of(status.ok().and_then(Result::ok)));
+    if ending == Ending::Exited(LAUNCH_FAILED.into())
+        && let Some(fault) = invocation.cell.and_then(|cell| cell.take_fault())
+    {
+        return Err(not_launched(fault, &invocation.argv[0]));
+    }
     let (captures, spooled) = streams.into_captures();
     Ok(Ended { ending, duration, captures, spooled })
 }
 
+/// Whatever the launcher met is told as if it had not been there.
+fn not_launched(fault: Fault, program: &str) -> SpawnError {
+    let denied = rustix::io::Errno::ACCESS.raw_os_error();
+    match fault {
+        Fault::Bounds(reason) => SpawnError::Bounds(reason),
+        // We have seen that it can be executed.
+        Fault::Exec(errno) if errno == denied => SpawnError::OutOfSight(program.to_owned()),
+        Fault::Exec(errno) => {
+            let source = io::Error::from_raw_os_error(errno);
+            SpawnError::System { program: program.to_owned(), source }
+        }
+    }
+}
+
 /// The files are looked at in place, as the start of the program itself does.
 fn command(invocation: &Invocation) -> Result<Command, SpawnError> {
-    let Invocation { argv, cwd, environment, .. } = invocation;
+    let Invocation { argv, cwd, environment, cell, .. } = invocation;
     if let Some(cwd) = cwd
         && !cwd.is_dir()
     {
         return Err(SpawnError::Folder(cwd.clone()));
     }
     let program = find_program(&argv[0], cwd.as_deref(), environment)?;
-    let mut command = Command::new(program);
-    command.arg0(OsStr::new(&argv[0])).args(&argv[1..]).env_clear().envs(environment);
+    invocation.tools.check(&argv[0], &program, environment)?;
+    let name = OsStr::new(&argv[0]);
+    let mut command = match cell {
+        Some(cell) => cell.command(&program, name, invocation.timeout),
+        None => Command::new(program),
+    };
+    if cell.is_none() {
+        command.arg0(name);
+    }
+    command.args(&argv[1..]).env_clear().envs(environment);
     if let Some(cwd) = cwd {
         command.current_dir(cwd);
     }

@@ -117,6 +117,7 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
     use protocol::rest::tasks::SubmittedTask;
+    use server::app::RespOptions;
 
     use super::*;
     use crate::commands::run::flags::RunFlags;

@@ -458,6 +458,7 @@ fn check_refusal(question: &Command, refusal: &Refusal) {
         | Refusal::LiveBytesFull
         | Refusal::DemandsFull
         | Refusal::WorkersFull
+        | Refusal::PausesFull
         | Refusal::RequestsFull => false,
     };
     assert!(is_right, "{refusal:?} to {question:?}");

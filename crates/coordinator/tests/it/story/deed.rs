@@ -8,6 +8,8 @@
 //! w1 completes L1,L2 with X as ID       w1 fails L1 fatal as ID
 //! w1 gives back L1,L2                   w1 registers slow offers tool:x ... | w1 unregisters
 //! w1 starts over                        drain w1 person | undrain w1 pressure
+//! pause q by ada | resume q
+//! peek queues=a,b types=x skip=1 limit=2
 //! stop a | requeue a | watch a 10s | unwatch | explain a | workers | queues
 //! restart | time passes                 dice 7
 //! loads wait | load arrives | loads arrive | loads fail
@@ -20,10 +22,10 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Command, DrainCause, Ladder};
+use coordinator::{Command, DrainCause, Ladder, Pause};
 use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, TaskId, WorkerId};
 
-use super::texts::{digest, duration, moment, new_task, offer, plain_request};
+use super::texts::{digest, duration, moment, names, new_task, offer, plain_request};
 use super::{Question, World, shard};
 
 impl World {
@@ -48,6 +50,7 @@ impl World {
                 self.ask(about(deed), |ticket| Command::Watch { ticket, task, until });
             }
             ["workers"] => self.ask(about(deed), |ticket| Command::ListWorkers { ticket }),
+            ["peek", options @ ..] => self.peek(deed, options),
             ["queues"] => self.ask(about(deed), |ticket| Command::ListQueues { ticket }),
             ["returned", leases] => {
                 let leases = self.leases(leases);
@@ -72,6 +75,15 @@ impl World {
             [worker, "unregisters"] => {
                 let worker = worker.parse().expect("a worker");
                 self.ask(about(deed), |ticket| Command::Unregister { ticket, worker });
+            }
+            ["pause", queue, "by", by] => {
+                let (queue, by) = (queue.parse().expect("a queue"), (*by).to_owned());
+                let pause = Some(Pause { by, at: self.now });
+                self.ask(about(deed), |ticket| Command::SetPause { ticket, queue, pause });
+            }
+            ["resume", queue] => {
+                let (queue, pause) = (queue.parse().expect("a queue"), None);
+                self.ask(about(deed), |ticket| Command::SetPause { ticket, queue, pause });
             }
             ["drain" | "undrain", worker, cause] => {
                 let worker = worker.parse().expect("a worker");
@@ -106,6 +118,20 @@ impl World {
     fn submit(&mut self, text: &str) {
         let (names, tasks) = text.split(" + ").map(|task| new_task(task.trim())).unzip();
         self.ask(Question::Submit { names }, |ticket| Command::Submit { ticket, tasks });
+    }
+
+    fn peek(&mut self, deed: &str, options: &[&str]) {
+        let (mut queues, mut types, mut skip, mut limit) = (Vec::new(), None, 0, 100);
+        for option in options {
+            match option.split_once('=').expect("queues=, types=, skip= or limit=") {
+                ("queues", text) => queues = names(text).into_iter().collect(),
+                ("types", text) => types = Some(names(text)),
+                ("skip", text) => skip = text.parse().expect("how many"),
+                ("limit", text) => limit = text.parse().expect("how many"),
+                (other, _) => panic!("no such option: {other}"),
+            }
+        }
+        self.ask(about(deed), |ticket| Command::Peek { ticket, queues, types, skip, limit });
     }
 
     fn take(&mut self, worker: &str, options: &[&str]) {

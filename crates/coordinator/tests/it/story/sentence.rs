@@ -112,8 +112,14 @@ impl World {
 
     fn plain(&self, answer: &Answer) -> String {
         match answer {
-            Answer::Stopped | Answer::Requeued | Answer::DrainSet | Answer::Registered => {
-                "done".into()
+            Answer::Stopped
+            | Answer::Requeued
+            | Answer::DrainSet
+            | Answer::PauseSet
+            | Answer::Registered => "done".into(),
+            Answer::Peeked { tasks, total } => {
+                let names: Vec<_> = tasks.iter().map(|task| self.name(*task)).collect();
+                format!("[{}] of {total}", names.join(", "))
             }
             Answer::Unregistered { was_known: true } => "it is forgotten".into(),
             Answer::Unregistered { was_known: false } => "it was not known".into(),
@@ -168,6 +174,9 @@ impl World {
 
     fn reason(&self, reason: &Reason) -> String {
         match reason {
+            Reason::Paused { queue, by, since } => {
+                format!("{queue} is paused by {by} since {}", time_text(*since))
+            }
             Reason::HeldBy { worker, expires_at } => {
                 format!("{worker} holds it until {}", time_text(*expires_at))
             }
@@ -275,14 +284,16 @@ fn worker_text(view: &WorkerView) -> String {
 
 fn queue_text(view: &QueueView) -> String {
     let oldest = view.oldest_since.map(|since| format!(" since {}", time_text(since)));
+    let paused = view.paused.as_ref().map(|pause| format!(", paused by {}", pause.by));
     format!(
-        "queue {}: {} queued{}, {} in flight, {} retrying, {} scheduled",
+        "queue {}: {} queued{}, {} in flight, {} retrying, {} scheduled{}",
         view.queue,
         view.depth,
         oldest.unwrap_or_default(),
         view.in_flight,
         view.retries_due,
         view.scheduled,
+        paused.unwrap_or_default(),
     )
 }
 
@@ -320,6 +331,7 @@ fn refused(refusal: &Refusal) -> String {
         Refusal::LiveTasksFull => "too many live tasks".into(),
         Refusal::LiveBytesFull => "too many live bytes".into(),
         Refusal::DemandsFull => "too many kinds of demand".into(),
+        Refusal::PausesFull => "too many pauses".into(),
         Refusal::WorkersFull => "too many workers".into(),
         Refusal::RequestsFull => "too many requests".into(),
         Refusal::IdempotencyConflict { key } => format!("key {key} names another task"),

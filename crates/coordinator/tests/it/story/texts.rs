@@ -188,7 +188,7 @@ fn package_ref(text: &str) -> PackageRef {
     PackageRef { name: name.parse().expect("a name"), version: version.parse().expect("a name") }
 }
 
-fn names<T: std::str::FromStr + Ord>(text: &str) -> BTreeSet<T> {
+pub(crate) fn names<T: std::str::FromStr + Ord>(text: &str) -> BTreeSet<T> {
     let name = |name: &str| name.parse().unwrap_or_else(|_| panic!("a name: {name}"));
     text.split(',').map(name).collect()
 }

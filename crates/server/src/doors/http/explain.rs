@@ -66,6 +66,10 @@ fn settled_words(settlement: &Settlement) -> (String, Option<String>) {
 
 fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
     match reason {
+        Reason::Paused { queue, by, since } => {
+            words("paused", format!("queue {queue} is paused by {by} since {since}"))
+                .hint("resume the queue; what waits in it is granted at once".to_owned())
+        }
         Reason::HeldBy { worker, expires_at } => {
             let left = seconds_until(*expires_at, now);
             words("held_by", format!("{worker} runs it; its lease lasts {left} more"))
@@ -191,6 +195,12 @@ mod tests {
         check(&lacks_tag, "lacking", "2 workers lack tag gpu=true");
         let one = Reason::Lacking { what: Lack::Type, workers: 1 };
         check(&one, "lacking", "1 worker does not execute its type");
+        let paused = Reason::Paused {
+            queue: "nightly".parse().expect("valid"),
+            by: "ada".to_owned(),
+            since: Timestamp::from_millis(0),
+        };
+        check(&paused, "paused", "queue nightly is paused by ada since 1970-01-01T00:00:00.000Z");
         check(&Reason::NoWorkers, "no_workers", "no worker has asked for work yet");
         let asking = Reason::NoneAsking { workers: 3 };
         check(&asking, "none_asking", "3 workers can take it, and none asks for work right now");

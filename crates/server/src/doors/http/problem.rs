@@ -117,6 +117,9 @@ impl From<Refusal> for ApiError {
             Refusal::RequestsFull => {
                 Self::new(ErrorCode::LimitWorkers, "as many waiting requests as the server holds")
             }
+            Refusal::PausesFull => {
+                Self::new(ErrorCode::LimitPauses, "as many paused queues as the server remembers")
+            }
             Refusal::IdempotencyConflict { key } => Self::new(
                 ErrorCode::TaskIdempotency,
                 format!("idempotency_key `{key}` belongs to a task with other content"),

@@ -9,7 +9,7 @@ use axum::response::Response;
 use coordinator::{Answer, Command, QueueView};
 use model::{QueueName, Timestamp};
 use protocol::rest::problem::Problem;
-use protocol::rest::queues::{Queue, Queues};
+use protocol::rest::queues::{Queue, QueuePause, Queues};
 
 use super::gate::Coordinator;
 use super::problem::{ApiError, json};
@@ -17,7 +17,7 @@ use crate::app::App;
 
 /// List queues
 ///
-/// Every queue that holds a live or a dead task.
+/// Every queue that holds a live or a dead task, or is paused.
 #[utoipa::path(
     get, path = "/api/v1/queues", tag = "overview", operation_id = "list_queues",
     responses(
@@ -53,6 +53,9 @@ fn merged(views: Vec<QueueView>, dead: Vec<(QueueName, u64)>, now: Timestamp) ->
             retries_due: view.retries_due,
             scheduled: view.scheduled,
             dead: 0,
+            paused: view
+                .paused
+                .map(|pause| QueuePause { by: pause.by, since: pause.at.to_string() }),
         };
         queues.insert(view.queue, queue);
     }
@@ -65,6 +68,7 @@ fn merged(views: Vec<QueueView>, dead: Vec<(QueueName, u64)>, now: Timestamp) ->
             retries_due: 0,
             scheduled: 0,
             dead: 0,
+            paused: None,
         };
         queues.entry(name).or_insert(only_dead).dead = count;
     }

@@ -28,6 +28,10 @@ impl Connection {
         let member = self.member();
         let made = action::submit(&self.app, &member.handle, member.tenant(), json).await;
         let made = made.map_err(action_error)?;
+        if self.client.is_person {
+            let (name, jobs) = (&made.action_id, made.jobs_created);
+            return Ok(Reply::simple(format!("OK action_id={name} jobs_created={jobs}")));
+        }
         Ok(Reply::bulk(serde_json::to_vec(&made).expect("our own words are JSON")))
     }
 

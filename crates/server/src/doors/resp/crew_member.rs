@@ -69,6 +69,11 @@ pub(super) struct CrewMember {
 }
 
 impl CrewMember {
+    /// A worker that registered before this process began.
+    pub(super) fn registered(registration: Registration, abilities: Abilities) -> Self {
+        Self { registration: Some(registration), abilities, ..Self::default() }
+    }
+
     pub(super) fn is_alive(&self, now: Timestamp) -> bool {
         now.since(self.last_seen) < DEAD_AFTER
     }

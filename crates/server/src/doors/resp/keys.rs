@@ -8,45 +8,52 @@ use protocol::resp::reply::{
 };
 use protocol::resp::request::Request;
 
+use super::answers::ask_error;
 use super::classify::is_own;
 use super::connection::{Connection, Event};
 use super::convert::{QUEUE_PREFIX, queue_in};
 use super::listener::Shapes;
 use super::wire::Gone;
 
-const UNAVAILABLE: &str = "ERR the store cannot keep anything right now; try again";
-
 impl Connection {
     /// A run of commands on the scratch keyspace: one look at it, one wait for the disk.
     pub(super) async fn answer_keys(&mut self, run: &[Request]) {
-        let scratch = match self.scratch().await {
-            Ok(scratch) => scratch,
-            Err(reply) => return run.iter().for_each(|_| self.reply(&reply)),
-        };
-        let mut refusals = Vec::new();
-        let may_all = run.iter().all(|request| self.refuse_role(request).is_none());
-        if !may_all {
-            refusals = run.iter().map(|request| self.refuse_role(request)).collect();
-        }
-        let allowed: Vec<&[Bytes]> = run
-            .iter()
-            .enumerate()
-            .filter(|(idx, _)| refusals.get(*idx).is_none_or(Option::is_none))
-            .map(|(_, request)| &request.arguments[..])
-            .collect();
-        let (answers, mark) = scratch.execute(&allowed, self.app.clock.now());
-        let is_kept = scratch.durable(mark).await.is_ok();
-        let mut answers = answers.into_iter();
-        for (idx, request) in run.iter().enumerate() {
-            if let Some(Some(refusal)) = refusals.get(idx) {
-                self.reply(&refusal.clone());
-                continue;
+        // All commands of a run that the role forbids are refused one by one; that is rare.
+        if run.iter().any(|request| self.refuse_role(request).is_some()) {
+            for request in run {
+                match self.refuse_role(request) {
+                    Some(reply) => self.reply(&reply),
+                    None => self.answer_allowed_keys(std::slice::from_ref(request)).await,
+                }
             }
-            let answer = answers.next().unwrap_or(Answer::Error(UNAVAILABLE.into()));
-            let answer = if is_kept { answer } else { Answer::Error(UNAVAILABLE.into()) };
-            let answer = self.shaped(request, answer);
-            write_answer(&mut self.wire.output, &answer, self.client.version);
+            return;
         }
+        self.answer_allowed_keys(run).await;
+    }
+
+    async fn answer_allowed_keys(&mut self, run: &[Request]) {
+        match self.execute(run).await {
+            Ok(answers) => {
+                for (request, answer) in run.iter().zip(answers) {
+                    let answer = self.shaped(request, answer);
+                    write_answer(&mut self.wire.output, &answer, self.client.version);
+                }
+            }
+            Err(reply) => run.iter().for_each(|_| self.reply(&reply)),
+        }
+    }
+
+    /// Carries out commands on the keyspace; the answers come when what they say is durable.
+    async fn execute(&self, run: &[Request]) -> Result<Vec<Answer>, Reply> {
+        let scratch = self.scratch().await?;
+        let (answers, mark) = scratch.execute(run).map_err(ask_error)?;
+        scratch.durable(&mark).await.map_err(ask_error)?;
+        Ok(answers)
+    }
+
+    async fn execute_one(&self, request: &Request) -> Result<Reply, Reply> {
+        let answers = self.execute(std::slice::from_ref(request)).await?;
+        Ok(answers.into_iter().next().map_or(Reply::Null, reply_of))
     }
 
     /// Other shapes for clients of another server (WIRE E.4).
@@ -79,8 +86,7 @@ impl Connection {
             }
         };
         self.wire.flush().await?;
-        let waiting = scratch.execute_waiting(request.arguments.clone(), self.app.clock);
-        let mut waiting = std::pin::pin!(waiting);
+        let mut waiting = std::pin::pin!(scratch.wait_turn(&request.arguments));
         let answer = loop {
             tokio::select! {
                 biased;
@@ -92,9 +98,13 @@ impl Connection {
                 },
             }
         };
-        let answer = answer.unwrap_or(Answer::Error(UNAVAILABLE.into()));
-        let answer = self.shaped(request, answer);
-        write_answer(&mut self.wire.output, &answer, self.client.version);
+        match answer {
+            Ok(answer) => {
+                let answer = self.shaped(request, answer);
+                write_answer(&mut self.wire.output, &answer, self.client.version);
+            }
+            Err(error) => self.reply(&ask_error(error)),
+        }
         Ok(())
     }
 
@@ -174,10 +184,7 @@ impl Connection {
                 arguments: vec![Bytes::copy_from_slice(command.as_bytes()), key.clone()],
             };
             let value = if !is_own(key) {
-                let scratch = self.scratch().await?;
-                let (answers, mark) = scratch.execute(&[&one.arguments[..]], self.app.clock.now());
-                scratch.durable(mark).await.map_err(|_| Reply::error(UNAVAILABLE))?;
-                answers.into_iter().next().map_or(Reply::Null, reply_of)
+                self.execute_one(&one).await?
             } else if queue_in(key).is_some() {
                 self.answer_queue(&one).await.unwrap_or(Reply::Null)
             } else {
@@ -195,13 +202,9 @@ impl Connection {
     /// `KEYS pattern`, over both kinds of keys.
     async fn on_keys(&mut self, request: &Request) -> Result<Reply, Reply> {
         let pattern = &request.arguments[1];
-        let scratch = self.scratch().await?;
-        let (answers, mark) = scratch.execute(&[&request.arguments[..]], self.app.clock.now());
-        scratch.durable(mark).await.map_err(|_| Reply::error(UNAVAILABLE))?;
-        let mut keys = match answers.into_iter().next().map(reply_of) {
-            Some(Reply::Array(keys)) => keys,
-            Some(error @ Reply::Error(_)) => return Err(error),
-            _ => Vec::new(),
+        let mut keys = match self.execute_one(request).await? {
+            Reply::Array(keys) => keys,
+            other => return Err(other),
         };
         let own = self.view_names().into_iter();
         let own = own.filter(|name| keyspace::matches(pattern, name.as_bytes()));
@@ -211,13 +214,9 @@ impl Connection {
 
     /// `SCAN cursor ...`: the server's own keys come with the last page.
     async fn on_scan(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let scratch = self.scratch().await?;
-        let (answers, mark) = scratch.execute(&[&request.arguments[..]], self.app.clock.now());
-        scratch.durable(mark).await.map_err(|_| Reply::error(UNAVAILABLE))?;
-        let mut page = match answers.into_iter().next().map(reply_of) {
-            Some(Reply::Array(page)) if page.len() == 2 => page,
-            Some(other) => return Err(other),
-            None => return Err(Reply::error(UNAVAILABLE)),
+        let mut page = match self.execute_one(request).await? {
+            Reply::Array(page) if page.len() == 2 => page,
+            other => return Err(other),
         };
         let is_last = page[0] == Reply::Bulk(Bytes::from_static(b"0"));
         let words: Vec<&[u8]> = request.arguments[2..].iter().map(AsRef::as_ref).collect();
@@ -236,14 +235,14 @@ impl Connection {
 
     pub(super) async fn key_count(&self) -> usize {
         match self.scratch().await {
-            Ok(scratch) => scratch.n_keys(),
+            Ok(scratch) => scratch.load().keys,
             Err(_) => 0,
         }
     }
 
     pub(super) async fn scratch_bytes(&self) -> usize {
         match self.scratch().await {
-            Ok(scratch) => scratch.n_bytes(),
+            Ok(scratch) => scratch.load().bytes,
             Err(_) => 0,
         }
     }
@@ -252,7 +251,7 @@ impl Connection {
         &self,
     ) -> Result<std::sync::Arc<crate::scratch::TenantScratch>, Reply> {
         let scratch = self.app.scratch.of(self.member().tenant()).await;
-        scratch.map_err(|_| Reply::error(UNAVAILABLE))
+        scratch.map_err(ask_error)
     }
 }
 
@@ -277,6 +276,7 @@ fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: Version) {
                 write_bulk(out, value);
             }
         }
+        Answer::Pairs(all) => write_pairs(out, all, version),
         Answer::Set(all) => {
             write_set_head(out, all.len(), version);
             all.iter().for_each(|one| write_bulk(out, one));
@@ -285,6 +285,19 @@ fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: Version) {
         Answer::Error(text) => write_error(out, text),
         // Only pops wait, and those are answered elsewhere.
         Answer::Block { .. } => write_null(out, version),
+    }
+}
+
+/// The same for values.
+fn write_pairs(out: &mut bytes::BytesMut, all: &[(Bytes, Bytes)], version: Version) {
+    let is_three = version == Version::Three;
+    write_array_head(out, if is_three { all.len() } else { 2 * all.len() });
+    for (field, value) in all {
+        if is_three {
+            write_array_head(out, 2);
+        }
+        write_bulk(out, field);
+        write_bulk(out, value);
     }
 }
 
@@ -312,6 +325,9 @@ fn reply_of(answer: Answer) -> Reply {
         Answer::Bulk(bytes) => Reply::Bulk(bytes),
         Answer::Word(word) => Reply::simple(word),
         Answer::Array(all) => Reply::Array(all.into_iter().map(reply_of).collect()),
+        Answer::Pairs(all) => Reply::Array(
+            all.into_iter().flat_map(|(k, v)| [Reply::Bulk(k), Reply::Bulk(v)]).collect(),
+        ),
         Answer::Set(all) => Reply::Set(all.into_iter().map(Reply::Bulk).collect()),
         Answer::Map(all) => Reply::Map(
             all.into_iter().map(|(k, v)| (Reply::Bulk(k), Reply::Bulk(v))).collect(),

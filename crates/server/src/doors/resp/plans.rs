@@ -19,7 +19,8 @@ pub(super) fn keep_error(error: KeepError) -> Reply {
 }
 
 impl Connection {
-    /// Answers with the plan's name (WIRE E.3: clients keep the reply as the name).
+    /// Answers with the plan's name (WIRE E.3: clients keep the reply as the name); a person reads
+    /// `OK plan_id=...`.
     pub(super) async fn on_plan_submit(&mut self, request: &Request) -> Result<Reply, Reply> {
         let [_, json] = &request.arguments[..] else { return Err(arity(request)) };
         let plan: Plan = serde_json::from_slice(json).map_err(|error| {
@@ -30,6 +31,9 @@ impl Connection {
         let plan_id = plan.plan_id.clone();
         let (tenant, now) = (self.member().tenant(), self.app.clock.now());
         self.app.plans.add(tenant, plan, now).await.map_err(keep_error)?;
+        if self.client.is_person {
+            return Ok(Reply::simple(format!("OK plan_id={plan_id}")));
+        }
         Ok(Reply::bulk(plan_id.into_bytes()))
     }
 

@@ -177,7 +177,7 @@ impl Connection {
                 answer = &mut asking => break answer,
                 event = self.next_event() => match event {
                     Event::Input => {}
-                    Event::Message(message) => self.tell(&message),
+                    Event::Message(message) => self.tell(&message).await,
                     Event::Over(gone) => return Err(gone),
                 },
             }

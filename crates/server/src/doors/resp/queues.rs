@@ -11,6 +11,7 @@ use super::connection::Connection;
 use super::convert::{PROCESSING, SCHEDULED, job_types, queue_in, queues_of};
 use super::jobs::{arity, text_of};
 use crate::handle::AskError;
+use crate::pauses::{self, PauseError};
 
 /// Jobs that one look at a queue shows.
 pub(crate) const PEEKED_JOBS_MAX: u32 = 1_000;
@@ -231,18 +232,12 @@ impl Connection {
         let by = self.member().credential.clone();
         let pause = is_pause.then(|| Pause { by, at: self.app.clock.now() });
         let member = self.member();
-        let paused = crate::doors::queue_pause::set(
-            &self.app,
-            &member.handle,
-            member.tenant(),
-            queue,
-            pause,
-        );
-        match paused.await {
+        let paused = pauses::set(&self.app, &member.handle, member.tenant(), queue, pause).await;
+        match paused {
             Ok(()) => Ok(Reply::ok()),
-            Err(crate::doors::queue_pause::PauseError::Ask(error)) => Err(ask_error(error)),
-            Err(crate::doors::queue_pause::PauseError::Store(error)) => Err(store_error(&error)),
-            Err(crate::doors::queue_pause::PauseError::Refused(why)) => Err(refusal(&why)),
+            Err(PauseError::Ask(error)) => Err(ask_error(error)),
+            Err(PauseError::Store(error)) => Err(store_error(&error)),
+            Err(PauseError::Refused(why)) => Err(refusal(&why)),
         }
     }
 }

@@ -118,6 +118,19 @@ async fn a_program_knows_only_what_it_is_told() {
 }
 
 #[tokio::test]
+async fn a_tool_that_is_not_allowed_is_not_started() {
+    let tools = Tools::new(None, ["sh".to_owned()].into(), std::env::var_os("PATH").expect("set"));
+    let options = || Options { tools: tools.clone(), ..Options::default() };
+    for argv in [["sh", "-c", ":"], ["/bin/sh", "-c", ":"]] {
+        let (outcome, result) = start_with(options(), &json!({ "argv": argv })).end().await;
+        assert_eq!(outcome, "E.RUNNER.NOT_ALLOWED final: this worker does not allow sh");
+        assert_eq!(result, Value::Null);
+    }
+    let (outcome, _) = start_with(options(), &json!({"argv": ["echo"]})).end().await;
+    assert_eq!(outcome, "completed");
+}
+
+#[tokio::test]
 async fn a_program_runs_where_it_is_told_to() {
     let (_, result) = run(&json!({"argv": ["pwd"], "cwd": "/"})).await;
     assert_eq!(result["stdout"], "/\n");

@@ -5,7 +5,7 @@ use protocol::plan::fill::FillError;
 use serde_json::value::RawValue;
 
 use crate::executor::{CANCELLED, Outcome, PARAMETERS_INVALID, TIMEOUT};
-use crate::runner::failure::{EXIT, NOT_STARTED};
+use crate::runner::failure::{EXIT, code_of};
 use crate::runner::spool::SpoolError;
 use crate::runner::supervise::{Ending, SpawnError};
 
@@ -54,7 +54,7 @@ impl StepFailure {
     pub(super) fn outcome(self, task: &PlanTask, so_far: Box<RawValue>) -> Outcome {
         let (code, is_hopeless) = match &self {
             Self::Arguments(_) => (PARAMETERS_INVALID, true),
-            Self::NotStarted(error) => (NOT_STARTED, !error.is_passing()),
+            Self::NotStarted(error) => (code_of(error), !error.is_passing()),
             Self::Exited(..) | Self::Signalled(..) => (EXIT, false),
             Self::TooLong | Self::PlanTooLong | Self::NoTime => (TIMEOUT, false),
             Self::Stopped => (CANCELLED, false),

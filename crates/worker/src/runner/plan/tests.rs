@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::*;
 use crate::feedback::FeedbackSink;
 use crate::runner::command;
+use crate::runner::tools::{Tools, own_path};
 
 mod feeding;
 
@@ -160,6 +162,32 @@ async fn steps_and_their_output_are_told_while_they_run() {
     assert_eq!(batch.status.stage.as_deref(), Some("sh"));
     assert_eq!(batch.status.progress, Some(0.5));
     assert_eq!(batch.chunks.len(), 2, "{:?}", batch.chunks);
+}
+
+#[tokio::test]
+async fn a_tool_that_is_not_allowed_is_not_started() {
+    let tools = Tools::new(Some(BTreeSet::from(["echo".into()])), BTreeSet::new(), own_path());
+    let options = command::Options { tools, ..command::Options::default() };
+    let runner = PlanRunner::new(CommandRunner::new(options));
+    let folder = tempfile::tempdir().expect("folder");
+    let fake = folder.path().join("echo");
+    std::fs::copy("/bin/sh", &fake).expect("copied");
+    for (command, expected) in [
+        ("sh", "task 2 (sh) did not start: sh is not among the tools that this worker allows"),
+        ("/bin/sh", "did not start: sh is not among the tools that this worker allows"),
+        (fake.to_str().expect("text"), "is not the echo that this worker allows"),
+    ] {
+        let job = plan(&json!([["echo", "hi"], [command, "-c", "echo no"]]), &Value::Null);
+        let (outcome, steps) = run_in(&runner, &job, Context::detached()).await;
+        assert!(outcome.starts_with("E.RUNNER.NOT_ALLOWED final: task 2"), "{outcome}");
+        assert!(outcome.contains(expected), "{outcome}");
+        assert_eq!((steps.len(), steps[0].stdout.as_str()), (2, "hi\n"));
+    }
+    // A path of the task's own leads to another program of an allowed name.
+    let mut job = plan(&json!([["echo", "-c", "echo no"]]), &Value::Null);
+    job["env"] = json!({"PATH": folder.path()});
+    let (outcome, _) = run_in(&runner, &job, Context::detached()).await;
+    assert!(outcome.contains("is not the echo that this worker allows"), "{outcome}");
 }
 
 #[tokio::test]

@@ -1,0 +1,42 @@
+//! Keys that end vanish from the store too.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::place::{PATIENCE, Place, ask, ask_all};
+
+#[tokio::test]
+async fn keys_that_end_are_swept_from_the_store() {
+    const KEYS: usize = 1_000;
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    let commands: Vec<Vec<Bytes>> = (0..KEYS)
+        .map(|n| vec!["SET".into(), format!("k{n}").into(), "v".into(), "PX".into(), "30".into()])
+        .collect();
+    ask_all(&scratch, &commands).await.expect("kept");
+    ask(&scratch, "SET stays 1; SET later 1 PX 100000").await.expect("kept");
+    assert_eq!(place.rows().await.len(), KEYS + 2);
+    // Nobody asks for them; they go all the same.
+    let gone = async {
+        while place.rows().await.len() > 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.expect("in time");
+    assert_eq!(scratch.load().keys, 2);
+}
+
+#[tokio::test]
+async fn a_key_with_a_short_life_moves_the_alarm_forward() {
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    ask(&scratch, "SET later 1 PX 100000").await.expect("kept");
+    ask(&scratch, "SET soon 1 PX 30").await.expect("kept");
+    let gone = async {
+        while place.rows().await.len() > 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, gone).await.expect("in time");
+}

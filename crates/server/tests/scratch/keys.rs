@@ -1,0 +1,139 @@
+//! What is answered is durable, for many at a time and across restarts.
+
+use std::sync::Arc;
+
+use keyspace::Answer;
+use server::handle::AskError;
+
+use crate::place::{PATIENCE, Place, ask, ask_all, list, text, words};
+
+#[tokio::test]
+async fn an_answer_is_true_only_when_what_it_saw_is_durable() {
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    // Nothing else runs between these, so the store has not been given anything yet.
+    let (_, set) = scratch.execute(&[words("SET k v")]).expect("carried out");
+    let (answers, get) = scratch.execute(&[words("GET k"), words("GET other")]).expect("same");
+    assert_eq!(text(&answers[0]), "v", "a reader sees what is not durable yet");
+    assert!(!set.is_durable());
+    assert!(!get.is_durable(), "so the reader has to wait as well");
+    scratch.durable(&get).await.expect("durable");
+    assert!(set.is_durable(), "what came before it is too");
+    assert_eq!(place.rows().await[0].value, "v");
+    let (_, later) = scratch.execute(&[words("GET k")]).expect("carried out");
+    assert!(later.is_durable(), "there is nothing to wait for");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn everyone_sees_its_own_writes_and_all_come_back() {
+    const TASKS: usize = 8;
+    const ROUNDS: usize = 40;
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let scratch = Arc::clone(&scratch);
+            tokio::spawn(async move {
+                for round in 0..ROUNDS {
+                    let commands = format!("SET k{task} {round}; INCR sum; RPUSH l{task} {round}");
+                    ask(&scratch, &commands).await.expect("kept");
+                    let own = ask(&scratch, &format!("GET k{task}")).await.expect("read");
+                    assert_eq!(text(&own[0]), round.to_string());
+                }
+            })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("no task fails");
+    }
+    let place = place.restart().await;
+    let scratch = place.scratch().await;
+    let sum = ask(&scratch, "GET sum").await.expect("read");
+    assert_eq!(text(&sum[0]), (TASKS * ROUNDS).to_string());
+    for task in 0..TASKS {
+        let expected: Vec<_> = (0..ROUNDS).map(|round| round.to_string()).collect();
+        assert_eq!(list(&scratch, &format!("l{task}")).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_restart_brings_every_kind_back() {
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    ask(&scratch, "SET s 1; RPUSH l a b c; LPUSH l z; SET t 1 PX 100000; RPOP l; SET gone 1")
+        .await
+        .expect("kept");
+    ask(&scratch, "GETDEL gone").await.expect("kept");
+    let load = scratch.load();
+    let place = place.restart().await;
+    let scratch = place.scratch().await;
+    assert_eq!(scratch.load(), load);
+    assert_eq!(load.keys, 3);
+    assert!(load.bytes > 0);
+    assert_eq!(list(&scratch, "l").await, ["z", "a", "b"]);
+    let answers = ask(&scratch, "GET s; PTTL t; GET gone").await.expect("read");
+    assert_eq!(text(&answers[0]), "1");
+    assert!(matches!(answers[1], Answer::Integer(1..=100_000)), "{:?}", answers[1]);
+    assert_eq!(answers[2], Answer::Null);
+}
+
+#[tokio::test]
+async fn tenants_have_keys_of_their_own() {
+    let place = Place::new().await;
+    let (acme, bolt) = (place.of("acme").await, place.of("bolt").await);
+    ask(&acme, "SET k acme").await.expect("kept");
+    assert_eq!(ask(&bolt, "GET k").await.expect("read"), [Answer::Null]);
+    ask(&bolt, "SET k bolt").await.expect("kept");
+    let place = place.restart().await;
+    for tenant in ["acme", "bolt"] {
+        let scratch = place.of(tenant).await;
+        let answers = ask(&scratch, "GET k").await.expect("read");
+        assert_eq!(text(&answers[0]), tenant);
+    }
+}
+
+#[tokio::test]
+async fn first_users_share_one_keyspace() {
+    let place = Place::new().await;
+    let (first, second) = tokio::join!(place.scratch(), place.scratch());
+    assert!(Arc::ptr_eq(&first, &second));
+    assert_eq!(place.server.app().scratch.open_ones().len(), 1);
+}
+
+#[tokio::test]
+async fn what_has_gathered_is_kept_when_the_server_stops() {
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    let (_, mark) = scratch.execute(&[words("SET k v")]).expect("carried out");
+    let place = place.restart().await;
+    scratch.durable(&mark).await.expect("kept on the way out");
+    let refused = ask(&scratch, "GET k").await.expect_err("it has stopped");
+    assert_eq!(refused, AskError::Stopping);
+    let scratch = place.scratch().await;
+    let answers = ask(&scratch, "GET k").await.expect("read");
+    assert_eq!(text(&answers[0]), "v");
+}
+
+#[tokio::test]
+async fn a_flood_of_changes_is_refused_until_some_are_durable() {
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    let large = |n: usize| vec!["SET".into(), format!("k{n}").into(), vec![0; 4 << 20].into()];
+    let mut n_taken = 0;
+    let refused = loop {
+        match scratch.execute(&[large(n_taken)]) {
+            Ok(_) => n_taken += 1,
+            Err(refused) => break refused,
+        }
+    };
+    assert_eq!((refused, n_taken), (AskError::Overloaded, 16));
+    // The committer gets its turn only now.
+    tokio::time::timeout(PATIENCE, async {
+        while ask_all(&scratch, &[words("GET none")]).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await
+    .expect("it passes");
+    assert_eq!(place.rows().await.len(), 16);
+}

@@ -1,0 +1,125 @@
+//! A server of its own for each test, and its keyspace.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use keyspace::{Answer, KeyRow};
+use server::app::{Options, Server};
+use server::handle::AskError;
+use server::scratch::TenantScratch;
+use store::{SqliteStore, Store};
+use tempfile::TempDir;
+
+/// How long a test waits for something before it gives up on it.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct Place {
+    data: TempDir,
+    pub(crate) store: Arc<SqliteStore>,
+    pub(crate) server: Server,
+}
+
+impl Place {
+    pub(crate) async fn new() -> Self {
+        Self::on(tempfile::tempdir().expect("a folder")).await
+    }
+
+    async fn on(data: TempDir) -> Self {
+        let store = Arc::new(SqliteStore::open(data.path()).expect("a store"));
+        let http = "127.0.0.1:0".parse().expect("an address");
+        let options = Options { data_dir: data.path().into(), http, dev: true };
+        let server = Server::start_on(Arc::clone(&store) as Arc<dyn Store>, options);
+        let server = server.await.expect("a server");
+        Self { data, store, server }
+    }
+
+    /// The same data, opened anew.
+    pub(crate) async fn restart(self) -> Self {
+        let Self { data, store, server } = self;
+        server.stop().await;
+        drop(store);
+        Self::on(data).await
+    }
+
+    pub(crate) async fn of(&self, tenant: &str) -> Arc<TenantScratch> {
+        let tenant = tenant.parse().expect("a name");
+        self.server.app().scratch.of(&tenant).await.expect("a keyspace")
+    }
+
+    pub(crate) async fn scratch(&self) -> Arc<TenantScratch> {
+        self.of("acme").await
+    }
+
+    /// What is durable of `acme`, by another way than the keyspace.
+    pub(crate) async fn rows(&self) -> Vec<KeyRow> {
+        let tenant = "acme".parse().expect("a name");
+        let shard = self.server.app().shards.of(&tenant).await.expect("a shard").shard();
+        self.store.restore_scratch(shard).await.expect("rows")
+    }
+
+    /// The disk takes no more pages.
+    pub(crate) fn fill(&self) {
+        let file = self.data.path().join("astra.db");
+        let bytes = std::fs::metadata(file).expect("a file").len();
+        // What is in the log and not in the file counts too, so this is too few at worst.
+        self.store.limit_pages(u32::try_from(bytes / 4096).expect("small"));
+    }
+
+    /// The disk has room again.
+    pub(crate) fn empty(&self) {
+        self.store.limit_pages(u32::MAX >> 1);
+    }
+}
+
+pub(crate) fn words(text: &str) -> Vec<Bytes> {
+    text.split(' ').map(|word| Bytes::copy_from_slice(word.as_bytes())).collect()
+}
+
+/// `SET key` with a value that needs pages of its own.
+pub(crate) fn set_large(key: &str) -> Vec<Bytes> {
+    vec!["SET".into(), Bytes::copy_from_slice(key.as_bytes()), vec![b'v'; 40_000].into()]
+}
+
+/// Carries out commands, separated by `;`, and gives their answers once these are true.
+pub(crate) async fn ask(scratch: &TenantScratch, text: &str) -> Result<Vec<Answer>, AskError> {
+    let commands: Vec<_> = text.split("; ").map(words).collect();
+    ask_all(scratch, &commands).await
+}
+
+pub(crate) async fn ask_all(
+    scratch: &TenantScratch,
+    commands: &[Vec<Bytes>],
+) -> Result<Vec<Answer>, AskError> {
+    let (answers, mark) = scratch.execute(commands)?;
+    scratch.durable(&mark).await?;
+    Ok(answers)
+}
+
+/// Asks until the keyspace answers again.
+pub(crate) async fn recovered(scratch: &TenantScratch) {
+    let answering = async {
+        while ask(scratch, "GET none").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, answering).await.expect("it comes back");
+}
+
+/// The elements of a list, from the left.
+pub(crate) async fn list(scratch: &TenantScratch, key: &str) -> Vec<String> {
+    let answers = ask(scratch, &format!("LRANGE {key} 0 -1")).await.expect("an answer");
+    let [Answer::Array(elements)] = answers.as_slice() else { panic!("a list: {answers:?}") };
+    elements.iter().map(text).collect()
+}
+
+pub(crate) fn text(answer: &Answer) -> String {
+    let Answer::Bulk(bytes) = answer else { panic!("bytes: {answer:?}") };
+    String::from_utf8(bytes.to_vec()).expect("text")
+}
+
+/// What a pop that waited gave: the key and the element.
+pub(crate) fn popped(key: &str, element: &str) -> Answer {
+    let bulk = |text: &str| Answer::Bulk(Bytes::copy_from_slice(text.as_bytes()));
+    Answer::Array(vec![bulk(key), bulk(element)])
+}

@@ -1,0 +1,176 @@
+//! A store in trouble: nobody hears of a success that is none, and it passes.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use keyspace::Answer;
+use server::handle::AskError;
+use server::scratch::Mark;
+use store::Store;
+
+use crate::place::{
+    PATIENCE, Place, ask, ask_all, list, popped, recovered, set_large, text, words,
+};
+
+#[tokio::test]
+async fn a_lost_change_is_told_to_all_who_saw_it_and_forgotten() {
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    ask(&scratch, "SET k before").await.expect("kept");
+    place.fill();
+    let (_, mut all) = scratch.execute(&[set_large("large"), words("SET k lost")]).expect("done");
+    let (answers, read) = scratch.execute(&[words("GET k")]).expect("done");
+    assert_eq!(text(&answers[0]), "lost");
+    assert_eq!(scratch.durable(&all).await, Err(AskError::Unavailable));
+    assert_eq!(scratch.durable(&read).await, Err(AskError::Unavailable), "a reader hears it too");
+    place.empty();
+    recovered(&scratch).await;
+
+    let (answers, later) = scratch.execute(&[words("GET k"), words("GET large")]).expect("done");
+    assert_eq!(answers, [Answer::Bulk("before".into()), Answer::Null]);
+    assert!(later.is_durable());
+    all.join(later);
+    assert_eq!(scratch.durable(&all).await, Err(AskError::Unavailable), "lost stays lost");
+    ask_all(&scratch, &[set_large("large")]).await.expect("there is room again");
+}
+
+/// Changes go on while the disk is full now and then. Whatever was answered with success is there
+/// at the end, and nothing that was refused came between them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn no_success_is_false_while_the_disk_fills_and_empties() {
+    const TASKS: usize = 6;
+    const ROUNDS: usize = 60;
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    let tasks: Vec<_> = (0..TASKS)
+        .map(|task| {
+            let scratch = Arc::clone(&scratch);
+            tokio::spawn(async move {
+                let mut kept = BTreeSet::new();
+                for round in 0..ROUNDS {
+                    let key = format!("k{task}-{round}");
+                    if ask_all(&scratch, &[set_large(&key)]).await.is_ok() {
+                        kept.insert(key);
+                    } else {
+                        tokio::time::sleep(Duration::from_millis(2)).await;
+                    }
+                }
+                kept
+            })
+        })
+        .collect();
+    for _ in 0..6 {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+        place.fill();
+        tokio::time::sleep(Duration::from_millis(15)).await;
+        place.empty();
+        recovered(&scratch).await;
+    }
+    let mut kept = BTreeSet::new();
+    for task in tasks {
+        kept.extend(task.await.expect("no task fails"));
+    }
+    assert!(!kept.is_empty() && kept.len() < TASKS * ROUNDS, "some failed: {}", kept.len());
+    let there: BTreeSet<_> = place
+        .rows()
+        .await
+        .into_iter()
+        .map(|row| String::from_utf8(row.key.to_vec()).expect("text"))
+        .collect();
+    assert!(kept.is_subset(&there), "missing: {:?}", kept.difference(&there));
+}
+
+#[tokio::test]
+async fn a_new_claim_fences_and_the_keyspace_comes_back_under_it() {
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    ask(&scratch, "SET k 1").await.expect("kept");
+    // Another owner takes the shard and changes a key.
+    let claim = place.store.claim("acme".parse().expect("a name")).await.expect("claims");
+    let writes = vec![store::conformance::string("k", "2")];
+    let theirs = place.store.commit_scratch(store::ScratchTurn { claim, writes });
+    theirs.await.expect("kept");
+
+    let refused = ask(&scratch, "SET k 3").await.expect_err("the claim is stale");
+    assert_eq!(refused, AskError::Unavailable);
+    recovered(&scratch).await;
+    let answers = ask(&scratch, "GET k").await.expect("read");
+    assert_eq!(text(&answers[0]), "2", "what the other owner wrote");
+
+    // The coordinator notices with its next turn, and claims anew; the keyspace follows it.
+    let tenant = "acme".parse().expect("a name");
+    let coordinator = place.server.app().shards.of(&tenant).await.expect("a coordinator");
+    let drain = |ticket| coordinator::Command::SetDrain {
+        ticket,
+        worker: "w".parse().expect("a name"),
+        cause: coordinator::DrainCause::Person,
+        on: true,
+    };
+    coordinator.ask(drain).await.expect_err("its claim is stale");
+    let kept = async {
+        while ask(&scratch, "SET k 4").await.is_err() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, kept).await.expect("it comes back");
+    assert_eq!(place.rows().await[0].value, "4");
+}
+
+#[tokio::test]
+async fn who_waits_for_a_list_waits_on_while_the_keyspace_is_restored() {
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    ask(&scratch, "RPUSH held a").await.expect("kept");
+    let waiting = tokio::spawn({
+        let scratch = Arc::clone(&scratch);
+        async move { scratch.wait_turn(&words("BLPOP q 0")).await }
+    });
+    while scratch.load().waiters == 0 {
+        tokio::task::yield_now().await;
+    }
+    place.fill();
+    // This push and the pop that it allows are lost together, so the waiter hears of it.
+    let refused = ask_all(&scratch, &[set_large("large"), words("RPUSH q lost")]).await;
+    assert_eq!(refused, Err(AskError::Unavailable));
+    assert_eq!(waiting.await.expect("ends"), Err(AskError::Unavailable));
+
+    let waiting = {
+        let scratch = Arc::clone(&scratch);
+        place.empty();
+        recovered(&scratch).await;
+        tokio::spawn(async move { scratch.wait_turn(&words("BLPOP q 0")).await })
+    };
+    while scratch.load().waiters == 0 {
+        tokio::task::yield_now().await;
+    }
+    place.fill();
+    assert_eq!(ask_all(&scratch, &[set_large("large")]).await, Err(AskError::Unavailable));
+    place.empty();
+    recovered(&scratch).await;
+    assert_eq!(scratch.load().waiters, 1, "it lost nothing, so it waits on");
+    ask(&scratch, "RPUSH q found").await.expect("kept");
+    assert_eq!(waiting.await.expect("ends"), Ok(popped("q", "found")));
+    assert_eq!(list(&scratch, "held").await, ["a"]);
+    scratch.durable(&Mark::default()).await.expect("nothing to wait for");
+}
+
+#[tokio::test]
+async fn a_lost_pop_leaves_its_element_to_who_waits() {
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    ask(&scratch, "RPUSH q 1").await.expect("kept");
+    place.fill();
+    let (answers, mark) = scratch.execute(&[set_large("large"), words("LPOP q")]).expect("done");
+    assert_eq!(text(&answers[1]), "1");
+    let command = words("BLPOP q 0");
+    let mut waiting = std::pin::pin!(scratch.wait_turn(&command));
+    tokio::select! {
+        biased;
+        _ = &mut waiting => panic!("the list is empty"),
+        lost = scratch.durable(&mark) => assert_eq!(lost, Err(AskError::Unavailable)),
+    }
+    place.empty();
+    let found = tokio::time::timeout(PATIENCE, waiting).await.expect("it comes back");
+    assert_eq!(found, Ok(popped("q", "1")));
+}
