@@ -12,8 +12,8 @@ pub(crate) fn moment(millis: u64) -> Moment {
 }
 
 pub(crate) fn wall_clock() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    u64::try_from(since.as_millis()).unwrap()
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    u64::try_from(since.as_millis()).expect("64 bits")
 }
 
 /// A number from the environment, if it is set.

@@ -134,7 +134,7 @@ impl Plans {
         Ok(())
     }
 
-    /// Remembers an action before its jobs are made: a name is used once.
+    /// Remembers an action once its jobs are made: a name is used once.
     pub(crate) async fn add_action(
         &self,
         tenant: &TenantId,
@@ -156,16 +156,6 @@ impl Plans {
             self.drop_action(tenant, &oldest).await?;
         }
         Ok(())
-    }
-
-    /// An action whose jobs could not be made never was.
-    pub(crate) async fn forget_action(
-        &self,
-        tenant: &TenantId,
-        action_id: &str,
-    ) -> Result<(), KeepError> {
-        let _changing = self.changing.lock().await;
-        self.drop_action(tenant, action_id).await
     }
 
     async fn drop_action(&self, tenant: &TenantId, action_id: &str) -> Result<(), KeepError> {

@@ -73,6 +73,9 @@ fn a_reply_beyond_the_limit_is_refused_before_it_comes() {
     refuse("%9223372036854775807\r\n", &too_big);
     refuse("*2\r\n*9223372036854775807\r\n", &too_big);
     refuse(&("+".to_owned() + &"a".repeat(BYTES_MAX)), &too_big);
+    // The end of the line, beyond the limit, tells no more.
+    refuse(&("x".repeat(BYTES_MAX) + "\r\n"), &too_big);
+    refuse(&("$".to_owned() + &"1".repeat(BYTES_MAX) + "\r\n"), &too_big);
     let fits = BYTES_MAX - "$1048565\r\n\r\n".len();
     let reply = format!("${fits}\r\n{}\r\n", "a".repeat(fits));
     let mut buffer = BytesMut::from(reply.as_str());

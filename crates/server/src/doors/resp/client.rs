@@ -1,6 +1,7 @@
 //! Who is at the other end of a connection.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use model::{LeaseId, TenantId, WorkerId};
 use protocol::resp::reply::Version;
@@ -32,9 +33,19 @@ pub(super) struct Member {
     pub(super) credential: String,
     pub(super) handle: CoordinatorHandle,
     pub(super) binding: Binding,
+    /// The worker that stands for everyone who shows the credential and names no worker.
+    anonymous: WorkerId,
 }
 
 impl Member {
+    pub(super) fn new(caller: Caller, credential: String, handle: CoordinatorHandle) -> Self {
+        let anonymous = caller.worker.clone().unwrap_or_else(|| {
+            let name = format!("redis-{credential}");
+            name.parse().expect("ids of tokens are short, in letters and digits")
+        });
+        Self { caller, credential, handle, binding: Binding::None, anonymous }
+    }
+
     pub(super) fn tenant(&self) -> &TenantId {
         &self.caller.tenant
     }
@@ -45,7 +56,7 @@ impl Member {
             Binding::Credential(worker)
             | Binding::Registered(worker)
             | Binding::Single(worker) => worker.clone(),
-            Binding::None => anonymous(&self.credential),
+            Binding::None => self.anonymous.clone(),
         }
     }
 
@@ -63,15 +74,12 @@ impl Member {
     }
 }
 
-/// The worker that stands for everyone who shows a credential and names no worker.
-fn anonymous(credential: &str) -> WorkerId {
-    format!("redis-{credential}").parse().expect("credentials are named in letters and digits")
-}
-
 /// A connection, as `CLIENT LIST` shows it.
 pub(super) struct Client {
     pub(super) id: u64,
     pub(super) peer: String,
+    /// Whose wrong keys are counted together; none for a Unix socket.
+    pub(super) address: Option<IpAddr>,
     pub(super) name: String,
     pub(super) library: (String, String),
     pub(super) version: Version,
@@ -87,10 +95,11 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(id: u64, peer: String) -> Self {
+    pub(super) fn new(id: u64, peer: String, address: Option<IpAddr>) -> Self {
         Self {
             id,
             peer,
+            address,
             name: String::new(),
             library: (String::new(), String::new()),
             version: Version::Two,

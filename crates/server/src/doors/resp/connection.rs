@@ -1,6 +1,5 @@
 //! A connection from its first byte to its last: requests in, replies out, in order.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -39,7 +38,6 @@ pub(super) struct Connection {
     pub(super) app: Arc<App>,
     pub(super) wire: Wire,
     pub(super) client: Client,
-    pub(super) address: Option<IpAddr>,
     pub(super) subscriptions: Subscriptions,
     /// The client wants the connection to end after what was answered so far.
     pub(super) is_leaving: bool,
@@ -50,21 +48,13 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(
-        app: Arc<App>,
-        wire: Wire,
-        address: Option<IpAddr>,
-        id: u64,
-        peer: String,
-        early: Early,
-    ) -> Self {
+    pub(super) fn new(app: Arc<App>, wire: Wire, client: Client, early: Early) -> Self {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             app,
             wire,
-            client: Client::new(id, peer),
-            address,
+            client,
             subscriptions: Subscriptions::default(),
             is_leaving: false,
             early: Some(early),

@@ -11,9 +11,9 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use super::client::Client;
 use super::connection::Connection;
 use super::gate::Attempts;
-use super::pubsub::Channels;
 use super::stream::Stream;
 use super::wire::Wire;
 use crate::app::App;
@@ -43,7 +43,6 @@ pub enum Shapes {
 pub(crate) struct Door {
     pub(super) shapes: Shapes,
     pub(super) attempts: Attempts,
-    pub(super) channels: Channels,
     next_id: AtomicU64,
     early: Mutex<BTreeMap<Option<IpAddr>, usize>>,
     pub(super) open: Mutex<BTreeMap<u64, super::info::OpenClient>>,
@@ -158,6 +157,7 @@ fn begin(
     let tracker = app.connections.clone();
     tracker.spawn(async move {
         let Ok(Some(stream)) = tokio::time::timeout(AUTH_WITHIN, stream).await else { return };
-        Connection::new(app, Wire::new(stream), address, id, peer, early).run().await;
+        let client = Client::new(id, peer, address);
+        Connection::new(app, Wire::new(stream), client, early).run().await;
     });
 }

@@ -21,10 +21,6 @@ pub(crate) const SUBSCRIPTIONS_MAX: usize = 1_000;
 /// What a channel says.
 pub(super) type Message = TaskUpdate;
 
-/// Nothing is shared between connections beyond the updates themselves.
-#[derive(Default)]
-pub(super) struct Channels;
-
 /// What one connection listens to.
 #[derive(Default)]
 pub(super) struct Subscriptions {

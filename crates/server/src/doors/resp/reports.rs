@@ -23,7 +23,6 @@ struct Word {
     job: String,
     worker: WorkerId,
     lease: LeaseId,
-    step: Step,
     /// What is reported, when the job is over.
     outcome: Option<ReportedOutcome>,
     feedback: Option<Feedback>,
@@ -81,7 +80,7 @@ impl Connection {
             Step::Failed => Some(failed(&update, json, may_retry)),
         };
         let feedback = (step == Step::Progress).then(|| feedback(&update)).flatten();
-        Ok(Word { job: job.to_owned(), worker, lease, step, outcome, feedback })
+        Ok(Word { job: job.to_owned(), worker, lease, outcome, feedback })
     }
 
     /// In whose name the update speaks.

@@ -1,5 +1,7 @@
 //! Jobs in: `JOB.SUBMIT`, and `LPUSH` to a queue.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use coordinator::{Answer, Command, Refusal};
 use model::{NewTask, TaskId};
@@ -34,10 +36,12 @@ impl Connection {
         let mut tasks: Vec<NewTask> = Vec::new();
         let mut names: Vec<Option<String>> = Vec::new();
         let mut fates = Vec::with_capacity(run.len());
+        let (app, tenant) = (Arc::clone(&self.app), self.member().tenant().clone());
+        let mut desk = OrderDesk::new(&app.plans, &tenant, app.clock.now());
         for request in run {
             let fate = match self.refuse_role(request) {
                 Some(reply) => Fate::Refused(reply),
-                None => self.order(request, &mut tasks, &mut names).await,
+                None => self.order(request, &mut desk, &mut tasks, &mut names).await,
             };
             fates.push(fate);
         }
@@ -62,6 +66,7 @@ impl Connection {
     async fn order(
         &self,
         request: &Request,
+        desk: &mut OrderDesk<'_>,
         tasks: &mut Vec<NewTask>,
         names: &mut Vec<Option<String>>,
     ) -> Fate {
@@ -76,17 +81,13 @@ impl Connection {
         }
         let mut made = Vec::with_capacity(wanted.jobs.len());
         for json in &wanted.jobs {
-            let order = {
-                let tenant = self.member().tenant();
-                let mut desk = OrderDesk::new(&self.app.plans, tenant, self.app.clock.now());
-                match desk.read(json, wanted.queue.as_deref()) {
-                    Ok(order) => order,
-                    Err(problem) => return refused(problem.to_string()),
-                }
+            let order = match desk.read(json, wanted.queue.as_deref()) {
+                Ok(order) => order,
+                Err(problem) => return refused(problem.to_string()),
             };
-            let mut task = order.task;
+            let task = order.task;
             match self.find_tasks(&order.after).await {
-                Ok(after) => task.after = after.into_iter().map(model::After::Task).collect(),
+                Ok(_) => {}
                 Err(reply) => return Fate::Refused(reply),
             }
             made.push((task, order.job_id));
@@ -122,7 +123,9 @@ impl Connection {
             if places.is_empty() {
                 break;
             }
-            let wanted = tasks.clone();
+            // Only a job with a name can be refused for itself; then the others are asked for anew.
+            let has_names = tasks.iter().any(|task| task.idempotency.is_some());
+            let wanted = if has_names { tasks.clone() } else { std::mem::take(&mut tasks) };
             let handle = &self.member().handle;
             let answer =
                 handle.ask(|ticket| Command::Submit { ticket, tasks: wanted }).await;

@@ -58,7 +58,7 @@ impl Connection {
             .map_err(|error| invalid(format!("Invalid worker JSON: {error}")))?;
         let registration =
             Registration { credential, metadata, registered_ms: now.as_millis() };
-        let kept = self.app.crew.register(&tenant, &worker, registration, known, now).await;
+        let kept = self.app.crew.register(&tenant, &worker, registration, known).await;
         let offer = kept.map_err(|error| store_error(&error))?;
         self.tell_registered(&worker, offer).await?;
         self.bind(Binding::Registered(worker.clone()));
@@ -105,17 +105,17 @@ impl Connection {
         if !self.member().is_bound() {
             self.bind(Binding::Registered(worker.clone()));
         }
-        let is_drained = self.beat(&worker).await?;
-        let is_quiet = wants_signals && is_drained;
-        Ok(if is_quiet { Reply::simple("OK quiet") } else { Reply::ok() })
+        self.beat(&worker).await?;
+        let signal = self.app.crew.signal(&tenant, &worker, now).filter(|_| wants_signals);
+        Ok(signal.map_or_else(Reply::ok, |signal| Reply::simple(format!("OK {signal}"))))
     }
 
-    /// A sign of life renews all that the worker holds. Gives whether it is to take nothing new.
-    async fn beat(&self, worker: &WorkerId) -> Result<bool, Reply> {
+    /// A sign of life renews all that the worker holds.
+    async fn beat(&self, worker: &WorkerId) -> Result<(), Reply> {
         let worker = worker.clone();
         let beat = |ticket| Command::Heartbeat { ticket, worker, leases: None };
         match self.member().handle.ask(beat).await.map_err(ask_error)? {
-            Answer::Heartbeats(_) => Ok(false),
+            Answer::Heartbeats(_) => Ok(()),
             Answer::Refused(why) => Err(refusal(&why)),
             _ => Err(ask_error(AskError::Unavailable)),
         }
@@ -213,7 +213,7 @@ impl Connection {
         if is_new {
             self.tell_registered(worker, offer).await?;
         }
-        self.beat(worker).await.map(|_| ())
+        self.beat(worker).await
     }
 
     /// `SET worker:<id>:tools a,b` and `SET worker:<id>:tags cpu`.
