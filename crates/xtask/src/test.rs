@@ -96,7 +96,7 @@ impl Step {
             Self::Clippy => &[Tool::Clippy, Tool::CCompiler],
             Self::Test => &[Tool::CCompiler, Tool::Redis],
             Self::Generate | Self::Sim | Self::Chaos | Self::Cuts => &[Tool::CCompiler],
-            Self::Pytest => &[Tool::CCompiler, Tool::Python],
+            Self::Pytest => &[Tool::CCompiler, Tool::Python, Tool::Redis, Tool::Node],
         }
     }
 

@@ -16,6 +16,7 @@ pub(crate) enum Tool {
     CCompiler,
     Python,
     Redis,
+    Node,
 }
 
 impl Tool {
@@ -37,6 +38,9 @@ impl Tool {
             // Some systems ship `venv` without what fills it.
             Self::Python => answers(Command::new("python3").args(["-c", "import venv, ensurepip"])),
             Self::Redis => answers(Command::new("redis-server").arg("--version")),
+            Self::Node => {
+                ["node", "npm"].iter().all(|name| answers(Command::new(name).arg("--version")))
+            }
         }
     }
 
@@ -55,6 +59,10 @@ impl Tool {
             Self::Redis => {
                 "redis-server is missing (the keyspace is compared with it); install it, for \
                  example: apt-get install redis-server"
+            }
+            Self::Node => {
+                "node or npm is missing (a Redis client of theirs is tested); install them, for \
+                 example: apt-get install nodejs npm"
             }
         }
     }
@@ -161,7 +169,8 @@ mod tests {
 
     #[test]
     fn a_missing_tool_is_named_with_its_fix() {
-        let tools = [Tool::Rustfmt, Tool::Clippy, Tool::CCompiler, Tool::Python, Tool::Redis];
+        let tools =
+            [Tool::Rustfmt, Tool::Clippy, Tool::CCompiler, Tool::Python, Tool::Redis, Tool::Node];
         for tool in tools {
             let sentence = tool.missing();
             assert!(sentence.contains("is missing"), "{sentence}");
