@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 pub mod check;
 pub mod fill;
@@ -31,7 +32,7 @@ pub struct Plan {
 }
 
 /// One step: a program with its arguments, never a shell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanTask {
     /// Its number, from 1.
     pub task_number: u32,

@@ -7,6 +7,7 @@
 pub mod app;
 pub mod auth;
 pub mod clock;
+mod bulk;
 mod coordinator_loop;
 mod dice;
 pub mod doors;

@@ -41,12 +41,18 @@ pub(crate) const AFTER_MAX: usize = 1_000;
 
 /// What is wrong with a job: one sentence that names the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct JobProblem(pub(crate) String);
+pub(crate) enum JobProblem {
+    /// A field breaks its rule.
+    #[error("{0}")]
+    Invalid(String),
+    /// No plan of this name is kept.
+    #[error("Plan not found: {0}")]
+    NoPlan(String),
+}
 
 impl JobProblem {
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self::Invalid(text.into())
     }
 }
 
@@ -62,7 +68,7 @@ pub(crate) fn check_name(field: &str, name: &str) -> Result<(), JobProblem> {
     if fits {
         return Ok(());
     }
-    Err(JobProblem(format!("{field} must be 1 to {NAME_CHARS_MAX} characters of A-Z a-z 0-9 - _")))
+    Err(JobProblem::Invalid(format!("{field} must be 1 to {NAME_CHARS_MAX} characters of A-Z a-z 0-9 - _")))
 }
 
 /// The key under which a job's own name is found.
@@ -152,7 +158,7 @@ impl Moment {
             Self::Seconds(seconds) => Ok(Timestamp::from_millis(seconds.saturating_mul(1_000))),
             Self::Text(text) => text
                 .parse()
-                .map_err(|error| JobProblem(format!("run_at: {error}; or seconds since 1970"))),
+                .map_err(|error| JobProblem::Invalid(format!("run_at: {error}; or seconds since 1970"))),
         }
     }
 }
@@ -170,7 +176,7 @@ impl Tags {
             Self::Map(tags) => tags.into_iter().map(|(key, value)| (key, text(value))).collect(),
         };
         let pair = |(key, value): (String, String)| {
-            let problem = |error: model::InvalidText| JobProblem(format!("tags: {error}"));
+            let problem = |error: model::InvalidText| JobProblem::Invalid(format!("tags: {error}"));
             Ok((key.parse().map_err(problem)?, value.parse().map_err(problem)?))
         };
         pairs.into_iter().map(pair).collect()
@@ -205,7 +211,7 @@ impl<'a> OrderDesk<'a> {
         if json.len() > PARAMETERS_BYTES_MAX {
             let length = json.len();
             let text = format!("the job has {length} bytes; at most {PARAMETERS_BYTES_MAX} go");
-            return Err(JobProblem(text));
+            return Err(JobProblem::Invalid(text));
         }
         let mut words: Words<'_> =
             serde_json::from_slice(json).map_err(|error| not_a_job(&error))?;
@@ -215,10 +221,7 @@ impl<'a> OrderDesk<'a> {
         let job_id = words.job_id.as_ref().map(|name| name.clone().into_owned());
         let after = std::mem::take(&mut words.after);
         if after.len() > AFTER_MAX {
-            return Err(JobProblem(format!(
-                "after names {} jobs; at most {AFTER_MAX}",
-                after.len()
-            )));
+            return Err(JobProblem::Invalid(format!("after names {} jobs; at most {AFTER_MAX}", after.len())));
         }
         let plan = self.plan_of(&mut words)?;
         let run = match &words.action_id {
@@ -268,7 +271,7 @@ impl<'a> OrderDesk<'a> {
             Plan { plan_id, plan_description: None, tasks: vec![task] }
         } else if let Some(plan_id) = &words.plan_id {
             let kept = self.plans.plan(self.tenant, plan_id);
-            kept.ok_or_else(|| JobProblem(format!("Plan not found: {plan_id}")))?.plan.clone()
+            kept.ok_or_else(|| JobProblem::NoPlan(plan_id.clone()))?.plan.clone()
         } else {
             return Ok(None);
         };
@@ -283,7 +286,7 @@ impl<'a> OrderDesk<'a> {
             env: std::mem::take(&mut words.env),
             max_retries: words.max_retries.unwrap_or(0),
         };
-        job.check().map_err(|error| JobProblem(error.to_string()))?;
+        job.check().map_err(|error| JobProblem::Invalid(error.to_string()))?;
         Ok(Some(job))
     }
 
@@ -304,18 +307,18 @@ impl<'a> OrderDesk<'a> {
         let priority = words.priority.unwrap_or(0);
         let limit = i64::from(PRIORITY_LIMIT);
         if !(-limit..=limit).contains(&priority) {
-            return Err(JobProblem(format!("priority must lie between -{limit} and {limit}")));
+            return Err(JobProblem::Invalid(format!("priority must lie between -{limit} and {limit}")));
         }
         let retries = words.max_retries.unwrap_or(0);
         if retries > JOB_RETRIES_MAX {
-            return Err(JobProblem(format!("max_retries must be 0 to {JOB_RETRIES_MAX}")));
+            return Err(JobProblem::Invalid(format!("max_retries must be 0 to {JOB_RETRIES_MAX}")));
         }
         let timeout = match words.timeout_secs {
             None => JOB_TIMEOUT,
             Some(secs @ 1..=JOB_TIMEOUT_MAX_SECS) => Duration::from_secs(secs),
             Some(_) => {
                 let text = format!("timeout_secs must be 1 to {JOB_TIMEOUT_MAX_SECS}");
-                return Err(JobProblem(text));
+                return Err(JobProblem::Invalid(text));
             }
         };
         let names = words.tools.iter().chain(&words.agentic_units).map(String::as_str);
@@ -359,17 +362,17 @@ fn tools<'a>(
     }
     if tools.len() > DEMAND_ENTRIES_MAX {
         let text = format!("the job needs {} tools; at most {DEMAND_ENTRIES_MAX}", tools.len());
-        return Err(JobProblem(text));
+        return Err(JobProblem::Invalid(text));
     }
     Ok(tools)
 }
 
 fn problem(field: &str, error: &model::InvalidText) -> JobProblem {
-    JobProblem(format!("{field}: {error}"))
+    JobProblem::Invalid(format!("{field}: {error}"))
 }
 
 fn not_a_job(error: &serde_json::Error) -> JobProblem {
-    JobProblem(format!("a job is a JSON object, like {{\"plan_id\":\"p1\"}}: {error}"))
+    JobProblem::Invalid(format!("a job is a JSON object, like {{\"plan_id\":\"p1\"}}: {error}"))
 }
 
 /// The payload of a free job as it was sent, with its own name first: so it is found again without

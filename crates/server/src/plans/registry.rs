@@ -46,7 +46,7 @@ pub(crate) enum KeepError {
     #[error("Action already exists: {0}")]
     ActionExists(String),
     /// There are too many.
-    #[error("{PLANS_MAX} plans are kept already; delete some with PLAN.DELETE")]
+    #[error("{PLANS_MAX} plans are kept already; delete some")]
     PlansFull,
     /// It is too long.
     #[error("the plan has {0} bytes; at most {PLAN_BYTES_MAX} are taken")]
@@ -177,6 +177,11 @@ impl Plans {
 
     pub(crate) fn action(&self, tenant: &TenantId, action_id: &str) -> Option<KeptAction> {
         self.with(tenant, |tenant| tenant.actions.get(action_id).cloned())
+    }
+
+    /// How many actions are remembered.
+    pub(crate) fn action_count(&self, tenant: &TenantId) -> usize {
+        self.with(tenant, |tenant| tenant.actions.len())
     }
 
     /// A page of actions, newest first.

@@ -90,6 +90,7 @@ impl From<TokenError> for ApiError {
         let code = match error {
             TokenError::TooMany(_) => ErrorCode::LimitTokens,
             TokenError::Unknown => ErrorCode::TokenNotFound,
+            TokenError::NoWorker(_) => ErrorCode::RequestInvalid,
             TokenError::NoRandomness => ErrorCode::Internal,
             TokenError::Store(error) => return error.into(),
         };

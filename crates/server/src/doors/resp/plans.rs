@@ -9,6 +9,7 @@ use serde_json::json;
 use super::answers::store_error;
 use super::connection::Connection;
 use super::jobs::{ListWords, arity, text_of};
+use crate::plans::delete::{DeleteError, delete};
 use crate::plans::registry::KeepError;
 
 pub(super) fn keep_error(error: KeepError) -> Reply {
@@ -75,22 +76,13 @@ impl Connection {
     /// Refused while jobs of the plan are not over.
     pub(super) async fn on_plan_delete(&mut self, request: &Request) -> Result<Reply, Reply> {
         let [_, plan_id] = &request.arguments[..] else { return Err(arity(request)) };
-        let plan_id = text_of(plan_id)?.to_owned();
-        let tenant = self.member().tenant().clone();
-        if self.app.plans.plan(&tenant, &plan_id).is_none() {
-            return Err(keep_error(KeepError::NoPlan(plan_id)));
-        }
-        use coordinator::StateWord::{Queued, Retrying, Running, Waiting};
-        let open = vec![Waiting, Queued, Retrying, Running];
-        let of_plan = |record: &coordinator::TaskRecord| {
-            serde_json::from_slice::<protocol::plan::PlanJob>(&record.parameters)
-                .is_ok_and(|job| job.plan_id == plan_id)
-        };
-        let active = self.search(open, 0, 1, of_plan).await?;
-        if !active.is_empty() {
-            return Err(Reply::error(format!("ERR Plan has active jobs: {plan_id}")));
-        }
-        self.app.plans.remove(&tenant, &plan_id).await.map_err(keep_error)?;
+        let plan_id = text_of(plan_id)?;
+        let member = self.member();
+        let deleted = delete(&self.app, &member.handle, member.tenant(), plan_id).await;
+        deleted.map_err(|error| match error {
+            DeleteError::Keep(error) => keep_error(error),
+            active @ DeleteError::Active(_) => Reply::error(format!("ERR {active}")),
+        })?;
         Ok(Reply::ok())
     }
 }
