@@ -129,7 +129,7 @@ impl Connection {
             "WORKER.HEARTBEAT" => self.on_worker_heartbeat(request).await,
             "WORKER.UNREGISTER" => self.on_worker_unregister(request).await,
             "WORKER.VERIFY" => self.on_worker_verify(request).await,
-            "WORKERS.LIST" => Ok(self.on_workers_list()),
+            "WORKERS.LIST" => self.on_workers_list().await,
             "PLAN.SUBMIT" => self.on_plan_submit(request).await,
             "PLAN.GET" => self.on_plan_get(request),
             "PLAN.LIST" => self.on_plan_list(request),

@@ -1,7 +1,7 @@
 //! Queues as lists, and `QUEUE.*`.
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, LoadKey, Pause, QueueView, StateWord, TaskRecord};
+use coordinator::{Answer, Command, LoadKey, Pause, QueueView, StateWord, TaskRecord, WorkerHealth};
 use model::{QueueName, TaskId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
@@ -157,7 +157,12 @@ impl Connection {
         let shard = self.member().handle.shard();
         let dead = self.app.store.count_dead(shard).await.map_err(|error| store_error(&error))?;
         match &request.arguments[1..] {
-            [] => Ok(self.all_stats(&views, dead.iter().map(|(_, n)| n).sum())),
+            [] => {
+                let workers = self.worker_views().await?;
+                let active = workers.iter().filter(|view| view.health != WorkerHealth::Lost);
+                let dead = dead.iter().map(|(_, n)| n).sum();
+                Ok(all_stats(&views, dead, active.count() as u64))
+            }
             [queue] => {
                 let queue = text_of(queue)?.trim_start_matches("queue:");
                 let view = views.iter().find(|view| view.queue.as_str() == queue);
@@ -166,23 +171,6 @@ impl Connection {
             }
             _ => Err(arity(request)),
         }
-    }
-
-    fn all_stats(&self, views: &[QueueView], dead: u64) -> Reply {
-        let sum = |count: fn(&QueueView) -> u64| views.iter().map(count).sum::<u64>();
-        let now = self.app.clock.now();
-        let mut active = 0_u64;
-        self.app.crew.each(self.member().tenant(), |_, member| {
-            active += u64::from(member.is_alive(now));
-        });
-        let fields = [
-            ("pending_jobs", sum(|view| view.depth)),
-            ("scheduled_jobs", sum(|view| view.scheduled + view.retries_due)),
-            ("running_jobs", sum(|view| view.in_flight)),
-            ("dead_jobs", dead),
-            ("active_workers", active),
-        ];
-        map(fields.into_iter().map(|(name, n)| (name, integer(n))))
     }
 
     fn one_stats(&self, queue: &str, view: Option<&QueueView>, dead: u64) -> Reply {
@@ -244,6 +232,18 @@ impl Connection {
             Err(PauseError::Refused(why)) => Err(refusal(&why)),
         }
     }
+}
+
+fn all_stats(views: &[QueueView], dead: u64, active: u64) -> Reply {
+    let sum = |count: fn(&QueueView) -> u64| views.iter().map(count).sum::<u64>();
+    let fields = [
+        ("pending_jobs", sum(|view| view.depth)),
+        ("scheduled_jobs", sum(|view| view.scheduled + view.retries_due)),
+        ("running_jobs", sum(|view| view.in_flight)),
+        ("dead_jobs", dead),
+        ("active_workers", active),
+    ];
+    map(fields.into_iter().map(|(name, n)| (name, integer(n))))
 }
 
 fn integer(n: u64) -> Reply {

@@ -1,15 +1,16 @@
 //! `WORKER.*`, and what counts as such: `PING <worker_id>`, `SET worker:<id>:tools`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, Ladder};
-use model::{Offer, WorkerId};
+use coordinator::{Answer, Command, Ladder, WorkerHealth, WorkerView};
+use model::{Offer, Timestamp, WorkerId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::answers::{ask_error, refusal, store_error};
+use super::answers::{ask_error, refusal, seconds, store_error};
 use super::client::Binding;
 use super::connection::Connection;
 use super::convert::{self, abilities, comma_list, unregistered};
@@ -143,28 +144,53 @@ impl Connection {
         }
     }
 
-    /// `WORKERS.LIST`: newest sign of life first.
-    pub(super) fn on_workers_list(&mut self) -> Reply {
+    /// Every worker, by whichever door it works, as the coordinator sees it.
+    pub(super) async fn worker_views(&self) -> Result<Vec<WorkerView>, Reply> {
+        let handle = &self.member().handle;
+        match handle.ask(|ticket| Command::ListWorkers { ticket }).await.map_err(ask_error)? {
+            Answer::Workers(views) => Ok(views),
+            Answer::Refused(why) => Err(refusal(&why)),
+            _ => Err(ask_error(AskError::Unavailable)),
+        }
+    }
+
+    /// `WORKERS.LIST`: newest sign of life first. Those that registered here and were silent for
+    /// so long that the coordinator forgot them are shown as dead.
+    pub(super) async fn on_workers_list(&mut self) -> Result<Reply, Reply> {
+        let views = self.worker_views().await?;
         let now = self.app.clock.now();
-        let mut lines = Vec::new();
-        self.app.crew.each(self.member().tenant(), |worker, member| {
-            let tools: Vec<&str> =
-                member.abilities.offer.tools.iter().map(model::ToolName::as_str).collect();
-            let status = if member.is_alive(now) { "active" } else { "dead" };
+        let mut lines: BTreeMap<WorkerId, (Timestamp, Value)> = BTreeMap::new();
+        for view in &views {
+            let is_dead = view.health == WorkerHealth::Lost;
             let line = json!({
-                "worker_id": worker.as_str(),
-                "last_seen": member.last_seen.as_millis() / 1_000,
-                "status": status,
-                "tools": tools,
-                "verified_tools": member.verified,
-                "active_jobs": member.held_len(),
-                "max_concurrent_jobs": member.abilities.slots,
-                "registered": member.registration.is_some(),
+                "worker_id": view.worker.as_str(),
+                "last_seen": seconds(view.last_seen),
+                "status": if is_dead { "dead" } else { "active" },
+                "tools": tool_names(&view.offer),
+                "active_jobs": view.in_flight,
+                "registered": false,
             });
-            lines.push((member.last_seen, line.to_string()));
+            lines.insert(view.worker.clone(), (view.last_seen, line));
+        }
+        self.app.crew.each(self.member().tenant(), |worker, member| {
+            let (_, line) = lines.entry(worker.clone()).or_insert_with(|| {
+                let line = json!({
+                    "worker_id": worker.as_str(),
+                    "last_seen": seconds(member.last_seen),
+                    "tools": tool_names(&member.abilities.offer),
+                    "active_jobs": 0,
+                });
+                (member.last_seen, line)
+            });
+            line["status"] = if member.is_alive(now) { "active" } else { "dead" }.into();
+            line["registered"] = member.registration.is_some().into();
+            line["max_concurrent_jobs"] = json!(member.abilities.slots);
+            line["verified_tools"] = json!(member.verified);
         });
-        lines.sort_by(|a, b| b.cmp(a));
-        Reply::Array(lines.into_iter().map(|(_, line)| Reply::Bulk(Bytes::from(line))).collect())
+        let mut lines: Vec<_> = lines.into_values().collect();
+        lines.sort_by_key(|(last_seen, _)| std::cmp::Reverse(*last_seen));
+        let bulk = |(_, line): (Timestamp, Value)| Reply::Bulk(Bytes::from(line.to_string()));
+        Ok(Reply::Array(lines.into_iter().map(bulk).collect()))
     }
 
     // ----- workers that know neither
@@ -256,6 +282,10 @@ impl Connection {
         self.tell_registered(&worker, offer).await?;
         Ok(Reply::ok())
     }
+}
+
+fn tool_names(offer: &Offer) -> Vec<&str> {
+    offer.tools.iter().map(model::ToolName::as_str).collect()
 }
 
 fn check_stats(stats: &Bytes) -> Result<(), Reply> {
