@@ -19,6 +19,7 @@ use crate::output::{self, Output, Show};
 use crate::{logging, process, words};
 
 mod manage;
+mod resp;
 pub(crate) mod start;
 
 const LIST_EXAMPLES: &str = "\
