@@ -6,6 +6,8 @@
 pub(super) enum Meaning {
     /// The key is wrong, or missing.
     WrongKey,
+    /// The key does not allow it.
+    NotAllowed,
     /// The server does not know such a command.
     UnknownCommand,
     /// The work is not wanted any more.
@@ -40,6 +42,7 @@ pub(super) fn meaning(text: &str) -> Meaning {
     let code = text.split_whitespace().next().unwrap_or_default();
     match code {
         "NOAUTH" | "WRONGPASS" => return Meaning::WrongKey,
+        "NOPERM" => return Meaning::NotAllowed,
         "CANCELLED" => return Meaning::Cancelled,
         "REJECTED" => return Meaning::Rejected,
         "BUSY" | "LOADING" | "TRYAGAIN" => return Meaning::Passing,
@@ -61,6 +64,7 @@ mod tests {
             ("ERR NOAUTH Authentication required", Meaning::WrongKey),
             ("WRONGPASS invalid username-password pair or user is disabled.", Meaning::WrongKey),
             ("ERR Invalid authentication key", Meaning::WrongKey),
+            ("NOPERM this key does not speak for worker w2", Meaning::NotAllowed),
             ("ERR unknown command 'WORKER.REGISTER'", Meaning::UnknownCommand),
             ("ERR Unknown command `JOB.GET`, with args beginning with:", Meaning::UnknownCommand),
             ("CANCELLED expired: the lease ended before the report came", Meaning::Cancelled),

@@ -1,6 +1,5 @@
 //! Pops jobs while there is a free slot (seed 004 section 4.1).
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,8 +41,6 @@ pub(super) struct Fetcher {
     pub(super) around: Arc<Surroundings>,
     /// None means the usual ones.
     pub(super) queues: Vec<String>,
-    /// Programs that jobs may name; `None` allows all.
-    pub(super) allowed_tools: Option<BTreeSet<String>>,
     pub(super) slots: Arc<Semaphore>,
     pub(super) wishes: watch::Receiver<Wish>,
     /// Nothing new is wanted.
@@ -98,10 +95,7 @@ impl Fetcher {
             Err(closed @ Unanswered::Closed) => return Err(closed),
         };
         let Some((popped, dialect)) = popped else { return Ok(None) };
-        let Some(mut job) = self.read(popped, dialect).await? else { return Ok(None) };
-        if let Some(allowed) = &self.allowed_tools {
-            job.keep_to(allowed);
-        }
+        let Some(job) = self.read(popped, dialect).await? else { return Ok(None) };
         let judged = match dialect {
             Dialect::Registered => self.announce(&job).await,
             Dialect::Listed => None,
@@ -194,8 +188,7 @@ impl Fetcher {
         match update::hear(&reply) {
             Heard::Taken | Heard::Passing(_) => None,
             Heard::Judged(verdict, text) => {
-                let judgement =
-                    Judgement { lease_id: job.id.clone(), verdict, reason: Some(text) };
+                let judgement = Judgement { lease_id: job.id.clone(), verdict, reason: Some(text) };
                 crate::attempt::log(&judgement);
                 Some(judgement)
             }

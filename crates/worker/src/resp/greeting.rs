@@ -95,6 +95,7 @@ impl Greeting {
     fn no_entry(&self, text: &str) -> GreetError {
         match meaning(text) {
             Meaning::Passing => self.passing(text),
+            // Nothing else was said that could be wrong.
             _ => self.wrong_key(text),
         }
     }
@@ -103,6 +104,11 @@ impl Greeting {
         match meaning(text) {
             Meaning::WrongKey => self.wrong_key(text),
             Meaning::Passing => self.passing(text),
+            Meaning::NotAllowed => {
+                let address = self.address.clone();
+                GreetError::Refused(WorkerError::NotAllowed { address, text: text.into() })
+            }
+            // Whatever else it is, the same words would be answered the same.
             _ => {
                 let address = self.address.clone();
                 GreetError::Refused(WorkerError::Refused { address, text: text.into() })

@@ -3,7 +3,7 @@
 //! Servers use different words. A job is a plan (`tasks`, or `plan` with `tasks`), a single command
 //! (`command`, `args`), or the name of a plan that has to be asked for (`plan_id`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -188,19 +188,6 @@ fn only_input(inputs: Box<RawValue>) -> Option<Box<RawValue>> {
 }
 
 impl Job {
-    /// Refuses programs that are not among these.
-    pub(super) fn keep_to(&mut self, allowed: &BTreeSet<String>) {
-        let Ok(plan) = &self.plan else { return };
-        let strange = plan.tasks.iter().find(|task| !allowed.contains(&task.command));
-        if let Some(task) = strange {
-            let sentence = format!(
-                "task {} wants {}, which is not among the tools that this worker may execute",
-                task.task_number, task.command
-            );
-            self.plan = Err(sentence);
-        }
-    }
-
     /// How many steps it has.
     pub(super) fn n_tasks(&self) -> usize {
         self.plan.as_ref().map_or(1, |plan| plan.tasks.len())

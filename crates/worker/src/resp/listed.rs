@@ -26,7 +26,8 @@ const OUTPUT_BYTES_MAX: usize = 1000 * 1024;
 #[derive(Debug)]
 pub(super) struct KeyReport {
     id: String,
-    keys: Vec<Request>,
+    outputs: [Request; 2],
+    status: Request,
     remove: Request,
 }
 
@@ -37,13 +38,9 @@ impl KeyReport {
             let key = format!("job:{id}:{field}");
             vec![Bytes::from_static(b"SET"), key.into(), cut(text).into()]
         };
-        let keys = vec![
-            set("stdout", stdout),
-            set("stderr", stderr),
-            // The status comes last: whoever sees it finds the output.
-            set("status", status.into()),
-        ];
-        Self { id: id.to_owned(), keys, remove: remove(value) }
+        let outputs = [set("stdout", stdout), set("stderr", stderr)];
+        let status = set("status", status.into());
+        Self { id: id.to_owned(), outputs, status, remove: remove(value) }
     }
 
     /// Sends it until it is answered. `None` if nobody did within the time that it is worth.
@@ -67,11 +64,11 @@ impl KeyReport {
     async fn set_keys(&self, line: &Line) -> Option<Result<(), String>> {
         let mut pauses = PAUSES.iter();
         loop {
-            let replies = ask_until_heard(line, self.keys.clone()).await?;
-            let error = replies.into_iter().find_map(|reply| match reply {
-                Reply::Error(text) => Some(text.into_owned()),
-                _ => None,
-            });
+            let mut error = error_in(ask_until_heard(line, self.outputs.to_vec()).await?);
+            // The status comes last: whoever sees it finds the output.
+            if error.is_none() {
+                error = error_in(ask_until_heard(line, vec![self.status.clone()]).await?);
+            }
             match (error, pauses.next()) {
                 (None, _) => return Some(Ok(())),
                 (Some(_), Some(pause)) => sleep(*pause).await,
@@ -88,11 +85,17 @@ impl KeyReport {
 /// Gives a job back that cannot be finished here: first it is there again, then it is no longer
 /// worked on.
 pub(super) async fn give_back(line: &Line, queue: &str, value: &Bytes) {
-    let push =
-        vec![Bytes::from_static(b"LPUSH"), Bytes::from(queue.to_owned()), value.clone()];
+    let push = vec![Bytes::from_static(b"LPUSH"), Bytes::from(queue.to_owned()), value.clone()];
     if ask_until_heard(line, vec![push, remove(value)]).await.is_none() {
         tracing::warn!(queue, "a job could not be given back; it stays in {PROCESSING}");
     }
+}
+
+fn error_in(replies: Vec<Reply>) -> Option<String> {
+    replies.into_iter().find_map(|reply| match reply {
+        Reply::Error(text) => Some(text.into_owned()),
+        _ => None,
+    })
 }
 
 fn remove(value: &Bytes) -> Request {

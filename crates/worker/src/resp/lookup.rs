@@ -12,8 +12,7 @@ use super::line::{Line, Unanswered};
 /// The JSON of a job; the sentence says where it was looked for.
 pub(super) async fn job(line: &Line, id: &str) -> Result<Result<Bytes, String>, Unanswered> {
     let key = format!("job:{id}");
-    let places =
-        [request(&["JOB.GET", id]), request(&["GET", &key]), request(&["HGETALL", &key])];
+    let places = [request(&["JOB.GET", id]), request(&["GET", &key]), request(&["HGETALL", &key])];
     first(line, places, "job", id).await
 }
 

@@ -165,6 +165,7 @@ pub(super) fn hear(reply: &Reply) -> Heard {
         // Whatever else a server does not take is a mistake of ours, and would be the next time.
         Meaning::Rejected
         | Meaning::WrongKey
+        | Meaning::NotAllowed
         | Meaning::UnknownCommand
         | Meaning::NotRegistered
         | Meaning::Other => Heard::Judged(VerdictWord::Rejected, text),

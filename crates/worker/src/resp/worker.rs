@@ -1,6 +1,6 @@
 //! A worker from its start to its end.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,8 +48,6 @@ pub struct Options {
     pub queues: Vec<String>,
     /// The programs that it has. Of too many the first are told.
     pub tools: Vec<String>,
-    /// The programs that a job may name; `None` allows all that are found.
-    pub allowed_tools: Option<BTreeSet<String>>,
     /// Its labels.
     pub tags: BTreeMap<String, String>,
     /// Executes plans.
@@ -70,7 +68,6 @@ impl Options {
             slots: slots_default(),
             queues: Vec::new(),
             tools: Vec::new(),
-            allowed_tools: None,
             tags: BTreeMap::new(),
             executor,
             drain_deadline: DRAIN_DEADLINE,
@@ -111,6 +108,14 @@ pub enum WorkerError {
     /// The server does not want this worker.
     #[error("{address} refuses this worker: {text}")]
     Refused {
+        /// Who said so.
+        address: Address,
+        /// What it said.
+        text: String,
+    },
+    /// The key is right, and does not allow this.
+    #[error("the key does not allow this worker at {address}: {text}")]
+    NotAllowed {
         /// Who said so.
         address: Address,
         /// What it said.
@@ -207,7 +212,6 @@ impl Floor {
         let fetcher = Fetcher {
             around: Arc::clone(&around),
             queues: options.queues,
-            allowed_tools: options.allowed_tools,
             slots: Arc::new(Semaphore::new(registration.slots)),
             wishes: wishes.clone(),
             stop: stop_fetching.clone(),

@@ -9,6 +9,7 @@ use model::WorkerId;
 use protocol::rest::tasks::Package;
 use protocol::session::payload::control::AuthMode;
 use worker::executor::Executor;
+use worker::resp::address::Address as RespAddress;
 use worker::runner::command::{self, CommandRunner};
 use worker::session::address::Address;
 use worker::session::capabilities::{self, Offer};
@@ -19,7 +20,7 @@ use worker::toolbox::Toolbox;
 use worker::{Options, RunningWorker, Worker};
 
 use super::programs::{self, ProgramFlags};
-use super::{StartArguments, farewell, machine_name, pull};
+use super::{StartArguments, farewell, machine_name, pull, resp};
 use crate::commands::task::{parse_package, parse_tag};
 use crate::config::{Config, DATA_DEFAULT, Flags};
 use crate::context::Context;
@@ -35,6 +36,7 @@ Examples:
   astra worker start --server http://10.0.0.5:8080 --token \"$TOKEN\" --slots 16
   astra worker start --name gpu-3 --label gpu=true --tool ffmpeg --queue video
   astra worker start --sandbox strict --allow-tool sort --allow-tool uniq
+  astra worker start --resp 10.0.0.5:6380 --token \"$KEY\"
 ";
 /// Where workers keep what is theirs, inside the data folder.
 const WORKERS_FOLDER: &str = "workers";
@@ -51,7 +53,8 @@ pub(crate) struct Arguments {
     /// else the number of processors, at least 4.
     #[arg(long, value_parser = parse_slots)]
     slots: Option<usize>,
-    /// A queue that it serves; may be given several times. Default: every queue.
+    /// A queue that it serves; may be given several times. Default: every queue; with `--resp`,
+    /// `ready`.
     #[arg(long)]
     queue: Vec<String>,
     /// A tool that it has, besides those on PATH; may be given several times.
@@ -78,6 +81,11 @@ pub(crate) struct Arguments {
     door: Option<DoorArgument>,
     #[command(flatten)]
     programs: ProgramFlags,
+    /// Pulls jobs over the Redis protocol from this address, like 127.0.0.1:6380 or
+    /// unix:/run/astra.sock; from a server of another make as well. The token is the key, and
+    /// `NAME@` before the address the user.
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["door", "metrics", "package", "data"])]
+    resp: Option<RespAddress>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -104,6 +112,10 @@ pub(super) async fn run(
     let settings = Settings::read(|name| std::env::var(name).ok()).map_err(|error| {
         Failure::usage(error, "correct the variable, or unset it to have the default")
     })?;
+    if let Some(address) = arguments.resp.clone() {
+        let parts = resp_parts(address, arguments, settings, (flags, config))?;
+        return resp::run(parts, output).await;
+    }
     let door = match arguments.door {
         Some(DoorArgument::Ws) => Door::Ws,
         Some(DoorArgument::Http) => Door::Http,
@@ -118,14 +130,38 @@ pub(super) async fn run(
     }
 }
 
+/// The name that the environment gives it.
+fn name_set(settings: &Settings) -> Result<Option<WorkerId>> {
+    let Some(name) = &settings.name else { return Ok(None) };
+    let why = |error| format!("ASTRA_WORKER_NAME: {name} is no name of a worker: {error}");
+    let invalid = |error| Failure::usage(why(error), "use letters, digits, - and _");
+    name.parse().map(Some).map_err(invalid)
+}
+
+fn resp_parts(
+    address: RespAddress,
+    arguments: Arguments,
+    settings: Settings,
+    (flags, config): (&Flags, &Config),
+) -> Result<resp::Parts> {
+    let toolbox = Toolbox::usual(CommandRunner::new(command::Options::default()));
+    let version = settings.version.clone().unwrap_or_else(|| env!("CARGO_PKG_VERSION").into());
+    Ok(resp::Parts {
+        address,
+        name: arguments.name.clone().map_or_else(|| name_set(&settings), |name| Ok(Some(name)))?,
+        credential: credential(&settings, flags, config)?,
+        drain_deadline: arguments.drain_deadline.map_or(DRAIN_DEADLINE, |span| span.0),
+        offer: offer(arguments, settings, &version),
+        version,
+        executor: Arc::new(toolbox),
+    })
+}
+
 fn pull_arguments(arguments: Arguments, settings: Settings) -> Result<StartArguments> {
-    let named = settings.name.map(|name| {
-        let why = |error| format!("ASTRA_WORKER_NAME: {name} is no name of a worker: {error}");
-        name.parse().map_err(|error| Failure::usage(why(error), "use letters, digits, - and _"))
-    });
+    let named = name_set(&settings)?;
     let slots = arguments.slots.or(settings.slots).unwrap_or_else(capabilities::slots_default);
     Ok(StartArguments {
-        id: arguments.name.or(named.transpose()?),
+        id: arguments.name.or(named),
         slots,
         queue: arguments.queue,
         tool: arguments.tool,

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::keys::Keys;
 use super::leases::Leases;
-use super::scene::{Scene, ours, sort_and_uniq};
+use super::scene::{Scene, sort_and_uniq};
 use super::server::Play;
 
 #[tokio::test]
@@ -71,14 +71,10 @@ async fn queues_that_are_named_are_asked_and_bare_values_are_understood() {
 
 #[tokio::test]
 async fn what_cannot_be_executed_is_reported_with_a_sentence() {
-    let allowed = |options: &mut crate::resp::worker::Options| {
-        options.allowed_tools = Some(["echo".to_owned(), "no-such-tool".to_owned()].into());
-    };
-    let scene = Scene::start(ours(), None, allowed).await;
+    let scene = Scene::leases().await;
     check(&scene, &json!({ "anything": 1 }), "neither tasks nor a command").await;
     check(&scene, &json!({ "command": "echo", "args": 7 }), "cannot be read").await;
-    check(&scene, &json!({ "command": "cat" }), "task 1 wants cat, which is not among").await;
-    check(&scene, &json!({ "command": "/bin/echo" }), "wants /bin/echo").await;
+    check(&scene, &json!({ "command": "../echo" }), "tasks[0].command: it leads upwards").await;
     check(&scene, &json!({ "command": "no-such-tool" }), "no program no-such-tool").await;
     check(&scene, &json!({ "plan_id": "gone" }), "does not have the plan gone").await;
 
@@ -200,10 +196,26 @@ async fn a_report_in_keys_is_tried_three_times() {
     let mut keys = head();
     keys.texts.insert("job:a".into(), r#"{"id":"a","command":"true","args":[]}"#.into());
     keys.push("queue:default", "a");
-    keys.set_errors.extend(["ERR Internal error", "ERR Internal error"]);
-    let scene = Scene::keys(keys).await;
+    // Each try begins with two outputs, and goes no further than they do.
+    keys.set_errors.extend(["ERR Internal error"; 4]);
+    let mut scene = Scene::keys(keys).await;
     assert_eq!(scene.status("a").await, "completed");
-    assert_eq!(scene.server.state.lock().seen("SET").len(), 2 + 3 * 3);
+    assert_eq!(scene.drained().await.committed, 1);
+    assert_eq!(scene.server.state.lock().seen("SET").len(), 2 + 2 + 2 + 3);
+}
+
+#[tokio::test]
+async fn a_report_in_keys_that_nobody_takes_leaves_the_job_where_it_can_be_found() {
+    let mut keys = head();
+    keys.texts.insert("job:a".into(), r#"{"id":"a","command":"true","args":[]}"#.into());
+    keys.push("queue:default", "a");
+    keys.set_errors.extend(["ERR value too long"; 6]);
+    let mut scene = Scene::keys(keys).await;
+    scene.until(|state| (state.seen("SET").len() == 2 + 6).then_some(())).await;
+    assert_eq!(scene.drained().await.rejected, 1);
+    let mut state = scene.server.state.lock();
+    assert_eq!((state.keys().n_in("queue:processing"), state.seen("LREM").len()), (1, 0));
+    assert_eq!(state.keys().text("job:a:status"), None);
 }
 
 #[tokio::test]

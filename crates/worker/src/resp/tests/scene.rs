@@ -47,8 +47,7 @@ impl Scene {
         let address = listener.local_addr().expect("bound").to_string();
         let mut state = State::new(play, KEY);
         state.cut = cut;
-        let server =
-            Server { state: Arc::new(Mutex::new(state)), moves: watch::channel(0).0 };
+        let server = Server { state: Arc::new(Mutex::new(state)), moves: watch::channel(0).0 };
         tokio::spawn(server.clone().serve(listener));
         let commands =
             command::Options { grace: Duration::from_millis(300), ..command::Options::default() };

@@ -17,11 +17,8 @@ use super::leases::Leases;
 
 /// How long a pop waits here, whatever it asks for: tests are in a hurry.
 const POP_WAIT: Duration = Duration::from_millis(20);
-const LIMITS: Limits = Limits {
-    arguments_max: 1024,
-    argument_bytes_max: 1024 * 1024,
-    request_bytes_max: 1024 * 1024,
-};
+const LIMITS: Limits =
+    Limits { arguments_max: 1024, argument_bytes_max: 1024 * 1024, request_bytes_max: 1024 * 1024 };
 
 /// What a command is, as text.
 pub(super) type Words = Vec<String>;

@@ -40,9 +40,15 @@ fn verdicts_are_told_from_errors_that_pass() {
     let judged = |verdict, text: &str| Heard::Judged(verdict, text.into());
     for (reply, expected) in [
         (Reply::ok(), Heard::Taken),
-        (Reply::error("CANCELLED expired: x"), judged(VerdictWord::Cancelled, "CANCELLED expired: x")),
+        (
+            Reply::error("CANCELLED expired: x"),
+            judged(VerdictWord::Cancelled, "CANCELLED expired: x"),
+        ),
         (Reply::error("REJECTED x"), judged(VerdictWord::Rejected, "REJECTED x")),
-        (Reply::error("ERR Job not found: j"), judged(VerdictWord::Rejected, "ERR Job not found: j")),
+        (
+            Reply::error("ERR Job not found: j"),
+            judged(VerdictWord::Rejected, "ERR Job not found: j"),
+        ),
         (Reply::error("BUSY x"), Heard::Passing("BUSY x".into())),
     ] {
         assert_eq!(hear(&reply), expected);
