@@ -19,11 +19,8 @@ use crate::output::{self, Output, Show};
 use crate::{logging, process, words};
 
 mod manage;
-<<<<<<< HEAD
 pub(crate) mod programs;
-=======
 mod resp;
->>>>>>> wt-rworker
 pub(crate) mod start;
 
 const LIST_EXAMPLES: &str = "\

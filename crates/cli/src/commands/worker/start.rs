@@ -144,14 +144,15 @@ fn resp_parts(
     settings: Settings,
     (flags, config): (&Flags, &Config),
 ) -> Result<resp::Parts> {
-    let toolbox = Toolbox::usual(CommandRunner::new(command::Options::default()));
+    let commands = arguments.programs.options(&settings)?;
+    let toolbox = Toolbox::usual(CommandRunner::new(commands.clone()));
     let version = settings.version.clone().unwrap_or_else(|| env!("CARGO_PKG_VERSION").into());
     Ok(resp::Parts {
         address,
         name: arguments.name.clone().map_or_else(|| name_set(&settings), |name| Ok(Some(name)))?,
         credential: credential(&settings, flags, config)?,
         drain_deadline: arguments.drain_deadline.map_or(DRAIN_DEADLINE, |span| span.0),
-        offer: offer(arguments, settings, &version),
+        offer: offer(arguments, settings, &version, &commands),
         version,
         executor: Arc::new(toolbox),
     })
