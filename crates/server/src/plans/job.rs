@@ -17,6 +17,8 @@ use serde_json::value::RawValue;
 use super::registry::Plans;
 use crate::doors::http::convert::digest_of;
 use crate::doors::http::convert::tasks::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX};
+use crate::doors::http::json_path::describe;
+use crate::doors::http::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
 
 /// The type of a job that is no plan: its payload means something to its worker alone.
 pub(crate) const FREE_JOB: &str = "job";
@@ -36,6 +38,8 @@ pub(crate) const JOB_RETRIES_MAX: u32 = 100;
 const LOSS_ATTEMPTS: u32 = 2;
 /// The name of a job, a plan or an action, in characters.
 pub(crate) const NAME_CHARS_MAX: usize = 64;
+/// The plan of a job that brought its steps along and has no name; shown under the job's own name.
+pub(crate) const INLINE_PLAN: &str = "inline";
 /// Jobs that one job may wait for.
 pub(crate) const AFTER_MAX: usize = 1_000;
 
@@ -68,7 +72,9 @@ pub(crate) fn check_name(field: &str, name: &str) -> Result<(), JobProblem> {
     if fits {
         return Ok(());
     }
-    Err(JobProblem::Invalid(format!("{field} must be 1 to {NAME_CHARS_MAX} characters of A-Z a-z 0-9 - _")))
+    Err(JobProblem::Invalid(format!(
+        "{field} must be 1 to {NAME_CHARS_MAX} characters of A-Z a-z 0-9 - _"
+    )))
 }
 
 /// The key under which a job's own name is found.
@@ -98,6 +104,8 @@ struct Words<'a> {
     args: Vec<String>,
     #[serde(borrow, default)]
     input: Option<&'a RawValue>,
+    #[serde(default)]
+    input_index: Option<u32>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     #[serde(borrow, default)]
@@ -156,9 +164,9 @@ impl Moment {
     fn read(&self) -> Result<Timestamp, JobProblem> {
         match self {
             Self::Seconds(seconds) => Ok(Timestamp::from_millis(seconds.saturating_mul(1_000))),
-            Self::Text(text) => text
-                .parse()
-                .map_err(|error| JobProblem::Invalid(format!("run_at: {error}; or seconds since 1970"))),
+            Self::Text(text) => text.parse().map_err(|error| {
+                JobProblem::Invalid(format!("run_at: {error}; or seconds since 1970"))
+            }),
         }
     }
 }
@@ -213,15 +221,24 @@ impl<'a> OrderDesk<'a> {
             let text = format!("the job has {length} bytes; at most {PARAMETERS_BYTES_MAX} go");
             return Err(JobProblem::Invalid(text));
         }
+        let text = std::str::from_utf8(json)
+            .map_err(|_| JobProblem::new("a job is text in UTF-8; put other bytes in as base64"))?;
+        if is_deeper_than(json, PAYLOAD_DEPTH_MAX) {
+            let text = format!("the job nests more than {PAYLOAD_DEPTH_MAX} levels deep");
+            return Err(JobProblem::Invalid(text));
+        }
         let mut words: Words<'_> =
-            serde_json::from_slice(json).map_err(|error| not_a_job(&error))?;
+            serde_json::from_str(text).map_err(|error| not_a_job(json, &error))?;
         if let Some(job_id) = &words.job_id {
             check_name("job_id", job_id)?;
         }
         let job_id = words.job_id.as_ref().map(|name| name.clone().into_owned());
         let after = std::mem::take(&mut words.after);
         if after.len() > AFTER_MAX {
-            return Err(JobProblem::Invalid(format!("after names {} jobs; at most {AFTER_MAX}", after.len())));
+            return Err(JobProblem::Invalid(format!(
+                "after names {} jobs; at most {AFTER_MAX}",
+                after.len()
+            )));
         }
         let plan = self.plan_of(&mut words)?;
         let run = match &words.action_id {
@@ -282,7 +299,7 @@ impl<'a> OrderDesk<'a> {
             plan_description: plan.plan_description,
             tasks: plan.tasks,
             input: words.input.map(RawValue::to_owned),
-            input_index: None,
+            input_index: words.input_index,
             env: std::mem::take(&mut words.env),
             max_retries: words.max_retries.unwrap_or(0),
         };
@@ -307,7 +324,9 @@ impl<'a> OrderDesk<'a> {
         let priority = words.priority.unwrap_or(0);
         let limit = i64::from(PRIORITY_LIMIT);
         if !(-limit..=limit).contains(&priority) {
-            return Err(JobProblem::Invalid(format!("priority must lie between -{limit} and {limit}")));
+            return Err(JobProblem::Invalid(format!(
+                "priority must lie between -{limit} and {limit}"
+            )));
         }
         let retries = words.max_retries.unwrap_or(0);
         if retries > JOB_RETRIES_MAX {
@@ -346,7 +365,7 @@ impl<'a> OrderDesk<'a> {
 }
 
 fn words_plan_id(plan_id: Option<&str>, job_id: Option<&str>) -> String {
-    plan_id.or(job_id).unwrap_or("inline").to_owned()
+    plan_id.or(job_id).unwrap_or(INLINE_PLAN).to_owned()
 }
 
 fn tools<'a>(
@@ -371,7 +390,10 @@ fn problem(field: &str, error: &model::InvalidText) -> JobProblem {
     JobProblem::Invalid(format!("{field}: {error}"))
 }
 
-fn not_a_job(error: &serde_json::Error) -> JobProblem {
+fn not_a_job(json: &[u8], error: &serde_json::Error) -> JobProblem {
+    if error.is_data() {
+        return JobProblem::Invalid(describe(json, error));
+    }
     JobProblem::Invalid(format!("a job is a JSON object, like {{\"plan_id\":\"p1\"}}: {error}"))
 }
 

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::crew_member::Abilities;
+use crate::doors::http::json_path::describe;
 use crate::plans::job::{DEFAULT_QUEUE, FREE_JOB, READY_QUEUE, Tags};
 
 /// What keys of queues begin with.
@@ -62,6 +63,9 @@ enum Capabilities {
 pub(super) fn register(json: &[u8]) -> Result<Register<'_>, String> {
     let register: Register<'_> = serde_json::from_slice(json).map_err(|error| {
         let text = error.to_string();
+        if error.is_data() && !text.contains("Capabilities") {
+            return format!("Invalid worker JSON: {}", describe(json, &error));
+        }
         if text.contains("untagged enum Capabilities") {
             return "Invalid capabilities format: use {\"tools\":[\"sort\"],\"agentic_units\":[]} \
                     or [\"sort\"]"

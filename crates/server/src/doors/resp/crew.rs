@@ -187,10 +187,17 @@ impl Crew {
         worker: &WorkerId,
         is_new: bool,
     ) -> usize {
-        self.with(tenant, worker, |member| {
-            let connections = &mut member.connections;
-            *connections = if is_new { *connections + 1 } else { connections.saturating_sub(1) };
-            *connections
+        if is_new {
+            return self.with(tenant, worker, |member| {
+                member.connections += 1;
+                member.connections
+            });
+        }
+        // A worker that is forgotten must not come back by the end of a connection.
+        let mut members = self.members.lock();
+        members.get_mut(&(tenant.clone(), worker.clone())).map_or(0, |member| {
+            member.connections = member.connections.saturating_sub(1);
+            member.connections
         })
     }
 

@@ -56,10 +56,7 @@ impl Connection {
             ("INFO", []) => Reply::Text(format!("{}\n", self.client.line())),
             ("LIST", _) => Reply::Text(self.clients()),
             ("NO-EVICT" | "NO-TOUCH", [_]) | ("TRACKING", [_, ..]) => Reply::ok(),
-            ("REPLY", [mode]) => {
-                self.client.is_quiet = mode.eq_ignore_ascii_case(b"off");
-                Reply::ok()
-            }
+            ("REPLY", [mode]) if mode.eq_ignore_ascii_case(b"on") => Reply::ok(),
             _ => {
                 let text = format!("ERR unknown subcommand '{verb}'. Try CLIENT HELP.");
                 return Err(Reply::error(text));

@@ -109,9 +109,14 @@ impl Connection {
         self.reply(&Reply::Push(vec![word, name, Reply::Integer(count)]));
     }
 
+    /// Whether the connection is one of version 2 that listens to channels.
+    pub(super) fn is_listening(&self) -> bool {
+        !self.subscriptions.is_empty() && self.client.version == Version::Two
+    }
+
     /// Whether a client that listens may send this: version 2 has one stream for both.
     pub(super) fn refuse_while_listening(&self, request: &Request) -> Option<Reply> {
-        if self.subscriptions.is_empty() || self.client.version == Version::Three {
+        if !self.is_listening() {
             return None;
         }
         let may =

@@ -1,8 +1,10 @@
 //! Queues as lists, and `QUEUE.*`.
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, LoadKey, Pause, QueueView, StateWord, TaskRecord, WorkerHealth};
-use model::{QueueName, TaskId};
+use coordinator::{
+    Answer, Command, LoadKey, Pause, QueueView, StateWord, TaskRecord, TaskState, WorkerHealth,
+};
+use model::{QueueName, TaskId, Timestamp};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 
@@ -28,7 +30,12 @@ impl Connection {
     }
 
     /// The ready jobs of a list in the order in which they are taken, and how many there are.
-    async fn peek(&self, queue: &str, skip: u32, limit: u32) -> Result<(Vec<TaskId>, u64), Reply> {
+    pub(super) async fn peek(
+        &self,
+        queue: &str,
+        skip: u32,
+        limit: u32,
+    ) -> Result<(Vec<TaskId>, u64), Reply> {
         let queues: Vec<QueueName> = queues_of(queue)
             .map_err(|text| Reply::error(format!("ERR {text}")))?
             .into_iter()
@@ -167,13 +174,32 @@ impl Connection {
                 let queue = text_of(queue)?.trim_start_matches("queue:");
                 let view = views.iter().find(|view| view.queue.as_str() == queue);
                 let dead = dead.iter().find(|(name, _)| name.as_str() == queue);
-                Ok(self.one_stats(queue, view, dead.map_or(0, |(_, n)| *n)))
+                let next = self.next_due(queue).await?;
+                Ok(self.one_stats(queue, view, dead.map_or(0, |(_, n)| *n), next))
             }
             _ => Err(arity(request)),
         }
     }
 
-    fn one_stats(&self, queue: &str, view: Option<&QueueView>, dead: u64) -> Reply {
+    /// When the first job of a queue that waits for its moment is due.
+    async fn next_due(&self, queue: &str) -> Result<Option<Timestamp>, Reply> {
+        let states = vec![StateWord::Waiting, StateWord::Retrying];
+        let of_queue = |record: &TaskRecord| record.spec.demand.queue.as_str() == queue;
+        let waiting = self.search(states, 0, PEEKED_JOBS_MAX, of_queue).await?;
+        let due = waiting.iter().filter_map(|record| match record.progress.state {
+            TaskState::Waiting { until, .. } if until < Timestamp::MAX => Some(until),
+            _ => None,
+        });
+        Ok(due.min())
+    }
+
+    fn one_stats(
+        &self,
+        queue: &str,
+        view: Option<&QueueView>,
+        dead: u64,
+        next: Option<Timestamp>,
+    ) -> Reply {
         let now = self.app.clock.now();
         let age = view.and_then(|view| view.oldest_since).map_or(0, |at| now.since(at).as_secs());
         let count = |count: fn(&QueueView) -> u64| integer(view.map_or(0, count));
@@ -182,6 +208,10 @@ impl Connection {
             ("queue", Reply::bulk(queue.to_owned().into_bytes())),
             ("length", count(|view| view.depth)),
             ("oldest_job_age_seconds", integer(age)),
+            (
+                "next_job_due_in_seconds",
+                next.map_or(Reply::Null, |next| integer(next.since(now).as_secs())),
+            ),
             ("running", count(|view| view.in_flight)),
             ("retries_due", count(|view| view.retries_due)),
             ("scheduled", count(|view| view.scheduled)),

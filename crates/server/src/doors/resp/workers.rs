@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{Answer, Command, Ladder, WorkerHealth, WorkerView};
-use model::{Offer, Timestamp, WorkerId};
+use model::{Offer, TagValue, Timestamp, WorkerId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use super::answers::{ask_error, refusal, seconds, store_error};
 use super::client::Binding;
 use super::connection::Connection;
 use super::convert::{self, abilities, comma_list, unregistered};
+use super::crew::NameTaken;
 use super::crew_member::{HEARTBEAT_EVERY, Registration};
 use super::jobs::{arity, text_of};
 use crate::doors::http::convert::tasks::PARAMETERS_BYTES_MAX;
@@ -21,6 +22,9 @@ use crate::handle::AskError;
 
 /// A worker's last numbers, as JSON.
 pub(crate) const STATS_BYTES_MAX: usize = 16 * 1024;
+
+/// A tool or a tag in a list that older workers set (WIRE E.2).
+const LISTED_NAME_CHARS_MAX: usize = 64;
 
 fn not_registered(worker: &str) -> Reply {
     Reply::error(format!("ERR Worker not registered: {worker}"))
@@ -31,11 +35,20 @@ fn worker_id(text: &Bytes) -> Result<WorkerId, Reply> {
 }
 
 impl Connection {
-    fn check_speaks_for(&self, worker: &WorkerId) -> Result<(), Reply> {
-        if self.member().may_be(worker) {
-            return Ok(());
+    /// A key that is bound to a worker speaks for that one alone; and nobody speaks for a worker
+    /// that another key registered, while it lives.
+    pub(super) fn check_speaks_for(&self, worker: &WorkerId) -> Result<(), Reply> {
+        let member = self.member();
+        if !member.may_be(worker) {
+            return Err(Reply::error(format!(
+                "NOPERM this key does not speak for worker {worker}"
+            )));
         }
-        Err(Reply::error(format!("NOPERM this key does not speak for worker {worker}")))
+        let (tenant, now) = (member.tenant(), self.app.clock.now());
+        self.app
+            .crew
+            .check_name(tenant, worker, &member.credential, now)
+            .map_err(|NameTaken| Reply::error("ERR Worker ID already registered"))
     }
 
     pub(super) async fn on_worker_register(&mut self, request: &Request) -> Result<Reply, Reply> {
@@ -52,10 +65,6 @@ impl Connection {
         self.check_speaks_for(&worker)?;
         let (tenant, now) = (self.member().tenant().clone(), self.app.clock.now());
         let credential = self.member().credential.clone();
-        self.app
-            .crew
-            .check_name(&tenant, &worker, &credential, now)
-            .map_err(|_| Reply::error("ERR Worker ID already registered"))?;
         let metadata = serde_json::value::RawValue::from_string(text.to_owned())
             .map_err(|error| invalid(format!("Invalid worker JSON: {error}")))?;
         let registration = Registration { credential, metadata, registered_ms: now.as_millis() };
@@ -130,11 +139,11 @@ impl Connection {
         if self.app.crew.known(&tenant, &worker, |_| ()).is_none() {
             return Err(not_registered(worker.as_str()));
         }
-        let forgotten = self.app.crew.unregister(&tenant, &worker).await;
-        forgotten.map_err(|error| store_error(&error))?;
         if self.member().worker() == worker {
             self.unbind();
         }
+        let forgotten = self.app.crew.unregister(&tenant, &worker).await;
+        forgotten.map_err(|error| store_error(&error))?;
         let leaving = worker.clone();
         let unregister = |ticket| Command::Unregister { ticket, worker: leaving };
         match self.member().handle.ask(unregister).await.map_err(ask_error)? {
@@ -263,15 +272,20 @@ impl Connection {
             }
             member.abilities.offer.clone()
         });
-        for name in names {
-            let wrong = |error: model::InvalidText| invalid(format!("{error}"));
-            if field == "tools" {
-                offer.all_tools = false;
-                offer.tools.insert(name.parse().map_err(wrong)?);
-            } else {
-                let value = "true".parse().expect("short and printable");
-                offer.tags.insert(name.parse().map_err(wrong)?, value);
-            }
+        let wrong = |error: model::InvalidText| invalid(format!("{error}"));
+        if let Some(long) = names.iter().find(|name| name.len() > LISTED_NAME_CHARS_MAX) {
+            let text = format!("'{long}' is longer than {LISTED_NAME_CHARS_MAX} characters");
+            return Err(invalid(text));
+        }
+        if field == "tools" {
+            offer.all_tools = false;
+            let tools: Result<_, _> = names.iter().map(|name| name.parse()).collect();
+            offer.tools = tools.map_err(wrong)?;
+        } else {
+            let value: TagValue = "true".parse().expect("short and printable");
+            let tags = names.iter().map(|name| Ok((name.parse()?, value.clone())));
+            offer.tags = tags.collect::<Result<_, _>>().map_err(wrong)?;
+            offer.tags.insert(convert::worker_tag(), convert::worker_tag_value(&worker));
         }
         let offer = self.app.crew.with(&tenant, &worker, |member| {
             member.last_seen = now;
