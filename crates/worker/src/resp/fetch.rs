@@ -31,7 +31,7 @@ const LAST_POP: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(super) enum Fetched {
     /// A job, and the slot that it has.
-    Job(Job, OwnedSemaphorePermit),
+    Job(Box<Job>, OwnedSemaphorePermit),
     /// A job that the server wanted back before it began.
     Judged(Judgement),
 }
@@ -100,7 +100,7 @@ impl Fetcher {
             Dialect::Registered => self.announce(&job).await,
             Dialect::Listed => None,
         };
-        Ok(Some(judged.map_or_else(|| Fetched::Job(job, slot), Fetched::Judged)))
+        Ok(Some(judged.map_or_else(|| Fetched::Job(Box::new(job), slot), Fetched::Judged)))
     }
 
     async fn pop(&mut self, dialect: Dialect) -> Result<Option<Popped>, Unanswered> {

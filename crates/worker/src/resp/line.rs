@@ -193,32 +193,23 @@ impl Keeper {
 
 /// Sends a batch and hands out the replies as they come.
 async fn exchange(connection: &mut Connection, batch: Vec<Errand>) -> Result<(), ConnectionError> {
-    let mut failed = None;
     let requests: Vec<Request> =
         batch.iter().flat_map(|errand| errand.requests.iter().cloned()).collect();
-    if !requests.is_empty()
-        && let Err(error) = connection.send(&requests).await
-    {
-        failed = Some(error);
-    }
+    let mut so_far = if requests.is_empty() { Ok(()) } else { connection.send(&requests).await };
     for errand in batch {
-        let replies = match failed {
-            None => receive_all(connection, errand.requests.len(), errand.wait).await,
-            Some(_) => {
-                let _ = errand.answer.send(Err(Unanswered::Lost));
-                continue;
-            }
+        let answer = if so_far.is_err() {
+            Err(Unanswered::Lost)
+        } else {
+            let received = receive_all(connection, errand.requests.len(), errand.wait).await;
+            received.map_err(|error| {
+                so_far = Err(error);
+                Unanswered::Lost
+            })
         };
         // Whoever has gone meanwhile does not want to know.
-        let _ = match replies {
-            Ok(replies) => errand.answer.send(Ok(replies)),
-            Err(error) => {
-                failed = Some(error);
-                errand.answer.send(Err(Unanswered::Lost))
-            }
-        };
+        let _ = errand.answer.send(answer);
     }
-    failed.map_or(Ok(()), Err)
+    so_far
 }
 
 async fn receive_all(

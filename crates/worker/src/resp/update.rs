@@ -80,18 +80,18 @@ impl Speaker<'_> {
     /// The work begins.
     pub(super) fn started(self) -> Request {
         let started_at = Some(now());
-        self.request(Update { started_at, ..self.at(Progress::START) })
+        self.request(&Update { started_at, ..self.at(Progress::START) })
     }
 
     /// The work goes on.
     pub(super) fn running(self, progress: Progress) -> Request {
-        self.request(self.at(progress))
+        self.request(&self.at(progress))
     }
 
     /// The work is over. The same bytes are sent however often it takes, so that the server
     /// recognises them.
     pub(super) fn ended(self, outcome: &Outcome) -> Request {
-        self.request(match outcome {
+        self.request(&match outcome {
             Outcome::Completed { result } => Update {
                 status: "completed",
                 completed_at: Some(now()),
@@ -128,8 +128,8 @@ impl Speaker<'_> {
         Update { status: "running", worker_id, lease_id, ..Update::default() }
     }
 
-    fn request(self, update: Update<'_>) -> Request {
-        let json = serde_json::to_vec(&update).expect("plain values become JSON");
+    fn request(self, update: &Update<'_>) -> Request {
+        let json = serde_json::to_vec(update).expect("plain values become JSON");
         let id = Bytes::copy_from_slice(self.job.id.as_bytes());
         vec![Bytes::from_static(b"JOB.UPDATE"), id, json.into()]
     }

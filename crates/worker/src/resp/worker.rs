@@ -84,6 +84,15 @@ impl Options {
             slots: self.slots.max(1),
         }
     }
+
+    fn greeting(&self, registers: bool) -> Greeting {
+        Greeting {
+            address: self.address.clone(),
+            key: self.key.clone(),
+            registration: self.registration(),
+            registers,
+        }
+    }
 }
 
 /// Why a worker ended without being asked to. The texts are the server's own.
@@ -188,15 +197,8 @@ pub(super) struct Floor {
 impl Floor {
     fn new(options: Options, orders: mpsc::Receiver<Order>) -> Self {
         let registration = options.registration();
-        let greeting = |registers| Greeting {
-            address: options.address.clone(),
-            key: options.key.clone(),
-            registration: registration.clone(),
-            registers,
-        };
-        let (main, main_keeper) = Line::new(greeting(true), &options.pace);
-        let (side, side_keeper) = Line::new(greeting(false), &options.pace);
-        let (refused, refusals) = mpsc::channel(REFUSALS_MAX);
+        let (main, main_keeper) = Line::new(options.greeting(true), &options.pace);
+        let (side, side_keeper) = Line::new(options.greeting(false), &options.pace);
         let around = Arc::new(Surroundings {
             worker_id: options.worker_id,
             executor: options.executor,
@@ -206,16 +208,17 @@ impl Floor {
             tally: Tally::new(std::env::temp_dir()),
             leave: CancellationToken::new(),
         });
+        let (refused, refusals) = mpsc::channel(REFUSALS_MAX);
         let (wish, wishes) = watch::channel(Wish::Work);
-        let (fetched_sender, fetched) = mpsc::channel(FETCHED_MAX);
+        let (jobs, fetched) = mpsc::channel(FETCHED_MAX);
         let stop_fetching = CancellationToken::new();
-        let fetcher = Fetcher {
+        let popping = Fetcher {
             around: Arc::clone(&around),
             queues: options.queues,
             slots: Arc::new(Semaphore::new(registration.slots)),
             wishes: wishes.clone(),
             stop: stop_fetching.clone(),
-            jobs: fetched_sender,
+            jobs,
             turn: 0,
         };
         let heart = Heart { around: Arc::clone(&around), registration, wishes: wish };
@@ -233,7 +236,7 @@ impl Floor {
             main_keeper: spawn(watch_over(main_keeper, refused.clone())),
             _company: [
                 spawn(watch_over(side_keeper, refused)),
-                spawn(fetcher.run()),
+                spawn(popping.run()),
                 spawn(heart.beat()),
             ],
         }
@@ -263,7 +266,7 @@ impl Floor {
     fn on_fetched(&mut self, fetched: Option<Fetched>) {
         match fetched {
             Some(Fetched::Job(job, slot)) => {
-                let running = execution::run(Arc::clone(&self.around), job);
+                let running = execution::run(Arc::clone(&self.around), *job);
                 self.jobs.spawn(async move {
                     let ended = running.await;
                     drop(slot);

@@ -82,7 +82,7 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     programs: ProgramFlags,
     /// Pulls jobs over the Redis protocol from this address, like 127.0.0.1:6380 or
-    /// unix:/run/astra.sock; from a server of another make as well. The token is the key, and
+    /// `unix:/run/astra.sock`; from a server of another make as well. The token is the key, and
     /// `NAME@` before the address the user.
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["door", "metrics", "package", "data"])]
     resp: Option<RespAddress>,
@@ -124,7 +124,7 @@ pub(super) async fn run(
     match door {
         Door::Http => {
             let context = Context::new(config, output)?;
-            pull(pull_arguments(arguments, settings)?, &context).await
+            pull(pull_arguments(arguments, &settings)?, &context).await
         }
         Door::Ws => hold_session(arguments, settings, flags, config, output).await,
     }
@@ -158,8 +158,8 @@ fn resp_parts(
     })
 }
 
-fn pull_arguments(arguments: Arguments, settings: Settings) -> Result<StartArguments> {
-    let named = name_set(&settings)?;
+fn pull_arguments(arguments: Arguments, settings: &Settings) -> Result<StartArguments> {
+    let named = name_set(settings)?;
     let slots = arguments.slots.or(settings.slots).unwrap_or_else(capabilities::slots_default);
     Ok(StartArguments {
         id: arguments.name.or(named),

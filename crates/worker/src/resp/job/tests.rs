@@ -19,14 +19,6 @@ fn inputs_of_all_servers_are_found() {
     input(&json!({ "inputs": [1, 2] }), Some("[1,2]"));
     input(&json!({ "inputs": { "a": 1 } }), Some("{\"a\":1}"));
     input(&json!({ "input": null, "inputs": [] }), None);
-
-    fn input(more: &Value, expected: Option<&str>) {
-        let mut body = json!({ "job_id": "j", "command": "cat" });
-        let fields = more.as_object().expect("an object").clone();
-        body.as_object_mut().expect("an object").extend(fields);
-        let plan = read(&body).plan.expect("a plan");
-        assert_eq!(plan.input.as_ref().map(|input| input.get()), expected, "{more}");
-    }
 }
 
 #[test]
@@ -69,4 +61,12 @@ fn read(body: &Value) -> Job {
 
 fn draft(body: &Value) -> Draft {
     Draft::read(body.to_string().as_bytes(), None).expect("it has a name")
+}
+
+fn input(more: &Value, expected: Option<&str>) {
+    let mut body = json!({ "job_id": "j", "command": "cat" });
+    let fields = more.as_object().expect("an object").clone();
+    body.as_object_mut().expect("an object").extend(fields);
+    let plan = read(&body).plan.expect("a plan");
+    assert_eq!(plan.input.as_ref().map(|input| input.get()), expected, "{more}");
 }

@@ -33,8 +33,8 @@ async fn our_server_registers_leases_and_takes_reports() {
     let running: Value = serde_json::from_str(&running[2]).expect("JSON");
     assert_eq!((&running["status"], &running["current_task"]), (&json!("running"), &json!(1)));
     assert!(running["started_at"].is_string() && running["lease_id"] == "j1-1", "{running}");
-    let stats: Value = serde_json::from_str(&state.seen("WORKER.HEARTBEAT")[0][2]).expect("JSON");
-    assert!(stats["uptime_seconds"].is_u64() && stats["active_jobs"].is_u64(), "{stats}");
+    let told: Value = serde_json::from_str(&state.seen("WORKER.HEARTBEAT")[0][2]).expect("JSON");
+    assert!(told["uptime_seconds"].is_u64() && told["active_jobs"].is_u64(), "{told}");
     assert_eq!(state.seen.last().expect("some").1, ["WORKER.UNREGISTER", "w-1"]);
 }
 
@@ -77,15 +77,6 @@ async fn what_cannot_be_executed_is_reported_with_a_sentence() {
     check(&scene, &json!({ "command": "../echo" }), "tasks[0].command: it leads upwards").await;
     check(&scene, &json!({ "command": "no-such-tool" }), "no program no-such-tool").await;
     check(&scene, &json!({ "plan_id": "gone" }), "does not have the plan gone").await;
-
-    async fn check(scene: &Scene, body: &Value, sentence: &str) {
-        let id = format!("j{}", scene.server.state.lock().leases().jobs.len());
-        scene.push(&id, body);
-        let report = scene.report(&id).await;
-        assert_eq!((&report["status"], &report["retryable"]), (&json!("failed"), &json!(false)));
-        let error = report["error"].as_str().expect("a sentence");
-        assert!(error.contains(sentence), "{error}");
-    }
 }
 
 #[tokio::test]
@@ -240,4 +231,14 @@ pub(super) fn head() -> Keys {
 /// The older generation: whole plans, and neither `JOB.GET` nor `PLAN.GET`.
 pub(super) fn old() -> Keys {
     Keys { unknown: vec!["JOB.GET", "PLAN.GET"], ..Keys::default() }
+}
+
+/// Executes a job that must fail with this sentence, for good.
+async fn check(scene: &Scene, body: &Value, sentence: &str) {
+    let id = format!("j{}", scene.server.state.lock().leases().jobs.len());
+    scene.push(&id, body);
+    let report = scene.report(&id).await;
+    assert_eq!((&report["status"], &report["retryable"]), (&json!("failed"), &json!(false)));
+    let error = report["error"].as_str().expect("a sentence");
+    assert!(error.contains(sentence), "{error}");
 }
