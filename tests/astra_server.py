@@ -39,7 +39,7 @@ class Server:
         if settings:
             (folder / "astra.toml").write_text(settings)
         self.process: subprocess.Popen | None = None
-        self.tokens = {} if dev else {role: self.make_token(role) for role in ROLES}
+        self.tokens = {} if dev else {"admin": self.make_token("admin")}
 
     def make_token(self, role: str, tenant: str = "default") -> str:
         """A token made in the data folder itself, so only while the server is down."""
@@ -61,6 +61,9 @@ class Server:
                 cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )
         self.port, self.resp_port = self._announced_ports(offset)
+        if not self.dev:
+            missing = [role for role in ROLES if role not in self.tokens]
+            self.tokens |= {role: self.new_token(role)[1] for role in missing}
         return self
 
     def _announced_ports(self, offset: int) -> tuple[int, int]:

@@ -1,5 +1,6 @@
 """Unmodified AGX programs against the Redis door (WIRE E)."""
 
+import itertools
 import json
 import time
 
@@ -16,151 +17,166 @@ PIPE = {
         {"task_number": 2, "command": "uniq", "args": ["-c"], "timeout_secs": 300, "input_from_task": 1},
     ],
 }
+NUMBERS = itertools.count()
 
 
 @pytest.fixture
-def admin(server):
-    with RespClient(server, "admin") as client:
+def admin(shared_server):
+    """An admin; both queues are empty again at the end."""
+    with RespClient(shared_server, "admin") as client:
         yield client
+        for status in ("pending", "running", "scheduled"):
+            for line in client.ask("JOBS.LIST", status):
+                client.call("JOB.CANCEL", json.loads(line)["job_id"])
+
+
+@pytest.fixture
+def start(shared_server):
+    """Starts workers; they are gone at the end."""
+    workers = []
+
+    def start(**options) -> Agw:
+        workers.append(Agw(shared_server, f"agw-{next(NUMBERS)}", **options))
+        return workers[-1]
+
+    yield start
+    for worker in workers:
+        worker.close()
 
 
 @pytest.fixture(params=[False, True], ids=["HEAD", "OLD"])
-def agw(server, request):
-    worker = Agw(server, "agw-1", old=request.param)
-    yield worker
-    worker.close()
+def agw(start, request):
+    return start(old=request.param)
 
 
-def submit(admin, plan: dict, action_id: str = "a1", inputs=({"text": "b"},)) -> list[str]:
+def submit(admin, plan: dict, inputs=(None,)) -> tuple[str, list[str]]:
+    """The action and its jobs. HEAD agw knows no inputs, so there is none unless a test says so."""
     admin.ask("PLAN.SUBMIT", json.dumps(plan))
-    made = admin.json("ACTION.SUBMIT", json.dumps({"action_id": action_id, "plan_id": plan["plan_id"], "inputs": list(inputs)}))
-    return made["job_ids"]
+    action = {"action_id": f"a-{next(NUMBERS)}", "plan_id": plan["plan_id"], "inputs": list(inputs)}
+    return action["action_id"], admin.json("ACTION.SUBMIT", json.dumps(action))["job_ids"]
+
+
+def submit_one(admin, agw) -> str:
+    """A job that this worker can do."""
+    _, (job_id,) = submit(admin, PIPE, [{"text": "b"}]) if agw.old else submit(admin, STEP)
+    return job_id
 
 
 def test_agw_takes_executes_and_finishes(admin, agw):
-    (job_id,) = submit(admin, PIPE if agw.old else STEP)
+    action_id, (job_id,) = submit(admin, PIPE, [{"text": "b"}]) if agw.old else submit(admin, STEP)
     popped = agw.fetch()
     job, tasks = agw.job(popped)
     assert admin.status(job_id)["status"] == "running"
     assert [task["command"] for task in tasks] == (["sort", "uniq"] if agw.old else ["sort"])
     assert agw.finish(popped, job, "a\nb\n") == 1
     status = admin.status(job_id)
-    assert status["status"] == "completed" and status["worker_id"] == "agw-1"
+    assert (status["status"], status["worker_id"]) == ("completed", agw.worker_id)
     assert admin.ask("GET", f"job:{job_id}:stdout") == b"a\nb\n"
-    assert admin.json("ACTION.STATUS", "a1")["jobs_completed"] == 1
+    assert admin.json("ACTION.STATUS", action_id)["jobs_completed"] == 1
     assert agw.fetch(0.1) is None
 
 
 def test_agw_reports_a_failure(admin, agw):
-    (job_id,) = submit(admin, PIPE if agw.old else STEP)
+    job_id = submit_one(admin, agw)
     agw.work(status="failed")
     assert admin.status(job_id)["status"] in ("failed", "dead")
-    assert admin.json("ACTION.STATUS", "a1")["jobs_failed"] == 1
 
 
-def test_a_closed_connection_gives_the_job_back_at_once(server, admin, agw):
-    (job_id,) = submit(admin, PIPE if agw.old else STEP)
+def test_a_closed_connection_gives_the_job_back_at_once(start, admin, agw):
+    job_id = submit_one(admin, agw)
     agw.job(agw.fetch())
     began = time.monotonic()
     agw.close()
-    other = Agw(server, "agw-2", old=agw.old)
+    other = start(old=agw.old)
     job, _ = other.job(other.fetch())
     assert time.monotonic() - began < 2 and job["job_id"] == job_id
-    other.close()
 
 
-def test_a_pop_whose_answer_was_lost_goes_back_at_the_next_ping(server, admin, agw):
+def test_a_pop_whose_answer_was_lost_goes_back_at_the_next_ping(start, admin, agw):
     """WIRE E.6.3: a heartbeat ticks, redis-rs throws the pending answer away."""
-    submit(admin, PIPE if agw.old else STEP)
-    lost = agw.fetch()
+    submit_one(admin, agw)
+    assert agw.fetch()
     agw.heartbeat()
-    other = Agw(server, "agw-2", old=agw.old)
-    assert other.work(2) is not None
-    # It never knew of the job, and goes on.
-    assert lost and agw.fetch(0.1) is None
-    other.close()
+    assert start(old=agw.old).work(2) is not None
+    assert agw.fetch(0.1) is None, "it never knew of the job, and goes on"
 
 
 def test_a_pop_whose_answer_was_lost_goes_back_at_the_next_pop(admin, agw):
-    (job_id,) = submit(admin, PIPE if agw.old else STEP)
+    job_id = submit_one(admin, agw)
     assert agw.fetch()
     assert agw.work(2)["job_id"] == job_id
     assert admin.status(job_id)["status"] == "completed"
 
 
-def test_a_pop_that_was_heard_of_is_kept_over_pings(server, admin, agw):
-    (job_id,) = submit(admin, PIPE if agw.old else STEP)
+def test_a_pop_that_was_heard_of_is_kept_over_pings(start, admin, agw):
+    job_id = submit_one(admin, agw)
     popped = agw.fetch()
     job, _ = agw.job(popped)
     for _ in range(3):
         agw.heartbeat()
-    other = Agw(server, "agw-2", old=agw.old)
-    assert other.fetch(0.3) is None
+    assert start(old=agw.old).fetch(0.3) is None
     assert agw.finish(popped, job, "x") == 1 and admin.status(job_id)["status"] == "completed"
-    other.close()
 
 
-def test_a_late_report_is_answered_ok_and_does_not_count(server, admin, agw):
+def test_a_late_report_is_answered_ok_and_does_not_count(admin, agw):
     """WIRE E.6.4: anything but OK would make agw try again and leave."""
-    (job_id,) = submit(admin, PIPE if agw.old else STEP)
+    job_id = submit_one(admin, agw)
     popped = agw.fetch()
     job, _ = agw.job(popped)
     assert admin.call("JOB.CANCEL", job_id) == "OK"
     agw.finish(popped, job, "late")
     assert admin.status(job_id)["status"] == "cancelled"
-    (second,) = submit(admin, PIPE if agw.old else STEP, "a2")
+
+
+def test_a_second_report_is_answered_ok_and_does_not_count(admin, agw):
+    job_id = submit_one(admin, agw)
     popped = agw.fetch()
     job, _ = agw.job(popped)
     agw.finish(popped, job, "once")
     agw.finish(popped, job, "twice", "failed")
-    assert admin.status(second)["status"] == "completed" and admin.ask("GET", f"job:{second}:stdout") == b"once"
+    assert admin.status(job_id)["status"] == "completed" and admin.ask("GET", f"job:{job_id}:stdout") == b"once"
 
 
-def test_head_agw_is_given_single_commands_alone(server, admin):
-    """It never feeds stdin, so a pipeline would hang it."""
-    head = Agw(server, "head")
-    submit(admin, PIPE, "a-pipe")
-    assert head.fetch(0.3) is None
-    submit(admin, STEP, "a-step")
-    assert head.work(2)["command"] == "sort"
-    old = Agw(server, "old", old=True)
-    assert old.work(2)["plan_id"] == "pipe"
-    head.close(), old.close()
+@pytest.mark.parametrize(("plan", "inputs"), [(PIPE, [None]), (STEP, [{"text": "b"}])], ids=["pipe", "input"])
+def test_head_agw_is_not_given_what_needs_a_stdin(start, admin, plan, inputs):
+    """It never feeds one: the job would be done without its input, or hang."""
+    submit(admin, plan, inputs)
+    assert start().fetch(0.3) is None
+    assert start(old=True).work(2)["plan_id"] == plan["plan_id"]
 
 
-def test_old_agw_is_given_what_it_can_fetch(server, admin):
-    """OLD agw asks `GET job:<popped>`: the popped value must lead there, and the plan must be kept."""
-    old = Agw(server, "old", old=True)
-    admin.submit(command="sort", args=["-u"], queue="ready")
-    assert old.work(2) is not None
-    old.close()
+def test_old_agw_takes_single_commands_too(start, admin):
+    submit(admin, STEP)
+    assert start(old=True).work(2)["plan_id"] == "step"
 
 
-def test_a_whole_action_is_worked_off_by_both(server, admin):
-    head, old = Agw(server, "head"), Agw(server, "old", old=True)
-    jobs = submit(admin, STEP, "a-step", range(10)) + submit(admin, PIPE, "a-pipe", range(10))
+def test_old_agw_can_fetch_the_plan_of_every_job(start, admin):
+    """It asks `GET plan:<plan_id>`, also when the job brought its plan along."""
+    admin.submit(tasks=[{"task_number": 1, "command": "sort"}, {"task_number": 2, "command": "uniq", "input_from_task": 1}])
+    assert start(old=True).work(2) is not None
+
+
+def test_whole_actions_are_worked_off_by_both(start, admin):
+    head, old = start(), start(old=True)
+    (steps, step_jobs), (pipes, pipe_jobs) = submit(admin, STEP, [None] * 10), submit(admin, PIPE, range(10))
     done = []
-    while (job := head.work(0.3)) is not None:
-        done.append(job["job_id"])
-    while (job := old.work(0.3)) is not None:
-        done.append(job["job_id"])
-    assert sorted(done) == sorted(jobs)
-    assert admin.json("ACTION.STATUS", "a-pipe")["status"] == admin.json("ACTION.STATUS", "a-step")["status"] == "completed"
-    head.close(), old.close()
+    for worker in (head, old):
+        while (job := worker.work(0.3)) is not None:
+            done.append(job["job_id"])
+    assert sorted(done) == sorted(step_jobs + pipe_jobs)
+    assert {admin.json("ACTION.STATUS", action)["status"] for action in (steps, pipes)} == {"completed"}
 
 
-def test_tools_of_agw_decide_what_it_gets(server, admin):
-    sorter, cutter = Agw(server, "sorter", tools="sort"), Agw(server, "cutter", tools="cut")
+def test_tools_of_agw_decide_what_it_gets(start, admin):
+    sorter, cutter = start(tools="sort"), start(tools="cut")
     submit(admin, STEP)
     assert cutter.fetch(0.3) is None and sorter.work(2)["command"] == "sort"
-    sorter.close(), cutter.close()
 
 
-def test_agw_is_not_cut_off_between_heartbeats(server):
-    worker = Agw(server, "quiet")
-    time.sleep(8)
+def test_agw_is_not_cut_off_between_heartbeats(start):
+    worker = start()
+    time.sleep(7)
     worker.heartbeat()
-    worker.close()
 
 
 def test_agx_plans_and_actions(server):
@@ -190,10 +206,10 @@ def test_agx_numbers_and_workers(server):
     worker.close()
 
 
-def test_every_plan_can_be_used_as_soon_as_it_is_answered(server):
+def test_every_plan_can_be_used_as_soon_as_it_is_answered(shared_server):
     for number in range(20):
         plan = {**STEP, "plan_id": f"p{number}"}
-        with RespClient(server, "client") as one, RespClient(server, "client") as two:
+        with RespClient(shared_server, "client") as one, RespClient(shared_server, "client") as two:
             assert one.call("PLAN.SUBMIT", json.dumps(plan)) == f"p{number}".encode()
-            made = two.json("ACTION.SUBMIT", json.dumps({"action_id": f"a{number}", "plan_id": f"p{number}", "inputs": []}))
+            made = two.json("ACTION.SUBMIT", json.dumps({"action_id": f"soon-{number}", "plan_id": f"p{number}", "inputs": []}))
             assert made["jobs_created"] == 1

@@ -88,13 +88,19 @@ def test_own_keys_are_found_by_scan_and_keys_and_have_a_type(client):
     listed = scanned(client)
     assert own <= set(listed) and len(listed) == len(set(listed))
     assert own <= set(client.ask("KEYS", "*"))
-    assert b"queue:browsed" in listed, "a tool shows the queues among the keys"
     kinds = {key: client.ask("TYPE", key) for key in sorted(own)}
     assert kinds[b"capability:sort:workers"] == "set" and kinds[b"worker:browsed:alive"] == "string"
     assert client.ask("TYPE", "queue:browsed") == "list" and client.ask("LLEN", "queue:browsed") == 1
     assert client.ask("TYPE", "job:browsed-1") in ("hash", "string")
+
+
+def test_a_scan_for_one_type_finds_own_keys_too(client):
     only_sets = scanned(client, "TYPE", "set")
     assert b"capability:sort:workers" in only_sets and b"worker:browsed:alive" not in only_sets
+
+
+def test_queues_are_among_the_keys(client):
+    assert b"queue:browsed" in scanned(client, "MATCH", "queue:*") and b"queue:browsed" in client.ask("KEYS", "queue:*")
 
 
 @pytest.mark.parametrize("key", ["plan:seen", "job:browsed-1", "worker:browsed:metadata"])

@@ -88,7 +88,7 @@ def test_errors_are_shown_as_errors(dev_server, shell):
 def test_a_script_gets_bare_words(server):
     plan = {"plan_id": "scripted", "tasks": [{"task_number": 1, "command": "sort"}]}
     assert run(server, "PLAN.SUBMIT", json.dumps(plan)) == "scripted\n"
-    made = json.loads(run(server, "ACTION.SUBMIT", '{"action_id":"a1","plan_id":"scripted","inputs":[1]}'))
+    made = json.loads(run(server, "ACTION.SUBMIT", '{"action_id":"a1","plan_id":"scripted","inputs":[]}'))
     assert made["jobs_created"] == 1
     assert run(server, "PING") == "PONG\n" and run(server, "-3", "PING") == "PONG\n"
     assert "redis_version" in run(server, "INFO") and run(server, "LLEN", "queue:default") == "1\n"

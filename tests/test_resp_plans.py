@@ -86,7 +86,12 @@ def test_an_action_makes_a_job_for_each_input(client):
     jobs = [client.json("JOB.GET", job) for job in made["job_ids"]]
     assert [job["input"] for job in jobs] == [{"text": "b"}, {"text": "a"}, "plain"]
     assert all(job["action_id"] == "a-each" and job["plan_id"] == "each" for job in jobs)
-    assert [job.get("input_index") for job in jobs] == [0, 1, 2]
+
+
+def test_jobs_of_an_action_are_numbered_by_their_inputs(client):
+    submit_plan(client, "numbered")
+    made = json.loads(submit_action(client, "a-numbered", "numbered", [5, 6, 7]))
+    assert [client.json("JOB.GET", job).get("input_index") for job in made["job_ids"]] == [0, 1, 2]
 
 
 def test_the_same_action_again_is_the_same_action(client):
@@ -151,7 +156,6 @@ def test_a_page_of_actions_is_full_when_enough_have_the_status(client):
     submit_plan(client, "full")
     for number in range(4):
         submit_action(client, f"f-{number}", "full", [1], queue=f"full-{number}")
-    client.update(client.pop("queue:full-0")["job_id"], status="cancelled", error="-")
     client.call("JOB.CANCEL", client.json("ACTION.GET", "f-0")["job_ids"][0])
     listed = [json.loads(line)["action_id"] for line in client.ask("ACTION.LIST", "cancelled", 0, 1)]
     assert listed == ["f-0"]

@@ -30,16 +30,16 @@ def test_a_job_is_a_task_of_the_rest_interface(shared_server, client):
     task_id = client.status("seen-1")["task_id"]
     assert shared_server.task(task_id)["state"] == "QUEUED"
     submitted = metric(shared_server, "tasks_submitted_total")
-    committed = metric(shared_server, 'reports_total{[^}]*verdict="COMMITTED"') if False else metric(shared_server, "reports_total")
+    reported = metric(shared_server, "reports_total")
     client.pop("queue:seen")
     assert shared_server.task(task_id)["state"] == "RUNNING"
     assert metric(shared_server, "inflight_tasks") >= 1
     client.update("seen-1", status="completed", answer=42)
     task = shared_server.settled(task_id)
     assert task["state"] == "COMPLETED" and task["result"]["answer"] == 42
-    assert metric(shared_server, "reports_total") == committed + 1
+    assert metric(shared_server, "reports_total") == reported + 1
     assert metric(shared_server, "tasks_submitted_total") == submitted
-    assert f"tasks_submitted_total" in client.ask("METRICS").decode()
+    assert "tasks_submitted_total" in client.ask("METRICS").decode()
 
 
 def test_the_words_of_both_sides_mean_the_same(shared_server, client):
@@ -59,6 +59,8 @@ def test_the_words_of_both_sides_mean_the_same(shared_server, client):
 
 def test_a_job_says_why_it_waits(shared_server, client):
     client.submit(job_id="why", queue="why", tools=["unobtainium"])
+    client.register("unable", ["sort"])
+    assert client.pop("queue:why", 0.1) is None
     task_id = client.status("why")["task_id"]
     explained = subprocess.run(
         [binary(), "explain", task_id, "--server", f"http://127.0.0.1:{shared_server.port}"],
@@ -66,14 +68,14 @@ def test_a_job_says_why_it_waits(shared_server, client):
         capture_output=True, text=True, timeout=20, check=False,
     )
     assert explained.returncode == 0, explained.stderr
-    assert "unobtainium" in explained.stdout or "no worker" in explained.stdout.lower(), explained.stdout
+    assert "unobtainium" in explained.stdout, explained.stdout
 
 
 def test_a_stopped_task_is_a_cancelled_job(shared_server, client):
     client.submit(job_id="by-rest", queue="by-rest")
     client.register("rest-worker")
     client.pop("queue:by-rest")
-    shared_server.rest("POST", f"/tasks/{client.status('by-rest')['task_id']}/stop")
+    shared_server.rest("POST", f"/tasks/{client.status('by-rest')['task_id']}/cancel")
     assert client.status("by-rest")["status"] == "cancelled"
     assert str(client.update("by-rest", status="completed")).startswith("CANCELLED task_cancelled")
 
@@ -88,7 +90,6 @@ def test_queues_tell_their_numbers(client):
     stats = {key.decode(): value for key, value in zip(flat[::2], flat[1::2])}
     assert (stats["length"], stats["running"], stats["scheduled"], stats["paused"]) == (2, 1, 1, 0)
     assert 1 <= stats["oldest_job_age_seconds"] < 10
-    assert 500 < stats["next_job_due_in_seconds"] <= 600
     overall = client.ask("QUEUE.STATS")
     assert overall[0] == b"pending_jobs" and overall[2] == b"scheduled_jobs" and overall[1] >= 2 and overall[3] >= 1
     peeked = [json.loads(line)["job_id"] for line in client.ask("QUEUE.PEEK", "stat")]
@@ -96,6 +97,12 @@ def test_queues_tell_their_numbers(client):
     assert [json.loads(line)["job_id"] for line in client.ask("LRANGE", "queue:stat", 0, -1)] == ["stat-2", "stat-1"]
     assert any(b'"stat-0"' in line for line in client.ask("LRANGE", "queue:processing", 0, -1))
     assert client.ask("LLEN", "queue:processing") >= 1
+
+
+def test_a_queue_says_when_its_next_job_is_due(client):
+    client.submit(job_id="due", queue="due", delay_secs=600)
+    flat = client.ask("QUEUE.STATS", "due")
+    assert 500 < dict(zip(flat[::2], flat[1::2]))[b"next_job_due_in_seconds"] <= 600
 
 
 def test_numbers_are_a_map_in_version_3(shared_server):
@@ -138,8 +145,22 @@ def test_jobs_are_listed_and_searched(client):
     assert len(names("JOBS.LIST", 0, 2)) == 2 and names("JOBS.LIST", 1, 1) == names("JOBS.LIST")[1:2]
     assert names("JOBS.SEARCH", "needle", "queue:find") == ["find-2"]
     assert names("JOBS.SEARCH", "status:completed", "queue:find") == ["find-0"]
-    assert names("JOBS.SEARCH", "needle") == ["find-2"]
     assert "unknown status" in client.call("JOBS.LIST", "nonsense")
+
+
+def test_one_word_is_enough_for_a_search(client):
+    client.submit(job_id="alone", queue="alone", note="haystack")
+    assert [json.loads(line)["job_id"] for line in client.ask("JOBS.SEARCH", "haystack")] == ["alone"]
+
+
+def test_who_listens_does_nothing_else_in_version_2(shared_server, client):
+    with RespClient(shared_server, "admin") as listener:
+        listener.ask("SUBSCRIBE", "job:updates")
+        words_of = [("GET", "a"), ("JOBS.LIST",), ("BRPOP", "queue:none", 1), ("LPUSH", "queue:none", "{}"), ("JOB.UPDATE", "a", "{}")]
+        for words in words_of:
+            refused = str(listener.call(*words))
+            assert refused.startswith(f"ERR Can't execute '{words[0].lower()}'"), refused
+        assert client.ask("LLEN", "queue:none") == 0
 
 
 @pytest.mark.parametrize("version", [2, 3])
@@ -166,9 +187,6 @@ def test_updates_are_told_as_they_happen(shared_server, client, version, kind):
         if version == 3:
             assert listener.call("ECHO", "still answers") == b"still answers"
         else:
-            for words in [("GET", "a"), ("JOBS.LIST",), ("BRPOP", "queue:none", 1), ("LPUSH", "queue:none", "{}")]:
-                refused = str(listener.call(*words))
-                assert refused.startswith(f"ERR Can't execute '{words[0].lower()}'"), refused
             assert listener.call("PING") == [b"pong", b""]
         ended = listener.call("P" * (kind[0] == "P") + "UNSUBSCRIBE")
         assert ended[1:] == [channel.encode(), 0]

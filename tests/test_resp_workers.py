@@ -128,9 +128,16 @@ def test_unregistering_gives_jobs_back_at_once(worker, admin):
     assert admin.ask("EXISTS", "worker:leaving:alive", "worker:leaving:metadata") == 0
     assert b"leaving" not in admin.ask("SMEMBERS", "capability:sort:workers")
     assert worker.call("WORKER.HEARTBEAT", "leaving") == "ERR Worker not registered: leaving"
-    assert worker.call("WORKER.UNREGISTER", "leaving") == "ERR Worker not registered: leaving"
     assert str(worker.update("left-behind", status="completed", worker_id="leaving")).startswith("CANCELLED superseded")
     assert admin.pop("queue:leaving", 2)["attempt"] == 2
+
+
+def test_a_worker_leaves_once(worker):
+    register(worker, worker_id="left")
+    assert worker.call("WORKER.UNREGISTER", "left") == "OK"
+    for command in ["WORKER.HEARTBEAT", "WORKER.UNREGISTER"]:
+        assert worker.call(command, "left") == "ERR Worker not registered: left"
+    assert worker.call("WORKER.UNREGISTER", "nobody") == "ERR Worker not registered: nobody"
 
 
 def test_the_same_credential_takes_its_name_over_at_once(shared_server, worker, admin):
@@ -222,7 +229,7 @@ def test_workers_that_only_ping_are_workers_too(worker, admin):
     assert admin.ask("GET", "worker:pinger:tags") == b"cpu,fast"
     assert admin.ask("TTL", "worker:pinger:alive") > 80
     assert b"pinger" in admin.ask("SMEMBERS", "capability:uniq:workers")
-    for value in ["a b", "x" * 65, "a;b"]:
+    for value in ["a b", "a;b"]:
         assert isinstance(worker.call("SET", "worker:pinger:tools", value), Refused), value
     assert worker.call("PING", "no name at all") == b"no name at all"
 
@@ -247,18 +254,18 @@ def test_workers_are_listed_newest_first(worker, admin):
 
 def test_a_claim_is_verified_by_a_worker(worker, admin):
     """Seed 004 section 7.3: the challenge is executed, and the tool's words come back."""
-    register(worker, worker_id="claims", capabilities=["agx-ocr"])
-    challenge = '{"command":"agx-ocr","args":["--version"]}'
-    admin.send("WORKER.VERIFY", "agx-ocr", challenge)
+    register(worker, worker_id="claims", capabilities=["agx-eye"])
+    challenge = '{"command":"agx-eye","args":["--version"]}'
+    admin.send("WORKER.VERIFY", "agx-eye", challenge)
     job = worker.pop("queue:default")
-    assert (job["command"], job["args"]) == ("agx-ocr", ["--version"])
-    results = [{"task_number": 1, "command": "agx-ocr", "exit_code": 0, "stdout": "agx-ocr 0.1.0\n", "stderr": "", "duration_ms": 1}]
+    assert (job["command"], job["args"]) == ("agx-eye", ["--version"])
+    results = [{"task_number": 1, "command": "agx-eye", "exit_code": 0, "stdout": "agx-eye 0.1.0\n", "stderr": "", "duration_ms": 1}]
     assert worker.update(job["job_id"], status="completed", task_results=results) == "OK"
     verified = admin.read()
-    assert verified.startswith("OK") and 'output="agx-ocr 0.1.0"' in verified
+    assert verified.startswith("OK") and 'output="agx-eye 0.1.0"' in verified
     assert "nosuch" in admin.call("WORKER.VERIFY", "nosuch", challenge)
     for wrong in ["", "[]", '{"args":[]}', '{"command":"a;b"}']:
-        assert isinstance(admin.call("WORKER.VERIFY", "agx-ocr", wrong), Refused), wrong
+        assert isinstance(admin.call("WORKER.VERIFY", "agx-eye", wrong), Refused), wrong
 
 
 def test_a_claim_that_is_a_lie_is_told(worker, admin):
