@@ -6,8 +6,8 @@
 
 pub mod app;
 pub mod auth;
-pub mod clock;
 mod bulk;
+pub mod clock;
 mod coordinator_loop;
 mod dice;
 pub mod doors;

@@ -3,10 +3,10 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use crate::doors::http::{actions, body};
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
+use crate::doors::http::{actions, body};
 use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
 use crate::{auth, bulk, feedback, handle, metrics, scratch, sessions};
 
@@ -76,7 +76,11 @@ fn request_limits() -> Vec<LimitRow> {
         count("REPORTS_PER_CALL_MAX", reports::REPORTS_PER_CALL_MAX, "Reports in one call."),
         count("PAGE_TASKS_MAX", convert::PAGE_TASKS_MAX, "Tasks on a page."),
         count("PAGE_ACTIONS_MAX", actions::PAGE_ACTIONS_MAX, "Actions on a page."),
-        count("TASKS_PER_CALL_MAX", bulk::TASKS_PER_CALL_MAX, "Tasks that one requeue or purge changes."),
+        count(
+            "TASKS_PER_CALL_MAX",
+            bulk::TASKS_PER_CALL_MAX,
+            "Tasks that one requeue or purge changes.",
+        ),
         count(
             "ROWS_PER_LIST_MAX",
             store::ROWS_PER_LIST_MAX,

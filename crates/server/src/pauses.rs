@@ -61,9 +61,9 @@ pub(crate) async fn set(
     pause: Option<Pause>,
 ) -> Result<(), PauseError> {
     let words = |pause: &Pause| PauseNote { by: pause.by.clone(), at: pause.at.to_string() };
-    let json = pause.as_ref().map(|pause| {
-        serde_json::to_string(&words(pause)).expect("two texts are JSON")
-    });
+    let json = pause
+        .as_ref()
+        .map(|pause| serde_json::to_string(&words(pause)).expect("two texts are JSON"));
     let (kind, key) = (NoteKind::Pause, queue.to_string());
     let note = Note { kind, tenant: tenant.to_string(), key, json };
     app.store.put_note(note.clone()).await?;

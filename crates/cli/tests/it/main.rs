@@ -1,5 +1,7 @@
 //! The binary as people use it: real processes, real sockets, a real server and a real worker.
 
+mod plans;
+mod queues;
 mod run;
 mod run_failures;
 mod run_many;

@@ -127,13 +127,17 @@ fn read(json: &[u8]) -> Result<Words<'_>, JobProblem> {
     let (action_id, plan_id) = (name("action_id")?, name("plan_id")?);
     let inputs: Vec<&RawValue> = match shared.remove("inputs") {
         Some(inputs) => serde_json::from_str(inputs.get()).map_err(|error| {
-            JobProblem::Invalid(format!("inputs must be a list with one entry for each job: {error}"))
+            JobProblem::Invalid(format!(
+                "inputs must be a list with one entry for each job: {error}"
+            ))
         })?,
         None => Vec::new(),
     };
     if inputs.len() > INPUTS_MAX {
         let length = inputs.len();
-        return Err(JobProblem::Invalid(format!("inputs has {length} entries; at most {INPUTS_MAX}")));
+        return Err(JobProblem::Invalid(format!(
+            "inputs has {length} entries; at most {INPUTS_MAX}"
+        )));
     }
     Ok(Words { action_id, plan_id, inputs, shared })
 }

@@ -68,7 +68,9 @@ pub(crate) fn check_name(field: &str, name: &str) -> Result<(), JobProblem> {
     if fits {
         return Ok(());
     }
-    Err(JobProblem::Invalid(format!("{field} must be 1 to {NAME_CHARS_MAX} characters of A-Z a-z 0-9 - _")))
+    Err(JobProblem::Invalid(format!(
+        "{field} must be 1 to {NAME_CHARS_MAX} characters of A-Z a-z 0-9 - _"
+    )))
 }
 
 /// The key under which a job's own name is found.
@@ -156,9 +158,9 @@ impl Moment {
     fn read(&self) -> Result<Timestamp, JobProblem> {
         match self {
             Self::Seconds(seconds) => Ok(Timestamp::from_millis(seconds.saturating_mul(1_000))),
-            Self::Text(text) => text
-                .parse()
-                .map_err(|error| JobProblem::Invalid(format!("run_at: {error}; or seconds since 1970"))),
+            Self::Text(text) => text.parse().map_err(|error| {
+                JobProblem::Invalid(format!("run_at: {error}; or seconds since 1970"))
+            }),
         }
     }
 }
@@ -213,18 +215,24 @@ impl<'a> OrderDesk<'a> {
             let text = format!("the job has {length} bytes; at most {PARAMETERS_BYTES_MAX} go");
             return Err(JobProblem::Invalid(text));
         }
-        let mut words: Words<'_> = serde_json::from_slice(json).map_err(|error| not_a_job(&error))?;
+        let mut words: Words<'_> =
+            serde_json::from_slice(json).map_err(|error| not_a_job(&error))?;
         if let Some(job_id) = &words.job_id {
             check_name("job_id", job_id)?;
         }
         let job_id = words.job_id.as_ref().map(|name| name.clone().into_owned());
         let after = std::mem::take(&mut words.after);
         if after.len() > AFTER_MAX {
-            return Err(JobProblem::Invalid(format!("after names {} jobs; at most {AFTER_MAX}", after.len())));
+            return Err(JobProblem::Invalid(format!(
+                "after names {} jobs; at most {AFTER_MAX}",
+                after.len()
+            )));
         }
         let plan = self.plan_of(&mut words)?;
         let run = match &words.action_id {
-            Some(name) => Some(name.parse::<RunName>().map_err(|error| problem("action_id", &error))?),
+            Some(name) => {
+                Some(name.parse::<RunName>().map_err(|error| problem("action_id", &error))?)
+            }
             None => None,
         };
         let parameters = match &plan {
@@ -233,10 +241,9 @@ impl<'a> OrderDesk<'a> {
         };
         let not_before = self.start_of(&words)?;
         let spec = self.spec(words, plan.as_ref(), queue)?;
-        let idempotency = job_id.as_deref().map(|name| IdempotencyMark {
-            key: name_key(name),
-            fingerprint: fingerprint(json),
-        });
+        let idempotency = job_id
+            .as_deref()
+            .map(|name| IdempotencyMark { key: name_key(name), fingerprint: fingerprint(json) });
         let task =
             NewTask { spec, parameters, not_before, concurrency_key: None, idempotency, run };
         Ok(Order { task, after, job_id })
@@ -305,7 +312,9 @@ impl<'a> OrderDesk<'a> {
         let priority = words.priority.unwrap_or(0);
         let limit = i64::from(PRIORITY_LIMIT);
         if !(-limit..=limit).contains(&priority) {
-            return Err(JobProblem::Invalid(format!("priority must lie between -{limit} and {limit}")));
+            return Err(JobProblem::Invalid(format!(
+                "priority must lie between -{limit} and {limit}"
+            )));
         }
         let retries = words.max_retries.unwrap_or(0);
         if retries > JOB_RETRIES_MAX {

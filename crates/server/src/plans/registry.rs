@@ -236,9 +236,8 @@ impl Tenant {
 
 fn read<'a, T: Deserialize<'a>>(note: &'a Note) -> Result<T, StoreError> {
     let json = note.json.as_deref().unwrap_or_default();
-    serde_json::from_str(json).map_err(|error| {
-        StoreError::Damaged(format!("{} {}: {error}", note.kind.name(), note.key))
-    })
+    serde_json::from_str(json)
+        .map_err(|error| StoreError::Damaged(format!("{} {}: {error}", note.kind.name(), note.key)))
 }
 
 fn json<T: Serialize>(value: &T) -> String {

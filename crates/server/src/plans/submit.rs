@@ -54,11 +54,7 @@ pub(crate) async fn submit(
     }
 }
 
-async fn tasks_of(
-    app: &App,
-    shard: ShardId,
-    names: &[String],
-) -> Result<Vec<TaskId>, SubmitError> {
+async fn tasks_of(app: &App, shard: ShardId, names: &[String]) -> Result<Vec<TaskId>, SubmitError> {
     let mut tasks = Vec::with_capacity(names.len());
     for name in names {
         let found = find::job(app, shard, name).await?;

@@ -41,9 +41,8 @@ pub(super) async fn submit(
     Json(body): Json<SubmitPlan>,
 ) -> Result<Response, ApiError> {
     let plan = protocol::plan::Plan::from(body);
-    plan.check().map_err(|problem| {
-        ApiError::new(ErrorCode::RequestInvalid, problem.to_string())
-    })?;
+    plan.check()
+        .map_err(|problem| ApiError::new(ErrorCode::RequestInvalid, problem.to_string()))?;
     let plan_id = plan.plan_id.clone();
     let is_new = app.plans.add(&caller.tenant, plan, app.clock.now()).await?;
     let kept = app.plans.plan(&caller.tenant, &plan_id);

@@ -16,9 +16,7 @@ use utoipa_axum::routes;
 use super::gate::gate;
 use super::permissions::{Access, Lookup, Permission, find};
 use super::problem::ApiError;
-use super::{
-    actions, health, jobs, leases, logs, plans, queues, reports, tasks, tokens, workers,
-};
+use super::{actions, health, jobs, leases, logs, plans, queues, reports, tasks, tokens, workers};
 use crate::app::App;
 use crate::doors::ws;
 use crate::ui;

@@ -54,9 +54,9 @@ impl Connection {
         let list = ListWords::read(&request.arguments[1..])?;
         let pattern = list.words.first().copied().unwrap_or("*");
         let plans = self.app.plans.plans(self.member().tenant());
-        let fitting = plans.iter().filter(|kept| {
-            keyspace::matches(pattern.as_bytes(), kept.plan.plan_id.as_bytes())
-        });
+        let fitting = plans
+            .iter()
+            .filter(|kept| keyspace::matches(pattern.as_bytes(), kept.plan.plan_id.as_bytes()));
         let page = fitting.skip(list.offset).take(list.limit as usize);
         let line = |kept: &std::sync::Arc<crate::plans::registry::KeptPlan>| {
             let plan = &kept.plan;

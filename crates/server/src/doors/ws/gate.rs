@@ -174,8 +174,7 @@ pub(super) async fn open(
     let claimed = app.sessions.claim(claim, now).await.map_err(taken_over)?;
     let former_boot = claimed.record.as_ref().and_then(|record| record.boot_id.as_ref());
     let boots = former_boot.zip(applicant.boot_id.as_ref());
-    let is_new_process =
-        claimed.is_successor || boots.is_some_and(|(former, boot)| former != boot);
+    let is_new_process = claimed.is_successor || boots.is_some_and(|(former, boot)| former != boot);
     let is_same_process = boots.is_some_and(|(former, boot)| former == boot);
     if is_new_process {
         handle.tell(Command::LoseWorker { worker: claimed.worker.clone() });
