@@ -174,8 +174,7 @@ pub(super) async fn purge(arguments: &PurgeArguments, context: &Context) -> Resu
     let PurgeArguments { queue, waiting, yes } = arguments;
     if !yes {
         let view = look(queue, context).await?;
-        let number =
-            view.depth + if *waiting { view.scheduled + view.retries_due } else { 0 };
+        let number = view.depth + if *waiting { view.scheduled + view.retries_due } else { 0 };
         confirm(&format!("Stop {} of queue {queue}?", tasks(number)), context)?;
     }
     let body = PurgeQueue { waiting: *waiting, max: None };
