@@ -1,6 +1,6 @@
 //! The binary as people use it: real processes, real sockets, a real server and a real worker.
 
-mod plans;
+mod plan_commands;
 mod queues;
 mod run;
 mod run_failures;

@@ -215,8 +215,11 @@ impl<'a> OrderDesk<'a> {
             let text = format!("the job has {length} bytes; at most {PARAMETERS_BYTES_MAX} go");
             return Err(JobProblem::Invalid(text));
         }
-        let mut words: Words<'_> =
-            serde_json::from_slice(json).map_err(|error| not_a_job(&error))?;
+        // A list would be read as the fields in their order.
+        if json.trim_ascii_start().first() == Some(&b'[') {
+            return Err(not_a_job("it is a list"));
+        }
+        let mut words: Words<'_> = serde_json::from_slice(json).map_err(not_a_job)?;
         if let Some(job_id) = &words.job_id {
             check_name("job_id", job_id)?;
         }
@@ -378,7 +381,7 @@ fn problem(field: &str, error: &model::InvalidText) -> JobProblem {
     JobProblem::Invalid(format!("{field}: {error}"))
 }
 
-fn not_a_job(error: &serde_json::Error) -> JobProblem {
+fn not_a_job(error: impl std::fmt::Display) -> JobProblem {
     JobProblem::Invalid(format!("a job is a JSON object, like {{\"plan_id\":\"p1\"}}: {error}"))
 }
 
