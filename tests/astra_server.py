@@ -15,6 +15,7 @@ REQUEST_WITHIN_S = 30
 ROLES = ("admin", "client", "worker", "viewer")
 # Where `server start` and `dev` say on which port they listen.
 ADDRESS = re.compile(r"(?:address=127\.0\.0\.1|http://localhost):(\d+)")
+RESP_ADDRESS = re.compile(r"(?:resp=\"?127\.0\.0\.1:|redis-cli -p )(\d+)")
 
 
 def binary() -> str:
@@ -25,15 +26,20 @@ def binary() -> str:
 
 
 class Server:
-    """One server on a port of 127.0.0.1 that the system chose. A restart keeps port and data."""
+    """One server on ports of 127.0.0.1 that the system chose. A restart keeps ports and data."""
 
-    def __init__(self, folder: Path, *, dev: bool = False):
+    def __init__(self, folder: Path, *, dev: bool = False, workers: int = 0, settings: str = ""):
+        self.folder = folder
         self.data = folder / "data"
         self.log = folder / "server.log"
         self.dev = dev
+        self.workers = workers
         self.port = 0
+        self.resp_port = 0
+        if settings:
+            (folder / "astra.toml").write_text(settings)
         self.process: subprocess.Popen | None = None
-        self.tokens = {} if dev else {role: self.make_token(role) for role in ROLES}
+        self.tokens = {} if dev else {"admin": self.make_token("admin")}
 
     def make_token(self, role: str, tenant: str = "default") -> str:
         """A token made in the data folder itself, so only while the server is down."""
@@ -45,22 +51,28 @@ class Server:
         return made.stdout.strip()
 
     def start(self) -> "Server":
-        words = ["dev", "--workers", "0"] if self.dev else ["server", "start"]
+        words = ["dev", "--workers", str(self.workers)] if self.dev else ["server", "start"]
         words += ["--data", str(self.data), "--http", f"127.0.0.1:{self.port}"]
+        words += ["--resp", f"127.0.0.1:{self.resp_port}"]
         offset = self.log.stat().st_size if self.log.exists() else 0
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [binary(), *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log
+                [binary(), *words],
+                cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )
-        self.port = self._announced_port(offset)
+        self.port, self.resp_port = self._announced_ports(offset)
+        if not self.dev:
+            missing = [role for role in ROLES if role not in self.tokens]
+            self.tokens |= {role: self.new_token(role)[1] for role in missing}
         return self
 
-    def _announced_port(self, offset: int) -> int:
+    def _announced_ports(self, offset: int) -> tuple[int, int]:
         deadline = time.monotonic() + START_WITHIN_S
         while time.monotonic() < deadline:
-            found = ADDRESS.search(self.log.read_bytes()[offset:].decode())
-            if found:
-                return int(found[1])
+            said = self.log.read_bytes()[offset:].decode()
+            found = [pattern.search(said) for pattern in (ADDRESS, RESP_ADDRESS)]
+            if all(found):
+                return int(found[0][1]), int(found[1][1])
             if self.process.poll() is not None:
                 break
             time.sleep(0.02)

@@ -4,6 +4,7 @@ import pytest
 
 from astra_server import Server
 from bystander import Bystander
+from node_modules import Node
 
 
 def serving(folder, **options):
@@ -45,3 +46,8 @@ def harmless(shared_server, bystander):
     """The shared server; at the end of the test a bystander must not have noticed anything."""
     yield shared_server
     bystander.check_unharmed()
+
+
+@pytest.fixture(scope="session")
+def node():
+    return Node()

@@ -133,7 +133,16 @@ fn start_failure(error: &StartError, data: &Path) -> Failure {
         StartError::Listen { address, source } => Failure::new(
             ExitCode::Conflict,
             format!("cannot listen on {address}: {source}"),
-            "choose another address with --http, like --http 127.0.0.1:8090",
+            "choose another address with --http or --resp, like --http 127.0.0.1:8090",
+        ),
+        StartError::ListenUnix { path, source } => Failure::new(
+            ExitCode::Conflict,
+            format!("cannot listen on {}: {source}", path.display()),
+            "choose another path with --resp-unix",
+        ),
+        StartError::Tls(error) => Failure::usage(
+            error.to_string(),
+            "check resp_tls_cert and resp_tls_key: PEM files, the chain first",
         ),
         StartError::ListenUnix { path, source } => Failure::new(
             ExitCode::Conflict,

@@ -76,12 +76,8 @@ pub struct PlanJob {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// So often a step that fails is worth another attempt.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub max_retries: u32,
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// What a plan gave: every step that was begun, in order.

@@ -7,8 +7,9 @@ use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
 use crate::doors::http::{actions, body};
+use crate::doors::resp;
 use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
-use crate::{auth, bulk, feedback, handle, metrics, scratch, sessions};
+use crate::{auth, bulk, feedback, handle, metrics, plans, scratch, sessions, updates};
 
 /// One limit.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub fn all() -> Vec<LimitRow> {
     rows.extend(feedback_limits());
     rows.extend(session_limits());
     rows.extend(scratch_limits());
+    rows.extend(resp_limits());
+    rows.extend(job_limits());
     rows
 }
 
@@ -251,6 +254,62 @@ fn scratch_limits() -> Vec<LimitRow> {
             scratch::SCRATCH_BATCHES_IN_FLIGHT_MAX,
             "Batches of such changes on their way to the store.",
         ),
+    ]
+}
+
+fn resp_limits() -> Vec<LimitRow> {
+    use resp::{
+        connection, crew_member, gate, jobs, listener, pops, pubsub, queues, wire, workers,
+    };
+    vec![
+        count("RESP_CONNECTIONS_MAX", listener::RESP_CONNECTIONS_MAX, "Redis clients."),
+        count(
+            "EARLY_PER_ADDRESS_MAX",
+            listener::EARLY_PER_ADDRESS_MAX,
+            "Redis clients of one address that have shown no key.",
+        ),
+        span("AUTH_WITHIN", listener::AUTH_WITHIN, "From the connection to its key."),
+        bytes("EARLY_BYTES_IN_MAX", wire::EARLY_BYTES_IN_MAX, "What is read before the key."),
+        bytes("EARLY_BYTES_OUT_MAX", wire::EARLY_BYTES_OUT_MAX, "What is sent before the key."),
+        count(
+            "AUTH_FAILURES_MAX",
+            gate::AUTH_FAILURES_MAX,
+            "Wrong keys of an address in a minute.",
+        ),
+        count("ARGUMENTS_MAX", wire::ARGUMENTS_MAX, "Arguments of one command."),
+        bytes("ARGUMENT_BYTES_MAX", wire::ARGUMENT_BYTES_MAX, "One argument of a command."),
+        bytes("REQUEST_BYTES_MAX", wire::REQUEST_BYTES_MAX, "One command."),
+        span("IDLE_MAX", connection::IDLE_MAX, "How long a Redis client may say nothing."),
+        count("SUBSCRIPTIONS_MAX", pubsub::SUBSCRIPTIONS_MAX, "Channels of one connection."),
+        count(
+            "UPDATES_BEHIND_MAX",
+            updates::UPDATES_BEHIND_MAX,
+            "Messages that a subscriber may be behind.",
+        ),
+        count("TAKEN_MAX", pops::TAKEN_MAX, "Leases of a connection that its end looks after."),
+        count("LISTED_JOBS_MAX", jobs::LISTED_JOBS_MAX, "Jobs that one list shows."),
+        count("PEEKED_JOBS_MAX", queues::PEEKED_JOBS_MAX, "Jobs that one look at a queue shows."),
+        bytes("STATS_BYTES_MAX", workers::STATS_BYTES_MAX, "The numbers of a heartbeat."),
+        span("DEAD_AFTER", crew_member::DEAD_AFTER, "A silent Redis worker is dead after this."),
+        count(
+            "HELD_REMEMBERED_MAX",
+            crew_member::HELD_REMEMBERED_MAX,
+            "Jobs of a Redis worker whose leases are found without the store.",
+        ),
+    ]
+}
+
+fn job_limits() -> Vec<LimitRow> {
+    use plans::{action, job, registry};
+    vec![
+        count("PLANS_MAX", registry::PLANS_MAX, "Plans that a tenant keeps."),
+        bytes("PLAN_BYTES_MAX", registry::PLAN_BYTES_MAX, "One plan."),
+        count("ACTIONS_MAX", registry::ACTIONS_MAX, "Actions that are remembered."),
+        count("INPUTS_MAX", action::INPUTS_MAX, "Inputs of one action."),
+        count("NAME_CHARS_MAX", job::NAME_CHARS_MAX, "The name of a job, a plan or an action."),
+        count("JOB_RETRIES_MAX", job::JOB_RETRIES_MAX, "Retries that a job may ask for."),
+        span("JOB_TIMEOUT", job::JOB_TIMEOUT, "The longest attempt of a job, if it does not say."),
+        span("JOB_LEASE_TTL", job::JOB_LEASE_TTL, "A job without a sign of life goes back."),
     ]
 }
 

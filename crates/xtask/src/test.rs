@@ -94,10 +94,9 @@ impl Step {
             Self::Fmt => &[Tool::Rustfmt],
             Self::Tidy => &[],
             Self::Clippy => &[Tool::Clippy, Tool::CCompiler],
-            Self::Test | Self::Generate | Self::Sim | Self::Chaos | Self::Cuts => {
-                &[Tool::CCompiler]
-            }
-            Self::Pytest => &[Tool::CCompiler, Tool::Python],
+            Self::Test => &[Tool::CCompiler, Tool::Redis],
+            Self::Generate | Self::Sim | Self::Chaos | Self::Cuts => &[Tool::CCompiler],
+            Self::Pytest => &[Tool::CCompiler, Tool::Python, Tool::Redis, Tool::Node],
         }
     }
 

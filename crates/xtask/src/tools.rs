@@ -15,6 +15,8 @@ pub(crate) enum Tool {
     Clippy,
     CCompiler,
     Python,
+    Redis,
+    Node,
 }
 
 impl Tool {
@@ -35,6 +37,10 @@ impl Tool {
             }
             // Some systems ship `venv` without what fills it.
             Self::Python => answers(Command::new("python3").args(["-c", "import venv, ensurepip"])),
+            Self::Redis => answers(Command::new("redis-server").arg("--version")),
+            Self::Node => {
+                ["node", "npm"].iter().all(|name| answers(Command::new(name).arg("--version")))
+            }
         }
     }
 
@@ -49,6 +55,14 @@ impl Tool {
             Self::Python => {
                 "python3 with venv is missing; install it, for example: apt-get install \
                  python3-venv"
+            }
+            Self::Redis => {
+                "redis-server is missing (the keyspace is compared with it); install it, for \
+                 example: apt-get install redis-server"
+            }
+            Self::Node => {
+                "node or npm is missing (a Redis client of theirs is tested); install them, for \
+                 example: apt-get install nodejs npm"
             }
         }
     }
@@ -155,7 +169,9 @@ mod tests {
 
     #[test]
     fn a_missing_tool_is_named_with_its_fix() {
-        for tool in [Tool::Rustfmt, Tool::Clippy, Tool::CCompiler, Tool::Python] {
+        let tools =
+            [Tool::Rustfmt, Tool::Clippy, Tool::CCompiler, Tool::Python, Tool::Redis, Tool::Node];
+        for tool in tools {
             let sentence = tool.missing();
             assert!(sentence.contains("is missing"), "{sentence}");
             assert!(sentence.contains("run: ") || sentence.contains("install"), "{sentence}");

@@ -125,8 +125,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<()> {
         Command::WsWork { id, slots } => output::json(&ws::work(context, &id, slots).await?),
         Command::WsLatency { samples } => output::json(&ws::sample(context, samples).await?),
         Command::RespSubmit { tasks, batch, clients, payload, resp } => {
-            let made = resp::submit(context, resp, tasks, batch, clients, payload).await?;
-            output::json(&made)
+            let amount = resp::Amount { tasks, batch, clients, payload };
+            output::json(&resp::submit(context, resp, amount).await?)
         }
         Command::RespWork { batch, clients, resp } => {
             output::json(&resp::work(context, resp, batch, clients).await?)

@@ -74,6 +74,15 @@ impl Wire {
     }
 }
 
+/// How much is pushed, and how.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Amount {
+    pub(super) tasks: u64,
+    pub(super) batch: u64,
+    pub(super) clients: u64,
+    pub(super) payload: u64,
+}
+
 fn payload(bytes: u64) -> String {
     let bytes = usize::try_from(bytes).unwrap_or(0);
     format!(r#"{{"d":"{}"}}"#, "x".repeat(bytes.saturating_sub(8)))
@@ -83,10 +92,7 @@ fn payload(bytes: u64) -> String {
 pub(super) async fn submit(
     context: &Context,
     address: SocketAddr,
-    tasks: u64,
-    batch: u64,
-    clients: u64,
-    bytes: u64,
+    Amount { tasks, batch, clients, payload: bytes }: Amount,
 ) -> Result<Submitted> {
     let left = Arc::new(AtomicU64::new(tasks));
     let started_ns = now_ns();

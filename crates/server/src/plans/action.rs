@@ -158,7 +158,7 @@ fn jobs(
     let mut desk = OrderDesk::new(&app.plans, tenant, now);
     let mut tasks = Vec::with_capacity(inputs.len());
     for (index, input) in inputs.iter().enumerate() {
-        let job = job_json(words, *input);
+        let job = job_json(words, *input, index);
         let mut order = desk.read(&job, None)?;
         if !order.after.is_empty() || order.job_id.is_some() {
             return Err(JobProblem::new("job_id and after belong to single jobs"));
@@ -172,13 +172,15 @@ fn jobs(
 }
 
 /// One job of an action, in the words of a job.
-fn job_json(words: &Words<'_>, input: Option<&RawValue>) -> Bytes {
+fn job_json(words: &Words<'_>, input: Option<&RawValue>, index: usize) -> Bytes {
     let text = |text: &str| to_raw_value(text).expect("text is JSON");
     let (action_id, plan_id) = (text(&words.action_id), text(&words.plan_id));
     let mut job: BTreeMap<&str, &RawValue> =
         words.shared.iter().map(|(field, value)| (field.as_ref(), *value)).collect();
     job.insert("action_id", &action_id);
     job.insert("plan_id", &plan_id);
+    let index = to_raw_value(&index).expect("a number is JSON");
+    job.insert("input_index", &index);
     if let Some(input) = input {
         job.insert("input", input);
     }

@@ -17,6 +17,8 @@ use serde_json::value::RawValue;
 use super::registry::Plans;
 use crate::doors::http::convert::digest_of;
 use crate::doors::http::convert::tasks::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX};
+use crate::doors::http::json_path::describe;
+use crate::doors::http::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
 
 /// The type of a job that is no plan: its payload means something to its worker alone.
 pub(crate) const FREE_JOB: &str = "job";
@@ -36,6 +38,8 @@ pub(crate) const JOB_RETRIES_MAX: u32 = 100;
 const LOSS_ATTEMPTS: u32 = 2;
 /// The name of a job, a plan or an action, in characters.
 pub(crate) const NAME_CHARS_MAX: usize = 64;
+/// The plan of a job that brought its steps along and has no name; shown under the job's own name.
+pub(crate) const INLINE_PLAN: &str = "inline";
 /// Jobs that one job may wait for.
 pub(crate) const AFTER_MAX: usize = 1_000;
 
@@ -100,6 +104,8 @@ struct Words<'a> {
     args: Vec<String>,
     #[serde(borrow, default)]
     input: Option<&'a RawValue>,
+    #[serde(default)]
+    input_index: Option<u32>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     #[serde(borrow, default)]
@@ -215,11 +221,18 @@ impl<'a> OrderDesk<'a> {
             let text = format!("the job has {length} bytes; at most {PARAMETERS_BYTES_MAX} go");
             return Err(JobProblem::Invalid(text));
         }
-        // A list would be read as the fields in their order.
-        if json.trim_ascii_start().first() == Some(&b'[') {
-            return Err(not_a_job("it is a list"));
+        let text = std::str::from_utf8(json)
+            .map_err(|_| JobProblem::new("a job is text in UTF-8; put other bytes in as base64"))?;
+        if is_deeper_than(json, PAYLOAD_DEPTH_MAX) {
+            let text = format!("the job nests more than {PAYLOAD_DEPTH_MAX} levels deep");
+            return Err(JobProblem::Invalid(text));
         }
-        let mut words: Words<'_> = serde_json::from_slice(json).map_err(not_a_job)?;
+        let mut words: Words<'_> =
+            serde_json::from_str(text).map_err(|error| not_a_job(json, &error))?;
+        // A list is read as the fields in their order.
+        if json.trim_ascii_start().first() == Some(&b'[') {
+            return Err(JobProblem::new("a job is a JSON object, like {\"plan_id\":\"p1\"}"));
+        }
         if let Some(job_id) = &words.job_id {
             check_name("job_id", job_id)?;
         }
@@ -290,7 +303,7 @@ impl<'a> OrderDesk<'a> {
             plan_description: plan.plan_description,
             tasks: plan.tasks,
             input: words.input.map(RawValue::to_owned),
-            input_index: None,
+            input_index: words.input_index,
             env: std::mem::take(&mut words.env),
             max_retries: words.max_retries.unwrap_or(0),
         };
@@ -356,7 +369,7 @@ impl<'a> OrderDesk<'a> {
 }
 
 fn words_plan_id(plan_id: Option<&str>, job_id: Option<&str>) -> String {
-    plan_id.or(job_id).unwrap_or("inline").to_owned()
+    plan_id.or(job_id).unwrap_or(INLINE_PLAN).to_owned()
 }
 
 fn tools<'a>(
@@ -381,7 +394,10 @@ fn problem(field: &str, error: &model::InvalidText) -> JobProblem {
     JobProblem::Invalid(format!("{field}: {error}"))
 }
 
-fn not_a_job(error: impl std::fmt::Display) -> JobProblem {
+fn not_a_job(json: &[u8], error: &serde_json::Error) -> JobProblem {
+    if error.is_data() {
+        return JobProblem::Invalid(describe(json, error));
+    }
     JobProblem::Invalid(format!("a job is a JSON object, like {{\"plan_id\":\"p1\"}}: {error}"))
 }
 

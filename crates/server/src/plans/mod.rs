@@ -5,7 +5,7 @@
 //! [`job`], [`find`], [`submit`], [`action`].
 
 pub(crate) mod action;
-mod after;
+pub(crate) mod after;
 pub(crate) mod delete;
 pub(crate) mod find;
 pub(crate) mod job;

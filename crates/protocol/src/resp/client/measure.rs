@@ -48,7 +48,9 @@ impl Measure {
 
     /// Goes past a value, or past the head of a list. Says whether it was there.
     fn pass_value(&mut self, buffer: &[u8], bytes_max: usize) -> Result<bool, ReplyError> {
-        let rest = buffer.get(self.at..).unwrap_or_default();
+        // What lies beyond the limit is not looked at: what is wrong with a reply must not depend
+        // on the pieces in which it comes.
+        let rest = buffer.get(self.at..buffer.len().min(bytes_max)).unwrap_or_default();
         let Some(line) = self.find_line(rest) else {
             if buffer.len() >= bytes_max {
                 return Err(ReplyError::TooBig { bytes_max });

@@ -73,6 +73,9 @@ fn a_reply_beyond_the_limit_is_refused_before_it_comes() {
     refuse("%9223372036854775807\r\n", &too_big);
     refuse("*2\r\n*9223372036854775807\r\n", &too_big);
     refuse(&("+".to_owned() + &"a".repeat(BYTES_MAX)), &too_big);
+    // The end of the line, beyond the limit, tells no more.
+    refuse(&("x".repeat(BYTES_MAX) + "\r\n"), &too_big);
+    refuse(&("$".to_owned() + &"1".repeat(BYTES_MAX) + "\r\n"), &too_big);
     let fits = BYTES_MAX - "$1048565\r\n\r\n".len();
     let reply = format!("${fits}\r\n{}\r\n", "a".repeat(fits));
     let mut buffer = BytesMut::from(reply.as_str());
@@ -110,7 +113,7 @@ fn check(stream: &str, expected: Reply) {
 }
 
 fn refuse(stream: &str, expected: &ReplyError) {
-    assert_eq!(read_to_error(stream).as_ref(), Some(expected), "{stream:.40?}");
+    assert_eq!(read_to_error(stream).as_ref(), Some(expected), "{stream:.40}");
 }
 
 /// The error of a stream, which is the same at once and in pieces.
@@ -125,6 +128,6 @@ fn read_to_error(stream: &str) -> Option<ReplyError> {
         buffer.put_u8(byte);
         reader.next(&mut buffer).err()
     });
-    assert_eq!(in_pieces, at_once, "{stream:.40?}");
+    assert_eq!(in_pieces, at_once, "{stream:.40}");
     at_once
 }

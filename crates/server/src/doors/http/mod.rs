@@ -14,7 +14,7 @@ mod explain;
 mod gate;
 mod health;
 mod jobs;
-mod json_path;
+pub(crate) mod json_path;
 pub(crate) mod leases;
 pub mod listener;
 mod logs;

@@ -1,6 +1,7 @@
 //! Workers: as the coordinator sees them, as their sessions tell, and what people tell them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::extract::State;
 use axum::http::StatusCode;
@@ -113,6 +114,11 @@ pub(super) async fn command(
     let (kind, key) = (NoteKind::Drain, worker.to_string());
     app.store.put_note(Note { kind, tenant: tenant.to_string(), key, json: note }).await?;
     set_drain(&coordinator, &worker, on).await?;
+    let gone_by = match &notice {
+        Notice::Drain { deadline_ms: Some(ms), .. } => Some(now.after(Duration::from_millis(*ms))),
+        _ => None,
+    };
+    app.crew.note_drain(tenant, &worker, on, gone_by);
     let delivered = app.sessions.tell(tenant, &worker, notice);
     let accepted = AcceptedCommand {
         command_id: Uuid::new_v4().to_string(),

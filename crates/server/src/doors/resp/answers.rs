@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use store::StoreError;
 
 use crate::handle::AskError;
-use crate::plans::job::{FREE_JOB, job_id_in};
+use crate::plans::job::{FREE_JOB, INLINE_PLAN, job_id_in};
 
 /// The seed's word for where a job stands.
 pub(super) fn status_word(state: StateWord) -> &'static str {
@@ -74,7 +74,7 @@ fn plan_fields(task: TaskId, parameters: &[u8]) -> Map<String, Value> {
     let mut job: Map<String, Value> = serde_json::from_slice(parameters).unwrap_or_default();
     let name = job_id(task, parameters);
     job.insert("id".into(), name.clone().into());
-    job.insert("job_id".into(), name.into());
+    job.insert("job_id".into(), name.clone().into());
     job.insert("task_id".into(), task.to_string().into());
     job.entry("action_id").or_insert_with(|| "".into());
     if let Ok(plan) = serde_json::from_slice::<PlanJob>(parameters) {
@@ -83,7 +83,11 @@ fn plan_fields(task: TaskId, parameters: &[u8]) -> Map<String, Value> {
             job.insert("command".into(), only.command.clone().into());
             job.insert("args".into(), json!(only.args));
         }
-        let plan = json!({ "plan_id": plan.plan_id, "tasks": plan.tasks });
+        if plan.plan_id == INLINE_PLAN {
+            // Whoever asks for the plan by its name finds it under the job's.
+            job.insert("plan_id".into(), name.into());
+        }
+        let plan = json!({ "plan_id": job["plan_id"], "tasks": plan.tasks });
         job.insert("plan".into(), plan);
     }
     let input = job.get("input").cloned();
@@ -158,6 +162,19 @@ fn add_standing(job: &mut Map<String, Value>, record: &TaskRecord) {
     }
 }
 
+/// What an update says about the report itself, and the job shows elsewhere.
+const OWN_FIELDS: [&str; 9] = [
+    "status",
+    "worker_id",
+    "lease_id",
+    "started_at",
+    "completed_at",
+    "failed_at",
+    "error",
+    "error_code",
+    "retryable",
+];
+
 /// What a worker gave; the results of steps stand beside the rest, as the seed has them.
 fn add_result(job: &mut Map<String, Value>, result: &[u8]) {
     let Ok(mut result) = serde_json::from_slice::<Value>(result) else { return };
@@ -169,7 +186,7 @@ fn add_result(job: &mut Map<String, Value>, result: &[u8]) {
             }
             job.insert("task_results".into(), steps);
         }
-        for own in ["status", "worker_id", "lease_id"] {
+        for own in OWN_FIELDS {
             fields.remove(own);
         }
         if fields.is_empty() {

@@ -34,7 +34,7 @@ impl Connection {
         if key.is_empty() {
             return Reply::error("ERR AUTH key cannot be empty");
         }
-        if let Some(wait) = self.app.resp.attempts.wait_of(self.address) {
+        if let Some(wait) = self.app.resp.attempts.wait_of(self.client.address) {
             let seconds = wait.as_secs() + 1;
             let text = format!("ERR too many failed AUTH attempts; try again in {seconds} s");
             return Reply::error(text);
@@ -42,13 +42,13 @@ impl Connection {
         let user = user.filter(|user| *user != NO_USER);
         let found = self.identify(key);
         let Some((caller, credential)) = found else {
-            self.app.resp.attempts.failed(self.address);
+            self.app.resp.attempts.failed(self.client.address);
             tracing::info!(peer = %self.client.peer, "a key was refused");
             return Reply::error(WRONG);
         };
         match self.admit(caller, credential, user).await {
             Ok(()) => {
-                self.app.resp.attempts.succeeded(self.address);
+                self.app.resp.attempts.succeeded(self.client.address);
                 Reply::ok()
             }
             Err(reply) => reply,
@@ -88,8 +88,7 @@ impl Connection {
         let handle = self.app.shards.of(&caller.tenant).await;
         let handle = handle.map_err(|_| Reply::error(NO_ANSWER))?;
         self.unbind();
-        let member = Member { caller, credential, handle, binding: Binding::None };
-        self.client.member = Some(member);
+        self.client.member = Some(Member::new(caller, credential, handle));
         self.bind(binding);
         self.wire.trust();
         Ok(())

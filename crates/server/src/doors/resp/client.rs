@@ -1,6 +1,7 @@
 //! Who is at the other end of a connection.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use model::{LeaseId, TenantId, WorkerId};
 use protocol::resp::reply::Version;
@@ -32,9 +33,19 @@ pub(super) struct Member {
     pub(super) credential: String,
     pub(super) handle: CoordinatorHandle,
     pub(super) binding: Binding,
+    /// The worker that stands for everyone who shows the credential and names no worker.
+    anonymous: WorkerId,
 }
 
 impl Member {
+    pub(super) fn new(caller: Caller, credential: String, handle: CoordinatorHandle) -> Self {
+        let anonymous = caller.worker.clone().unwrap_or_else(|| {
+            let name = format!("redis-{credential}");
+            name.parse().expect("ids of tokens are short, in letters and digits")
+        });
+        Self { caller, credential, handle, binding: Binding::None, anonymous }
+    }
+
     pub(super) fn tenant(&self) -> &TenantId {
         &self.caller.tenant
     }
@@ -42,10 +53,10 @@ impl Member {
     /// Whose leases it takes and reports.
     pub(super) fn worker(&self) -> WorkerId {
         match &self.binding {
-            Binding::Credential(worker)
-            | Binding::Registered(worker)
-            | Binding::Single(worker) => worker.clone(),
-            Binding::None => anonymous(&self.credential),
+            Binding::Credential(worker) | Binding::Registered(worker) | Binding::Single(worker) => {
+                worker.clone()
+            }
+            Binding::None => self.anonymous.clone(),
         }
     }
 
@@ -63,20 +74,16 @@ impl Member {
     }
 }
 
-/// The worker that stands for everyone who shows a credential and names no worker.
-fn anonymous(credential: &str) -> WorkerId {
-    format!("redis-{credential}").parse().expect("credentials are named in letters and digits")
-}
-
 /// A connection, as `CLIENT LIST` shows it.
 pub(super) struct Client {
     pub(super) id: u64,
     pub(super) peer: String,
+    /// Whose wrong keys are counted together; none for a Unix socket.
+    pub(super) address: Option<IpAddr>,
     pub(super) name: String,
     pub(super) library: (String, String),
     pub(super) version: Version,
     pub(super) since: Instant,
-    pub(super) is_quiet: bool,
     /// Whether a person types; a program reads names, a person sentences.
     pub(super) is_person: bool,
     pub(super) member: Option<Member>,
@@ -87,15 +94,15 @@ pub(super) struct Client {
 }
 
 impl Client {
-    pub(super) fn new(id: u64, peer: String) -> Self {
+    pub(super) fn new(id: u64, peer: String, address: Option<IpAddr>) -> Self {
         Self {
             id,
             peer,
+            address,
             name: String::new(),
             library: (String::new(), String::new()),
             version: Version::Two,
             since: Instant::now(),
-            is_quiet: false,
             is_person: false,
             member: None,
             unproven: BTreeSet::new(),
@@ -107,7 +114,7 @@ impl Client {
     pub(super) fn reset(&mut self) {
         self.name.clear();
         self.version = Version::Two;
-        self.is_quiet = false;
+        self.since = Instant::now();
         self.member = None;
     }
 

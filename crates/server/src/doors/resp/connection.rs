@@ -1,6 +1,5 @@
 //! A connection from its first byte to its last: requests in, replies out, in order.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -13,8 +12,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use super::classify::{Class, classify};
 use super::client::{Binding, Client, Member};
 use super::listener::{AUTH_WITHIN, Early};
+use super::multi::Step;
 use super::pubsub::{Message, Subscriptions};
-use super::wire::{Gone, REPLY_BYTES_SENT_AT, Wire};
+use super::wire::{Gone, Wire};
 use crate::app::App;
 
 /// A client that says nothing for so long, and waits for nothing, is cut off.
@@ -39,8 +39,9 @@ pub(super) struct Connection {
     pub(super) app: Arc<App>,
     pub(super) wire: Wire,
     pub(super) client: Client,
-    pub(super) address: Option<IpAddr>,
     pub(super) subscriptions: Subscriptions,
+    /// What was sent since `MULTI`.
+    pub(super) step: Option<Step>,
     /// The client wants the connection to end after what was answered so far.
     pub(super) is_leaving: bool,
     early: Option<Early>,
@@ -50,22 +51,15 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    pub(super) fn new(
-        app: Arc<App>,
-        wire: Wire,
-        address: Option<IpAddr>,
-        id: u64,
-        peer: String,
-        early: Early,
-    ) -> Self {
+    pub(super) fn new(app: Arc<App>, wire: Wire, client: Client, early: Early) -> Self {
         let mut looks = tokio::time::interval(LOOK_EVERY);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
         Self {
             app,
             wire,
-            client: Client::new(id, peer),
-            address,
+            client,
             subscriptions: Subscriptions::default(),
+            step: None,
             is_leaving: false,
             early: Some(early),
             looks,
@@ -178,7 +172,11 @@ impl Connection {
         self.app.resp.commands.fetch_add(requests.len() as u64, Ordering::Relaxed);
         let mut rest = &requests[..];
         while let [first, ..] = rest {
-            let class = classify(first, self.client.member.is_some());
+            let class = if self.is_listening() || self.is_gathering() {
+                Class::Alone
+            } else {
+                classify(first, self.client.member.is_some())
+            };
             let n_same = match class {
                 Class::Alone | Class::Refused(_) => 1,
                 _ => rest.iter().take_while(|one| classify(one, true) == class).count(),
@@ -189,9 +187,7 @@ impl Connection {
             if self.is_leaving {
                 break;
             }
-            if self.wire.output.len() > REPLY_BYTES_SENT_AT {
-                self.wire.flush().await?;
-            }
+            self.wire.flush_if_much().await?;
         }
         requests.clear();
         Ok(())
@@ -199,7 +195,7 @@ impl Connection {
 
     async fn answer_run(&mut self, class: Class, run: &[Request]) -> Result<(), Gone> {
         match class {
-            Class::Keys => self.answer_keys(run).await,
+            Class::Keys => return self.answer_keys(run).await,
             Class::Submit => self.answer_submits(run).await,
             Class::Update => self.answer_updates(run).await,
             Class::Pop => return self.answer_pops(run).await,
@@ -209,10 +205,12 @@ impl Connection {
                 self.reply(&Reply::error(text));
             }
             Class::Alone => {
-                let reply = self.answer_alone(&run[0]).await;
-                if let Some(reply) = reply
-                    && !self.client.is_quiet
-                {
+                let reply = if self.is_gathering() {
+                    self.gather_step(&run[0]).await
+                } else {
+                    self.answer_alone(&run[0]).await
+                };
+                if let Some(reply) = reply {
                     self.reply(&reply);
                 }
             }

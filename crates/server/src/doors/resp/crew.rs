@@ -20,6 +20,8 @@ pub(super) struct NameTaken;
 pub(crate) struct Crew {
     store: Arc<dyn Store>,
     members: Mutex<BTreeMap<(TenantId, WorkerId), CrewMember>>,
+    /// Workers that a person drained, and by when they are to be gone.
+    drained: Mutex<BTreeMap<(TenantId, WorkerId), Option<Timestamp>>>,
 }
 
 impl Crew {
@@ -33,12 +35,48 @@ impl Crew {
                 note.key.parse::<WorkerId>().map_err(|_| damaged())?,
             );
             let json = note.json.as_deref().unwrap_or_default();
-            let registration: Registration =
-                serde_json::from_str(json).map_err(|_| damaged())?;
+            let registration: Registration = serde_json::from_str(json).map_err(|_| damaged())?;
             let known = abilities(&key.1, registration.metadata.get()).map_err(|_| damaged())?;
             members.insert(key, CrewMember::registered(registration, known));
         }
-        Ok(Self { store, members: Mutex::new(members) })
+        let mut drained = BTreeMap::new();
+        for note in store.notes(NoteKind::Drain).await? {
+            if let (Ok(tenant), Ok(worker)) = (note.tenant.parse(), note.key.parse()) {
+                drained.insert((tenant, worker), None);
+            }
+        }
+        Ok(Self { store, members: Mutex::new(members), drained: Mutex::new(drained) })
+    }
+
+    /// A person drained a worker, or lets it work again.
+    pub(crate) fn note_drain(
+        &self,
+        tenant: &TenantId,
+        worker: &WorkerId,
+        on: bool,
+        gone_by: Option<Timestamp>,
+    ) {
+        let key = (tenant.clone(), worker.clone());
+        let mut drained = self.drained.lock();
+        if on {
+            drained.insert(key, gone_by);
+        } else {
+            drained.remove(&key);
+        }
+    }
+
+    /// What a heartbeat of a worker that understands it is answered besides `OK`: `quiet` takes
+    /// nothing new, `terminate` leaves.
+    pub(super) fn signal(
+        &self,
+        tenant: &TenantId,
+        worker: &WorkerId,
+        now: Timestamp,
+    ) -> Option<&'static str> {
+        let drained = self.drained.lock();
+        let gone_by = drained.get(&(tenant.clone(), worker.clone()))?;
+        let is_late = gone_by.is_some_and(|gone_by| now >= gone_by);
+        Some(if is_late { "terminate" } else { "quiet" })
     }
 
     /// Looks at a worker.
@@ -92,8 +130,8 @@ impl Crew {
         worker: &WorkerId,
         registration: Registration,
         abilities: Abilities,
-        now: Timestamp,
     ) -> Result<Arc<Offer>, StoreError> {
+        let now = Timestamp::from_millis(registration.registered_ms);
         let json = serde_json::to_string(&registration).expect("a registration is JSON");
         self.keep(tenant, worker, Some(json)).await?;
         Ok(self.with(tenant, worker, |member| {
@@ -149,10 +187,17 @@ impl Crew {
         worker: &WorkerId,
         is_new: bool,
     ) -> usize {
-        self.with(tenant, worker, |member| {
-            let connections = &mut member.connections;
-            *connections = if is_new { *connections + 1 } else { connections.saturating_sub(1) };
-            *connections
+        if is_new {
+            return self.with(tenant, worker, |member| {
+                member.connections += 1;
+                member.connections
+            });
+        }
+        // A worker that is forgotten must not come back by the end of a connection.
+        let mut members = self.members.lock();
+        members.get_mut(&(tenant.clone(), worker.clone())).map_or(0, |member| {
+            member.connections = member.connections.saturating_sub(1);
+            member.connections
         })
     }
 

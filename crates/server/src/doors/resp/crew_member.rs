@@ -144,10 +144,6 @@ impl CrewMember {
         self.names.get(job).copied().or_else(|| job.parse().ok())
     }
 
-    pub(super) fn held_len(&self) -> usize {
-        self.held.len()
-    }
-
     /// What it offers to the queues of one pop.
     pub(super) fn offer(&self) -> Arc<Offer> {
         Arc::new(self.abilities.offer.clone())

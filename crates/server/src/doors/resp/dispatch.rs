@@ -29,7 +29,7 @@ impl Need {
     fn of(name: &str, key: &[u8]) -> Self {
         match name {
             "AUTH" | "HELLO" | "PING" | "ECHO" | "QUIT" | "RESET" | "SELECT" | "CLIENT"
-            | "COMMAND" | "TIME" => Self::Nothing,
+            | "COMMAND" | "TIME" | "MULTI" | "EXEC" | "DISCARD" => Self::Nothing,
             "INFO" | "CONFIG" | "MODULE" | "METRICS" | "SUBSCRIBE" | "PSUBSCRIBE"
             | "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "WORKERS.LIST" | "PLAN.GET" | "PLAN.LIST"
             | "ACTION.STATUS" | "ACTION.GET" | "ACTION.LIST" | "JOB.GET" | "JOB.STATUS"
@@ -120,6 +120,9 @@ impl Connection {
             },
             "CLIENT" => self.on_client(request),
             "COMMAND" => self.on_command(request),
+            "MULTI" => Ok(self.on_multi()),
+            "EXEC" => Err(Reply::error("ERR EXEC without MULTI")),
+            "DISCARD" => Err(Reply::error("ERR DISCARD without MULTI")),
             "INFO" => self.on_info(request).await,
             "CONFIG" => self.on_config(request),
             "MODULE" => Ok(Reply::Array(Vec::new())),
@@ -129,9 +132,9 @@ impl Connection {
             "WORKER.HEARTBEAT" => self.on_worker_heartbeat(request).await,
             "WORKER.UNREGISTER" => self.on_worker_unregister(request).await,
             "WORKER.VERIFY" => self.on_worker_verify(request).await,
-            "WORKERS.LIST" => Ok(self.on_workers_list()),
+            "WORKERS.LIST" => self.on_workers_list().await,
             "PLAN.SUBMIT" => self.on_plan_submit(request).await,
-            "PLAN.GET" => self.on_plan_get(request),
+            "PLAN.GET" => self.on_plan_get(request).await,
             "PLAN.LIST" => self.on_plan_list(request),
             "PLAN.DELETE" => self.on_plan_delete(request).await,
             "ACTION.SUBMIT" => self.on_action_submit(request).await,
@@ -156,6 +159,7 @@ impl Connection {
     /// As after connecting: no name, no channels, no proof.
     async fn on_reset(&mut self) -> Reply {
         self.unsubscribe_all();
+        self.step = None;
         self.unbind();
         self.client.reset();
         self.wire.distrust();

@@ -56,10 +56,7 @@ impl Connection {
             ("INFO", []) => Reply::Text(format!("{}\n", self.client.line())),
             ("LIST", _) => Reply::Text(self.clients()),
             ("NO-EVICT" | "NO-TOUCH", [_]) | ("TRACKING", [_, ..]) => Reply::ok(),
-            ("REPLY", [mode]) => {
-                self.client.is_quiet = mode.eq_ignore_ascii_case(b"off");
-                Reply::ok()
-            }
+            ("REPLY", [mode]) if mode.eq_ignore_ascii_case(b"on") => Reply::ok(),
             _ => {
                 let text = format!("ERR unknown subcommand '{verb}'. Try CLIENT HELP.");
                 return Err(Reply::error(text));
@@ -84,7 +81,9 @@ impl Connection {
     pub(super) fn on_command(&mut self, request: &Request) -> Result<Reply, Reply> {
         let rest = &request.arguments[1..];
         let Some((verb, names)) = rest.split_first() else {
-            return Ok(Reply::Array(command::all().iter().map(|one| command::info_reply(one)).collect()));
+            return Ok(Reply::Array(
+                command::all().iter().map(|one| command::info_reply(one)).collect(),
+            ));
         };
         let named = || names.iter().map(|name| command::find_with_subcommands(name));
         match text_of(verb)?.to_ascii_uppercase().as_str() {
@@ -93,9 +92,9 @@ impl Connection {
                 let name = |one: &&command::CommandSpec| Reply::bulk(one.name.as_bytes());
                 Ok(Reply::Array(command::all().iter().map(name).collect()))
             }
-            "INFO" if names.is_empty() => {
-                Ok(Reply::Array(command::all().iter().map(|one| command::info_reply(one)).collect()))
-            }
+            "INFO" if names.is_empty() => Ok(Reply::Array(
+                command::all().iter().map(|one| command::info_reply(one)).collect(),
+            )),
             "INFO" => Ok(Reply::Array(
                 named().map(|one| one.map_or(Reply::NullArray, command::info_reply)).collect(),
             )),
@@ -135,9 +134,9 @@ impl Connection {
             .collect();
         let wants = |section: &str| {
             wanted.is_empty()
-                || wanted.iter().any(|one| {
-                    [section, "all", "everything", "default"].contains(&one.as_str())
-                })
+                || wanted
+                    .iter()
+                    .any(|one| [section, "all", "everything", "default"].contains(&one.as_str()))
         };
         let mut text = String::new();
         for (section, lines) in self.info_sections().await {
@@ -187,7 +186,9 @@ impl Connection {
     pub(super) fn on_config(&mut self, request: &Request) -> Result<Reply, Reply> {
         let [_, verb, names @ ..] = &request.arguments[..] else { return Err(arity(request)) };
         if !verb.eq_ignore_ascii_case(b"get") || names.is_empty() {
-            return Err(Reply::error("ERR settings are read with CONFIG GET, and set in astra.toml"));
+            return Err(Reply::error(
+                "ERR settings are read with CONFIG GET, and set in astra.toml",
+            ));
         }
         const SETTINGS: [(&str, &str); 6] = [
             ("appendfsync", "always"),

@@ -17,30 +17,32 @@ use super::wire::Gone;
 
 impl Connection {
     /// A run of commands on the scratch keyspace: one look at it, one wait for the disk.
-    pub(super) async fn answer_keys(&mut self, run: &[Request]) {
+    pub(super) async fn answer_keys(&mut self, run: &[Request]) -> Result<(), Gone> {
         // All commands of a run that the role forbids are refused one by one; that is rare.
         if run.iter().any(|request| self.refuse_role(request).is_some()) {
             for request in run {
                 match self.refuse_role(request) {
                     Some(reply) => self.reply(&reply),
-                    None => self.answer_allowed_keys(std::slice::from_ref(request)).await,
+                    None => self.answer_allowed_keys(std::slice::from_ref(request)).await?,
                 }
             }
-            return;
+            return Ok(());
         }
-        self.answer_allowed_keys(run).await;
+        self.answer_allowed_keys(run).await
     }
 
-    async fn answer_allowed_keys(&mut self, run: &[Request]) {
+    async fn answer_allowed_keys(&mut self, run: &[Request]) -> Result<(), Gone> {
         match self.execute(run).await {
             Ok(answers) => {
                 for (request, answer) in run.iter().zip(answers) {
                     let answer = self.shaped(request, answer);
                     write_answer(&mut self.wire.output, &answer, self.client.version);
+                    self.wire.flush_if_much().await?;
                 }
             }
             Err(reply) => run.iter().for_each(|_| self.reply(&reply)),
         }
+        Ok(())
     }
 
     /// Carries out commands on the keyspace; the answers come when what they say is durable.
@@ -57,7 +59,7 @@ impl Connection {
     }
 
     /// Other shapes for clients of another server (WIRE E.4).
-    fn shaped(&self, request: &Request, answer: Answer) -> Answer {
+    pub(super) fn shaped(&self, request: &Request, answer: Answer) -> Answer {
         if self.app.resp.shapes == Shapes::Redis {
             return answer;
         }
@@ -118,7 +120,7 @@ impl Connection {
             "KEYS" => return self.on_keys(request).await,
             "SCAN" => return self.on_scan(request).await,
             "DBSIZE" => {
-                let keys = self.key_count().await + self.view_names().len();
+                let keys = self.key_count().await + self.view_names().await.len();
                 return Ok(Reply::Integer(i64::try_from(keys).unwrap_or(i64::MAX)));
             }
             _ => {}
@@ -206,9 +208,9 @@ impl Connection {
             Reply::Array(keys) => keys,
             other => return Err(other),
         };
-        let own = self.view_names().into_iter();
-        let own = own.filter(|name| keyspace::matches(pattern, name.as_bytes()));
-        keys.extend(own.map(|name| Reply::bulk(name.into_bytes())));
+        let own = self.view_names().await.into_iter();
+        let own = own.filter(|(name, _)| keyspace::matches(pattern, name.as_bytes()));
+        keys.extend(own.map(|(name, _)| Reply::bulk(name.into_bytes())));
         Ok(Reply::Array(keys))
     }
 
@@ -224,11 +226,13 @@ impl Connection {
             let at = words.iter().position(|word| word.eq_ignore_ascii_case(name))?;
             words.get(at + 1).copied()
         };
-        if let (true, Reply::Array(keys)) = (is_last && option(b"TYPE").is_none(), &mut page[1]) {
-            let pattern = option(b"MATCH").unwrap_or(b"*");
-            let own = self.view_names().into_iter();
-            let own = own.filter(|name| keyspace::matches(pattern, name.as_bytes()));
-            keys.extend(own.map(|name| Reply::bulk(name.into_bytes())));
+        if let (true, Reply::Array(keys)) = (is_last, &mut page[1]) {
+            let (pattern, kind) = (option(b"MATCH").unwrap_or(b"*"), option(b"TYPE"));
+            let own = self.view_names().await.into_iter().filter(|(name, own_kind)| {
+                keyspace::matches(pattern, name.as_bytes())
+                    && kind.is_none_or(|kind| kind.eq_ignore_ascii_case(own_kind.as_bytes()))
+            });
+            keys.extend(own.map(|(name, _)| Reply::bulk(name.into_bytes())));
         }
         Ok(Reply::Array(page))
     }
@@ -247,7 +251,7 @@ impl Connection {
         }
     }
 
-    async fn scratch(
+    pub(super) async fn scratch(
         &self,
     ) -> Result<std::sync::Arc<crate::scratch::TenantScratch>, Reply> {
         let scratch = self.app.scratch.of(self.member().tenant()).await;
@@ -256,7 +260,7 @@ impl Connection {
 }
 
 /// Writes an answer of the keyspace without a detour.
-fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: Version) {
+pub(super) fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: Version) {
     match answer {
         Answer::Ok => write_ok(out),
         Answer::Null => write_null(out, version),
@@ -329,9 +333,9 @@ fn reply_of(answer: Answer) -> Reply {
             all.into_iter().flat_map(|(k, v)| [Reply::Bulk(k), Reply::Bulk(v)]).collect(),
         ),
         Answer::Set(all) => Reply::Set(all.into_iter().map(Reply::Bulk).collect()),
-        Answer::Map(all) => Reply::Map(
-            all.into_iter().map(|(k, v)| (Reply::Bulk(k), Reply::Bulk(v))).collect(),
-        ),
+        Answer::Map(all) => {
+            Reply::Map(all.into_iter().map(|(k, v)| (Reply::Bulk(k), Reply::Bulk(v))).collect())
+        }
         Answer::Scored(all) => Reply::Array(
             all.into_iter()
                 .flat_map(|(member, score)| [Reply::Bulk(member), Reply::Double(score)])

@@ -11,6 +11,7 @@ use tokio::net::{TcpListener, TcpStream, UnixListener};
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 
+use super::client::Client;
 use super::connection::Connection;
 use super::gate::Attempts;
 use super::stream::Stream;
@@ -110,11 +111,7 @@ pub(crate) async fn serve_tcp(
 }
 
 /// Serves a Unix socket until `shutdown`.
-pub(crate) async fn serve_unix(
-    listener: UnixListener,
-    app: Arc<App>,
-    shutdown: CancellationToken,
-) {
+pub(crate) async fn serve_unix(listener: UnixListener, app: Arc<App>, shutdown: CancellationToken) {
     loop {
         let accepted = tokio::select! {
             biased;
@@ -156,6 +153,7 @@ fn begin(
     let tracker = app.connections.clone();
     tracker.spawn(async move {
         let Ok(Some(stream)) = tokio::time::timeout(AUTH_WITHIN, stream).await else { return };
-        Connection::new(app, Wire::new(stream), address, id, peer, early).run().await;
+        let client = Client::new(id, peer, address);
+        Connection::new(app, Wire::new(stream), client, early).run().await;
     });
 }

@@ -9,6 +9,7 @@ use serde_json::json;
 use super::answers::store_error;
 use super::connection::Connection;
 use super::jobs::{ListWords, arity, text_of};
+use crate::doors::http::json_path::describe;
 use crate::plans::delete::{DeleteError, delete};
 use crate::plans::registry::KeepError;
 
@@ -26,7 +27,8 @@ impl Connection {
         let [_, json] = &request.arguments[..] else { return Err(arity(request)) };
         let plan: Plan = serde_json::from_slice(json).map_err(|error| {
             let like = r#"{"plan_id":"p1","tasks":[{"task_number":1,"command":"sort"}]}"#;
-            Reply::error(format!("ERR a plan is a JSON object, like {like}: {error}"))
+            let why = describe(json, &error);
+            Reply::error(format!("ERR a plan is a JSON object, like {like}: {why}"))
         })?;
         plan.check().map_err(|problem| Reply::error(format!("ERR {problem}")))?;
         let plan_id = plan.plan_id.clone();
@@ -38,14 +40,18 @@ impl Connection {
         Ok(Reply::bulk(plan_id.into_bytes()))
     }
 
-    pub(super) fn on_plan_get(&mut self, request: &Request) -> Result<Reply, Reply> {
+    pub(super) async fn on_plan_get(&mut self, request: &Request) -> Result<Reply, Reply> {
         let [_, plan_id] = &request.arguments[..] else { return Err(arity(request)) };
         let plan_id = text_of(plan_id)?;
-        let kept = self.app.plans.plan(self.member().tenant(), plan_id);
-        let kept = kept.ok_or_else(|| keep_error(KeepError::NoPlan(plan_id.to_owned())))?;
-        let mut plan = json!(kept.plan);
-        let created = kept.created_ms / 1_000;
-        plan["metadata"] = json!({ "created_at": created, "task_count": kept.plan.tasks.len() });
+        let plan = self.plan_document(plan_id).await?;
+        let mut plan = plan.ok_or_else(|| keep_error(KeepError::NoPlan(plan_id.to_owned())))?;
+        plan["metadata"] =
+            json!({ "created_at": plan["created_at"], "task_count": plan["task_count"] });
+        if let Some(fields) = plan.as_object_mut() {
+            for own in ["json", "status", "created_at", "task_count"] {
+                fields.remove(own);
+            }
+        }
         Ok(Reply::bulk(plan.to_string().into_bytes()))
     }
 

@@ -89,6 +89,7 @@ impl Connection {
             for _ in equal {
                 let taken = self.take(&pop, pop.count).await?;
                 self.answer_list(taken);
+                self.wire.flush_if_much().await?;
             }
             return Ok(());
         }
@@ -107,6 +108,7 @@ impl Connection {
             }
             for (list, grant) in taken {
                 self.answer_one(&pop, list, &grant);
+                self.wire.flush_if_much().await?;
                 n_left -= 1;
             }
         }

@@ -1,0 +1,282 @@
+"""Jobs at the Redis door: submitted, taken, reported, retried, stopped (seed 004 section 4, DESIGN 2.3)."""
+
+import json
+import time
+
+import pytest
+
+from resp_client import Refused, RespClient
+
+
+@pytest.fixture
+def client(shared_server):
+    with RespClient(shared_server, "admin") as client:
+        yield client
+
+
+@pytest.fixture
+def workers(shared_server):
+    """Two workers of one credential, each with a connection."""
+    with RespClient(shared_server, "worker") as one, RespClient(shared_server, "worker") as two:
+        assert one.register("job-one", max_concurrent_jobs=50).startswith("OK")
+        assert two.register("job-two", max_concurrent_jobs=50).startswith("OK")
+        yield one, two
+
+
+def test_the_seeds_job_goes_its_way(client, workers):
+    """Seed 004 section 4.2, word for word."""
+    worker, _ = workers
+    client.submit(job_id="job-abc123", queue="way", plan={"tasks": [{"task_number": 1, "command": "sort"}]}, input={"a": 1})
+    assert client.status("job-abc123")["status"] == "pending"
+    job = worker.pop("queue:way")
+    assert job["job_id"] == "job-abc123" and job["plan"]["tasks"][0]["command"] == "sort" and job["inputs"] == [{"a": 1}]
+    assert client.ask("GET", "job:job-abc123:worker") == b"job-one"
+    assert 3500 < client.ask("TTL", "job:job-abc123:worker") <= 3610
+    assert worker.update("job-abc123", status="running", worker_id="job-one", started_at="2025-11-17T10:00:00Z") == "OK"
+    assert worker.update("job-abc123", current_task=2, progress_percent=40) == "OK"
+    status = client.status("job-abc123")
+    assert (status["status"], status["worker_id"], status["progress_percent"]) == ("running", "job-one", 40)
+    results = [{"task_number": 1, "command": "sort", "exit_code": 0, "stdout": "a\n", "stderr": "", "duration_ms": 3}]
+    assert worker.update("job-abc123", status="completed", completed_at="2025-11-17T10:00:15Z", task_results=results) == "OK"
+    status = client.status("job-abc123")
+    assert status["status"] == "completed" and status["task_results"] == results
+    assert client.ask("GET", "job:job-abc123:worker") is None
+    assert client.ask("GET", "job:job-abc123:stdout") == b"a\n"
+
+
+def test_a_failure_keeps_its_words(client, workers):
+    worker, _ = workers
+    client.submit(job_id="fails", queue="fails")
+    worker.pop("queue:fails")
+    assert worker.update("fails", status="failed", failed_at="2025-11-17T10:00:10Z", error="Task 2 timed out", task_results=[]) == "OK"
+    status = client.status("fails")
+    assert (status["status"], status["error"]) == ("failed", "Task 2 timed out")
+
+
+def test_a_job_by_lpush_is_a_job_by_name(client):
+    assert client.call("LPUSH", "queue:pushed", '{"job_id":"pushed-1","n":1}') == 1
+    assert client.call("LPUSH", "queue:pushed", '{"job_id":"pushed-2"}', '{"job_id":"pushed-3"}') == 3, "the list's length, as in Redis"
+    assert client.call("LPUSH", "queue:pushed", '{"job_id":"pushed-1","n":1}') == 3, "a resend adds nothing"
+    refused = client.call("LPUSH", "queue:pushed", '{"job_id":"pushed-1","n":2}')
+    assert isinstance(refused, Refused) and "pushed-1" in refused
+    assert client.ask("LLEN", "queue:pushed") == 3
+    popped = [client.pop("queue:pushed") for _ in range(3)]
+    assert [job["job_id"] for job in popped] == ["pushed-1", "pushed-2", "pushed-3"] and popped[0]["n"] == 1
+    for wrong in ["x", "7", "[]", '"a"']:
+        assert isinstance(client.call("LPUSH", "queue:pushed", wrong), Refused), wrong
+
+
+@pytest.mark.parametrize(
+    ("job", "named"),
+    [
+        ({"job_id": "a b"}, "job_id"), ({"job_id": "x" * 65}, "job_id"), ({"job_id": 7}, "job_id"), ({"priority": 10**6}, "priority"),
+        ({"max_retries": -1}, "max_retries"), ({"max_retries": 10**6}, "max_retries"), ({"timeout_secs": 0}, "timeout_secs"),
+        ({"queue": "a b"}, "queue"), ({"plan_id": "nosuch"}, "nosuch"), ({"command": "a|b"}, "command"), ({"tags": 7}, "tags"),
+        ({"after": ["nosuch"]}, "nosuch"), ({"after": "nosuch"}, "after"), ({"run_at": "soon"}, "run_at"),
+        ({"run_at": 1, "delay_secs": 1}, "delay_secs"), ({"tools": ["a b"]}, "tools"), ({"delay_secs": -1}, "delay_secs"),
+    ],
+)
+def test_a_job_that_cannot_be_is_refused_by_field(client, job, named):
+    refused = client.call("JOB.SUBMIT", json.dumps(job))
+    assert isinstance(refused, Refused) and refused.startswith("ERR ") and named in refused, refused
+
+
+def test_words_follow_one_another_or_are_refused(client, workers):
+    worker, _ = workers
+    client.submit(job_id="words", queue="words")
+    for status in ["completed", "running", "failed"]:
+        refused = worker.update("words", status=status)
+        assert isinstance(refused, Refused) and "Invalid status transition" in refused, refused
+    assert client.status("words")["status"] == "pending"
+    worker.pop("queue:words")
+    for status in ["pending", "nonsense", "dead", ""]:
+        assert isinstance(worker.update("words", status=status), Refused), status
+    assert worker.update("words", status="running") == "OK" and worker.update("words", status="running") == "OK"
+    assert worker.update("words", status="completed") == "OK"
+    refused = worker.update("words", status="running")
+    assert isinstance(refused, Refused) and "Invalid status transition" in refused
+    assert isinstance(client.call("JOB.CANCEL", "words"), Refused)
+    assert "Invalid status transition" in client.call("JOB.RETRY", "words")
+
+
+def test_retries_are_counted_and_wait(client, workers):
+    worker, _ = workers
+    client.submit(job_id="retried", queue="retried", max_retries=1)
+    assert worker.pop("queue:retried")["attempt"] == 1
+    assert worker.update("retried", status="failed", error="first") == "OK"
+    assert client.status("retried")["status"] in ("pending", "scheduled")
+    job = worker.pop("queue:retried", 10)
+    assert job["attempt"] == 2
+    assert worker.update("retried", status="failed", error="second") == "OK"
+    status = client.wait_for_status("retried", "failed") if client.status("retried")["status"] == "failed" else client.status("retried")
+    assert status["status"] in ("failed", "dead") and status["error"] == "second"
+    assert client.call("JOB.RETRY", "retried") == "OK"
+    assert worker.pop("queue:retried")["job_id"] == "retried"
+    assert worker.update("retried", status="completed") == "OK"
+    assert client.status("retried")["status"] == "completed"
+
+
+def test_a_job_waits_for_its_moment(client):
+    began = time.time()
+    client.submit(job_id="delayed", queue="moment", delay_secs=2)
+    client.submit(job_id="dated", queue="moment", run_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(began + 3)))
+    client.submit(job_id="far", queue="moment", run_at=int(began) + 3600)
+    assert client.status("delayed")["status"] == "scheduled" and client.ask("LLEN", "queue:moment") == 0
+    assert client.ask("LLEN", "queue:scheduled") >= 3
+    assert any(b'"far"' in line for line in client.ask("LRANGE", "queue:scheduled", 0, -1))
+    assert client.pop("queue:moment", 0.3) is None
+    assert client.pop("queue:moment", 6)["job_id"] == "delayed" and time.time() - began >= 1.9
+    assert client.pop("queue:moment", 6)["job_id"] == "dated" and time.time() - began >= 2
+    assert client.call("JOB.CANCEL", "far") == "OK" and client.status("far")["status"] == "cancelled"
+
+
+def test_the_first_named_queue_goes_first(client):
+    for number in range(3):
+        client.submit(job_id=f"low-{number}", queue="low")
+        client.submit(job_id=f"high-{number}", queue="high")
+    order = []
+    for _ in range(6):
+        key, job = client.ask("BRPOP", "queue:high", "queue:low", 1)
+        order.append(json.loads(job)["job_id"])
+        assert key.decode().split(":")[1] == order[-1].split("-")[0]
+    assert order == ["high-0", "high-1", "high-2", "low-0", "low-1", "low-2"]
+
+
+def test_priority_goes_before_age(client):
+    for priority in [0, 5, -5, 5]:
+        client.ask("JOB.SUBMIT", json.dumps({"queue": "prio", "priority": priority}))
+    assert [client.pop("queue:prio")["priority"] for _ in range(4)] == [5, 5, 0, -5]
+
+
+@pytest.mark.parametrize(
+    ("demand", "able"),
+    [
+        ({"tools": ["jq"]}, {"capabilities": {"tools": ["jq", "sort"]}}),
+        ({"agentic_units": ["agx-ocr"]}, {"capabilities": {"tools": [], "agentic_units": ["agx-ocr"]}}),
+        ({"tags": {"gpu": True}}, {"tags": {"gpu": True}}),
+        ({"tags": {"zone": "a"}}, {"tags": {"zone": "a", "more": "x"}}),
+        ({"tags": ["fast"]}, {"tags": ["fast"]}),
+        ({"command": "ffmpeg", "args": ["-version"]}, {"capabilities": ["ffmpeg"]}),
+    ],
+)
+def test_a_job_goes_to_a_worker_that_can(shared_server, client, demand, able):
+    queue = "able-" + "".join(ch for ch in json.dumps(demand) if ch.isalnum())[:40]
+    job = client.submit(queue=queue, **demand)
+    with RespClient(shared_server, "worker") as unable_one, RespClient(shared_server, "worker") as able_one:
+        assert unable_one.register(f"un-{queue}", ["cat"], tags={"gpu": False, "zone": "b"}).startswith("OK")
+        assert able_one.register(f"be-{queue}", **{"capabilities": {"tools": ["cat"]}, **able}).startswith("OK")
+        assert unable_one.pop(f"queue:{queue}", 0.3) is None
+        assert able_one.pop(f"queue:{queue}", 2)["job_id"] == job
+        assert able_one.update(job, status="completed") == "OK"
+
+
+def test_a_job_waits_for_those_before_it(client, workers):
+    worker, _ = workers
+    client.submit(job_id="dep-a", queue="dep")
+    client.submit(job_id="dep-b", queue="dep", after=["dep-a"])
+    client.submit(job_id="dep-c", queue="dep", dependencies=["dep-a", "dep-b"])
+    assert worker.pop("queue:dep")["job_id"] == "dep-a" and worker.pop("queue:dep", 0.2) is None
+    assert client.status("dep-b")["status"] in ("scheduled", "pending", "waiting")
+    worker.update("dep-a", status="completed")
+    assert worker.pop("queue:dep")["job_id"] == "dep-b" and worker.pop("queue:dep", 0.2) is None
+    worker.update("dep-b", status="completed")
+    assert worker.pop("queue:dep")["job_id"] == "dep-c"
+    worker.update("dep-c", status="completed")
+
+
+def test_what_waits_for_a_failure_is_told(client, workers):
+    worker, _ = workers
+    client.submit(job_id="fail-a", queue="depf")
+    client.submit(job_id="fail-b", queue="depf", after=["fail-a"])
+    worker.pop("queue:depf")
+    worker.update("fail-a", status="failed", error="no")
+    deadline = time.monotonic() + 5
+    while client.status("fail-b")["status"] not in ("failed", "cancelled", "dead"):
+        assert time.monotonic() < deadline, client.status("fail-b")
+        time.sleep(0.05)
+    assert worker.pop("queue:depf", 0.2) is None
+
+
+def test_only_the_holder_may_speak(client, workers):
+    one, two = workers
+    client.submit(job_id="held", queue="held")
+    lease = one.pop("queue:held")["lease_id"]
+    for update in [{"status": "running"}, {"status": "completed"}, {"status": "failed"}, {"progress_percent": 1}]:
+        assert str(two.update("held", **update)).startswith("REJECTED not_holder"), update
+    assert str(two.update("held", status="completed", lease_id=lease)).startswith("REJECTED not_holder")
+    assert client.status("held")["status"] == "running"
+    assert one.update("held", status="completed") == "OK"
+    assert str(two.update("held", status="completed")).startswith(("REJECTED", "ERR"))
+
+
+def test_one_verdict_for_one_report(client, workers):
+    """DESIGN 2.3: a resend gets the stored verdict, another report none."""
+    one, _ = workers
+    client.submit(job_id="verdict", queue="verdict")
+    one.pop("queue:verdict")
+    report = {"status": "completed", "task_results": [{"n": 1}]}
+    assert one.update("verdict", **report) == "OK"
+    assert one.update("verdict", **report) == "OK"
+    assert str(one.update("verdict", status="completed", task_results=[])).startswith("REJECTED duplicate_report")
+    assert str(one.update("verdict", status="failed", error="x")).startswith("REJECTED duplicate_report")
+    assert client.status("verdict")["status"] == "completed" and client.status("verdict")["task_results"] == [{"n": 1}]
+
+
+def test_who_lost_the_job_is_told_so(client, workers):
+    one, two = workers
+    client.submit(job_id="lost", queue="lost")
+    old = one.pop("queue:lost")["lease_id"]
+    assert one.call("WORKER.UNREGISTER", "job-one") == "OK"
+    new = two.pop("queue:lost", 5)["lease_id"]
+    assert new != old
+    assert str(one.update("lost", status="running", worker_id="job-one", lease_id=old)).startswith("CANCELLED superseded")
+    assert str(one.update("lost", status="completed", worker_id="job-one", lease_id=old)).startswith("CANCELLED superseded")
+    assert two.update("lost", status="completed") == "OK"
+    assert str(one.update("lost", status="completed", worker_id="job-one", lease_id=old)).startswith("CANCELLED superseded")
+
+
+@pytest.mark.parametrize("lease", ["x", "", "00000000-0000-0000-0000-000000000000-1"])
+def test_a_lease_that_never_was_is_refused(client, workers, lease):
+    one, _ = workers
+    client.submit(job_id="leased", queue="leased")
+    assert str(one.update("leased", status="completed", lease_id=lease)).startswith("REJECTED")
+    assert client.status("leased")["status"] == "pending"
+
+
+def test_a_report_about_another_job_than_the_leases_is_refused(client, workers):
+    one, _ = workers
+    client.submit(job_id="mix-a", queue="mix-a")
+    client.submit(job_id="mix-b", queue="mix-b")
+    lease = one.pop("queue:mix-a")["lease_id"]
+    assert isinstance(one.update("mix-b", status="completed", lease_id=lease), Refused)
+    assert (client.status("mix-a")["status"], client.status("mix-b")["status"]) == ("running", "pending")
+    one.update("mix-a", status="completed")
+
+
+def test_a_running_job_can_be_stopped(client, workers):
+    one, _ = workers
+    client.submit(job_id="stopped", queue="stopped")
+    one.pop("queue:stopped")
+    assert client.call("JOB.CANCEL", "stopped") == "OK"
+    assert client.status("stopped")["status"] == "cancelled"
+    assert str(one.update("stopped", status="running")).startswith("CANCELLED task_cancelled")
+    assert str(one.update("stopped", status="completed")).startswith("CANCELLED task_cancelled")
+    assert client.status("stopped")["status"] == "cancelled"
+    assert client.call("JOB.CANCEL", "nosuch") == "ERR Job not found: nosuch"
+
+
+def test_verdicts_survive_a_kill(server):
+    with RespClient(server, "admin") as client:
+        client.submit(job_id="kept-done", queue="kept")
+        client.submit(job_id="kept-held", queue="kept")
+        assert client.register("keeper", max_concurrent_jobs=4).startswith("OK")
+        assert [client.pop("queue:kept")["job_id"] for _ in range(2)] == ["kept-done", "kept-held"]
+        assert client.update("kept-done", status="completed", result=7) == "OK"
+    server.kill()
+    server.start()
+    with RespClient(server, "admin") as client:
+        assert client.call("WORKER.HEARTBEAT", "keeper") == "OK"
+        assert client.update("kept-done", status="completed", result=7) == "OK"
+        assert str(client.update("kept-done", status="completed", result=8)).startswith("REJECTED duplicate_report")
+        assert client.status("kept-held")["status"] == "running"
+        assert client.update("kept-held", status="completed") == "OK"
