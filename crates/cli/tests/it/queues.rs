@@ -40,8 +40,8 @@ fn a_purge_is_asked_for_or_meant() {
 #[test]
 fn dead_tasks_are_shown_and_brought_back() {
     let site = Site::with_worker();
-    let fail = ["task", "submit", "core.fail", "--queue", "q1", "--max-attempts", "1", "--wait"];
-    site.run(&fail).with_code(1);
+    let fail = ["task", "submit", "core.fail", "--queue", "q1", "--max-attempts", "2"];
+    site.run(&[&fail[..], &["--backoff", "1ms", "--wait"]].concat()).with_code(1);
     let dead = site.run(&["queue", "dead", "q1"]).with_code(0);
     assert!(dead.stderr.contains("astra queue requeue q1"), "{}{}", dead.text(), dead.stderr);
     site.run(&["queue", "pause", "q1"]).with_code(0);

@@ -229,6 +229,10 @@ impl<'a> OrderDesk<'a> {
         }
         let mut words: Words<'_> =
             serde_json::from_str(text).map_err(|error| not_a_job(json, &error))?;
+        // A list is read as the fields in their order.
+        if json.trim_ascii_start().first() == Some(&b'[') {
+            return Err(JobProblem::new("a job is a JSON object, like {\"plan_id\":\"p1\"}"));
+        }
         if let Some(job_id) = &words.job_id {
             check_name("job_id", job_id)?;
         }

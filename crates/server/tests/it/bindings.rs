@@ -126,6 +126,7 @@ async fn workers(server: &TestServer) -> Vec<String> {
 }
 
 /// A worker on a WebSocket, as far as its first words.
+#[derive(Debug)]
 struct Peer(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
 impl Peer {
@@ -147,7 +148,7 @@ impl Peer {
         peer.say("control.handshake", instance, &hello).await;
         peer.until("control.ack").await?;
         let capabilities = json!({"concurrency": {"max_parallel": 1, "per_node_limits": {}},
-            "runtimes": [], "features": []});
+            "runtimes": ["native"], "features": []});
         let register = json!({"capabilities": capabilities, "payload_types": [], "packages": []});
         peer.say("control.register", instance, &register).await;
         peer.until("control.session.accept").await?;
