@@ -170,7 +170,8 @@ impl Show for Action {
             ("made", words::ago(&self.created_at)),
             ("jobs", format!("{} ({})", counts.total, some.collect::<Vec<_>>().join(", "))),
         ];
-        let head = format!("{}  {}\n{}", headline(self.state), self.action_id, output::facts(&rows));
+        let head =
+            format!("{}  {}\n{}", headline(self.state), self.action_id, output::facts(&rows));
         match self.jobs.as_deref() {
             Some(jobs) if !jobs.is_empty() => format!("{head}\n{}", job_table(jobs)),
             _ => head,
@@ -196,7 +197,10 @@ fn job_table(jobs: &[protocol::rest::actions::ActionJob]) -> String {
     let header = ["JOB", "STATE", "ATTEMPTS", "WORKER", "ENDED", "REASON"];
     let mut table = output::table(header, rows.collect());
     if jobs.len() > JOBS_SHOWN {
-        words::push(&mut table, format_args!("\nand {} more; see -o json", jobs.len() - JOBS_SHOWN));
+        words::push(
+            &mut table,
+            format_args!("\nand {} more; see -o json", jobs.len() - JOBS_SHOWN),
+        );
     }
     table
 }

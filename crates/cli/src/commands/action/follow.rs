@@ -52,8 +52,7 @@ async fn until_over(name: &str, context: &Context) -> Result<Action> {
                 }
             }
             // A server that restarts comes back.
-            Err(failure)
-                if failure.exit == ExitCode::Unreachable && seen.elapsed() < AWAY_MAX => {}
+            Err(failure) if failure.exit == ExitCode::Unreachable && seen.elapsed() < AWAY_MAX => {}
             Err(failure) => return Err(failure),
         }
         tokio::time::sleep(pause).await;
