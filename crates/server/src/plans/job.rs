@@ -29,7 +29,7 @@ pub(crate) const DEFAULT_QUEUE: &str = "default";
 /// How long a job is held without a sign of life: three heartbeats (seed 004 section 3.2).
 pub(crate) const JOB_LEASE_TTL: Duration = Duration::from_secs(90);
 /// The longest that one attempt of a job may take, unless it says otherwise (seed 004 section 5.2).
-pub(crate) const JOB_TIMEOUT: Duration = Duration::from_secs(3_600);
+pub(crate) const JOB_TIMEOUT: Duration = Duration::from_hours(1);
 /// The longest that a job may ask for.
 const JOB_TIMEOUT_MAX_SECS: u64 = 30 * 24 * 3_600;
 /// Retries that a job may ask for.

@@ -82,9 +82,9 @@ pub(super) async fn peek(
     let keys = tasks.into_iter().map(LoadKey::Task).collect();
     let found = app.store.load(coordinator.handle.shard(), keys).await?;
     // A worker may have taken one since.
-    let queued =
+    let waiting =
         found.iter().filter(|(_, record)| state_of(record) == protocol::rest::tasks::State::Queued);
-    let tasks = queued.map(|(_, record)| answers::task(record)).collect::<Result<_, _>>()?;
+    let tasks = waiting.map(|(_, record)| answers::task(record)).collect::<Result<_, _>>()?;
     let paused = one(&app, &coordinator, &queue).await?.paused;
     let shown = QueuedTasks { queue: queue.to_string(), tasks, total, paused };
     Ok(json(StatusCode::OK, &shown))

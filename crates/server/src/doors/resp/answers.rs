@@ -1,5 +1,7 @@
 //! Nouns to wire words: jobs as JSON, refusals as errors.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use coordinator::{
     Grant, LostAuthority, Refusal, StateWord, TaskRecord, TaskState, Verdict, Violation,
@@ -55,12 +57,13 @@ fn free_job(lease: LeaseId, grant: &Grant, worker: &WorkerId) -> Bytes {
     let mut text = String::with_capacity(payload.len() + 256);
     text.push('{');
     if !own_name {
-        text.push_str(&format!("\"job_id\":\"{}\",", lease.task));
+        let _ = write!(text, "\"job_id\":\"{}\",", lease.task);
     }
-    text.push_str(&format!(
+    let _ = write!(
+        text,
         "\"lease_id\":\"{lease}\",\"attempt\":{},\"worker_id\":\"{worker}\",\"queue\":\"{}\"",
         grant.attempt, grant.spec.demand.queue
-    ));
+    );
     let rest = payload.trim_start().strip_prefix('{').unwrap_or("}").trim_start();
     if rest != "}" {
         text.push(',');

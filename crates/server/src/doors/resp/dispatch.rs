@@ -1,5 +1,7 @@
 //! Every command that is answered alone, one line each.
 
+use std::fmt::Write as _;
+
 use protocol::resp::command;
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
@@ -52,10 +54,10 @@ impl Need {
 
     fn is_met(self, role: Role, is_read: bool) -> bool {
         match (self, role) {
-            (_, Role::Admin) | (Self::Nothing | Self::Look, _) => true,
-            (Self::Submit | Self::Keep, Role::Client) | (Self::Work | Self::Keep, Role::Worker) => {
-                true
-            }
+            (_, Role::Admin)
+            | (Self::Nothing | Self::Look, _)
+            | (Self::Submit | Self::Keep, Role::Client)
+            | (Self::Work | Self::Keep, Role::Worker) => true,
             (Self::Keep, Role::Viewer) => is_read,
             _ => false,
         }
@@ -124,7 +126,7 @@ impl Connection {
             "EXEC" => Err(Reply::error("ERR EXEC without MULTI")),
             "DISCARD" => Err(Reply::error("ERR DISCARD without MULTI")),
             "INFO" => self.on_info(request).await,
-            "CONFIG" => self.on_config(request),
+            "CONFIG" => super::info::on_config(request),
             "MODULE" => Ok(Reply::Array(Vec::new())),
             "TIME" => Ok(self.on_time()),
             "METRICS" => self.on_metrics(),
@@ -174,7 +176,7 @@ fn unknown(request: &Request) -> Reply {
     let mut text = format!("ERR unknown command '{name}', with args beginning with: ");
     for argument in request.arguments[1..].iter().take(3) {
         let argument: String = String::from_utf8_lossy(argument).chars().take(32).collect();
-        text.push_str(&format!("'{argument}' "));
+        let _ = write!(text, "'{argument}' ");
     }
     Reply::error(text)
 }

@@ -263,7 +263,8 @@ impl Connection {
 pub(super) fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: Version) {
     match answer {
         Answer::Ok => write_ok(out),
-        Answer::Null => write_null(out, version),
+        // Only pops wait, and those are answered elsewhere.
+        Answer::Null | Answer::Block { .. } => write_null(out, version),
         Answer::NullArray => write_null_array(out, version),
         Answer::Integer(number) => write_integer(out, *number),
         Answer::Double(number) => write_double(out, *number, version),
@@ -271,7 +272,9 @@ pub(super) fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: 
         Answer::Word(word) => write_simple(out, word),
         Answer::Array(all) => {
             write_array_head(out, all.len());
-            all.iter().for_each(|one| write_answer(out, one, version));
+            for one in all {
+                write_answer(out, one, version);
+            }
         }
         Answer::Map(all) => {
             write_map_head(out, all.len(), version);
@@ -283,12 +286,12 @@ pub(super) fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: 
         Answer::Pairs(all) => write_pairs(out, all, version),
         Answer::Set(all) => {
             write_set_head(out, all.len(), version);
-            all.iter().for_each(|one| write_bulk(out, one));
+            for one in all {
+                write_bulk(out, one);
+            }
         }
         Answer::Scored(all) => write_scored(out, all, version),
         Answer::Error(text) => write_error(out, text),
-        // Only pops wait, and those are answered elsewhere.
-        Answer::Block { .. } => write_null(out, version),
     }
 }
 

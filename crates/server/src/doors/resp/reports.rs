@@ -52,7 +52,9 @@ impl Connection {
                 Some(true) => self.report(rest.into_iter().flatten().collect()).await,
                 Some(false) => self.progress(rest.into_iter().flatten().collect()).await,
             };
-            replies.iter().for_each(|reply| self.reply(reply));
+            for reply in &replies {
+                self.reply(reply);
+            }
             rest = after;
         }
     }
@@ -113,14 +115,13 @@ impl Connection {
                 return Err(Reply::error("REJECTED unknown_task: there is no such job"));
             }
             let held = self.app.crew.held(self.member().tenant(), worker, job);
-            let (task, may_retry) = match held {
-                Some(held) => (held.lease.task, held.attempt <= held.retries),
-                None => {
-                    let record = self.find_record(job).await?;
-                    let record =
-                        record.ok_or_else(|| Reply::error(format!("ERR Job not found: {job}")))?;
-                    (record.id, record.progress.attempt <= retries_of(&record.spec))
-                }
+            let (task, may_retry) = if let Some(held) = held {
+                (held.lease.task, held.attempt <= held.retries)
+            } else {
+                let record = self.find_record(job).await?;
+                let record =
+                    record.ok_or_else(|| Reply::error(format!("ERR Job not found: {job}")))?;
+                (record.id, record.progress.attempt <= retries_of(&record.spec))
             };
             if task != lease.task {
                 let text = format!("REJECTED unknown_lease: {lease} is no lease of job {job}");

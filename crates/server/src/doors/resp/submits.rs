@@ -125,7 +125,9 @@ impl Connection {
                 },
             });
         }
-        replies.iter().for_each(|reply| self.reply(reply));
+        for reply in &replies {
+            self.reply(reply);
+        }
     }
 
     /// The tasks of jobs that are named.

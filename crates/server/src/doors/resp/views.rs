@@ -101,17 +101,17 @@ impl Connection {
 
     /// A plan that is kept, or the one that a job of this name brought along.
     pub(super) async fn plan_document(&self, plan_id: &str) -> Result<Option<Value>, Reply> {
-        let (plan, created_ms) = match self.app.plans.plan(self.member().tenant(), plan_id) {
-            Some(kept) => (kept.plan.clone(), kept.created_ms),
-            None => {
-                let Some(record) = self.find_record(plan_id).await? else { return Ok(None) };
-                let Ok(job) = serde_json::from_slice::<PlanJob>(&record.parameters) else {
-                    return Ok(None);
-                };
-                let plan_description = job.plan_description;
-                let plan = Plan { plan_id: plan_id.to_owned(), plan_description, tasks: job.tasks };
-                (plan, record.created_at.as_millis())
-            }
+        let kept = self.app.plans.plan(self.member().tenant(), plan_id);
+        let (plan, created_ms) = if let Some(kept) = kept {
+            (kept.plan.clone(), kept.created_ms)
+        } else {
+            let Some(record) = self.find_record(plan_id).await? else { return Ok(None) };
+            let Ok(job) = serde_json::from_slice::<PlanJob>(&record.parameters) else {
+                return Ok(None);
+            };
+            let plan_description = job.plan_description;
+            let plan = Plan { plan_id: plan_id.to_owned(), plan_description, tasks: job.tasks };
+            (plan, record.created_at.as_millis())
         };
         let mut document = json!(plan);
         document["json"] = json!(plan).to_string().into();
