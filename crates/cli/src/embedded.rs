@@ -144,14 +144,6 @@ fn start_failure(error: &StartError, data: &Path) -> Failure {
             error.to_string(),
             "check resp_tls_cert and resp_tls_key: PEM files, the chain first",
         ),
-        StartError::ListenUnix { path, source } => Failure::new(
-            ExitCode::Conflict,
-            format!("cannot listen on {}: {source}", path.display()),
-            "choose another path for the socket",
-        ),
-        StartError::Tls(error) => {
-            Failure::new(ExitCode::Failed, error, "check the certificate and its key")
-        }
         StartError::DevBeyondLoopback { address } => beyond_loopback(*address),
     }
 }

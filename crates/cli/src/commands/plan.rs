@@ -79,7 +79,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode>
         }
         Command::Rm { plans } => {
             for plan in plans {
-                let gone = context.client.delete::<DeletedPlan>(&path(&plan));
+                let path = path(&plan);
+                let gone = context.client.delete::<DeletedPlan>(&path);
                 context.output.show(&context.ask(gone).await?);
             }
         }

@@ -85,8 +85,10 @@ pub(super) async fn resume(arguments: &ResumeArguments, context: &Context) -> Re
 }
 
 async fn set(queues: &[String], verb: &str, context: &Context) -> Result<()> {
+    let nothing = serde_json::json!({});
     for name in queues {
-        let answer = context.client.post::<Queue>(&path(name, verb), &serde_json::json!({}));
+        let path = path(name, verb);
+        let answer = context.client.post::<Queue>(&path, &nothing);
         let Queue { queue, depth, paused, .. } = context.ask(answer).await?;
         context.output.show(&SetPause { queue, depth, paused });
     }
@@ -126,10 +128,10 @@ fn tasks(number: u64) -> String {
 pub(super) async fn requeue(arguments: &RequeueArguments, context: &Context) -> Result<()> {
     let RequeueArguments { queue, failed } = arguments;
     let body = RequeueQueue { failed: *failed, max: None };
+    let path = path(queue, "requeue");
     let mut all = Requeued { queue: queue.clone(), requeued: 0, dead: 0 };
     loop {
-        let answer = context.client.post(&path(queue, "requeue"), &body);
-        let one: RequeuedQueue = context.ask(answer).await?;
+        let one: RequeuedQueue = context.ask(context.client.post(&path, &body)).await?;
         all.requeued += one.requeued;
         all.dead = one.dead;
         if !one.more {
@@ -178,10 +180,10 @@ pub(super) async fn purge(arguments: &PurgeArguments, context: &Context) -> Resu
         confirm(&format!("Stop {} of queue {queue}?", tasks(number)), context)?;
     }
     let body = PurgeQueue { waiting: *waiting, max: None };
+    let path = path(queue, "purge");
     let mut all = Purged { queue: queue.clone(), stopped: 0, depth: 0 };
     loop {
-        let answer = context.client.post(&path(queue, "purge"), &body);
-        let one: PurgedQueue = context.ask(answer).await?;
+        let one: PurgedQueue = context.ask(context.client.post(&path, &body)).await?;
         all.stopped += one.stopped;
         all.depth = one.depth;
         if !one.more {
