@@ -32,6 +32,10 @@ impl Connection {
     }
 
     async fn answer_allowed_keys(&mut self, run: &[Request]) -> Result<(), Gone> {
+        if self.app.resp.shapes == Shapes::Agq && run.iter().any(is_bare_range) {
+            let run: Vec<Request> = run.iter().map(with_scores).collect();
+            return Box::pin(self.answer_allowed_keys(&run)).await;
+        }
         match self.execute(run).await {
             Ok(answers) => {
                 for (request, answer) in run.iter().zip(answers) {
@@ -257,6 +261,23 @@ impl Connection {
         let scratch = self.app.scratch.of(self.member().tenant()).await;
         scratch.map_err(ask_error)
     }
+}
+
+/// A range of a sorted set without scores.
+fn is_bare_range(request: &Request) -> bool {
+    let has = |word: &[u8]| request.arguments.iter().any(|one| one.eq_ignore_ascii_case(word));
+    (request.name_is("ZRANGE") || request.name_is("ZRANGEBYSCORE"))
+        && !has(b"WITHSCORES")
+        && !has(b"BYLEX")
+}
+
+/// Clients of another server always get scores (WIRE E.4).
+fn with_scores(request: &Request) -> Request {
+    let mut request = request.clone();
+    if is_bare_range(&request) {
+        request.arguments.push(Bytes::from_static(b"WITHSCORES"));
+    }
+    request
 }
 
 /// Writes an answer of the keyspace without a detour.
