@@ -261,7 +261,15 @@ impl<'a> OrderDesk<'a> {
             .as_deref()
             .map(|name| IdempotencyMark { key: name_key(name), fingerprint: fingerprint(json) });
         let task =
-            NewTask { spec, parameters, not_before, concurrency_key: None, idempotency, run };
+            NewTask {
+            spec,
+            parameters,
+            not_before,
+            concurrency_key: None,
+            idempotency,
+            run,
+            after: Vec::new(),
+        };
         Ok(Order { task, after, job_id })
     }
 
