@@ -7,6 +7,7 @@ import time
 import pytest
 
 from agw import Agw, agx
+from astra_server import Server
 from resp_client import Refused, RespClient
 
 STEP = {"plan_id": "step", "tasks": [{"task_number": 1, "command": "sort", "args": ["-u"]}]}
@@ -44,7 +45,11 @@ def start(shared_server):
         worker.close()
 
 
-@pytest.fixture(params=[False, True], ids=["HEAD", "OLD"])
+# WIRE E.1: OLD agw asks for the popped value itself, which is JSON.
+CANNOT_FETCH = pytest.mark.xfail(reason="GET job:<popped JSON> finds nothing")
+
+
+@pytest.fixture(params=[False, pytest.param(True, marks=CANNOT_FETCH)], ids=["HEAD", "OLD"])
 def agw(start, request):
     return start(old=request.param)
 
@@ -137,6 +142,7 @@ def test_a_second_report_is_answered_ok_and_does_not_count(admin, agw):
     assert admin.status(job_id)["status"] == "completed" and admin.ask("GET", f"job:{job_id}:stdout") == b"once"
 
 
+@CANNOT_FETCH
 @pytest.mark.parametrize(("plan", "inputs"), [(PIPE, [None]), (STEP, [{"text": "b"}])], ids=["pipe", "input"])
 def test_head_agw_is_not_given_what_needs_a_stdin(start, admin, plan, inputs):
     """It never feeds one: the job would be done without its input, or hang."""
@@ -145,17 +151,20 @@ def test_head_agw_is_not_given_what_needs_a_stdin(start, admin, plan, inputs):
     assert start(old=True).work(2)["plan_id"] == plan["plan_id"]
 
 
+@CANNOT_FETCH
 def test_old_agw_takes_single_commands_too(start, admin):
     submit(admin, STEP)
     assert start(old=True).work(2)["plan_id"] == "step"
 
 
+@CANNOT_FETCH
 def test_old_agw_can_fetch_the_plan_of_every_job(start, admin):
     """It asks `GET plan:<plan_id>`, also when the job brought its plan along."""
     admin.submit(tasks=[{"task_number": 1, "command": "sort"}, {"task_number": 2, "command": "uniq", "input_from_task": 1}])
     assert start(old=True).work(2) is not None
 
 
+@CANNOT_FETCH
 def test_whole_actions_are_worked_off_by_both(start, admin):
     head, old = start(), start(old=True)
     (steps, step_jobs), (pipes, pipe_jobs) = submit(admin, STEP, [None] * 10), submit(admin, PIPE, range(10))
@@ -213,3 +222,24 @@ def test_every_plan_can_be_used_as_soon_as_it_is_answered(shared_server):
             assert one.call("PLAN.SUBMIT", json.dumps(plan)) == f"p{number}".encode()
             made = two.json("ACTION.SUBMIT", json.dumps({"action_id": f"soon-{number}", "plan_id": f"p{number}", "inputs": []}))
             assert made["jobs_created"] == 1
+
+
+def test_the_shapes_of_the_old_server_can_be_had(tmp_path):
+    """WIRE E.4 and E.5: a setting, for clients that were made for it."""
+    server = Server(tmp_path, settings='resp_compat = "agq"\n').start()
+    try:
+        with RespClient(server) as stranger:
+            assert stranger.call("GET", "a") == "ERR NOAUTH Authentication required"
+        with RespClient(server, "admin") as client:
+            client.submit(job_id="shaped", queue="shaped")
+            assert json.loads(client.ask("BRPOP", "queue:shaped", 1))["job_id"] == "shaped"
+            client.write(b"BRPOP queue:shaped 0.01\r\nBRPOP none 0.01\r\n")
+            assert client.take(10) == b"$-1\r\n$-1\r\n"
+            client.ask("LPUSH", "list", "value")
+            assert client.ask("BRPOP", "list", 1) == b"value"
+            client.ask("ZADD", "sorted", 1, "a")
+            client.ask("ZADD", "sorted", 2, "b")
+            assert client.ask("ZRANGE", "sorted", 0, -1) == [b"a", b"1", b"b", b"2"]
+            assert client.ask("ZRANGEBYSCORE", "sorted", 1, 2) == [b"a", b"1", b"b", b"2"]
+    finally:
+        server.stop()
