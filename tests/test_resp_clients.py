@@ -56,7 +56,6 @@ def test_a_pipeline(client):
     assert replies[0] == b"1" and isinstance(replies[1], redis.ResponseError) and replies[2] == b"2"
 
 
-@pytest.mark.xfail(reason="MULTI is refused, and what follows is executed one by one")
 def test_a_transaction_is_one_or_is_refused_whole(client):
     """`pipeline()` is a transaction unless one says otherwise: it must not be half of one."""
     pipe = client.pipeline()

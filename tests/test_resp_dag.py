@@ -36,6 +36,7 @@ def dag(server, tmp_path):
     with RespClient(server, "client") as client:
         for name, after in jobs.items():
             client.submit(job_id=name, queue="dag", after=after, needs=" ".join(after))
+        assert client.ask("LLEN", "queue:dag") == 1, "all others wait for the first"
     yield folder
     (folder / "stop").touch()
 

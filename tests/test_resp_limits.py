@@ -18,10 +18,6 @@ BIG_VALUE_BYTES = 1 << 20
 NOT_TEXT = b"\xff\xfe"
 
 
-def not_texted(words):
-    return pytest.param(words, marks=pytest.mark.xfail(reason="fields that are passed over are not looked at; a panic follows"))
-
-
 def grown(server, before: int) -> int:
     return server.rss_bytes() - before
 
@@ -53,7 +49,6 @@ def test_a_member_has_longer(shared_server):
         assert client.call("PING") == "PONG"
 
 
-@pytest.mark.xfail(reason="RESET does not begin the five seconds anew")
 def test_a_member_that_gave_up_its_proof_may_show_it_again(shared_server):
     with RespClient(shared_server, "worker") as client:
         time.sleep(5.5)
@@ -143,7 +138,6 @@ def test_a_request_beyond_ten_megabytes_is_refused(shared_server):
         assert b"too big" in client.rest(5)
 
 
-@pytest.mark.xfail(reason="the replies of a whole pipeline are made before the first is sent")
 def test_a_client_that_never_reads_fills_nothing(shared_server):
     """S19, P9: replies wait in the sender's place, not in the server's memory."""
     with contextlib.ExitStack() as deaf, RespClient(shared_server, "admin") as writer:
@@ -177,8 +171,8 @@ def test_keys_and_values_may_hold_any_byte(shared_server):
     [
         ("JOB.GET", NOT_TEXT), ("JOB.STATUS", NOT_TEXT), ("JOB.CANCEL", NOT_TEXT), ("JOB.RETRY", NOT_TEXT),
         ("JOB.UPDATE", NOT_TEXT, "{}"), ("JOB.UPDATE", "a", NOT_TEXT), ("JOB.SUBMIT", NOT_TEXT),
-        ("JOB.SUBMIT", b'{"job_id":"\xff"}'), not_texted(("JOB.SUBMIT", b'{"x":"\xff"}')), ("JOB.LIST", NOT_TEXT),
-        not_texted(("JOB.SUBMIT", b'{"job_id":"ok","x":"\xff"}')), not_texted(("LPUSH", "queue:ready", b'{"job_id":"ok","x":"\xff"}')),
+        ("JOB.SUBMIT", b'{"job_id":"\xff"}'), ("JOB.SUBMIT", b'{"x":"\xff"}'), ("JOB.LIST", NOT_TEXT),
+        ("JOB.SUBMIT", b'{"job_id":"ok","x":"\xff"}'), ("LPUSH", "queue:ready", b'{"job_id":"ok","x":"\xff"}'),
         ("LPUSH", "queue:ready", b'{"\xff":1}'), ("JOB.SUBMIT", b'{"input":{"a":"\xff"}}'),
         ("ACTION.SUBMIT", b'{"action_id":"a","plan_id":"p","inputs":["\xff"]}'),
         ("JOBS.LIST", NOT_TEXT), ("JOBS.SEARCH", NOT_TEXT, "a"), ("PLAN.SUBMIT", NOT_TEXT), ("PLAN.GET", NOT_TEXT),
@@ -199,13 +193,7 @@ def test_what_must_be_text_is_refused_if_it_is_not(shared_server, words):
         assert client.call("PING") == "PONG"
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        pytest.param("JOB.SUBMIT", marks=pytest.mark.xfail(reason="input may be as deep as it likes")),
-        "PLAN.SUBMIT", "ACTION.SUBMIT", "WORKER.REGISTER",
-    ],
-)
+@pytest.mark.parametrize("command", ["JOB.SUBMIT", "PLAN.SUBMIT", "ACTION.SUBMIT", "WORKER.REGISTER"])
 def test_deep_json_is_refused(shared_server, command):
     deep = '{"input":' + "[" * 10_000 + "]" * 10_000 + "}"
     with RespClient(shared_server, "admin") as client:
@@ -267,7 +255,7 @@ def test_keys_are_never_logged(tmp_path):
     finally:
         server.stop()
     log = server.log.read_text()
-    assert "resp" in log
+    assert "serving" in log
     for secret in [wrong, worker_key, *server.tokens.values(), server.tokens["worker"].split("_")[-1]]:
         assert secret not in log
 
@@ -292,6 +280,8 @@ def test_a_storm_of_broken_connections_leaves_nothing(shared_server):
     for number in range(600):
         with socket.create_connection(("127.0.0.1", shared_server.resp_port)) as one:
             one.sendall((b"*2\r\n$4\r\nAUTH\r\n$3000\r\n" + b"x" * 2900)[: 1 + number * 5])
+    # The server sees each of them end, and has room for strangers again.
+    time.sleep(0.5)
     with RespClient(shared_server, "admin") as client:
         ends = time.monotonic() + 7
         while client.ask("INFO", "clients").split() != [b"#", b"Clients", b"connected_clients:1"]:
