@@ -7,6 +7,7 @@ import time
 import pytest
 
 from agw import Agw, agx
+from astra_server import Server
 from resp_client import Refused, RespClient
 
 STEP = {"plan_id": "step", "tasks": [{"task_number": 1, "command": "sort", "args": ["-u"]}]}
@@ -108,7 +109,9 @@ def test_a_pop_whose_answer_was_lost_goes_back_at_the_next_pop(admin, agw):
     assert admin.status(job_id)["status"] == "completed"
 
 
-def test_a_pop_that_was_heard_of_is_kept_over_pings(start, admin, agw):
+def test_a_pop_that_was_heard_of_is_kept_over_pings(request, start, admin, agw):
+    if agw.old:
+        request.applymarker(pytest.mark.xfail(reason="GET job:<id> is not taken as a sign that the pop was read"))
     job_id = submit_one(admin, agw)
     popped = agw.fetch()
     job, _ = agw.job(popped)
@@ -213,3 +216,33 @@ def test_every_plan_can_be_used_as_soon_as_it_is_answered(shared_server):
             assert one.call("PLAN.SUBMIT", json.dumps(plan)) == f"p{number}".encode()
             made = two.json("ACTION.SUBMIT", json.dumps({"action_id": f"soon-{number}", "plan_id": f"p{number}", "inputs": []}))
             assert made["jobs_created"] == 1
+
+
+def test_the_shapes_of_the_old_server_can_be_had(tmp_path):
+    """WIRE E.4 and E.5: a setting, for clients that were made for it."""
+    server = Server(tmp_path, settings='resp_compat = "agq"\n').start()
+    try:
+        with RespClient(server) as stranger:
+            assert stranger.call("GET", "a") == "ERR NOAUTH Authentication required"
+        with RespClient(server, "admin") as client:
+            client.submit(job_id="shaped", queue="shaped")
+            assert json.loads(client.ask("BRPOP", "queue:shaped", 1))["job_id"] == "shaped"
+            client.write(b"BRPOP queue:shaped 0.01\r\nBRPOP none 0.01\r\n")
+            assert client.take(10) == b"$-1\r\n$-1\r\n"
+            client.ask("LPUSH", "list", "value")
+            assert client.ask("BRPOP", "list", 1) == b"value"
+    finally:
+        server.stop()
+
+
+@pytest.mark.xfail(reason="members alone")
+def test_sorted_sets_of_the_old_server_always_tell_scores(tmp_path):
+    server = Server(tmp_path, settings='resp_compat = "agq"\n').start()
+    try:
+        with RespClient(server, "admin") as client:
+            client.ask("ZADD", "sorted", 1, "a")
+            client.ask("ZADD", "sorted", 2, "b")
+            assert client.ask("ZRANGE", "sorted", 0, -1) == [b"a", b"1", b"b", b"2"]
+            assert client.ask("ZRANGEBYSCORE", "sorted", 1, 2) == [b"a", b"1", b"b", b"2"]
+    finally:
+        server.stop()
