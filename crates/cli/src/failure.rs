@@ -76,6 +76,7 @@ fn exit_of(code: ErrorCode) -> ExitCode {
         | ErrorCode::SessionUnknown => ExitCode::NotFound,
         ErrorCode::TaskConflict
         | ErrorCode::TaskIdempotency
+        | ErrorCode::TaskDependency
         | ErrorCode::SessionNotRegistered
         | ErrorCode::SessionMismatch
         | ErrorCode::SessionStaleBinding

@@ -71,6 +71,8 @@ pub enum ErrorCode {
     TaskConflict,
     /// The idempotency key was used before, for something else.
     TaskIdempotency,
+    /// A task that another is to run after is not known, or did not complete.
+    TaskDependency,
     /// No token with this id.
     TokenNotFound,
     /// A batch holds more than one call may carry.
@@ -112,7 +114,7 @@ pub struct ErrorEntry {
 
 impl ErrorCode {
     /// All codes, in the order of the table.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 47] = [
         Self::AuthInvalidToken,
         Self::AuthMissingToken,
         Self::AuthMtlsRequired,
@@ -147,6 +149,7 @@ impl ErrorCode {
         Self::WorkerNotFound,
         Self::TaskConflict,
         Self::TaskIdempotency,
+        Self::TaskDependency,
         Self::TokenNotFound,
         Self::LimitBatch,
         Self::LimitLiveTasks,
@@ -367,6 +370,12 @@ impl ErrorCode {
                 409,
                 "The idempotency key was used before, for something else.",
                 "use a new key, or send the same task again",
+            ),
+            Self::TaskDependency => row(
+                "E.TASK.DEPENDENCY",
+                409,
+                "A task that another is to run after is not known, or did not complete.",
+                "look at the task that the message names with `astra task show`",
             ),
             Self::TokenNotFound => row(
                 "E.TOKEN.NOT_FOUND",

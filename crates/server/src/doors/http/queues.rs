@@ -52,6 +52,7 @@ fn merged(views: Vec<QueueView>, dead: Vec<(QueueName, u64)>, now: Timestamp) ->
             in_flight: view.in_flight,
             retries_due: view.retries_due,
             scheduled: view.scheduled,
+            blocked: view.blocked,
             dead: 0,
             paused: view
                 .paused
@@ -67,6 +68,7 @@ fn merged(views: Vec<QueueView>, dead: Vec<(QueueName, u64)>, now: Timestamp) ->
             in_flight: 0,
             retries_due: 0,
             scheduled: 0,
+            blocked: 0,
             dead: 0,
             paused: None,
         };
