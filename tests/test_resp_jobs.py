@@ -186,7 +186,7 @@ def test_a_job_goes_to_a_worker_that_can(shared_server, client, demand, able):
         assert able_one.update(job, status="completed") == "OK"
 
 
-@pytest.mark.xfail(reason="jobs do not wait for those in after")
+
 def test_a_job_waits_for_those_before_it(client, workers):
     worker, _ = workers
     client.submit(job_id="dep-a", queue="dep")
@@ -201,7 +201,7 @@ def test_a_job_waits_for_those_before_it(client, workers):
     worker.update("dep-c", status="completed")
 
 
-@pytest.mark.xfail(reason="jobs do not wait for those in after")
+
 def test_what_waits_for_a_failure_is_told(client, workers):
     worker, _ = workers
     client.submit(job_id="fail-a", queue="depf")

@@ -260,8 +260,7 @@ impl<'a> OrderDesk<'a> {
         let idempotency = job_id
             .as_deref()
             .map(|name| IdempotencyMark { key: name_key(name), fingerprint: fingerprint(json) });
-        let task =
-            NewTask {
+        let task = NewTask {
             spec,
             parameters,
             not_before,
