@@ -16,7 +16,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::executor::{Assignment, CANCELLED, Context, Executor, Outcome, PARAMETERS_INVALID, Work};
+use crate::executor::{
+    Assignment, CANCELLED, Context, Executor, Outcome, PARAMETERS_INVALID, Work,
+};
 use crate::feedback::Status;
 use crate::runner::command::{BATCHES_WAITING_MAX, CommandRunner, leave, pass_on};
 use crate::runner::failure::not_started;
