@@ -1,12 +1,11 @@
 """Workers at the Redis door: seed 004 sections 2, 3, 6, 7, 8 and 9."""
 
 import json
-import subprocess
 import time
 
 import pytest
 
-from astra_server import Server, binary
+from astra_server import Server
 from resp_client import Refused, RespClient
 
 WORKER = {
@@ -241,6 +240,15 @@ def test_tools_that_are_set_anew_replace_the_old_ones(worker, admin):
     assert admin.ask("SMEMBERS", "capability:first:workers") == []
 
 
+def test_a_worker_of_this_door_is_seen_at_the_others(shared_server, worker):
+    register(worker, worker_id="seen-by-rest", max_concurrent_jobs=3)
+    listed = {one["worker_id"]: one for one in shared_server.rest("GET", "/workers")["workers"]}
+    assert "seen-by-rest" in listed
+    worker.ask("WORKER.UNREGISTER", "seen-by-rest")
+    listed = {one["worker_id"]: one for one in shared_server.rest("GET", "/workers")["workers"]}
+    assert "seen-by-rest" not in listed or listed["seen-by-rest"]["health"] != "ok"
+
+
 def test_workers_are_listed_newest_first(worker, admin):
     register(worker, worker_id="older", max_concurrent_jobs=2)
     time.sleep(1.1)
@@ -274,26 +282,6 @@ def test_a_claim_that_is_a_lie_is_told(worker, admin):
     job = worker.pop("queue:default")
     assert worker.update(job["job_id"], status="failed", error="no such program") == "OK"
     assert "no such program" in admin.read()
-
-
-def test_a_real_worker_proves_its_tools(server):
-    """`astra worker start --resp` beside `redis-cli`-like clients."""
-    words = ["worker", "start", "--resp", "--help"]
-    helped = subprocess.run([binary(), *words], capture_output=True, text=True, timeout=20, check=False)
-    if helped.returncode != 0:
-        pytest.skip("this binary has no worker that speaks the Redis protocol")
-    with RespClient(server, "admin") as admin:
-        command = [binary(), "worker", "start", "--resp", f"127.0.0.1:{server.resp_port}", "--token", server.tokens["worker"]]
-        process = subprocess.Popen(command, cwd=server.folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            deadline = time.monotonic() + 15
-            while not admin.ask("SMEMBERS", "capability:sort:workers"):
-                assert process.poll() is None and time.monotonic() < deadline
-                time.sleep(0.1)
-            assert "sort" in admin.ask("WORKER.VERIFY", "sort", '{"command":"sort","args":["--version"]}', within_s=35)
-        finally:
-            process.terminate()
-            process.wait(15)
 
 
 @pytest.mark.parametrize("signals", [True, False])
