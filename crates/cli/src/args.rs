@@ -3,7 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    bench, completion, demo, dev, explain, internal, queue, run, server, task, token, worker,
+    action, bench, completion, demo, dev, explain, internal, plan, queue, run, server, task, token,
+    worker,
 };
 use crate::config::Flags;
 use crate::output::{Color, Format};
@@ -62,8 +63,14 @@ pub(crate) enum Command {
     /// Submit tasks, look at them, stop them.
     #[command(subcommand)]
     Task(task::Command),
+    /// Keep plans of Unix tools.
+    #[command(subcommand)]
+    Plan(plan::Command),
+    /// Make jobs of plans, look at them, stop them.
+    #[command(subcommand)]
+    Action(action::Command),
     Explain(explain::Arguments),
-    /// Look at queues.
+    /// Look at queues, pause them, bring dead tasks back.
     #[command(subcommand)]
     Queue(queue::Command),
     /// Make, list and revoke tokens.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 
-use model::{TenantId, Timestamp};
+use model::{TenantId, Timestamp, WorkerId};
 use protocol::rest::tokens::{CreatedToken, Role, TokenInfo, Tokens};
 use server::app::{Options, RespOptions, Server, StartError};
 use server::auth::{Auth, Caller, TokenError};
@@ -50,6 +50,8 @@ impl EmbeddedServer {
 pub(crate) struct NewToken {
     pub(crate) tenant: TenantId,
     pub(crate) role: Role,
+    /// The one worker that it speaks for.
+    pub(crate) worker_id: Option<WorkerId>,
     pub(crate) name: Option<String>,
     pub(crate) expires_at: Option<Timestamp>,
 }
@@ -57,8 +59,8 @@ pub(crate) struct NewToken {
 /// Makes a token in a data folder that no server has open.
 pub(crate) async fn create_token(data: &Path, token: NewToken) -> Result<CreatedToken> {
     let auth = open_auth(data).await?;
-    let NewToken { tenant, role, name, expires_at } = token;
-    let bearer = Caller { tenant, role, worker: None };
+    let NewToken { tenant, role, worker_id, name, expires_at } = token;
+    let bearer = Caller { tenant, role, worker: worker_id };
     let created = auth.create(bearer, name, expires_at, words::now()).await;
     let (token, row) = created.map_err(|error| token_failure(&error, data))?;
     Ok(CreatedToken { token, info: info(row) })
@@ -114,6 +116,7 @@ fn info(row: TokenRow) -> TokenInfo {
         token_id: row.token_id,
         tenant: row.tenant.to_string(),
         role: Role::from_word(&row.role).unwrap_or(Role::Viewer),
+        worker_id: row.worker.map(|worker| worker.to_string()),
         name: row.name,
         created_at: row.created_at.to_string(),
         expires_at: row.expires_at.map(|moment| moment.to_string()),
@@ -159,6 +162,9 @@ fn token_failure(error: &TokenError, data: &Path) -> Failure {
             Failure::new(ExitCode::NotFound, error, "list tokens with `astra token list`")
         }
         TokenError::TooMany(_) => Failure::new(ExitCode::Conflict, error, "revoke some first"),
+        TokenError::NoWorker(_) => {
+            Failure::new(ExitCode::Validation, error, "use --role worker, or leave --worker-id out")
+        }
         TokenError::NoRandomness => Failure::new(ExitCode::Failed, error, ""),
         TokenError::Store(error) => store_failure(error, data),
     }

@@ -71,11 +71,16 @@ fn exit_of(code: ErrorCode) -> ExitCode {
         | ErrorCode::LimitBatch => ExitCode::Validation,
         ErrorCode::RequestNotFound
         | ErrorCode::TaskNotFound
+        | ErrorCode::PlanNotFound
+        | ErrorCode::ActionNotFound
         | ErrorCode::TokenNotFound
         | ErrorCode::WorkerNotFound
         | ErrorCode::SessionUnknown => ExitCode::NotFound,
         ErrorCode::TaskConflict
         | ErrorCode::TaskIdempotency
+        | ErrorCode::PlanConflict
+        | ErrorCode::ActionConflict
+        | ErrorCode::TaskDependency
         | ErrorCode::SessionNotRegistered
         | ErrorCode::SessionMismatch
         | ErrorCode::SessionStaleBinding
@@ -90,6 +95,7 @@ fn exit_of(code: ErrorCode) -> ExitCode {
         | ErrorCode::LimitDemands
         | ErrorCode::LimitWorkers
         | ErrorCode::LimitPauses
+        | ErrorCode::LimitPlans
         | ErrorCode::LimitTokens
         | ErrorCode::LimitOverloaded
         | ErrorCode::RequestTimeout

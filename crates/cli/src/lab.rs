@@ -161,6 +161,7 @@ async fn first_token(data: &Path) -> Result<String> {
     let token = NewToken {
         tenant: "default".parse()?,
         role: Role::Admin,
+        worker_id: None,
         name: Some("lab".into()),
         expires_at: None,
     };

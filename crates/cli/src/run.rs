@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 
 use crate::args::{Cli, Command};
 use crate::commands::{
-    self, bench, completion, demo, dev, explain, internal, queue, server, task, token, version,
-    worker,
+    self, action, bench, completion, demo, dev, explain, internal, plan, queue, server, task,
+    token, version, worker,
 };
 use crate::config::{self, ServerFlags};
 use crate::context::Context;
@@ -80,6 +80,8 @@ async fn dispatch(cli: Cli, output: Output) -> Result<ExitCode> {
         Command::Server(command) => server::run(command, &flags).await,
         Command::Worker(command) => worker::run(command, &flags, output).await,
         Command::Task(command) => task::run(command, &context()?).await,
+        Command::Plan(command) => plan::run(command, &context()?).await,
+        Command::Action(command) => action::run(command, &context()?).await,
         Command::Explain(arguments) => explain::run(arguments, &context()?).await,
         Command::Queue(command) => queue::run(command, &context()?).await,
         Command::Token(command) => token::run(command, &flags, output).await,

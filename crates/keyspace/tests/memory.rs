@@ -2,6 +2,7 @@
 //! own, where nothing else takes any.
 
 use std::fs;
+use std::sync::Mutex;
 
 use bytes::Bytes;
 use keyspace::{Keyspace, Limits, Moment};
@@ -16,8 +17,41 @@ const ELEMENTS: usize = 60_000;
 const COUNT_PERCENT_MIN: usize = 60;
 const COUNT_PERCENT_MAX: usize = 250;
 
+/// How much may stay of what was removed, in all.
+const LEFT_BYTES_MAX: usize = 16 << 20;
+
+/// The tests take turns, because each looks at the whole process.
+static TURN: Mutex<()> = Mutex::new(());
+
+#[test]
+fn what_is_removed_gives_its_memory_back() {
+    let _turn = TURN.lock().expect("no other test has failed");
+    for (add, remove) in [
+        ("rpush KEY NAME", "rpop KEY"),
+        ("hset KEY NAME 1", "hdel KEY NAME"),
+        ("sadd KEY NAME", "srem KEY NAME"),
+        ("zadd KEY 1 NAME", "zrem KEY NAME"),
+    ] {
+        let mut space = Keyspace::new(Limits::default());
+        let before = resident_bytes();
+        for key in 0..10 {
+            let words = |line: &str, n: usize| {
+                line.replace("KEY", &format!("key-{key}")).replace("NAME", &format!("name-{n}"))
+            };
+            (0..ELEMENTS).for_each(|n| run(&mut space, &words(add, n)));
+            // One element stays, so that the key does.
+            (1..ELEMENTS).for_each(|n| run(&mut space, &words(remove, n)));
+        }
+        assert_eq!(space.len(), 10, "{add}");
+        let left = resident_bytes().saturating_sub(before);
+        println!("{add}: {left} bytes are left");
+        assert!(left < LEFT_BYTES_MAX, "{add}: {left} bytes are left");
+    }
+}
+
 #[test]
 fn counted_bytes_are_about_what_the_process_takes() {
+    let _turn = TURN.lock().expect("no other test has failed");
     for (name, length) in [
         ("set NAME VALUE", 10),
         ("set NAME VALUE", 500),
@@ -34,11 +68,7 @@ fn counted_bytes_are_about_what_the_process_takes() {
         for n in 0..ELEMENTS {
             let value = "x".repeat(length);
             let words = name.replace("NAME", &format!("name-{n}")).replace("VALUE", &value);
-            let words: Vec<Bytes> = words.split(' ').map(|word| word.to_owned().into()).collect();
-            let at = Moment { now: Timestamp::from_millis(0), entropy: 0 };
-            space.execute(at, &words);
-            space.take_writes();
-            space.take_grown();
+            run(&mut space, &words);
         }
         let taken = resident_bytes().saturating_sub(before);
         let percent = space.used_bytes() * 100 / taken.max(1);
@@ -47,6 +77,13 @@ fn counted_bytes_are_about_what_the_process_takes() {
         // What is freed must not serve the next one, whose growth would not show.
         std::mem::forget(space);
     }
+}
+
+fn run(space: &mut Keyspace, words: &str) {
+    let words: Vec<Bytes> = words.split(' ').map(|word| word.to_owned().into()).collect();
+    space.execute(Moment { now: Timestamp::from_millis(0), entropy: 0 }, &words);
+    space.take_writes();
+    space.take_grown();
 }
 
 fn resident_bytes() -> usize {

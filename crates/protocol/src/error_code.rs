@@ -71,6 +71,16 @@ pub enum ErrorCode {
     TaskConflict,
     /// The idempotency key was used before, for something else.
     TaskIdempotency,
+    /// No plan with this name.
+    PlanNotFound,
+    /// Another plan has the name, or jobs of the plan are open.
+    PlanConflict,
+    /// No action with this name.
+    ActionNotFound,
+    /// Another action has the name.
+    ActionConflict,
+    /// A task that another is to run after is not known, or did not complete.
+    TaskDependency,
     /// No token with this id.
     TokenNotFound,
     /// A batch holds more than one call may carry.
@@ -83,6 +93,8 @@ pub enum ErrorCode {
     LimitWorkers,
     /// Too many paused queues.
     LimitPauses,
+    /// The tenant keeps as many plans as it may.
+    LimitPlans,
     /// The tenant has as many tokens as it may have.
     LimitTokens,
     /// More requests than the coordinator can take right now.
@@ -112,7 +124,7 @@ pub struct ErrorEntry {
 
 impl ErrorCode {
     /// All codes, in the order of the table.
-    pub const ALL: [Self; 46] = [
+    pub const ALL: [Self; 52] = [
         Self::AuthInvalidToken,
         Self::AuthMissingToken,
         Self::AuthMtlsRequired,
@@ -147,12 +159,18 @@ impl ErrorCode {
         Self::WorkerNotFound,
         Self::TaskConflict,
         Self::TaskIdempotency,
+        Self::PlanNotFound,
+        Self::PlanConflict,
+        Self::ActionNotFound,
+        Self::ActionConflict,
+        Self::TaskDependency,
         Self::TokenNotFound,
         Self::LimitBatch,
         Self::LimitLiveTasks,
         Self::LimitDemands,
         Self::LimitWorkers,
         Self::LimitPauses,
+        Self::LimitPlans,
         Self::LimitTokens,
         Self::LimitOverloaded,
         Self::StoreUnavailable,
@@ -368,6 +386,36 @@ impl ErrorCode {
                 "The idempotency key was used before, for something else.",
                 "use a new key, or send the same task again",
             ),
+            Self::PlanNotFound => row(
+                "E.PLAN.NOT_FOUND",
+                404,
+                "No plan with this name.",
+                "list plans with `astra plan list`, or submit it first",
+            ),
+            Self::PlanConflict => row(
+                "E.PLAN.CONFLICT",
+                409,
+                "Another plan has the name, or jobs of the plan are open.",
+                "give the plan a new name, like `dedupe-2`",
+            ),
+            Self::ActionNotFound => row(
+                "E.ACTION.NOT_FOUND",
+                404,
+                "No action with this name.",
+                "list actions with `astra action list`",
+            ),
+            Self::ActionConflict => row(
+                "E.ACTION.CONFLICT",
+                409,
+                "Another action has the name.",
+                "use a new action_id, or send the same action again",
+            ),
+            Self::TaskDependency => row(
+                "E.TASK.DEPENDENCY",
+                409,
+                "A task that another is to run after is not known, or did not complete.",
+                "look at the task that the message names with `astra task show`",
+            ),
             Self::TokenNotFound => row(
                 "E.TOKEN.NOT_FOUND",
                 404,
@@ -403,6 +451,12 @@ impl ErrorCode {
                 429,
                 "Too many paused queues.",
                 "let queues that are no longer used go on",
+            ),
+            Self::LimitPlans => row(
+                "E.LIMIT.PLANS",
+                429,
+                "The tenant keeps as many plans as it may.",
+                "forget some with `astra plan rm`",
             ),
             Self::LimitTokens => row(
                 "E.LIMIT.TOKENS",

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use utoipa::ToSchema;
 
 pub mod check;
 pub mod fill;
@@ -31,7 +32,7 @@ pub struct Plan {
 }
 
 /// One step: a program with its arguments, never a shell.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanTask {
     /// Its number, from 1.
     pub task_number: u32,
@@ -75,12 +76,8 @@ pub struct PlanJob {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// So often a step that fails is worth another attempt.
-    #[serde(default, skip_serializing_if = "is_zero")]
+    #[serde(default)]
     pub max_retries: u32,
-}
-
-fn is_zero(number: &u32) -> bool {
-    *number == 0
 }
 
 /// What a plan gave: every step that was begun, in order.

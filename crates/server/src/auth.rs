@@ -35,6 +35,13 @@ pub struct Caller {
     pub worker: Option<WorkerId>,
 }
 
+impl Caller {
+    /// The one worker that this caller may speak for, if another one is named.
+    pub(crate) fn bound_elsewhere(&self, named: &str) -> Option<&WorkerId> {
+        self.worker.as_ref().filter(|own| own.as_str() != named)
+    }
+}
+
 /// Why a token could not be made or revoked.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TokenError {
@@ -44,6 +51,9 @@ pub enum TokenError {
     /// The tenant has no such token.
     #[error("no token with this id")]
     Unknown,
+    /// Only a worker can be spoken for.
+    #[error("a {} token speaks for no worker; only the role worker does", .0.word())]
+    NoWorker(Role),
     /// The system gives no random bytes.
     #[error("the system gives no random bytes")]
     NoRandomness,
@@ -74,7 +84,8 @@ impl Auth {
     pub async fn load(store: Arc<dyn Store>) -> Result<Self, StoreError> {
         let rows = store.tokens().await?;
         let tokens = rows.into_iter().map(|row| (row.token_id.clone(), row)).collect();
-        Ok(Self { store, tokens: RwLock::new(Arc::new(tokens)), dev_caller: None, worker_keys: HashMap::new() })
+        let tokens = RwLock::new(Arc::new(tokens));
+        Ok(Self { store, tokens, dev_caller: None, worker_keys: HashMap::new() })
     }
 
     /// Lets requests without a token, and those with `dev-token`, in as admin of `default`.
@@ -110,15 +121,18 @@ impl Auth {
         self.dev_caller.is_some()
     }
 
-    /// Who stands behind an `Authorization` header. `None` says nothing about why: unknown,
+    /// Who stands behind an `Authorization` header, and the id of the token. `None` says nothing about why: unknown,
     /// expired and revoked tokens must look the same from outside.
-    pub fn identify(&self, authorization: Option<&[u8]>, now: Timestamp) -> Option<Caller> {
-        let Some(header) = authorization else { return self.dev_caller.clone() };
-        let token = bearer(header)?;
-        if token == DEV_TOKEN {
-            return self.dev_caller.clone();
-        }
-        self.find(token, now)
+    pub fn identify(
+        &self,
+        authorization: Option<&[u8]>,
+        now: Timestamp,
+    ) -> Option<(Caller, Option<String>)> {
+        let token = match authorization {
+            None => None,
+            Some(header) => Some(bearer(header)?),
+        };
+        self.identify_token(token, now)
     }
 
     /// Who stands behind a token that did not come in a header, and the id of that token.
@@ -134,6 +148,13 @@ impl Auth {
                 Some((caller, split(token).map(|(token_id, _)| token_id.to_owned())))
             }
         }
+    }
+
+    /// What people call a credential: a token by its note, if it has one.
+    pub(crate) fn name_of(&self, credential: &str) -> String {
+        let tokens = Arc::clone(&self.tokens.read());
+        let name = tokens.get(credential).and_then(|row| row.name.clone());
+        name.unwrap_or_else(|| credential.to_owned())
     }
 
     /// Whether a token still opens doors.
@@ -159,7 +180,7 @@ impl Auth {
             return None;
         }
         let role = Role::from_word(&row.role)?;
-        Some(Caller { tenant: row.tenant.clone(), role, worker: None })
+        Some(Caller { tenant: row.tenant.clone(), role, worker: row.worker.clone() })
     }
 
     /// Makes a token that stands for `bearer`. The text is shown once; what is kept of it is a
@@ -171,7 +192,10 @@ impl Auth {
         expires_at: Option<Timestamp>,
         now: Timestamp,
     ) -> Result<(String, TokenRow), TokenError> {
-        let Caller { tenant, role, worker: _ } = bearer;
+        let Caller { tenant, role, worker } = bearer;
+        if worker.is_some() && role != Role::Worker {
+            return Err(TokenError::NoWorker(role));
+        }
         if self.count(&tenant) >= TOKENS_PER_TENANT_MAX {
             return Err(TokenError::TooMany(tenant));
         }
@@ -181,6 +205,7 @@ impl Auth {
             token_id: token_id.clone(),
             tenant,
             role: role.word().to_owned(),
+            worker,
             digest: digest_of(&secret),
             name,
             created_at: now,

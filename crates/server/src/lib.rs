@@ -6,6 +6,7 @@
 
 pub mod app;
 pub mod auth;
+mod bulk;
 pub mod clock;
 mod coordinator_loop;
 mod dice;

@@ -3,13 +3,13 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use crate::doors::http::body;
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
-use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
+use crate::doors::http::{actions, body};
 use crate::doors::resp;
-use crate::{auth, feedback, handle, metrics, plans, scratch, sessions, updates};
+use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
+use crate::{auth, bulk, feedback, handle, metrics, plans, scratch, sessions, updates};
 
 /// One limit.
 #[derive(Clone, Debug)]
@@ -43,6 +43,7 @@ fn model_limits() -> Vec<LimitRow> {
         span("LEASE_TTL_MAX", model::LEASE_TTL_MAX, "The longest lease that a task may ask for."),
         span("TIMEOUT_MAX", model::TIMEOUT_MAX, "The longest that one attempt may be given."),
         span("BACKOFF_MAX", model::BACKOFF_MAX, "The longest pause before a retry."),
+        count("AFTER_MAX", model::AFTER_MAX, "Tasks that one task may wait for."),
         count("ATTEMPTS_MAX", model::ATTEMPTS_MAX, "The most attempts that a task may ask for."),
         count(
             "PRIORITY_LIMIT",
@@ -56,7 +57,11 @@ fn model_limits() -> Vec<LimitRow> {
 fn coordinator_limits() -> Vec<LimitRow> {
     vec![
         count("LIVE_TASKS_MAX", coordinator::LIVE_TASKS_MAX, "Live tasks of one tenant."),
-        bytes("LIVE_BYTES_MAX", coordinator::LIVE_BYTES_MAX, "Parameters of its live tasks."),
+        bytes(
+            "LIVE_BYTES_MAX",
+            coordinator::LIVE_BYTES_MAX,
+            "Parameters of its live tasks, and what they wait for.",
+        ),
         count("DEMANDS_MAX", coordinator::DEMANDS_MAX, "Different demands among its live tasks."),
         count("WORKERS_MAX", coordinator::WORKERS_MAX, "Workers of one tenant."),
         count("PAUSES_MAX", coordinator::PAUSES_MAX, "Queues that are paused at the same time."),
@@ -78,6 +83,12 @@ fn request_limits() -> Vec<LimitRow> {
         count("LEASES_PER_REQUEST_MAX", convert::LEASES_PER_REQUEST_MAX, "Leases in one request."),
         count("REPORTS_PER_CALL_MAX", reports::REPORTS_PER_CALL_MAX, "Reports in one call."),
         count("PAGE_TASKS_MAX", convert::PAGE_TASKS_MAX, "Tasks on a page."),
+        count("PAGE_ACTIONS_MAX", actions::PAGE_ACTIONS_MAX, "Actions on a page."),
+        count(
+            "TASKS_PER_CALL_MAX",
+            bulk::TASKS_PER_CALL_MAX,
+            "Tasks that one requeue or purge changes.",
+        ),
         count(
             "ROWS_PER_LIST_MAX",
             store::ROWS_PER_LIST_MAX,
@@ -252,7 +263,9 @@ fn scratch_limits() -> Vec<LimitRow> {
 }
 
 fn resp_limits() -> Vec<LimitRow> {
-    use resp::{connection, crew_member, gate, jobs, listener, pops, pubsub, queues, wire, workers};
+    use resp::{
+        connection, crew_member, gate, jobs, listener, pops, pubsub, queues, wire, workers,
+    };
     vec![
         count("RESP_CONNECTIONS_MAX", listener::RESP_CONNECTIONS_MAX, "Redis clients."),
         count(
@@ -263,7 +276,11 @@ fn resp_limits() -> Vec<LimitRow> {
         span("AUTH_WITHIN", listener::AUTH_WITHIN, "From the connection to its key."),
         bytes("EARLY_BYTES_IN_MAX", wire::EARLY_BYTES_IN_MAX, "What is read before the key."),
         bytes("EARLY_BYTES_OUT_MAX", wire::EARLY_BYTES_OUT_MAX, "What is sent before the key."),
-        count("AUTH_FAILURES_MAX", gate::AUTH_FAILURES_MAX, "Wrong keys of an address in a minute."),
+        count(
+            "AUTH_FAILURES_MAX",
+            gate::AUTH_FAILURES_MAX,
+            "Wrong keys of an address in a minute.",
+        ),
         count("ARGUMENTS_MAX", wire::ARGUMENTS_MAX, "Arguments of one command."),
         bytes("ARGUMENT_BYTES_MAX", wire::ARGUMENT_BYTES_MAX, "One argument of a command."),
         bytes("REQUEST_BYTES_MAX", wire::REQUEST_BYTES_MAX, "One command."),

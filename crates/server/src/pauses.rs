@@ -60,15 +60,20 @@ pub(crate) async fn set(
     queue: QueueName,
     pause: Option<Pause>,
 ) -> Result<(), PauseError> {
-    let note = |pause: &Pause| PauseNote { by: pause.by.clone(), at: pause.at.to_string() };
-    let json = pause.as_ref().map(|pause| {
-        serde_json::to_string(&note(pause)).expect("two texts are JSON")
-    });
+    let words = |pause: &Pause| PauseNote { by: pause.by.clone(), at: pause.at.to_string() };
+    let json = pause
+        .as_ref()
+        .map(|pause| serde_json::to_string(&words(pause)).expect("two texts are JSON"));
     let (kind, key) = (NoteKind::Pause, queue.to_string());
-    app.store.put_note(Note { kind, tenant: tenant.to_string(), key, json }).await?;
+    let note = Note { kind, tenant: tenant.to_string(), key, json };
+    app.store.put_note(note.clone()).await?;
     match handle.ask(|ticket| Command::SetPause { ticket, queue, pause }).await? {
         Answer::PauseSet => Ok(()),
-        Answer::Refused(refusal) => Err(PauseError::Refused(refusal)),
+        Answer::Refused(refusal) => {
+            // What was refused must not come true with the next restart.
+            app.store.put_note(Note { json: None, ..note }).await?;
+            Err(PauseError::Refused(refusal))
+        }
         _ => Err(PauseError::Ask(AskError::Unavailable)),
     }
 }

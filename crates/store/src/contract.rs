@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use coordinator::{Change, LoadKey, StateWord, TaskRecord};
 use keyspace::row::{KeyRow, Write};
-use model::{QueueName, RunName, ShardId, TaskId, TenantId, Timestamp, TypeName};
+use model::{QueueName, RunName, ShardId, TaskId, TenantId, Timestamp, TypeName, WorkerId};
 
 /// What an asynchronous call gives.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -226,6 +226,8 @@ pub struct TokenRow {
     pub tenant: TenantId,
     /// What its bearer may do; a word of the `protocol` crate.
     pub role: String,
+    /// The one worker that its bearer may speak for; `None` is any.
+    pub worker: Option<WorkerId>,
     /// SHA-256 of the secret.
     pub digest: [u8; 32],
     /// A note for people.

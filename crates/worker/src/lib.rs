@@ -2,9 +2,9 @@
 //!
 //! Reading order: [`executor`] is what a worker can do, [`builtin`] what every worker can do,
 //! [`runner`] runs programs, [`feedback`] is what work says before its end. [`session`] is the
-//! worker that holds a session over a WebSocket. The other worker pulls leases over HTTP:
-//! [`endpoint`] and [`client`] talk to a server; [`worker`] is its loop, [`attempt`] one lease
-//! from its grant to its verdict.
+//! worker that holds a session over a WebSocket, [`resp`] the one that pulls jobs over the Redis
+//! protocol. The third worker pulls leases over HTTP: [`endpoint`] and [`client`] talk to a server;
+//! [`worker`] is its loop, [`attempt`] one lease from its grant to its verdict.
 
 pub mod attempt;
 pub mod builtin;
@@ -12,6 +12,7 @@ pub mod client;
 pub mod endpoint;
 pub mod executor;
 pub mod feedback;
+pub mod resp;
 pub mod runner;
 pub mod session;
 pub mod toolbox;

@@ -8,11 +8,14 @@ use std::time::Duration;
 use serde::Serialize;
 use server::app::RespOptions;
 use worker::endpoint::Endpoint;
+use worker::runner::command;
 use worker::session::address::Address;
+use worker::session::settings::Settings;
 use worker::session::worker::State;
 use worker::{RunningWorker, Worker};
 
 use super::version::VERSION;
+use super::worker::programs::ProgramFlags;
 use super::worker::start;
 use crate::config::{self, DATA_DEFAULT, Flags, HTTP_DEFAULT, LogLevel, RESP_DEFAULT, ServerFlags};
 use crate::embedded::{self, EmbeddedServer};
@@ -65,6 +68,8 @@ pub(crate) struct Arguments {
     /// Do not ask before deleting.
     #[arg(long, requires = "reset")]
     yes: bool,
+    #[command(flatten)]
+    programs: ProgramFlags,
 }
 
 pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> Result<ExitCode> {
@@ -73,6 +78,7 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
         ServerFlags { data: data.clone(), http: *http, resp: *resp, ..ServerFlags::default() };
     let config = config::load(flags, given)?;
     logging::start(&config.log, LogLevel::Warn);
+    let commands = arguments.programs.options(&Settings::default())?;
     let data = config.data.clone().unwrap_or_else(|| DATA_DEFAULT.into());
     if arguments.reset {
         reset(&data, arguments.yes, output)?;
@@ -86,7 +92,7 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
     let url = format!("http://{}", server.http_addr());
     write_profile(&data, &url)?;
 
-    let workers = start_workers(server.http_addr(), &data, arguments.workers).await?;
+    let workers = start_workers(server.http_addr(), &data, arguments.workers, &commands).await?;
     output.show(&Ready::new(&server, &data, &workers));
     process::told_to_stop().await;
     output.note("\nstopping; what is queued stays in the folder");
@@ -120,11 +126,7 @@ fn choose_address(given: Option<SocketAddr>, usual: &str, flag: &str) -> Result<
     ))
 }
 
-async fn start_server(
-    data: &Path,
-    http: SocketAddr,
-    resp: RespOptions,
-) -> Result<EmbeddedServer> {
+async fn start_server(data: &Path, http: SocketAddr, resp: RespOptions) -> Result<EmbeddedServer> {
     let started = EmbeddedServer::start(data, http, true, resp).await;
     started.map_err(|failure| match Profile::read(data) {
         // The folder, not the port: another `astra dev` is at home here.
@@ -146,13 +148,18 @@ fn write_profile(data: &Path, url: &str) -> Result<()> {
 }
 
 /// Starts the workers, and waits a moment for them: what is shown as ready should be.
-async fn start_workers(http: SocketAddr, data: &Path, count: u16) -> Result<Vec<DevWorker>> {
+async fn start_workers(
+    http: SocketAddr,
+    data: &Path,
+    count: u16,
+    commands: &command::Options,
+) -> Result<Vec<DevWorker>> {
     let endpoint: Endpoint = format!("http://{http}").parse().expect("an address is one");
     let address = Address::from(endpoint);
     let mut workers = Vec::new();
     for number in 1..=count {
         let name = format!("dev-{number}");
-        let options = start::usual(address.clone(), &name, data, SLOTS)?;
+        let options = start::usual(address.clone(), &name, data, (SLOTS, commands))?;
         let tools = options.offer.tools.len();
         let python = options.offer.runtime_versions.get("python").cloned();
         let running = Worker::start(options).await.map_err(|error| start::failure(&error))?;

@@ -1,15 +1,17 @@
 //! One file per command: its arguments, and what it does.
 //!
-//! Reading order: [`dev`], [`server`] and [`worker`] run things; [`mod@run`], [`task`], [`explain`],
-//! [`queue`] and [`token`] ask a server; [`demo`] and [`bench`] show and measure; [`version`],
+//! Reading order: [`dev`], [`server`] and [`worker`] run things; [`mod@run`], [`task`], [`plan`],
+//! [`action`], [`explain`], [`queue`] and [`token`] ask a server; [`demo`] and [`bench`] show and measure; [`version`],
 //! [`completion`] and [`internal`] are chores.
 
+pub(crate) mod action;
 pub(crate) mod bench;
 pub(crate) mod completion;
 pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod explain;
 pub(crate) mod internal;
+pub(crate) mod plan;
 pub(crate) mod queue;
 pub(crate) mod run;
 pub(crate) mod server;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use model::{TenantId, Timestamp};
+use model::{TenantId, Timestamp, WorkerId};
 use protocol::rest::tokens::{CreateToken, CreatedToken, Role, TokenInfo, Tokens};
 
 use crate::config::{self, Flags, ServerFlags};
@@ -18,6 +18,7 @@ const CREATE_EXAMPLES: &str = "\
 Examples:
   astra token create --role admin --data /var/lib/astra   the first one, before the server starts
   astra token create --role worker --name rack-3 --expires 90d
+  astra token create --role worker --worker-id w1         for this worker and no other
   astra token create --role client -o quiet               the token alone
 ";
 const LIST_EXAMPLES: &str = "\
@@ -38,6 +39,9 @@ pub(crate) enum Command {
         /// What its bearer may do: admin, client, worker or viewer.
         #[arg(long, value_parser = parse_role)]
         role: Role,
+        /// The one worker that it speaks for, with `--role worker`. Default: any.
+        #[arg(long, value_name = "WORKER")]
+        worker_id: Option<WorkerId>,
         /// A note for people.
         #[arg(long)]
         name: Option<String>,
@@ -81,9 +85,9 @@ fn parse_role(word: &str) -> std::result::Result<Role, String> {
 pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Result<ExitCode> {
     let context = || Context::new(&config::load(flags, ServerFlags::default())?, output);
     match command {
-        Command::Create { role, name, expires, place } => {
+        Command::Create { role, worker_id, name, expires, place } => {
             let expires_at = expires.as_deref().map(moment).transpose()?;
-            let token = NewToken { tenant: place.tenant, role, name, expires_at };
+            let token = NewToken { tenant: place.tenant, role, worker_id, name, expires_at };
             let created = match place.data {
                 Some(data) => match embedded::create_token(&data, token.clone()).await {
                     Err(failure) if is_in_use(&failure) => create(&context()?, token).await?,
@@ -120,6 +124,7 @@ fn is_in_use(failure: &Failure) -> bool {
 async fn create(context: &Context, token: NewToken) -> Result<CreatedToken> {
     let request = CreateToken {
         role: token.role,
+        worker_id: token.worker_id.map(|worker| worker.to_string()),
         name: token.name,
         expires_at: token.expires_at.map(|moment| moment.to_string()),
     };
@@ -139,7 +144,9 @@ fn moment(text: &str) -> Result<Timestamp> {
 
 impl Show for CreatedToken {
     fn text(&self) -> String {
-        let about = format!("{} token {}", self.info.role.word(), self.info.token_id);
+        let worker = self.info.worker_id.as_ref();
+        let worker = worker.map_or_else(String::new, |worker| format!(" of {worker} alone"));
+        let about = format!("{} token {}{worker}", self.info.role.word(), self.info.token_id);
         format!(
             "{}\n\n  {about}; it is shown this once. Use it with ASTRA_TOKEN or --token.",
             self.token
@@ -170,12 +177,13 @@ impl Show for Tokens {
             [
                 token.token_id.clone(),
                 token.role.word().into(),
+                token.worker_id.clone().unwrap_or_else(|| "-".into()),
                 token.name.clone().unwrap_or_else(|| "-".into()),
                 words::ago(&token.created_at),
                 state(token),
             ]
         });
-        output::table(["ID", "ROLE", "NAME", "MADE", "STATE"], rows.collect())
+        output::table(["ID", "ROLE", "WORKER", "NAME", "MADE", "STATE"], rows.collect())
     }
 
     fn quiet(&self) -> String {

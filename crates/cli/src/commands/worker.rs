@@ -19,6 +19,8 @@ use crate::output::{self, Output, Show};
 use crate::{logging, process, words};
 
 mod manage;
+pub(crate) mod programs;
+mod resp;
 pub(crate) mod start;
 
 const LIST_EXAMPLES: &str = "\

@@ -114,10 +114,15 @@ impl Site {
     }
 
     pub(crate) fn add_worker(&mut self, name: &str) {
+        self.add_worker_with(name, &[]);
+    }
+
+    /// A worker that is started with these flags.
+    pub(crate) fn add_worker_with(&mut self, name: &str, flags: &[&str]) {
         let log = File::create(self.path(&format!("{name}.log"))).expect("made");
         let data = self.path(name);
         let mut worker = self.astra(&["worker", "start", "--name", name, "--slots", "4", "--data"]);
-        worker.arg(data).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
+        worker.arg(data).args(flags).stdin(Stdio::null()).stdout(Stdio::null()).stderr(log);
         self.workers.push(Process(worker.spawn().expect("starts")));
         self.until(&["worker", "list", "-o", "quiet"], |list| list.contains(name));
     }

@@ -48,6 +48,14 @@ fn a_limit_is_named_and_nothing_changes() {
 }
 
 #[test]
+fn a_new_collection_that_is_too_large_leaves_no_key() {
+    let limits = Limits { elements_max: 2, ..Limits::default() };
+    for command in ["rpush a 1 2 3", "sadd a 1 2 3", "hset a 1 2 3 4 5 6", "zadd a 1 2 3 4 5 6"] {
+        check(limits, &[], command, "2 elements");
+    }
+}
+
+#[test]
 fn what_is_full_can_still_change_and_shrink() {
     let limits = Limits { keys_max: 2, elements_max: 2, ..Limits::default() };
     let mut space = Keyspace::new(limits);

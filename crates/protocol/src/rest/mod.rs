@@ -3,9 +3,11 @@
 //! Requests refuse unknown fields, so that a typing error is not silently ignored. Answers are
 //! read leniently, so that an older client understands a newer server.
 
+pub mod actions;
 pub mod health;
 pub mod leases;
 pub mod logs;
+pub mod plans;
 pub mod problem;
 pub mod queues;
 pub mod tasks;

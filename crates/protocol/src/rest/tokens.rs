@@ -52,6 +52,9 @@ pub struct SessionKey {
 pub struct CreateToken {
     /// What its bearer may do.
     pub role: Role,
+    /// The one worker that it speaks for, with the role `worker`. Default: any worker.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<String>,
     /// A note for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
@@ -85,6 +88,9 @@ pub struct TokenInfo {
     pub tenant: String,
     /// What its bearer may do.
     pub role: Role,
+    /// The one worker that it speaks for; absent if it speaks for any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worker_id: Option<String>,
     /// A note for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,

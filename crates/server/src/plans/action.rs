@@ -10,9 +10,11 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use store::{PageQuery, StoreError};
 
+use super::delete::OPEN;
 use super::job::{JobProblem, OrderDesk, check_name};
 use super::registry::{KeepError, KeptAction};
 use crate::app::App;
+use crate::bulk::{self, BulkError};
 use crate::doors::http::convert::digest_of;
 use crate::handle::{AskError, CoordinatorHandle};
 
@@ -41,6 +43,15 @@ pub(crate) enum ActionError {
     Store(#[from] StoreError),
 }
 
+impl From<BulkError> for ActionError {
+    fn from(error: BulkError) -> Self {
+        match error {
+            BulkError::Refused(refusal) => Self::Refused(refusal),
+            BulkError::Ask(error) => Self::Ask(error),
+        }
+    }
+}
+
 /// An action's words: three of its own, and those that all its jobs share.
 struct Words<'a> {
     action_id: String,
@@ -58,6 +69,9 @@ pub(crate) struct SubmittedAction {
     pub(crate) plan_description: Option<String>,
     pub(crate) jobs_created: usize,
     pub(crate) job_ids: Vec<String>,
+    /// Whether it is an action that was submitted before.
+    #[serde(skip)]
+    pub(crate) existed: bool,
 }
 
 /// Makes the jobs of an action. The same action again gives the same jobs.
@@ -73,8 +87,8 @@ pub(crate) async fn submit(
     let kept = kept.ok_or_else(|| KeepError::NoPlan(words.plan_id.clone()))?;
     let tasks = jobs(app, tenant, &words, json, now)?;
     let jobs = tasks.len();
-    let job_ids = match handle.ask(|ticket| Command::Submit { ticket, tasks }).await? {
-        Answer::Submitted(tasks) => tasks.iter().map(|task| task.task.to_string()).collect(),
+    let made = match handle.ask(|ticket| Command::Submit { ticket, tasks }).await? {
+        Answer::Submitted(tasks) => tasks,
         Answer::Refused(Refusal::IdempotencyConflict { .. }) => {
             return Err(KeepError::ActionExists(words.action_id).into());
         }
@@ -88,14 +102,20 @@ pub(crate) async fn submit(
         Ok(()) | Err(KeepError::ActionExists(_)) => {}
         Err(error) => return Err(error.into()),
     }
-    let plan_description = kept.plan.plan_description.clone();
-    Ok(SubmittedAction { action_id, plan_id, plan_description, jobs_created: jobs, job_ids })
+    Ok(SubmittedAction {
+        action_id,
+        plan_id,
+        plan_description: kept.plan.plan_description.clone(),
+        jobs_created: jobs,
+        job_ids: made.iter().map(|job| job.task.to_string()).collect(),
+        existed: made.iter().all(|job| job.existed),
+    })
 }
 
 fn read(json: &[u8]) -> Result<Words<'_>, JobProblem> {
     let not_an_action = |error: serde_json::Error| {
         let like = r#"{"action_id":"a1","plan_id":"p1","inputs":[{"text":"..."}]}"#;
-        JobProblem(format!("an action is a JSON object, like {like}: {error}"))
+        JobProblem::Invalid(format!("an action is a JSON object, like {like}: {error}"))
     };
     let mut shared: BTreeMap<Cow<'_, str>, &RawValue> =
         serde_json::from_slice(json).map_err(not_an_action)?;
@@ -107,13 +127,17 @@ fn read(json: &[u8]) -> Result<Words<'_>, JobProblem> {
     let (action_id, plan_id) = (name("action_id")?, name("plan_id")?);
     let inputs: Vec<&RawValue> = match shared.remove("inputs") {
         Some(inputs) => serde_json::from_str(inputs.get()).map_err(|error| {
-            JobProblem(format!("inputs must be a list with one entry for each job: {error}"))
+            JobProblem::Invalid(format!(
+                "inputs must be a list with one entry for each job: {error}"
+            ))
         })?,
         None => Vec::new(),
     };
     if inputs.len() > INPUTS_MAX {
         let length = inputs.len();
-        return Err(JobProblem(format!("inputs has {length} entries; at most {INPUTS_MAX}")));
+        return Err(JobProblem::Invalid(format!(
+            "inputs has {length} entries; at most {INPUTS_MAX}"
+        )));
     }
     Ok(Words { action_id, plan_id, inputs, shared })
 }
@@ -134,7 +158,7 @@ fn jobs(
     let mut desk = OrderDesk::new(&app.plans, tenant, now);
     let mut tasks = Vec::with_capacity(inputs.len());
     for (index, input) in inputs.iter().enumerate() {
-        let job = job_json(words, *input);
+        let job = job_json(words, *input, index);
         let mut order = desk.read(&job, None)?;
         if !order.after.is_empty() || order.job_id.is_some() {
             return Err(JobProblem::new("job_id and after belong to single jobs"));
@@ -148,13 +172,15 @@ fn jobs(
 }
 
 /// One job of an action, in the words of a job.
-fn job_json(words: &Words<'_>, input: Option<&RawValue>) -> Bytes {
+fn job_json(words: &Words<'_>, input: Option<&RawValue>, index: usize) -> Bytes {
     let text = |text: &str| to_raw_value(text).expect("text is JSON");
     let (action_id, plan_id) = (text(&words.action_id), text(&words.plan_id));
     let mut job: BTreeMap<&str, &RawValue> =
         words.shared.iter().map(|(field, value)| (field.as_ref(), *value)).collect();
     job.insert("action_id", &action_id);
     job.insert("plan_id", &plan_id);
+    let index = to_raw_value(&index).expect("a number is JSON");
+    job.insert("input_index", &index);
     if let Some(input) = input {
         job.insert("input", input);
     }
@@ -199,18 +225,29 @@ impl Counts {
         self.scheduled + self.pending + self.running
     }
 
-    /// One word for all of them.
-    pub(crate) fn status(&self) -> &'static str {
+    /// One state for all of them.
+    pub(crate) fn state(&self) -> StateWord {
         if self.open() == self.total() && self.running == 0 {
-            "pending"
+            StateWord::Queued
         } else if self.open() > 0 {
-            "running"
+            StateWord::Running
         } else if self.failed + self.dead > 0 {
-            "failed"
+            StateWord::Failed
         } else if self.cancelled > 0 {
-            "cancelled"
+            StateWord::Stopped
         } else {
-            "completed"
+            StateWord::Completed
+        }
+    }
+
+    /// One word for all of them, as seed 004 has it.
+    pub(crate) fn status(&self) -> &'static str {
+        match self.state() {
+            StateWord::Running => "running",
+            StateWord::Failed => "failed",
+            StateWord::Stopped => "cancelled",
+            StateWord::Completed => "completed",
+            _ => "pending",
         }
     }
 }
@@ -235,4 +272,23 @@ pub(crate) async fn records(
     }
     records.reverse();
     Ok(records)
+}
+
+/// Stops every open job of an action; gives how many.
+pub(crate) async fn stop(
+    app: &App,
+    handle: &CoordinatorHandle,
+    action_id: &str,
+) -> Result<usize, ActionError> {
+    let records = records(app, handle, action_id).await?;
+    let open = records.iter().filter(|record| OPEN.contains(&record.progress.state.word()));
+    // Those that run go last: to stop them first would only make room for the others.
+    let (running, waiting): (Vec<&TaskRecord>, Vec<&TaskRecord>) =
+        open.partition(|record| record.progress.state.word() == StateWord::Running);
+    let mut stopped = 0;
+    for tasks in [waiting, running] {
+        let tasks = tasks.iter().map(|record| record.id).collect();
+        stopped += bulk::stop(handle, tasks).await?;
+    }
+    Ok(stopped)
 }

@@ -17,6 +17,8 @@ use serde_json::value::RawValue;
 use super::registry::Plans;
 use crate::doors::http::convert::digest_of;
 use crate::doors::http::convert::tasks::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX};
+use crate::doors::http::json_path::describe;
+use crate::doors::http::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
 
 /// The type of a job that is no plan: its payload means something to its worker alone.
 pub(crate) const FREE_JOB: &str = "job";
@@ -27,7 +29,7 @@ pub(crate) const DEFAULT_QUEUE: &str = "default";
 /// How long a job is held without a sign of life: three heartbeats (seed 004 section 3.2).
 pub(crate) const JOB_LEASE_TTL: Duration = Duration::from_secs(90);
 /// The longest that one attempt of a job may take, unless it says otherwise (seed 004 section 5.2).
-pub(crate) const JOB_TIMEOUT: Duration = Duration::from_secs(3_600);
+pub(crate) const JOB_TIMEOUT: Duration = Duration::from_hours(1);
 /// The longest that a job may ask for.
 const JOB_TIMEOUT_MAX_SECS: u64 = 30 * 24 * 3_600;
 /// Retries that a job may ask for.
@@ -36,17 +38,25 @@ pub(crate) const JOB_RETRIES_MAX: u32 = 100;
 const LOSS_ATTEMPTS: u32 = 2;
 /// The name of a job, a plan or an action, in characters.
 pub(crate) const NAME_CHARS_MAX: usize = 64;
+/// The plan of a job that brought its steps along and has no name; shown under the job's own name.
+pub(crate) const INLINE_PLAN: &str = "inline";
 /// Jobs that one job may wait for.
 pub(crate) const AFTER_MAX: usize = 1_000;
 
 /// What is wrong with a job: one sentence that names the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct JobProblem(pub(crate) String);
+pub(crate) enum JobProblem {
+    /// A field breaks its rule.
+    #[error("{0}")]
+    Invalid(String),
+    /// No plan of this name is kept.
+    #[error("Plan not found: {0}")]
+    NoPlan(String),
+}
 
 impl JobProblem {
     pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
+        Self::Invalid(text.into())
     }
 }
 
@@ -62,7 +72,9 @@ pub(crate) fn check_name(field: &str, name: &str) -> Result<(), JobProblem> {
     if fits {
         return Ok(());
     }
-    Err(JobProblem(format!("{field} must be 1 to {NAME_CHARS_MAX} characters of A-Z a-z 0-9 - _")))
+    Err(JobProblem::Invalid(format!(
+        "{field} must be 1 to {NAME_CHARS_MAX} characters of A-Z a-z 0-9 - _"
+    )))
 }
 
 /// The key under which a job's own name is found.
@@ -92,6 +104,8 @@ struct Words<'a> {
     args: Vec<String>,
     #[serde(borrow, default)]
     input: Option<&'a RawValue>,
+    #[serde(default)]
+    input_index: Option<u32>,
     #[serde(default)]
     env: BTreeMap<String, String>,
     #[serde(borrow, default)]
@@ -150,9 +164,9 @@ impl Moment {
     fn read(&self) -> Result<Timestamp, JobProblem> {
         match self {
             Self::Seconds(seconds) => Ok(Timestamp::from_millis(seconds.saturating_mul(1_000))),
-            Self::Text(text) => text
-                .parse()
-                .map_err(|error| JobProblem(format!("run_at: {error}; or seconds since 1970"))),
+            Self::Text(text) => text.parse().map_err(|error| {
+                JobProblem::Invalid(format!("run_at: {error}; or seconds since 1970"))
+            }),
         }
     }
 }
@@ -170,7 +184,7 @@ impl Tags {
             Self::Map(tags) => tags.into_iter().map(|(key, value)| (key, text(value))).collect(),
         };
         let pair = |(key, value): (String, String)| {
-            let problem = |error: model::InvalidText| JobProblem(format!("tags: {error}"));
+            let problem = |error: model::InvalidText| JobProblem::Invalid(format!("tags: {error}"));
             Ok((key.parse().map_err(problem)?, value.parse().map_err(problem)?))
         };
         pairs.into_iter().map(pair).collect()
@@ -205,20 +219,36 @@ impl<'a> OrderDesk<'a> {
         if json.len() > PARAMETERS_BYTES_MAX {
             let length = json.len();
             let text = format!("the job has {length} bytes; at most {PARAMETERS_BYTES_MAX} go");
-            return Err(JobProblem(text));
+            return Err(JobProblem::Invalid(text));
         }
-        let mut words: Words<'_> = serde_json::from_slice(json).map_err(|error| not_a_job(&error))?;
+        let text = std::str::from_utf8(json)
+            .map_err(|_| JobProblem::new("a job is text in UTF-8; put other bytes in as base64"))?;
+        if is_deeper_than(json, PAYLOAD_DEPTH_MAX) {
+            let text = format!("the job nests more than {PAYLOAD_DEPTH_MAX} levels deep");
+            return Err(JobProblem::Invalid(text));
+        }
+        let mut words: Words<'_> =
+            serde_json::from_str(text).map_err(|error| not_a_job(json, &error))?;
+        // A list is read as the fields in their order.
+        if json.trim_ascii_start().first() == Some(&b'[') {
+            return Err(JobProblem::new("a job is a JSON object, like {\"plan_id\":\"p1\"}"));
+        }
         if let Some(job_id) = &words.job_id {
             check_name("job_id", job_id)?;
         }
         let job_id = words.job_id.as_ref().map(|name| name.clone().into_owned());
         let after = std::mem::take(&mut words.after);
         if after.len() > AFTER_MAX {
-            return Err(JobProblem(format!("after names {} jobs; at most {AFTER_MAX}", after.len())));
+            return Err(JobProblem::Invalid(format!(
+                "after names {} jobs; at most {AFTER_MAX}",
+                after.len()
+            )));
         }
         let plan = self.plan_of(&mut words)?;
         let run = match &words.action_id {
-            Some(name) => Some(name.parse::<RunName>().map_err(|error| problem("action_id", &error))?),
+            Some(name) => {
+                Some(name.parse::<RunName>().map_err(|error| problem("action_id", &error))?)
+            }
             None => None,
         };
         let parameters = match &plan {
@@ -227,12 +257,19 @@ impl<'a> OrderDesk<'a> {
         };
         let not_before = self.start_of(&words)?;
         let spec = self.spec(words, plan.as_ref(), queue)?;
-        let idempotency = job_id.as_deref().map(|name| IdempotencyMark {
-            key: name_key(name),
-            fingerprint: fingerprint(json),
-        });
+        let idempotency = job_id
+            .as_deref()
+            .map(|name| IdempotencyMark { key: name_key(name), fingerprint: fingerprint(json) });
         let task =
-            NewTask { spec, parameters, not_before, concurrency_key: None, idempotency, run };
+            NewTask {
+            spec,
+            parameters,
+            not_before,
+            concurrency_key: None,
+            idempotency,
+            run,
+            after: Vec::new(),
+        };
         Ok(Order { task, after, job_id })
     }
 
@@ -263,7 +300,7 @@ impl<'a> OrderDesk<'a> {
             Plan { plan_id, plan_description: None, tasks: vec![task] }
         } else if let Some(plan_id) = &words.plan_id {
             let kept = self.plans.plan(self.tenant, plan_id);
-            kept.ok_or_else(|| JobProblem(format!("Plan not found: {plan_id}")))?.plan.clone()
+            kept.ok_or_else(|| JobProblem::NoPlan(plan_id.clone()))?.plan.clone()
         } else {
             return Ok(None);
         };
@@ -274,11 +311,11 @@ impl<'a> OrderDesk<'a> {
             plan_description: plan.plan_description,
             tasks: plan.tasks,
             input: words.input.map(RawValue::to_owned),
-            input_index: None,
+            input_index: words.input_index,
             env: std::mem::take(&mut words.env),
             max_retries: words.max_retries.unwrap_or(0),
         };
-        job.check().map_err(|error| JobProblem(error.to_string()))?;
+        job.check().map_err(|error| JobProblem::Invalid(error.to_string()))?;
         Ok(Some(job))
     }
 
@@ -299,18 +336,20 @@ impl<'a> OrderDesk<'a> {
         let priority = words.priority.unwrap_or(0);
         let limit = i64::from(PRIORITY_LIMIT);
         if !(-limit..=limit).contains(&priority) {
-            return Err(JobProblem(format!("priority must lie between -{limit} and {limit}")));
+            return Err(JobProblem::Invalid(format!(
+                "priority must lie between -{limit} and {limit}"
+            )));
         }
         let retries = words.max_retries.unwrap_or(0);
         if retries > JOB_RETRIES_MAX {
-            return Err(JobProblem(format!("max_retries must be 0 to {JOB_RETRIES_MAX}")));
+            return Err(JobProblem::Invalid(format!("max_retries must be 0 to {JOB_RETRIES_MAX}")));
         }
         let timeout = match words.timeout_secs {
             None => JOB_TIMEOUT,
             Some(secs @ 1..=JOB_TIMEOUT_MAX_SECS) => Duration::from_secs(secs),
             Some(_) => {
                 let text = format!("timeout_secs must be 1 to {JOB_TIMEOUT_MAX_SECS}");
-                return Err(JobProblem(text));
+                return Err(JobProblem::Invalid(text));
             }
         };
         let names = words.tools.iter().chain(&words.agentic_units).map(String::as_str);
@@ -338,7 +377,7 @@ impl<'a> OrderDesk<'a> {
 }
 
 fn words_plan_id(plan_id: Option<&str>, job_id: Option<&str>) -> String {
-    plan_id.or(job_id).unwrap_or("inline").to_owned()
+    plan_id.or(job_id).unwrap_or(INLINE_PLAN).to_owned()
 }
 
 fn tools<'a>(
@@ -354,17 +393,20 @@ fn tools<'a>(
     }
     if tools.len() > DEMAND_ENTRIES_MAX {
         let text = format!("the job needs {} tools; at most {DEMAND_ENTRIES_MAX}", tools.len());
-        return Err(JobProblem(text));
+        return Err(JobProblem::Invalid(text));
     }
     Ok(tools)
 }
 
 fn problem(field: &str, error: &model::InvalidText) -> JobProblem {
-    JobProblem(format!("{field}: {error}"))
+    JobProblem::Invalid(format!("{field}: {error}"))
 }
 
-fn not_a_job(error: &serde_json::Error) -> JobProblem {
-    JobProblem(format!("a job is a JSON object, like {{\"plan_id\":\"p1\"}}: {error}"))
+fn not_a_job(json: &[u8], error: &serde_json::Error) -> JobProblem {
+    if error.is_data() {
+        return JobProblem::Invalid(describe(json, error));
+    }
+    JobProblem::Invalid(format!("a job is a JSON object, like {{\"plan_id\":\"p1\"}}: {error}"))
 }
 
 /// The payload of a free job as it was sent, with its own name first: so it is found again without

@@ -46,7 +46,7 @@ pub(crate) enum KeepError {
     #[error("Action already exists: {0}")]
     ActionExists(String),
     /// There are too many.
-    #[error("{PLANS_MAX} plans are kept already; delete some with PLAN.DELETE")]
+    #[error("{PLANS_MAX} plans are kept already; delete some")]
     PlansFull,
     /// It is too long.
     #[error("the plan has {0} bytes; at most {PLAN_BYTES_MAX} are taken")]
@@ -179,6 +179,11 @@ impl Plans {
         self.with(tenant, |tenant| tenant.actions.get(action_id).cloned())
     }
 
+    /// How many actions are remembered.
+    pub(crate) fn action_count(&self, tenant: &TenantId) -> usize {
+        self.with(tenant, |tenant| tenant.actions.len())
+    }
+
     /// A page of actions, newest first.
     pub(crate) fn actions(
         &self,
@@ -231,9 +236,8 @@ impl Tenant {
 
 fn read<'a, T: Deserialize<'a>>(note: &'a Note) -> Result<T, StoreError> {
     let json = note.json.as_deref().unwrap_or_default();
-    serde_json::from_str(json).map_err(|error| {
-        StoreError::Damaged(format!("{} {}: {error}", note.kind.name(), note.key))
-    })
+    serde_json::from_str(json)
+        .map_err(|error| StoreError::Damaged(format!("{} {}: {error}", note.kind.name(), note.key)))
 }
 
 fn json<T: Serialize>(value: &T) -> String {

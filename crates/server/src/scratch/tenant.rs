@@ -53,7 +53,10 @@ impl TenantScratch {
 
     /// The same as one step: pops that wait hear of it after the last command, and commands that
     /// would wait find nothing. All changes become durable together.
-    pub fn transact(&self, commands: &[Vec<Bytes>]) -> Result<(Vec<Answer>, Mark), AskError> {
+    pub fn transact<C: AsRef<[Bytes]>>(
+        &self,
+        commands: &[C],
+    ) -> Result<(Vec<Answer>, Mark), AskError> {
         self.change(|memory| memory.execute(self.clock.now(), commands, Waking::Last))
     }
 

@@ -69,6 +69,8 @@ pub(crate) struct Claim<'a> {
     pub(crate) tenant: &'a TenantId,
     pub(crate) instance_id: &'a str,
     pub(crate) given_name: &'a str,
+    /// The only name that its credential allows: it gets this one or none.
+    pub(crate) bound: Option<&'a WorkerId>,
     /// The claim that the same connection made before, for an earlier session of its own.
     pub(crate) own: Option<u64>,
     /// Whether it proved that the session is its own. No second process can, so it may take over
@@ -88,6 +90,8 @@ pub(crate) struct Claimed {
     pub(crate) carried: Carried,
     /// The session before.
     pub(crate) record: Option<SessionRecord>,
+    /// Whether the name was another instance's before: what that one held is not this one's.
+    pub(crate) is_successor: bool,
 }
 
 /// A connection that no longer speaks for its worker.
@@ -100,10 +104,14 @@ pub(crate) struct Parting<'a> {
 }
 
 /// The claim is refused.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum ClaimError {
     /// The identity changes hands too often.
     TooManyTakeovers,
+    /// Another instance is here under the only name that the credential allows.
+    NameTaken(WorkerId),
+    /// The instance is known under another name than the one that the credential allows.
+    OtherWorker(WorkerId),
 }
 
 /// What a worker said of itself last.
@@ -177,13 +185,21 @@ impl Sessions {
     ) -> Result<Claimed, ClaimError> {
         let connection = self.connections.fetch_add(1, Ordering::Relaxed);
         let (sender, mailbox) = mpsc::channel(MAILBOX_MAX);
-        let (former, worker, record) =
-            self.table.lock().claim(&claim, Presence::Here { connection, mailbox: sender }, now)?;
+        let here = Presence::Here { connection, mailbox: sender };
+        let (predecessor, (former, worker, record)) = {
+            let mut table = self.table.lock();
+            let predecessor = table.make_room(&claim)?;
+            (predecessor, table.claim(&claim, here, now)?)
+        };
+        let is_successor = predecessor.is_some();
+        if let Some(instance_id) = predecessor {
+            self.forget(claim.tenant, instance_id).await;
+        }
         let carried = match former {
             Presence::Away { parked, .. } => parked.map(|parked| *parked).unwrap_or_default(),
             Presence::Here { mailbox, .. } => hand_over(&mailbox).await,
         };
-        Ok(Claimed { connection, worker, mailbox, carried, record })
+        Ok(Claimed { connection, worker, mailbox, carried, record, is_successor })
     }
 
     /// The session of a claimed worker is open: keeps what is durable of it.
@@ -236,7 +252,11 @@ impl Sessions {
             }
             entry.record = None;
         }
-        let (kind, tenant, key) = (NoteKind::Session, tenant.to_string(), instance_id.to_owned());
+        self.forget(tenant, instance_id.to_owned()).await;
+    }
+
+    async fn forget(&self, tenant: &TenantId, key: String) {
+        let (kind, tenant) = (NoteKind::Session, tenant.to_string());
         // If it cannot be forgotten now, a restart brings back a session that its worker, which was
         // told of its end, does not ask for.
         let _ = self.store.put_note(Note { kind, tenant, key, json: None }).await;
@@ -345,6 +365,26 @@ impl Table {
         self.entries.insert((tenant, instance_id), entry);
     }
 
+    /// Frees the only name that a claim may have, or refuses it. Gives the instance that had it: it
+    /// is not here, and cannot come back under this name.
+    fn make_room(&mut self, claim: &Claim<'_>) -> Result<Option<String>, ClaimError> {
+        let Some(bound) = claim.bound else { return Ok(None) };
+        let entry = self.entries.get(&(claim.tenant.clone(), claim.instance_id.to_owned()));
+        if let Some(entry) = entry.filter(|entry| entry.worker != *bound) {
+            return Err(ClaimError::OtherWorker(entry.worker.clone()));
+        }
+        let name = (claim.tenant.clone(), bound.clone());
+        let holder = self.names.get(&name).filter(|holder| *holder != claim.instance_id);
+        let Some(holder) = holder.cloned() else { return Ok(None) };
+        let identity = (claim.tenant.clone(), holder);
+        if let Some(Entry { presence: Presence::Here { .. }, .. }) = self.entries.get(&identity) {
+            return Err(ClaimError::NameTaken(bound.clone()));
+        }
+        self.entries.remove(&identity);
+        self.names.insert(name, claim.instance_id.to_owned());
+        Ok(Some(identity.1))
+    }
+
     fn claim(
         &mut self,
         claim: &Claim<'_>,
@@ -369,7 +409,10 @@ impl Table {
             return Ok((former, entry.worker.clone(), entry.record.clone()));
         }
         let is_free = |name: &WorkerId| self.is_free(claim.tenant, name, now);
-        let worker = names::unique(claim.given_name, claim.instance_id, is_free);
+        let worker = match claim.bound {
+            Some(bound) => bound.clone(),
+            None => names::unique(claim.given_name, claim.instance_id, is_free),
+        };
         self.names.insert((claim.tenant.clone(), worker.clone()), claim.instance_id.to_owned());
         let entry = Entry {
             record: None,

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::support::{TestServer, lease_path};
 
 /// Every route that asks for a token, and who may use it: admin, client, worker, viewer.
-const MATRIX: [(&str, &str, [bool; 4]); 23] = [
+const MATRIX: [(&str, &str, [bool; 4]); 37] = [
     ("POST", "/api/v1/tasks", [true, true, false, false]),
     ("GET", "/api/v1/tasks", [true, true, false, true]),
     ("GET", "/api/v1/tasks/x", [true, true, true, true]),
@@ -28,6 +28,20 @@ const MATRIX: [(&str, &str, [bool; 4]); 23] = [
     ("POST", "/api/workers/heartbeat", [true, false, true, false]),
     ("POST", "/api/v1/session-keys", [true, false, false, false]),
     ("GET", "/api/v1/queues", [true, true, false, true]),
+    ("POST", "/api/v1/plans", [true, true, false, false]),
+    ("GET", "/api/v1/plans", [true, true, false, true]),
+    ("GET", "/api/v1/plans/x", [true, true, false, true]),
+    ("DELETE", "/api/v1/plans/x", [true, true, false, false]),
+    ("POST", "/api/v1/actions", [true, true, false, false]),
+    ("GET", "/api/v1/actions", [true, true, false, true]),
+    ("GET", "/api/v1/actions/x", [true, true, false, true]),
+    ("POST", "/api/v1/actions/x/cancel", [true, true, false, false]),
+    ("POST", "/api/v1/jobs", [true, true, false, false]),
+    ("GET", "/api/v1/queues/x/tasks", [true, true, false, true]),
+    ("POST", "/api/v1/queues/x/pause", [true, true, false, false]),
+    ("POST", "/api/v1/queues/x/resume", [true, true, false, false]),
+    ("POST", "/api/v1/queues/x/requeue", [true, true, false, false]),
+    ("POST", "/api/v1/queues/x/purge", [true, true, false, false]),
     ("GET", "/api/v1/tokens", [true, false, false, false]),
     ("POST", "/api/v1/tokens", [true, false, false, false]),
     ("DELETE", "/api/v1/tokens/x", [true, false, false, false]),

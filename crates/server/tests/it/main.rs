@@ -1,10 +1,14 @@
 //! The HTTP door, from outside: a real server on a real store, real sockets, bytes in, bytes out.
 
 mod access;
+mod actions;
 mod bad_input;
+mod bindings;
 mod leases;
 mod logs;
 mod metrics;
+mod plans;
+mod queues;
 mod reports;
 mod store_trouble;
 mod support;

@@ -46,7 +46,8 @@ async fn tokens_survive_a_restart() {
 async fn bad_tokens_all_look_the_same() {
     let server = TestServer::locked().await;
     let app = server.server().app();
-    let bearer = Caller { tenant: "default".parse().expect("a name"), role: Role::Admin, worker: None };
+    let bearer =
+        Caller { tenant: "default".parse().expect("a name"), role: Role::Admin, worker: None };
     let now = app.clock.now();
     let expired = app.auth.create(bearer, None, Some(now), now).await.expect("a token").0;
     let good = server.token("default", Role::Admin).await;

@@ -35,6 +35,19 @@ async fn a_lost_change_is_told_to_all_who_saw_it_and_forgotten() {
     ask_all(&scratch, &[set_large("large")]).await.expect("there is room again");
 }
 
+#[tokio::test]
+async fn a_reader_waits_for_what_the_store_already_has() {
+    let place = Place::new().await;
+    let scratch = place.scratch().await;
+    place.fill();
+    scratch.execute(&[set_large("large")]).expect("done");
+    // The store is given the change, and its failure cannot be known before the next pause.
+    tokio::task::yield_now().await;
+    let (answers, read) = scratch.execute(&[words("STRLEN large")]).expect("done");
+    assert_eq!(answers, [Answer::Integer(40_000)]);
+    assert_eq!(scratch.durable(&read).await, Err(AskError::Unavailable));
+}
+
 /// Changes go on while the disk is full now and then. Whatever was answered with success is there
 /// at the end, and nothing that was refused came between them.
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

@@ -101,6 +101,7 @@ impl Player {
             token_id: format!("token-{number}"),
             tenant: tenant(["acme", "only-tokens"][dice.roll(2)]),
             role: "worker".into(),
+            worker: (dice.roll(2) == 0).then(|| "w1".parse().expect("a name")),
             digest: [u8::try_from(dice.roll(256)).expect("a byte"); 32],
             name: (dice.roll(2) == 0).then(|| "for the night shift".into()),
             created_at: moment(dice.roll(3)),

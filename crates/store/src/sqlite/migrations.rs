@@ -25,6 +25,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0003_details_and_order.sql"),
     },
     Migration { name: "0004_scratch", sql: include_str!("migrations/0004_scratch.sql") },
+    Migration { name: "0005_token_worker", sql: include_str!("migrations/0005_token_worker.sql") },
 ];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (
@@ -106,7 +107,7 @@ mod tests {
     use rusqlite::Connection;
 
     use super::{CREATE_LIST, MIGRATIONS, digest, migrate, take_step};
-    use crate::sqlite::read::load;
+    use crate::sqlite::read::{load, tokens};
 
     #[test]
     fn tables_of_an_older_version_are_taken_over() {
@@ -132,6 +133,22 @@ mod tests {
         };
         assert_eq!(end.failure, Some(model::Failure::new("E.OLD", "it failed")));
         assert_eq!(found[0].1.ended_attempts.len(), 1);
+    }
+
+    #[test]
+    fn tokens_of_an_older_version_speak_for_any_worker() {
+        let mut connection = Connection::open_in_memory().expect("memory");
+        connection.execute_batch(CREATE_LIST).expect("a list");
+        for (version, migration) in (1_i64..).zip(&MIGRATIONS[..4]) {
+            take_step(&connection, version, migration).expect("an older step");
+        }
+        let row = "INSERT INTO tokens (token_id, tenant, role, digest, created_at)
+                   VALUES ('t1', 'acme', 'admin', zeroblob(32), 1)";
+        connection.execute(row, []).expect("an older token");
+        migrate(&mut connection).expect("the newer steps");
+        assert_eq!(tokens(&connection).expect("reads")[0].worker, None);
+        let bound = connection.execute("UPDATE tokens SET worker = 'w1'", []);
+        assert!(bound.is_err(), "only a worker's token speaks for one worker");
     }
 
     #[test]

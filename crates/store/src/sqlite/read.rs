@@ -237,6 +237,7 @@ pub(super) fn tokens(connection: &Connection) -> Result<Vec<TokenRow>, StoreErro
             created_at: moment(row, 5)?,
             expires_at: moment_if_any(row, 6)?,
             revoked_at: moment_if_any(row, 7)?,
+            worker: row.get::<_, Option<String>>(8)?.map(|name| parsed(&name)).transpose()?,
         });
     }
     Ok(tokens)

@@ -295,6 +295,7 @@ fn put_token(connection: &Connection, token: &TokenRow) -> Result<(), WriteError
         token.created_at.to_integer(),
         token.expires_at.map(model::Timestamp::to_integer),
         token.revoked_at.map(model::Timestamp::to_integer),
+        token.worker.as_ref().map(model::WorkerId::as_str),
     ])?;
     Ok(())
 }

@@ -16,7 +16,9 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::executor::{Assignment, Context, Executor, Outcome, PARAMETERS_INVALID, Work};
+use crate::executor::{
+    Assignment, CANCELLED, Context, Executor, Outcome, PARAMETERS_INVALID, Work,
+};
 use crate::feedback::Status;
 use crate::runner::command::{BATCHES_WAITING_MAX, CommandRunner, leave, pass_on};
 use crate::runner::failure::not_started;
@@ -89,6 +91,7 @@ impl PlanRunner {
             Err(error) => return not_started(&error, error.to_string()),
         };
         let (outputs, steps) = Default::default();
+        let is_last_try = assignment.attempt > job.max_retries;
         let run = Run {
             runner: self,
             assignment,
@@ -102,8 +105,19 @@ impl PlanRunner {
         };
         let outcome = run.execute().await;
         leave(cell).await;
-        outcome
+        if is_last_try { final_failure(outcome) } else { outcome }
     }
+}
+
+/// A program that failed does so again, unless the job says how often it is worth a try. A worker
+/// that stops its work, or lost it, says nothing about the job.
+fn final_failure(mut outcome: Outcome) -> Outcome {
+    if let Outcome::Failed { code, retryable, .. } = &mut outcome
+        && code != CANCELLED
+    {
+        *retryable = false;
+    }
+    outcome
 }
 
 /// A worker may have got the job from anywhere, so it looks for itself.

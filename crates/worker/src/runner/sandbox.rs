@@ -4,7 +4,7 @@
 //! would last. So it starts its own binary again as a launcher, a process of one thread that takes
 //! its [`orders`], binds itself and becomes the program. Reading order: [`profile`] is what is
 //! wanted, [`scratch`] the folder of an attempt, [`orders`] what a launcher is told; [`launch`] is
-//! the launcher, with [`limits`], [`files`] and [`calls`] as its means.
+//! the launcher, with [`limits`], [`files`], [`calls`] and [`exec`] as its means.
 
 use std::ffi::OsStr;
 use std::io;
@@ -22,6 +22,7 @@ use crate::runner::sandbox::profile::{Level, Profile};
 use crate::runner::sandbox::scratch::{Scratch, ScratchRoot};
 
 mod calls;
+mod exec;
 mod files;
 pub mod launch;
 pub mod limits;
@@ -45,8 +46,10 @@ pub struct Sandbox {
 struct Shared {
     profile: Profile,
     root: ScratchRoot,
-    n_users: AtomicU32,
 }
+
+/// Counts the users that were given to programs, over all sandboxes of this process.
+static N_USERS: AtomicU32 = AtomicU32::new(0);
 
 /// Where the programs of one attempt are held. Its folder goes with it.
 #[derive(Debug)]
@@ -102,8 +105,7 @@ impl Sandbox {
         let folder = std::env::temp_dir();
         let root = folder.canonicalize().and_then(|folder| ScratchRoot::open(&folder));
         let root = root.map_err(|source| SandboxError::Folder { folder, source })?;
-        let shared = Arc::new(Shared { profile, root, n_users: AtomicU32::new(0) });
-        let sandbox = Self { shared };
+        let sandbox = Self { shared: Arc::new(Shared { profile, root }) };
         sandbox.probe()?;
         Ok(Some(sandbox))
     }
@@ -115,7 +117,7 @@ impl Sandbox {
 
     /// A cell with an empty folder.
     pub(super) fn enter(&self) -> io::Result<Cell> {
-        let user = self.shared.next_user();
+        let user = next_user();
         let scratch = self.shared.root.scratch(user)?;
         Ok(Cell { shared: Arc::clone(&self.shared), scratch, user })
     }
@@ -136,14 +138,26 @@ impl Sandbox {
     }
 }
 
-impl Shared {
-    /// A user that owns nothing, if this process is root: limits on processes and the right to
-    /// signal go by user, and root is above them.
-    fn next_user(&self) -> Option<u32> {
-        let n_user = self.n_users.fetch_add(1, Ordering::Relaxed) % USERS_PER_WORKER;
-        let worker = (std::process::id() & 0xFFFF) * USERS_PER_WORKER;
-        rustix::process::geteuid().is_root().then_some(USERS_FIRST + worker + n_user)
-    }
+/// A user that owns nothing, if this process is root: limits on processes and the right to signal
+/// go by user, and root is above them.
+fn next_user() -> Option<u32> {
+    let n_user = N_USERS.fetch_add(1, Ordering::Relaxed) % USERS_PER_WORKER;
+    let worker = (std::process::id() & 0xFFFF) * USERS_PER_WORKER;
+    let user = USERS_FIRST + worker + n_user;
+    // The root of a container without such users is a plain user outside, and below the limits.
+    let is_known = ["/proc/self/uid_map", "/proc/self/gid_map"]
+        .iter()
+        .all(|map| std::fs::read_to_string(map).is_ok_and(|map| is_mapped(&map, user)));
+    (rustix::process::geteuid().is_root() && is_known).then_some(user)
+}
+
+/// Whether a map of users, lines of first inside, first outside and count, knows this one.
+fn is_mapped(map: &str, user: u32) -> bool {
+    map.lines().any(|line| {
+        let numbers: Vec<u32> =
+            line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+        matches!(numbers[..], [first, _, count] if user.checked_sub(first).is_some_and(|n| n < count))
+    })
 }
 
 impl Cell {
@@ -199,5 +213,18 @@ impl Cell {
             is_probe,
         };
         serde_json::to_string(&orders).expect("paths were checked to be text")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_container_may_not_know_our_users() {
+        assert!(is_mapped("         0          0 4294967295\n", USERS_FIRST));
+        assert!(is_mapped("0 1000 1\n1 100000 4000000000\n", USERS_FIRST));
+        assert!(!is_mapped("0 1000 1\n1 100000 65536\n", USERS_FIRST));
+        assert!(!is_mapped("", USERS_FIRST) && !is_mapped("garbage", 0));
     }
 }

@@ -15,7 +15,7 @@ mod heartbeat;
 mod history;
 pub mod identity;
 mod link;
-mod load;
+pub(crate) mod load;
 mod log;
 pub mod metrics;
 mod metrics_door;

@@ -9,6 +9,8 @@ use protocol::session::payload::control::AuthMode;
 use protocol::session::window::WINDOW_FRAMES;
 
 use super::address::Address;
+use crate::runner::sandbox::profile::Level;
+use crate::runner::tools::is_name;
 
 /// The protocol that is spoken here.
 const PROTOCOL: u64 = 1;
@@ -62,6 +64,12 @@ pub struct Settings {
     pub window: Option<u64>,
     /// `ASTRA_WORKER_DATA_DIR`
     pub data: Option<PathBuf>,
+    /// `ASTRA_WORKER_ALLOW_TOOLS`
+    pub allow_tools: Option<Vec<String>>,
+    /// `ASTRA_WORKER_DENY_TOOLS`
+    pub deny_tools: Option<Vec<String>>,
+    /// `ASTRA_WORKER_SANDBOX`
+    pub sandbox: Option<Level>,
 }
 
 /// A variable that does not say what it should.
@@ -110,12 +118,16 @@ impl Settings {
             accept_timeout: reader.read("SESSION_ACCEPT_TIMEOUT_SECONDS", SECONDS, seconds)?,
             window: reader.read("SESSION_WINDOW_SIZE", "a number from 1 to 64", window)?,
             data: reader.read("DATA_DIR", "a folder", |text| Some(text.into()))?,
+            allow_tools: reader.read("ALLOW_TOOLS", TOOLS, tools)?,
+            deny_tools: reader.read("DENY_TOOLS", TOOLS, tools)?,
+            sandbox: reader.read("SANDBOX", "off, basic or strict", Level::from_name)?,
         })
     }
 }
 
 const NAME: &str = "a name without spaces, at most 128 characters";
 const NAMES: &str = r#"a list of names, like ["python","playwright"] or python,playwright"#;
+const TOOLS: &str = "names of tools, like sort,uniq";
 const SECONDS: &str = "seconds, more than 0 and at most 3600";
 
 struct Reader<F> {
@@ -189,6 +201,10 @@ fn names(text: &str) -> Option<Vec<String>> {
     names.iter().all(|text| !text.is_empty() && name(text).is_some()).then_some(names)
 }
 
+fn tools(text: &str) -> Option<Vec<String>> {
+    names(text).filter(|names| !names.is_empty() && names.iter().all(|name| is_name(name)))
+}
+
 fn seconds(text: &str) -> Option<Duration> {
     let seconds: f64 = parse(text)?;
     let fits = seconds > 0.0 && seconds <= HEARTBEAT_SECONDS_MAX;
@@ -245,6 +261,9 @@ mod tests {
             ("SESSION_ACCEPT_TIMEOUT_SECONDS", "soon", "seconds"),
             ("SESSION_WINDOW_SIZE", "65", "from 1 to 64"),
             ("NAME", "two words", "a name"),
+            ("ALLOW_TOOLS", "sort,/bin/sh", "names of tools"),
+            ("DENY_TOOLS", "[]", "names of tools"),
+            ("SANDBOX", "very", "off, basic or strict"),
         ] {
             let error = read(&[(name, value)]).expect_err(name).to_string();
             assert!(error.starts_with(&format!("ASTRA_WORKER_{name} wants ")), "{error}");

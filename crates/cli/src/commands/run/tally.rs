@@ -130,7 +130,9 @@ mod tests {
     async fn only_what_has_ended_is_counted_however_many_are_left() {
         let folder = tempfile::tempdir().expect("folder");
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let server = EmbeddedServer::start(folder.path(), any_port, true, RespOptions::default()).await.expect("starts");
+        let server = EmbeddedServer::start(folder.path(), any_port, true, RespOptions::default())
+            .await
+            .expect("starts");
         let context = context_of(&server);
         let ids = submit_numbers(&context, "1-1300").await;
         let mut tally = Tally::new("r1", &ids).expect("ids");

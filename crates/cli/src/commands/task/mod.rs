@@ -13,4 +13,4 @@ mod task_file;
 mod wait;
 
 pub(crate) use group::{Command, run};
-pub(crate) use new_task::{parse_package, parse_tag};
+pub(crate) use new_task::{parse_package, parse_tag, read_file};

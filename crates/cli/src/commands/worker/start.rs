@@ -1,6 +1,5 @@
 //! `astra worker start`: puts flags, environment and settings together, and runs the worker.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -10,6 +9,7 @@ use model::WorkerId;
 use protocol::rest::tasks::Package;
 use protocol::session::payload::control::AuthMode;
 use worker::executor::Executor;
+use worker::resp::address::Address as RespAddress;
 use worker::runner::command::{self, CommandRunner};
 use worker::session::address::Address;
 use worker::session::capabilities::{self, Offer};
@@ -19,7 +19,8 @@ use worker::session::worker::{Credential, DRAIN_DEADLINE, WorkerError};
 use worker::toolbox::Toolbox;
 use worker::{Options, RunningWorker, Worker};
 
-use super::{StartArguments, farewell, machine_name, pull};
+use super::programs::{self, ProgramFlags};
+use super::{StartArguments, farewell, machine_name, pull, resp};
 use crate::commands::task::{parse_package, parse_tag};
 use crate::config::{Config, DATA_DEFAULT, Flags};
 use crate::context::Context;
@@ -34,6 +35,8 @@ Examples:
   astra worker start
   astra worker start --server http://10.0.0.5:8080 --token \"$TOKEN\" --slots 16
   astra worker start --name gpu-3 --label gpu=true --tool ffmpeg --queue video
+  astra worker start --sandbox strict --allow-tool sort --allow-tool uniq
+  astra worker start --resp 10.0.0.5:6380 --token \"$KEY\"
 ";
 /// Where workers keep what is theirs, inside the data folder.
 const WORKERS_FOLDER: &str = "workers";
@@ -50,7 +53,8 @@ pub(crate) struct Arguments {
     /// else the number of processors, at least 4.
     #[arg(long, value_parser = parse_slots)]
     slots: Option<usize>,
-    /// A queue that it serves; may be given several times. Default: every queue.
+    /// A queue that it serves; may be given several times. Default: every queue; with `--resp`,
+    /// `ready`.
     #[arg(long)]
     queue: Vec<String>,
     /// A tool that it has, besides those on PATH; may be given several times.
@@ -75,6 +79,13 @@ pub(crate) struct Arguments {
     /// How it talks to the server. Default: `ASTRA_WORKER_TRANSPORT`, else ws.
     #[arg(long)]
     door: Option<DoorArgument>,
+    #[command(flatten)]
+    programs: ProgramFlags,
+    /// Pulls jobs over the Redis protocol from this address, like 127.0.0.1:6380 or
+    /// `unix:/run/astra.sock`; from a server of another make as well. The token is the key, and
+    /// `NAME@` before the address the user.
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["door", "metrics", "package", "data"])]
+    resp: Option<RespAddress>,
 }
 
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -101,6 +112,10 @@ pub(super) async fn run(
     let settings = Settings::read(|name| std::env::var(name).ok()).map_err(|error| {
         Failure::usage(error, "correct the variable, or unset it to have the default")
     })?;
+    if let Some(address) = arguments.resp.clone() {
+        let parts = resp_parts(address, arguments, settings, (flags, config))?;
+        return resp::run(parts, output).await;
+    }
     let door = match arguments.door {
         Some(DoorArgument::Ws) => Door::Ws,
         Some(DoorArgument::Http) => Door::Http,
@@ -109,20 +124,45 @@ pub(super) async fn run(
     match door {
         Door::Http => {
             let context = Context::new(config, output)?;
-            pull(pull_arguments(arguments, settings)?, &context).await
+            pull(pull_arguments(arguments, &settings)?, &context).await
         }
         Door::Ws => hold_session(arguments, settings, flags, config, output).await,
     }
 }
 
-fn pull_arguments(arguments: Arguments, settings: Settings) -> Result<StartArguments> {
-    let named = settings.name.map(|name| {
-        let why = |error| format!("ASTRA_WORKER_NAME: {name} is no name of a worker: {error}");
-        name.parse().map_err(|error| Failure::usage(why(error), "use letters, digits, - and _"))
-    });
+/// The name that the environment gives it.
+fn name_set(settings: &Settings) -> Result<Option<WorkerId>> {
+    let Some(name) = &settings.name else { return Ok(None) };
+    let why = |error| format!("ASTRA_WORKER_NAME: {name} is no name of a worker: {error}");
+    let invalid = |error| Failure::usage(why(error), "use letters, digits, - and _");
+    name.parse().map(Some).map_err(invalid)
+}
+
+fn resp_parts(
+    address: RespAddress,
+    arguments: Arguments,
+    settings: Settings,
+    (flags, config): (&Flags, &Config),
+) -> Result<resp::Parts> {
+    let commands = arguments.programs.options(&settings)?;
+    let toolbox = Toolbox::usual(CommandRunner::new(commands.clone()));
+    let version = settings.version.clone().unwrap_or_else(|| env!("CARGO_PKG_VERSION").into());
+    Ok(resp::Parts {
+        address,
+        name: arguments.name.clone().map_or_else(|| name_set(&settings), |name| Ok(Some(name)))?,
+        credential: credential(&settings, flags, config)?,
+        drain_deadline: arguments.drain_deadline.map_or(DRAIN_DEADLINE, |span| span.0),
+        offer: offer(arguments, settings, &version, &commands),
+        version,
+        executor: Arc::new(toolbox),
+    })
+}
+
+fn pull_arguments(arguments: Arguments, settings: &Settings) -> Result<StartArguments> {
+    let named = name_set(settings)?;
     let slots = arguments.slots.or(settings.slots).unwrap_or_else(capabilities::slots_default);
     Ok(StartArguments {
-        id: arguments.name.or(named.transpose()?),
+        id: arguments.name.or(named),
         slots,
         queue: arguments.queue,
         tool: arguments.tool,
@@ -192,7 +232,8 @@ fn options(
         let folder = config.data.as_deref().unwrap_or(Path::new(DATA_DEFAULT));
         folder.join(WORKERS_FOLDER).join(&name)
     });
-    let mut options = plain(address, &name, &data)?;
+    let commands = arguments.programs.options(&settings)?;
+    let mut options = plain(address, &name, &data, &commands)?;
     options.credential = credential(&settings, flags, config)?;
     options.metrics = arguments.metrics;
     options.tenant = settings.tenant.clone().unwrap_or(options.tenant);
@@ -200,14 +241,19 @@ fn options(
     options.heartbeat_every = settings.heartbeat_every.unwrap_or(options.heartbeat_every);
     options.accept_timeout = settings.accept_timeout;
     options.window = settings.window.unwrap_or(options.window);
-    options.offer = offer(arguments, settings, &options.version);
+    options.offer = offer(arguments, settings, &options.version, &commands);
     Ok(options)
 }
 
 /// A worker of this machine, which offers nothing yet.
-fn plain(address: Address, name: &str, data: &Path) -> Result<Options> {
+fn plain(
+    address: Address,
+    name: &str,
+    data: &Path,
+    commands: &command::Options,
+) -> Result<Options> {
     let identity = Identity::open(data).map_err(|error| identity_failure(&error))?;
-    let toolbox = Toolbox::usual(CommandRunner::new(command::Options::default()));
+    let toolbox = Toolbox::usual(CommandRunner::new(commands.clone()));
     Ok(Options::new(address, name, identity, Arc::new(toolbox)))
 }
 
@@ -227,10 +273,15 @@ pub(crate) fn bare(
 }
 
 /// A worker with what this machine has, for a server in the same process.
-pub(crate) fn usual(address: Address, name: &str, data: &Path, slots: usize) -> Result<Options> {
-    let mut options = plain(address, name, &data.join(WORKERS_FOLDER).join(name))?;
+pub(crate) fn usual(
+    address: Address,
+    name: &str,
+    data: &Path,
+    (slots, commands): (usize, &command::Options),
+) -> Result<Options> {
+    let mut options = plain(address, name, &data.join(WORKERS_FOLDER).join(name), commands)?;
     let arguments = Arguments { slots: Some(slots), ..Arguments::default() };
-    options.offer = offer(arguments, Settings::default(), &options.version);
+    options.offer = offer(arguments, Settings::default(), &options.version, commands);
     Ok(options)
 }
 
@@ -250,11 +301,16 @@ fn credential(settings: &Settings, flags: &Flags, config: &Config) -> Result<Cre
     Ok(token.map_or(Credential::None, Credential::Token))
 }
 
-fn offer(arguments: Arguments, settings: Settings, version: &str) -> Offer {
-    let mut tools = capabilities::find_tools(&std::env::var_os("PATH").unwrap_or_default());
-    tools.extend(arguments.tool);
-    tools.sort_unstable();
-    tools.dedup();
+fn offer(
+    arguments: Arguments,
+    settings: Settings,
+    version: &str,
+    commands: &command::Options,
+) -> Offer {
+    let tools = programs::offered(commands, arguments.tool);
+    // What holds programs is not a matter of what somebody writes on the worker.
+    let labels = arguments.label.into_iter().filter(|(key, _)| key != programs::SANDBOX_LABEL);
+    let tags = labels.chain(programs::label(commands)).collect();
     let mut runtimes = vec!["builtin".to_owned(), "command".to_owned()];
     let python = capabilities::find_python();
     runtimes.extend(python.as_ref().map(|_| "python".to_owned()));
@@ -270,7 +326,7 @@ fn offer(arguments: Arguments, settings: Settings, version: &str) -> Offer {
             .collect(),
         features: settings.features.unwrap_or_default(),
         tools,
-        tags: arguments.label.into_iter().collect::<BTreeMap<_, _>>(),
+        tags,
         queues: arguments.queue,
         packages,
     }

@@ -13,6 +13,7 @@ mod server;
 mod sets;
 mod sorted_sets;
 mod strings;
+mod transactions;
 mod workers;
 
 use super::CommandSpec;
@@ -22,6 +23,7 @@ const GROUPS: &[&[CommandSpec]] = &[
     connection::COMMANDS,
     server::COMMANDS,
     pubsub::COMMANDS,
+    transactions::COMMANDS,
     generic::COMMANDS,
     strings::COMMANDS,
     lists::COMMANDS,

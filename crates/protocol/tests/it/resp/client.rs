@@ -113,7 +113,7 @@ fn check(stream: &str, expected: Reply) {
 }
 
 fn refuse(stream: &str, expected: &ReplyError) {
-    assert_eq!(read_to_error(stream).as_ref(), Some(expected), "{stream:.40?}");
+    assert_eq!(read_to_error(stream).as_ref(), Some(expected), "{stream:.40}");
 }
 
 /// The error of a stream, which is the same at once and in pieces.
@@ -128,6 +128,6 @@ fn read_to_error(stream: &str) -> Option<ReplyError> {
         buffer.put_u8(byte);
         reader.next(&mut buffer).err()
     });
-    assert_eq!(in_pieces, at_once, "{stream:.40?}");
+    assert_eq!(in_pieces, at_once, "{stream:.40}");
     at_once
 }

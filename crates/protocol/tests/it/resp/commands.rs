@@ -40,7 +40,7 @@ fn every_command_is_described() {
     for spec in all().iter().copied().chain(all().iter().flat_map(|spec| spec.subcommands)) {
         assert!(names.insert(spec.name), "{} stands twice", spec.name);
         assert_eq!(spec.name, spec.name.to_lowercase());
-        assert!(spec.summary.ends_with('.') && spec.summary.len() < 90, "{}", spec.name);
+        assert!(!spec.summary.is_empty() && spec.summary.len() < 90, "{}", spec.name);
         assert!(!spec.complexity.is_empty() && !spec.group.is_empty(), "{}", spec.name);
         assert_eq!(spec.since, "0.1.0");
         assert_ne!(spec.arity, 0);

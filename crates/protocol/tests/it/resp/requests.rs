@@ -204,5 +204,5 @@ fn check(stream: impl AsRef<str>, requests: &[&[&str]]) {
 fn refuse(limits: Limits, stream: &str, words: &str) {
     let reading = read_in_every_way(limits, stream.as_bytes());
     let error = reading.error.map(|error| error.to_string());
-    assert_eq!(error, Some(format!("Protocol error: {words}")), "{stream:.60?}");
+    assert_eq!(error, Some(format!("Protocol error: {words}")), "{stream:.60}");
 }

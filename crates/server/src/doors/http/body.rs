@@ -51,6 +51,10 @@ impl JsonBytes {
         serde_json::from_slice(&self.0)
     }
 
+    pub(crate) fn bytes(&self) -> &Bytes {
+        &self.0
+    }
+
     /// What is wrong with the body, by field where there is one.
     pub(crate) fn explain(&self, error: &serde_json::Error) -> ApiError {
         let place = format!(" at line {} column {}", error.line(), error.column());

@@ -19,6 +19,7 @@ use protocol::rest::leases::RequestLeases;
 use protocol::rest::tasks::{Package, State};
 
 use super::problem::ApiError;
+use crate::bulk::TASKS_PER_CALL_MAX;
 
 /// Leases that one request may ask for.
 pub(crate) const LEASES_PER_REQUEST_MAX: i64 = 1_000;
@@ -56,7 +57,9 @@ pub(crate) const MAX_LEASES: NumberRange = range("max", 1, LEASES_PER_REQUEST_MA
 pub(crate) const WAIT_MS: NumberRange = range("wait_ms", 0, WAIT_MS_MAX);
 pub(crate) const CONFIRM_MS: NumberRange = range("confirm_ms", 1, CONFIRM_MS_MAX);
 pub(crate) const PAGE_LIMIT: NumberRange = range("limit", 1, PAGE_TASKS_MAX);
+pub(crate) const PAGE_OFFSET: NumberRange = range("offset", 0, i64::MAX);
 pub(crate) const LOG_OFFSET: NumberRange = range("offset", 0, i64::MAX);
+pub(crate) const QUEUE_MAX: NumberRange = range("max", 1, TASKS_PER_CALL_MAX);
 
 const RANGES: [NumberRange; 10] = [
     PRIORITY,

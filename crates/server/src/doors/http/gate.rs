@@ -20,6 +20,8 @@ use crate::handle::CoordinatorHandle;
 
 /// The label of requests that match no route.
 const UNMATCHED: &str = "unmatched";
+/// Whoever needs no token, in dev mode.
+const DEV_NAME: &str = "dev";
 /// Names of this machine that no other machine's page can be served under.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
@@ -54,11 +56,12 @@ fn admit(app: &App, lookup: Option<Lookup>, request: &mut Request) -> Result<(),
         Some(Lookup::Found(Permission { access: Access::Anyone, .. }) | Lookup::WrongMethod)
         | None => Ok(()),
         Some(Lookup::Found(row)) => {
-            let caller = identify(app, request.headers())?;
+            let (caller, token_id) = identify(app, request.headers())?;
             if !row.access.allows(caller.role) {
                 return Err(forbidden(&caller, row.access));
             }
             request.extensions_mut().insert(caller);
+            request.extensions_mut().insert(TokenId(token_id));
             Ok(())
         }
         Some(Lookup::Missing) => {
@@ -68,7 +71,7 @@ fn admit(app: &App, lookup: Option<Lookup>, request: &mut Request) -> Result<(),
     }
 }
 
-fn identify(app: &App, headers: &HeaderMap) -> Result<Caller, ApiError> {
+fn identify(app: &App, headers: &HeaderMap) -> Result<(Caller, Option<String>), ApiError> {
     let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
     app.auth.identify(authorization, app.clock.now()).ok_or_else(|| {
         ApiError::new(ErrorCode::AuthInvalidToken, "no token, or one that is not valid here")
@@ -135,6 +138,22 @@ impl FromRequestParts<Arc<App>> for Asker {
     }
 }
 
+/// The token that the request came with, if dev mode did not let it in.
+#[derive(Clone)]
+struct TokenId(Option<String>);
+
+/// What people call whoever is asking.
+pub(super) struct AskerName(pub(super) String);
+
+impl FromRequestParts<Arc<App>> for AskerName {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let token_id = parts.extensions.get::<TokenId>().and_then(|id| id.0.as_deref());
+        Ok(Self(token_id.map_or_else(|| DEV_NAME.to_owned(), |id| app.auth.name_of(id))))
+    }
+}
+
 /// The coordinator of the caller's tenant.
 pub(super) struct Coordinator {
     pub(super) caller: Caller,
@@ -148,6 +167,16 @@ impl FromRequestParts<Arc<App>> for Coordinator {
         let Asker(caller) = Asker::from_request_parts(parts, app).await?;
         let handle = app.shards.of(&caller.tenant).await?;
         Ok(Self { caller, handle })
+    }
+}
+
+impl Coordinator {
+    /// Refuses who speaks for another worker than the one that its token was made for.
+    pub(super) fn speaks_for(&self, worker: &str) -> Result<(), ApiError> {
+        let Some(own) = self.caller.bound_elsewhere(worker) else { return Ok(()) };
+        let message = format!("the token was made for worker {own}; it cannot speak for {worker}");
+        let hint = "use the worker_id that the token was made for, or another token";
+        Err(ApiError::new(ErrorCode::AuthForbidden, message).with_hint(hint))
     }
 }
 

@@ -11,6 +11,20 @@ enum Level {
     Array { index: usize },
 }
 
+/// What a parser found wrong, with the field where it stopped.
+pub(crate) fn describe(text: &[u8], error: &serde_json::Error) -> String {
+    let path = path_at(text, offset_of(text, error.line(), error.column()));
+    let mut message = error.to_string();
+    if let Some(at) = message.rfind(" at line ") {
+        message.truncate(at);
+    }
+    if message.contains("untagged enum") {
+        // The name of a type of ours means nothing outside.
+        "has another form than it should".clone_into(&mut message);
+    }
+    if path.is_empty() { message } else { format!("{path}: {message}") }
+}
+
 /// The byte that a parser's line and column (both from 1, columns in bytes) stand for.
 pub(super) fn offset_of(text: &[u8], line: usize, column: usize) -> usize {
     let before: usize = text

@@ -38,6 +38,7 @@ pub(super) async fn request(
     Json(body): Json<RequestLeases>,
 ) -> Result<Response, ApiError> {
     let request = lease_request(&body, app.clock.now())?;
+    coordinator.speaks_for(request.worker.as_str())?;
     match coordinator.handle.ask(|ticket| Command::RequestLeases { ticket, request }).await? {
         Answer::Leases(grants) => Ok(json_bytes(StatusCode::OK, granted_leases(&grants))),
         Answer::Refused(refusal) => Err(refusal.into()),
@@ -65,6 +66,7 @@ pub(super) async fn heartbeat(
     Json(body): Json<Heartbeat>,
 ) -> Result<Response, ApiError> {
     let worker: WorkerId = text(&"", &body.worker_id)?;
+    coordinator.speaks_for(worker.as_str())?;
     let lease = match reports::lease(path.as_str(), coordinator.handle.shard()) {
         Ok(lease) => lease,
         Err(no_lease) => return Ok(json(StatusCode::OK, &no_lease.heartbeat())),

@@ -4,21 +4,24 @@
 //! `permissions` (who may do what), `body` (bytes to types), `payload` (what stays
 //! bytes), `convert` and its neighbours (words
 //! to commands and back), then one file per noun: `tasks`, `logs`, `leases`, `reports`,
-//! `workers`, `queues`, `tokens`, `health`. `problem` is how a refusal looks.
+//! `plans`, `actions`, `jobs`, `workers`, `queues`, `tokens`, `health`. `problem` is how a refusal looks.
 
+pub(crate) mod actions;
 pub(crate) mod answers;
 pub(crate) mod body;
 pub(crate) mod convert;
 mod explain;
 mod gate;
 mod health;
-mod json_path;
+mod jobs;
+pub(crate) mod json_path;
 pub(crate) mod leases;
 pub mod listener;
 mod logs;
 mod params;
 pub(crate) mod payload;
 mod permissions;
+mod plans;
 pub(crate) mod problem;
 mod queues;
 mod reference;

@@ -7,7 +7,7 @@ use axum::http::request::Parts;
 use model::{ShardId, TaskId};
 use protocol::error_code::ErrorCode;
 
-use super::convert::NumberRange;
+use super::convert::{NumberRange, PAGE_LIMIT, PAGE_OFFSET};
 use super::problem::ApiError;
 use crate::app::App;
 
@@ -69,6 +69,14 @@ impl QueryPairs {
 
     pub(super) fn first(&self, name: &str) -> Option<&str> {
         self.0.iter().find(|pair| pair.0 == name && !pair.1.is_empty()).map(|pair| pair.1.as_str())
+    }
+
+    /// How many are passed over, and how many are shown after them.
+    pub(super) fn page(&self, limit_default: i64) -> Result<(usize, usize), ApiError> {
+        let skip = self.number(PAGE_OFFSET)?.unwrap_or(0);
+        let limit = self.number(PAGE_LIMIT)?.unwrap_or(limit_default);
+        let whole = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
+        Ok((whole(skip), whole(limit)))
     }
 
     /// A number of this name, if it is given.

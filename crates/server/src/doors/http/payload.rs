@@ -29,7 +29,7 @@ pub(super) fn payload(
 }
 
 /// Whether valid JSON nests deeper than this; brackets inside strings do not count.
-fn is_deeper_than(text: &[u8], depth_max: usize) -> bool {
+pub(crate) fn is_deeper_than(text: &[u8], depth_max: usize) -> bool {
     // Each level takes two brackets, so most payloads are too short to be deep.
     if text.len() < 2 * (depth_max + 1) {
         return false;

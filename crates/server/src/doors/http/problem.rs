@@ -90,6 +90,7 @@ impl From<TokenError> for ApiError {
         let code = match error {
             TokenError::TooMany(_) => ErrorCode::LimitTokens,
             TokenError::Unknown => ErrorCode::TokenNotFound,
+            TokenError::NoWorker(_) => ErrorCode::RequestInvalid,
             TokenError::NoRandomness => ErrorCode::Internal,
             TokenError::Store(error) => return error.into(),
         };
@@ -120,6 +121,11 @@ impl From<Refusal> for ApiError {
             Refusal::PausesFull => {
                 Self::new(ErrorCode::LimitPauses, "as many paused queues as the server remembers")
             }
+            Refusal::UnknownDependency { after } => Self::new(
+                ErrorCode::TaskDependency,
+                format!("after: task {after} is not known; nothing was submitted"),
+            ),
+            Refusal::TooManyDependencies { count } => Self::batch("after", count, model::AFTER_MAX),
             Refusal::IdempotencyConflict { key } => Self::new(
                 ErrorCode::TaskIdempotency,
                 format!("idempotency_key `{key}` belongs to a task with other content"),

@@ -1,4 +1,4 @@
-//! Queues: how many tasks stand where, and for how long.
+//! Queues: how many tasks stand where, who is next, and what people do to all of them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -6,20 +6,31 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use coordinator::{Answer, Command, QueueView};
-use model::{QueueName, Timestamp};
+use coordinator::{Answer, Command, LoadKey, Pause, QueueView, StateWord};
+use model::QueueName;
 use protocol::rest::problem::Problem;
-use protocol::rest::queues::{Queue, QueuePause, Queues};
+use protocol::rest::queues::{
+    PurgeQueue, PurgedQueue, Queue, QueuePause, QueuedTasks, Queues, RequeueQueue, RequeuedQueue,
+};
+use store::PageQuery;
 
-use super::gate::Coordinator;
+use super::answers::{self, state_of};
+use super::body::Json;
+use super::convert::{QUEUE_MAX, text};
+use super::gate::{AskerName, Coordinator};
+use super::params::{PathName, QueryPairs};
 use super::problem::{ApiError, json};
 use crate::app::App;
+use crate::bulk::{self, BulkError};
+use crate::pauses::{self, PauseError};
+
+const PEEKED_TASKS_DEFAULT: i64 = 20;
 
 /// List queues
 ///
 /// Every queue that holds a live or a dead task, or is paused.
 #[utoipa::path(
-    get, path = "/api/v1/queues", tag = "overview", operation_id = "list_queues",
+    get, path = "/api/v1/queues", tag = "queues", operation_id = "list_queues",
     responses(
         (status = 200, body = Queues, description = "By name."),
         (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
@@ -30,47 +41,256 @@ pub(super) async fn list(
     State(app): State<Arc<App>>,
     coordinator: Coordinator,
 ) -> Result<Response, ApiError> {
+    let queues = all(&app, &coordinator).await?;
+    Ok(json(StatusCode::OK, &Queues { queues: queues.into_values().collect() }))
+}
+
+/// Who is next in a queue
+///
+/// Tasks that may run, in the order in which workers get them. Nothing is granted.
+#[utoipa::path(
+    get, path = "/api/v1/queues/{queue}/tasks", tag = "queues", operation_id = "peek_queue",
+    params(
+        ("queue" = String, Path, description = "The queue."),
+        ("limit" = Option<i64>, Query, description = "1 to 500. Default 20."),
+        ("offset" = Option<i64>, Query,
+            description = "So many are passed over. Default 0; beyond 10000 nothing is shown.")
+    ),
+    responses(
+        (status = 200, body = QueuedTasks, description = "The next one first."),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn peek(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    path: PathName,
+    query: QueryPairs,
+) -> Result<Response, ApiError> {
+    let queue: QueueName = text(&"", path.as_str())?;
+    let (skip, limit) = query.only(&["limit", "offset"])?.page(PEEKED_TASKS_DEFAULT)?;
+    let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+    let (skip, limit, queues) = (number(skip), number(limit), vec![queue.clone()]);
+    let command = |ticket| Command::Peek { ticket, queues, types: None, skip, limit };
+    let (tasks, total) = match coordinator.handle.ask(command).await? {
+        Answer::Peeked { tasks, total } => (tasks, total),
+        Answer::Refused(refusal) => return Err(refusal.into()),
+        other => return Err(ApiError::unexpected(&other)),
+    };
+    let keys = tasks.into_iter().map(LoadKey::Task).collect();
+    let found = app.store.load(coordinator.handle.shard(), keys).await?;
+    // A worker may have taken one since.
+    let waiting =
+        found.iter().filter(|(_, record)| state_of(record) == protocol::rest::tasks::State::Queued);
+    let tasks = waiting.map(|(_, record)| answers::task(record)).collect::<Result<_, _>>()?;
+    let paused = one(&app, &coordinator, &queue).await?.paused;
+    let shown = QueuedTasks { queue: queue.to_string(), tasks, total, paused };
+    Ok(json(StatusCode::OK, &shown))
+}
+
+/// Pause a queue
+///
+/// Nothing of it is granted until it is resumed, across restarts too. What runs goes on.
+#[utoipa::path(
+    post, path = "/api/v1/queues/{queue}/pause", tag = "queues", operation_id = "pause_queue",
+    params(("queue" = String, Path, description = "The queue; it may have no task yet.")),
+    responses(
+        (status = 200, body = Queue, description = "The queue is paused."),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.PAUSES, E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn pause(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    AskerName(by): AskerName,
+    path: PathName,
+) -> Result<Response, ApiError> {
+    let pause = Pause { by, at: app.clock.now() };
+    set_pause(&app, &coordinator, &path, Some(pause)).await
+}
+
+/// Let a queue go on
+///
+/// To resume a queue that is not paused changes nothing.
+#[utoipa::path(
+    post, path = "/api/v1/queues/{queue}/resume", tag = "queues", operation_id = "resume_queue",
+    params(("queue" = String, Path, description = "The queue.")),
+    responses(
+        (status = 200, body = Queue, description = "The queue is not paused."),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn resume(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    path: PathName,
+) -> Result<Response, ApiError> {
+    set_pause(&app, &coordinator, &path, None).await
+}
+
+async fn set_pause(
+    app: &App,
+    coordinator: &Coordinator,
+    path: &PathName,
+    pause: Option<Pause>,
+) -> Result<Response, ApiError> {
+    let queue: QueueName = text(&"", path.as_str())?;
+    let tenant = &coordinator.caller.tenant;
+    pauses::set(app, &coordinator.handle, tenant, queue.clone(), pause).await?;
+    Ok(json(StatusCode::OK, &one(app, coordinator, &queue).await?))
+}
+
+/// Requeue what ended badly
+///
+/// Puts the queue's DEAD tasks, and on request its FAILED ones, back into it with fresh attempts:
+/// so many as one call may change.
+#[utoipa::path(
+    post, path = "/api/v1/queues/{queue}/requeue", tag = "queues",
+    operation_id = "requeue_queue", request_body = RequeueQueue,
+    params(("queue" = String, Path, description = "The queue.")),
+    responses(
+        (status = 200, body = RequeuedQueue, description = "Call again while there is `more`."),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem,
+            description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn requeue(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    path: PathName,
+    Json(body): Json<RequeueQueue>,
+) -> Result<Response, ApiError> {
+    let queue: QueueName = text(&"", path.as_str())?;
+    let mut states = vec![StateWord::Dead];
+    states.extend(body.failed.then_some(StateWord::Failed));
+    let found = find(&app, &coordinator, &queue, states, body.max).await?;
+    let requeued = bulk::requeue(&coordinator.handle, found.tasks).await? as u64;
+    let dead = one(&app, &coordinator, &queue).await?.dead;
+    let queue = queue.to_string();
+    Ok(json(StatusCode::OK, &RequeuedQueue { queue, requeued, dead, more: found.more }))
+}
+
+/// Empty a queue
+///
+/// Stops its QUEUED tasks, and on request those that wait for a moment: so many as one call may
+/// change. What runs goes on; a task that a worker takes meanwhile is stopped too.
+#[utoipa::path(
+    post, path = "/api/v1/queues/{queue}/purge", tag = "queues",
+    operation_id = "purge_queue", request_body = PurgeQueue,
+    params(("queue" = String, Path, description = "The queue.")),
+    responses(
+        (status = 200, body = PurgedQueue, description = "Call again while there is `more`."),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn purge(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    path: PathName,
+    Json(body): Json<PurgeQueue>,
+) -> Result<Response, ApiError> {
+    let queue: QueueName = text(&"", path.as_str())?;
+    let mut states = vec![StateWord::Queued];
+    if body.waiting {
+        states.extend([StateWord::Waiting, StateWord::Retrying]);
+    }
+    let found = find(&app, &coordinator, &queue, states, body.max).await?;
+    let stopped = bulk::stop(&coordinator.handle, found.tasks).await? as u64;
+    let depth = one(&app, &coordinator, &queue).await?.depth;
+    let queue = queue.to_string();
+    Ok(json(StatusCode::OK, &PurgedQueue { queue, stopped, depth, more: found.more }))
+}
+
+async fn find(
+    app: &App,
+    coordinator: &Coordinator,
+    queue: &QueueName,
+    states: Vec<StateWord>,
+    max: Option<i64>,
+) -> Result<bulk::Found, ApiError> {
+    let max = QUEUE_MAX.check(&"", max.unwrap_or(bulk::TASKS_PER_CALL_MAX))?;
+    let max = usize::try_from(max).expect("at most TASKS_PER_CALL_MAX");
+    let query = PageQuery { states, queue: Some(queue.clone()), ..PageQuery::default() };
+    Ok(bulk::find(app, coordinator.handle.shard(), query, max).await?)
+}
+
+/// Every queue. Live tasks are counted by the coordinator, dead ones by the store; a queue may
+/// have only one of the two.
+async fn all(app: &App, coordinator: &Coordinator) -> Result<BTreeMap<QueueName, Queue>, ApiError> {
     let views = match coordinator.handle.ask(|ticket| Command::ListQueues { ticket }).await? {
         Answer::Queues(queues) => queues,
         Answer::Refused(refusal) => return Err(refusal.into()),
         other => return Err(ApiError::unexpected(&other)),
     };
     let dead = app.store.count_dead(coordinator.handle.shard()).await?;
-    Ok(json(StatusCode::OK, &merged(views, dead, app.clock.now())))
+    let mut queues: BTreeMap<QueueName, Queue> =
+        views.into_iter().map(|view| (view.queue.clone(), live(app, view))).collect();
+    for (name, count) in dead {
+        queues.entry(name.clone()).or_insert_with(|| empty(&name)).dead = count;
+    }
+    Ok(queues)
 }
 
-/// Live tasks are counted by the coordinator, dead ones by the store; a queue may have only one
-/// of the two.
-fn merged(views: Vec<QueueView>, dead: Vec<(QueueName, u64)>, now: Timestamp) -> Queues {
-    let mut queues: BTreeMap<QueueName, Queue> = BTreeMap::new();
-    for view in views {
-        let age = view.oldest_since.map(|since| now.since(since).as_millis());
-        let queue = Queue {
-            queue: view.queue.to_string(),
-            depth: view.depth,
-            oldest_age_ms: age.map(|millis| u64::try_from(millis).unwrap_or(u64::MAX)),
-            in_flight: view.in_flight,
-            retries_due: view.retries_due,
-            scheduled: view.scheduled,
-            dead: 0,
-            paused: view
-                .paused
-                .map(|pause| QueuePause { by: pause.by, since: pause.at.to_string() }),
-        };
-        queues.insert(view.queue, queue);
+/// One queue; a name that was never used is an empty one.
+async fn one(app: &App, coordinator: &Coordinator, name: &QueueName) -> Result<Queue, ApiError> {
+    let found = all(app, coordinator).await?.remove(name);
+    Ok(found.unwrap_or_else(|| empty(name)))
+}
+
+fn live(app: &App, view: QueueView) -> Queue {
+    let now = app.clock.now();
+    let age = view.oldest_since.map(|since| now.since(since).as_millis());
+    Queue {
+        depth: view.depth,
+        oldest_age_ms: age.map(|millis| u64::try_from(millis).unwrap_or(u64::MAX)),
+        in_flight: view.in_flight,
+        retries_due: view.retries_due,
+        scheduled: view.scheduled,
+        blocked: view.blocked,
+        paused: view.paused.map(|pause| QueuePause { by: pause.by, since: pause.at.to_string() }),
+        ..empty(&view.queue)
     }
-    for (name, count) in dead {
-        let only_dead = Queue {
-            queue: name.to_string(),
-            depth: 0,
-            oldest_age_ms: None,
-            in_flight: 0,
-            retries_due: 0,
-            scheduled: 0,
-            dead: 0,
-            paused: None,
-        };
-        queues.entry(name).or_insert(only_dead).dead = count;
+}
+
+fn empty(name: &QueueName) -> Queue {
+    Queue {
+        queue: name.to_string(),
+        depth: 0,
+        oldest_age_ms: None,
+        in_flight: 0,
+        retries_due: 0,
+        scheduled: 0,
+        blocked: 0,
+        dead: 0,
+        paused: None,
     }
-    Queues { queues: queues.into_values().collect() }
+}
+
+impl From<PauseError> for ApiError {
+    fn from(error: PauseError) -> Self {
+        match error {
+            PauseError::Store(error) => error.into(),
+            PauseError::Ask(error) => error.into(),
+            PauseError::Refused(refusal) => refusal.into(),
+        }
+    }
+}
+
+impl From<BulkError> for ApiError {
+    fn from(error: BulkError) -> Self {
+        match error {
+            BulkError::Refused(refusal) => refusal.into(),
+            BulkError::Ask(error) => error.into(),
+        }
+    }
 }

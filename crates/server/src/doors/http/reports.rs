@@ -37,6 +37,7 @@ pub(super) async fn complete(
     path: PathName,
     Json(body): Json<Complete>,
 ) -> Result<Response, ApiError> {
+    coordinator.speaks_for(&body.worker_id)?;
     let lease = convert::lease(path.as_str(), coordinator.handle.shard());
     one(&app, &coordinator, convert::complete(lease, body)?).await
 }
@@ -61,6 +62,7 @@ pub(super) async fn fail(
     path: PathName,
     Json(body): Json<Fail>,
 ) -> Result<Response, ApiError> {
+    coordinator.speaks_for(&body.worker_id)?;
     let lease = convert::lease(path.as_str(), coordinator.handle.shard());
     one(&app, &coordinator, convert::fail(lease, body)?).await
 }
@@ -83,6 +85,9 @@ pub(super) async fn many(
     coordinator: Coordinator,
     Json(body): Json<Reports>,
 ) -> Result<Response, ApiError> {
+    for report in &body.reports {
+        coordinator.speaks_for(&report.worker_id)?;
+    }
     let reports = convert::reports(body.reports, coordinator.handle.shard())?;
     let verdicts = judge(&app, &coordinator, reports).await?;
     Ok(json(StatusCode::OK, &Verdicts { verdicts }))

@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 use super::gate::gate;
 use super::permissions::{Access, Lookup, Permission, find};
 use super::problem::ApiError;
-use super::{health, leases, logs, queues, reports, tasks, tokens, workers};
+use super::{actions, health, jobs, leases, logs, plans, queues, reports, tasks, tokens, workers};
 use crate::app::App;
 use crate::doors::ws;
 use crate::ui;
@@ -34,7 +34,9 @@ use crate::ui;
     tags(
         (name = "tasks", description = "Submit, look at, stop, requeue, explain."),
         (name = "leases", description = "Ask for work, stay alive, report."),
-        (name = "overview", description = "Workers and queues."),
+        (name = "plans", description = "Plans of Unix tools, and the jobs that execute them."),
+        (name = "queues", description = "Who is next; pause, requeue, purge."),
+        (name = "workers", description = "Who is there, and who is given nothing new."),
         (name = "tokens", description = "Who may do what."),
         (name = "server", description = "Health and numbers.")
     )
@@ -63,7 +65,18 @@ fn documented() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(workers::command))
         .routes(routes!(workers::register))
         .routes(routes!(workers::heartbeat))
+        .routes(routes!(plans::submit, plans::list))
+        .routes(routes!(plans::show, plans::remove))
+        .routes(routes!(actions::submit, actions::list))
+        .routes(routes!(actions::show))
+        .routes(routes!(actions::cancel))
+        .routes(routes!(jobs::submit))
         .routes(routes!(queues::list))
+        .routes(routes!(queues::peek))
+        .routes(routes!(queues::pause))
+        .routes(routes!(queues::resume))
+        .routes(routes!(queues::requeue))
+        .routes(routes!(queues::purge))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(tokens::rotate_session_key))

@@ -10,7 +10,7 @@ use protocol::rest::tokens::{CreateToken, CreatedToken, Role, SessionKey, TokenI
 use store::TokenRow;
 
 use super::body::Json;
-use super::convert::{moment, prose};
+use super::convert::{moment, prose, text};
 use super::gate::Asker;
 use super::params::PathName;
 use super::problem::{ApiError, json};
@@ -58,7 +58,8 @@ pub(super) async fn create(
     if expires_at.is_some_and(|end| end <= now) {
         return Err(ApiError::invalid("expires_at", "lies in the past"));
     }
-    let bearer = Caller { tenant: caller.tenant, role: body.role, worker: None };
+    let worker = body.worker_id.map(|name| text(&"", &name)).transpose()?;
+    let bearer = Caller { tenant: caller.tenant, role: body.role, worker };
     let (token, row) = app.auth.create(bearer, body.name, expires_at, now).await?;
     Ok(json(StatusCode::CREATED, &CreatedToken { token, info: info(&row)? }))
 }
@@ -111,6 +112,7 @@ fn info(row: &TokenRow) -> Result<TokenInfo, ApiError> {
         token_id: row.token_id.clone(),
         tenant: row.tenant.to_string(),
         role,
+        worker_id: row.worker.as_ref().map(ToString::to_string),
         name: row.name.clone(),
         created_at: row.created_at.to_string(),
         expires_at: row.expires_at.map(|moment| moment.to_string()),

@@ -33,7 +33,7 @@ const REASON_CHARS_MAX: usize = 1_024;
 
 /// List workers
 #[utoipa::path(
-    get, path = "/api/v1/workers", tag = "overview", operation_id = "list_workers",
+    get, path = "/api/v1/workers", tag = "workers", operation_id = "list_workers",
     responses(
         (status = 200, body = Workers, description = "By name."),
         (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
@@ -52,7 +52,7 @@ pub(super) async fn list(
 
 /// Look at a worker
 #[utoipa::path(
-    get, path = "/api/v1/workers/{worker_id}", tag = "overview", operation_id = "show_worker",
+    get, path = "/api/v1/workers/{worker_id}", tag = "workers", operation_id = "show_worker",
     params(("worker_id" = String, Path, description = "The worker.")),
     responses(
         (status = 200, body = Worker, description = "The worker."),
@@ -77,7 +77,7 @@ pub(super) async fn show(
 /// A drain lasts until it is taken back: it is kept before it is answered, and holds for a worker
 /// that is away when it comes back.
 #[utoipa::path(
-    post, path = "/api/v1/workers/{worker_id}/commands", tag = "overview",
+    post, path = "/api/v1/workers/{worker_id}/commands", tag = "workers",
     operation_id = "command_worker", request_body = WorkerCommand,
     params(("worker_id" = String, Path, description = "The worker.")),
     responses(
@@ -169,6 +169,7 @@ pub(super) async fn register(
         ..RequestLeases::default()
     };
     let mut request = lease_request(&request, app.clock.now())?;
+    coordinator.speaks_for(request.worker.as_str())?;
     request.max = 0;
     match coordinator.handle.ask(|ticket| Command::RequestLeases { ticket, request }).await? {
         Answer::Leases(_) => {}
@@ -196,6 +197,7 @@ pub(super) async fn heartbeat(
     Json(body): Json<BeatWorker>,
 ) -> Result<Response, ApiError> {
     let worker: WorkerId = text(&"", &body.worker_id)?;
+    coordinator.speaks_for(worker.as_str())?;
     let shard = coordinator.handle.shard();
     let listed = body
         .leases

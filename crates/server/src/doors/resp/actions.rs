@@ -12,6 +12,9 @@ use super::plans::keep_error;
 use crate::plans::action::{self, ActionError, Counts};
 use crate::plans::registry::KeptAction;
 
+/// Actions that a list with a status looks at, newest first.
+const LOOKED_AT_MAX: usize = 1_000;
+
 fn action_error(error: ActionError) -> Reply {
     match error {
         ActionError::Invalid(problem) => Reply::error(format!("ERR {problem}")),
@@ -101,13 +104,26 @@ impl Connection {
     pub(super) async fn on_action_list(&mut self, request: &Request) -> Result<Reply, Reply> {
         let list = ListWords::read(&request.arguments[1..])?;
         let wanted = list.words.first().copied().filter(|word| *word != "all");
-        let limit = list.limit as usize;
-        let actions = self.app.plans.actions(self.member().tenant(), list.offset, limit);
-        let mut lines = Vec::with_capacity(actions.len());
+        let (limit, tenant) = (list.limit as usize, self.member().tenant());
+        let actions = match wanted {
+            None => self.app.plans.actions(tenant, list.offset, limit),
+            // What an action came to is only known from its jobs.
+            Some(_) => self.app.plans.actions(tenant, 0, LOOKED_AT_MAX),
+        };
+        let mut to_skip = if wanted.is_some() { list.offset } else { 0 };
+        let mut lines = Vec::new();
         for (action_id, action) in actions {
             let (line, _) = self.counted(&action_id, &action).await?;
-            if wanted.is_none_or(|wanted| line["status"] == wanted) {
-                lines.push(Reply::Bulk(Bytes::from(line.to_string())));
+            if wanted.is_some_and(|wanted| line["status"] != wanted) {
+                continue;
+            }
+            if to_skip > 0 {
+                to_skip -= 1;
+                continue;
+            }
+            lines.push(Reply::Bulk(Bytes::from(line.to_string())));
+            if lines.len() == limit {
+                break;
             }
         }
         Ok(Reply::Array(lines))

@@ -1,8 +1,10 @@
 //! Nouns to wire words: jobs as JSON, refusals as errors.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use coordinator::{
-    Grant, LostAuthority, Refusal, StateWord, TaskRecord, TaskState, Verdict, Violation,
+    Grant, LostAuthority, Refusal, StateWord, TaskRecord, TaskState, Verdict, Violation, WaitReason,
 };
 use model::{LeaseId, TaskId, Timestamp, WorkerId};
 use protocol::plan::PlanJob;
@@ -11,7 +13,7 @@ use serde_json::{Map, Value, json};
 use store::StoreError;
 
 use crate::handle::AskError;
-use crate::plans::job::{FREE_JOB, job_id_in};
+use crate::plans::job::{FREE_JOB, INLINE_PLAN, job_id_in};
 
 /// The seed's word for where a job stands.
 pub(super) fn status_word(state: StateWord) -> &'static str {
@@ -55,12 +57,13 @@ fn free_job(lease: LeaseId, grant: &Grant, worker: &WorkerId) -> Bytes {
     let mut text = String::with_capacity(payload.len() + 256);
     text.push('{');
     if !own_name {
-        text.push_str(&format!("\"job_id\":\"{}\",", lease.task));
+        let _ = write!(text, "\"job_id\":\"{}\",", lease.task);
     }
-    text.push_str(&format!(
+    let _ = write!(
+        text,
         "\"lease_id\":\"{lease}\",\"attempt\":{},\"worker_id\":\"{worker}\",\"queue\":\"{}\"",
         grant.attempt, grant.spec.demand.queue
-    ));
+    );
     let rest = payload.trim_start().strip_prefix('{').unwrap_or("}").trim_start();
     if rest != "}" {
         text.push(',');
@@ -74,7 +77,7 @@ fn plan_fields(task: TaskId, parameters: &[u8]) -> Map<String, Value> {
     let mut job: Map<String, Value> = serde_json::from_slice(parameters).unwrap_or_default();
     let name = job_id(task, parameters);
     job.insert("id".into(), name.clone().into());
-    job.insert("job_id".into(), name.into());
+    job.insert("job_id".into(), name.clone().into());
     job.insert("task_id".into(), task.to_string().into());
     job.entry("action_id").or_insert_with(|| "".into());
     if let Ok(plan) = serde_json::from_slice::<PlanJob>(parameters) {
@@ -83,7 +86,11 @@ fn plan_fields(task: TaskId, parameters: &[u8]) -> Map<String, Value> {
             job.insert("command".into(), only.command.clone().into());
             job.insert("args".into(), json!(only.args));
         }
-        let plan = json!({ "plan_id": plan.plan_id, "tasks": plan.tasks });
+        if plan.plan_id == INLINE_PLAN {
+            // Whoever asks for the plan by its name finds it under the job's.
+            job.insert("plan_id".into(), name.into());
+        }
+        let plan = json!({ "plan_id": job["plan_id"], "tasks": plan.tasks });
         job.insert("plan".into(), plan);
     }
     let input = job.get("input").cloned();
@@ -126,6 +133,10 @@ fn add_standing(job: &mut Map<String, Value>, record: &TaskRecord) {
     job.insert("priority".into(), record.spec.priority.into());
     job.insert("attempt".into(), record.progress.attempt.into());
     job.insert("created_at".into(), seconds(record.created_at));
+    if !record.after.is_empty() {
+        let others: Vec<String> = record.after.iter().map(ToString::to_string).collect();
+        job.insert("dependencies".into(), others.into());
+    }
     let tools: Vec<&str> = record.spec.demand.tools.iter().map(model::ToolName::as_str).collect();
     job.insert("tools".into(), tools.into());
     match &record.progress.state {
@@ -134,6 +145,9 @@ fn add_standing(job: &mut Map<String, Value>, record: &TaskRecord) {
             job.insert("worker_id".into(), lease.holder.as_str().into());
             job.insert("lease_id".into(), id.to_string().into());
             job.insert("started_at".into(), seconds(lease.granted_at));
+        }
+        TaskState::Waiting { why: WaitReason::After, .. } => {
+            job.insert("status".into(), "pending".into());
         }
         TaskState::Waiting { until, .. } => {
             job.insert("next_attempt_at".into(), seconds(*until));
@@ -158,6 +172,19 @@ fn add_standing(job: &mut Map<String, Value>, record: &TaskRecord) {
     }
 }
 
+/// What an update says about the report itself, and the job shows elsewhere.
+const OWN_FIELDS: [&str; 9] = [
+    "status",
+    "worker_id",
+    "lease_id",
+    "started_at",
+    "completed_at",
+    "failed_at",
+    "error",
+    "error_code",
+    "retryable",
+];
+
 /// What a worker gave; the results of steps stand beside the rest, as the seed has them.
 fn add_result(job: &mut Map<String, Value>, result: &[u8]) {
     let Ok(mut result) = serde_json::from_slice::<Value>(result) else { return };
@@ -169,7 +196,7 @@ fn add_result(job: &mut Map<String, Value>, result: &[u8]) {
             }
             job.insert("task_results".into(), steps);
         }
-        for own in ["status", "worker_id", "lease_id"] {
+        for own in OWN_FIELDS {
             fields.remove(own);
         }
         if fields.is_empty() {

@@ -58,8 +58,7 @@ impl Refused {
 /// Whether a key belongs to the server.
 pub(super) fn is_own(key: &[u8]) -> bool {
     let may_be = matches!(key.first(), Some(b'q' | b'j' | b'p' | b'a' | b'w' | b'c'));
-    may_be
-        && (OWN_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) || OWN_KEYS.contains(&key))
+    may_be && (OWN_PREFIXES.iter().any(|prefix| key.starts_with(prefix)) || OWN_KEYS.contains(&key))
 }
 
 /// How a request is answered. `is_member` is whether its client proved who it is.
@@ -87,7 +86,9 @@ pub(super) fn classify(request: &Request, is_member: bool) -> Class {
             _ => Class::Alone,
         };
     }
-    if matches!(name, "KEYS" | "SCAN" | "DBSIZE") || spec.keys(&request.arguments).any(|key| is_own(key)) {
+    if matches!(name, "KEYS" | "SCAN" | "DBSIZE")
+        || spec.keys(&request.arguments).any(|key| is_own(key))
+    {
         return Class::Alone;
     }
     match name {

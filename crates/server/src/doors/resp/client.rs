@@ -53,9 +53,9 @@ impl Member {
     /// Whose leases it takes and reports.
     pub(super) fn worker(&self) -> WorkerId {
         match &self.binding {
-            Binding::Credential(worker)
-            | Binding::Registered(worker)
-            | Binding::Single(worker) => worker.clone(),
+            Binding::Credential(worker) | Binding::Registered(worker) | Binding::Single(worker) => {
+                worker.clone()
+            }
             Binding::None => self.anonymous.clone(),
         }
     }
@@ -84,7 +84,6 @@ pub(super) struct Client {
     pub(super) library: (String, String),
     pub(super) version: Version,
     pub(super) since: Instant,
-    pub(super) is_quiet: bool,
     /// Whether a person types; a program reads names, a person sentences.
     pub(super) is_person: bool,
     pub(super) member: Option<Member>,
@@ -104,7 +103,6 @@ impl Client {
             library: (String::new(), String::new()),
             version: Version::Two,
             since: Instant::now(),
-            is_quiet: false,
             is_person: false,
             member: None,
             unproven: BTreeSet::new(),
@@ -116,7 +114,7 @@ impl Client {
     pub(super) fn reset(&mut self) {
         self.name.clear();
         self.version = Version::Two;
-        self.is_quiet = false;
+        self.since = Instant::now();
         self.member = None;
     }
 

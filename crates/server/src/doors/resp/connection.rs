@@ -12,8 +12,9 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use super::classify::{Class, classify};
 use super::client::{Binding, Client, Member};
 use super::listener::{AUTH_WITHIN, Early};
+use super::multi::Step;
 use super::pubsub::{Message, Subscriptions};
-use super::wire::{Gone, REPLY_BYTES_SENT_AT, Wire};
+use super::wire::{Gone, Wire};
 use crate::app::App;
 
 /// A client that says nothing for so long, and waits for nothing, is cut off.
@@ -39,6 +40,8 @@ pub(super) struct Connection {
     pub(super) wire: Wire,
     pub(super) client: Client,
     pub(super) subscriptions: Subscriptions,
+    /// What was sent since `MULTI`.
+    pub(super) step: Option<Step>,
     /// The client wants the connection to end after what was answered so far.
     pub(super) is_leaving: bool,
     early: Option<Early>,
@@ -56,6 +59,7 @@ impl Connection {
             wire,
             client,
             subscriptions: Subscriptions::default(),
+            step: None,
             is_leaving: false,
             early: Some(early),
             looks,
@@ -68,7 +72,6 @@ impl Connection {
         self.let_in_without_key().await;
         self.list_self();
         let gone = self.serve().await;
-        self.app.resp.open.lock().remove(&self.client.id);
         self.end(gone).await;
     }
 
@@ -168,7 +171,11 @@ impl Connection {
         self.app.resp.commands.fetch_add(requests.len() as u64, Ordering::Relaxed);
         let mut rest = &requests[..];
         while let [first, ..] = rest {
-            let class = classify(first, self.client.member.is_some());
+            let class = if self.is_listening() || self.is_gathering() {
+                Class::Alone
+            } else {
+                classify(first, self.client.member.is_some())
+            };
             let n_same = match class {
                 Class::Alone | Class::Refused(_) => 1,
                 _ => rest.iter().take_while(|one| classify(one, true) == class).count(),
@@ -179,9 +186,7 @@ impl Connection {
             if self.is_leaving {
                 break;
             }
-            if self.wire.output.len() > REPLY_BYTES_SENT_AT {
-                self.wire.flush().await?;
-            }
+            self.wire.flush_if_much().await?;
         }
         requests.clear();
         Ok(())
@@ -189,7 +194,7 @@ impl Connection {
 
     async fn answer_run(&mut self, class: Class, run: &[Request]) -> Result<(), Gone> {
         match class {
-            Class::Keys => self.answer_keys(run).await,
+            Class::Keys => return self.answer_keys(run).await,
             Class::Submit => self.answer_submits(run).await,
             Class::Update => self.answer_updates(run).await,
             Class::Pop => return self.answer_pops(run).await,
@@ -199,10 +204,12 @@ impl Connection {
                 self.reply(&Reply::error(text));
             }
             Class::Alone => {
-                let reply = self.answer_alone(&run[0]).await;
-                if let Some(reply) = reply
-                    && !self.client.is_quiet
-                {
+                let reply = if self.is_gathering() {
+                    self.gather_step(&run[0]).await
+                } else {
+                    self.answer_alone(&run[0]).await
+                };
+                if let Some(reply) = reply {
                     self.reply(&reply);
                 }
             }
@@ -247,6 +254,7 @@ impl Connection {
         (was_single && left == 0).then_some(worker)
     }
 
+    /// What is to be done for others when the connection is over.
     async fn end(&mut self, gone: Gone) {
         self.return_unread(gone).await;
         let Some(member) = &self.client.member else { return self.wire.close().await };
@@ -256,5 +264,13 @@ impl Connection {
             handle.tell(coordinator::Command::LoseWorker { worker });
         }
         self.wire.close().await;
+    }
+}
+
+impl Drop for Connection {
+    /// However it ends, nobody counts it any longer.
+    fn drop(&mut self) {
+        self.app.resp.open.lock().remove(&self.client.id);
+        self.unbind();
     }
 }

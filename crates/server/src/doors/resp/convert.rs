@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::crew_member::Abilities;
+use crate::doors::http::json_path::describe;
 use crate::plans::job::{DEFAULT_QUEUE, FREE_JOB, READY_QUEUE, Tags};
 
 /// What keys of queues begin with.
@@ -62,6 +63,9 @@ enum Capabilities {
 pub(super) fn register(json: &[u8]) -> Result<Register<'_>, String> {
     let register: Register<'_> = serde_json::from_slice(json).map_err(|error| {
         let text = error.to_string();
+        if error.is_data() && !text.contains("Capabilities") {
+            return format!("Invalid worker JSON: {}", describe(json, &error));
+        }
         if text.contains("untagged enum Capabilities") {
             return "Invalid capabilities format: use {\"tools\":[\"sort\"],\"agentic_units\":[]} \
                     or [\"sort\"]"
@@ -77,7 +81,8 @@ pub(super) fn register(json: &[u8]) -> Result<Register<'_>, String> {
     for (field, text) in texts {
         let length = text.chars().count();
         if length == 0 || length > TEXT_CHARS_MAX || text.chars().any(char::is_control) {
-            let rule = format!("must be 1 to {TEXT_CHARS_MAX} characters without control characters");
+            let rule =
+                format!("must be 1 to {TEXT_CHARS_MAX} characters without control characters");
             return Err(format!("{field} {rule}"));
         }
     }
@@ -117,8 +122,7 @@ pub(super) fn abilities(worker: &WorkerId, json: &str) -> Result<Abilities, Stri
 /// A worker that never registered is offered everything.
 pub(super) fn unregistered(worker: &WorkerId) -> Abilities {
     let tags = [(worker_tag(), worker_tag_value(worker))].into();
-    let offer =
-        Offer { all_tools: true, tags, types: Some(job_types()), ..Offer::default() };
+    let offer = Offer { all_tools: true, tags, types: Some(job_types()), ..Offer::default() };
     Abilities { offer, slots: None, wants_signals: false }
 }
 

@@ -35,8 +35,7 @@ impl Crew {
                 note.key.parse::<WorkerId>().map_err(|_| damaged())?,
             );
             let json = note.json.as_deref().unwrap_or_default();
-            let registration: Registration =
-                serde_json::from_str(json).map_err(|_| damaged())?;
+            let registration: Registration = serde_json::from_str(json).map_err(|_| damaged())?;
             let known = abilities(&key.1, registration.metadata.get()).map_err(|_| damaged())?;
             members.insert(key, CrewMember::registered(registration, known));
         }
@@ -188,10 +187,17 @@ impl Crew {
         worker: &WorkerId,
         is_new: bool,
     ) -> usize {
-        self.with(tenant, worker, |member| {
-            let connections = &mut member.connections;
-            *connections = if is_new { *connections + 1 } else { connections.saturating_sub(1) };
-            *connections
+        if is_new {
+            return self.with(tenant, worker, |member| {
+                member.connections += 1;
+                member.connections
+            });
+        }
+        // A worker that is forgotten must not come back by the end of a connection.
+        let mut members = self.members.lock();
+        members.get_mut(&(tenant.clone(), worker.clone())).map_or(0, |member| {
+            member.connections = member.connections.saturating_sub(1);
+            member.connections
         })
     }
 

@@ -14,7 +14,7 @@ pub(crate) const DEAD_AFTER: Duration = Duration::from_secs(90);
 /// How often a worker should be heard of.
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 /// How long its last numbers are shown (seed 004 section 3.4).
-pub(crate) const STATS_SHOWN_FOR: Duration = Duration::from_secs(120);
+pub(crate) const STATS_SHOWN_FOR: Duration = Duration::from_mins(2);
 /// Jobs of one worker whose leases are remembered here; those beyond are looked up in the store.
 pub(crate) const HELD_REMEMBERED_MAX: usize = 100_000;
 
@@ -142,10 +142,6 @@ impl CrewMember {
 
     fn task_named(&self, job: &str) -> Option<TaskId> {
         self.names.get(job).copied().or_else(|| job.parse().ok())
-    }
-
-    pub(super) fn held_len(&self) -> usize {
-        self.held.len()
     }
 
     /// What it offers to the queues of one pop.

@@ -1,5 +1,7 @@
 //! Every command that is answered alone, one line each.
 
+use std::fmt::Write as _;
+
 use protocol::resp::command;
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
@@ -29,7 +31,7 @@ impl Need {
     fn of(name: &str, key: &[u8]) -> Self {
         match name {
             "AUTH" | "HELLO" | "PING" | "ECHO" | "QUIT" | "RESET" | "SELECT" | "CLIENT"
-            | "COMMAND" | "TIME" => Self::Nothing,
+            | "COMMAND" | "TIME" | "MULTI" | "EXEC" | "DISCARD" => Self::Nothing,
             "INFO" | "CONFIG" | "MODULE" | "METRICS" | "SUBSCRIBE" | "PSUBSCRIBE"
             | "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "WORKERS.LIST" | "PLAN.GET" | "PLAN.LIST"
             | "ACTION.STATUS" | "ACTION.GET" | "ACTION.LIST" | "JOB.GET" | "JOB.STATUS"
@@ -52,10 +54,10 @@ impl Need {
 
     fn is_met(self, role: Role, is_read: bool) -> bool {
         match (self, role) {
-            (_, Role::Admin) | (Self::Nothing | Self::Look, _) => true,
-            (Self::Submit | Self::Keep, Role::Client) | (Self::Work | Self::Keep, Role::Worker) => {
-                true
-            }
+            (_, Role::Admin)
+            | (Self::Nothing | Self::Look, _)
+            | (Self::Submit | Self::Keep, Role::Client)
+            | (Self::Work | Self::Keep, Role::Worker) => true,
             (Self::Keep, Role::Viewer) => is_read,
             _ => false,
         }
@@ -120,8 +122,11 @@ impl Connection {
             },
             "CLIENT" => self.on_client(request),
             "COMMAND" => self.on_command(request),
+            "MULTI" => Ok(self.on_multi()),
+            "EXEC" => Err(Reply::error("ERR EXEC without MULTI")),
+            "DISCARD" => Err(Reply::error("ERR DISCARD without MULTI")),
             "INFO" => self.on_info(request).await,
-            "CONFIG" => self.on_config(request),
+            "CONFIG" => super::info::on_config(request),
             "MODULE" => Ok(Reply::Array(Vec::new())),
             "TIME" => Ok(self.on_time()),
             "METRICS" => self.on_metrics(),
@@ -129,9 +134,9 @@ impl Connection {
             "WORKER.HEARTBEAT" => self.on_worker_heartbeat(request).await,
             "WORKER.UNREGISTER" => self.on_worker_unregister(request).await,
             "WORKER.VERIFY" => self.on_worker_verify(request).await,
-            "WORKERS.LIST" => Ok(self.on_workers_list()),
+            "WORKERS.LIST" => self.on_workers_list().await,
             "PLAN.SUBMIT" => self.on_plan_submit(request).await,
-            "PLAN.GET" => self.on_plan_get(request),
+            "PLAN.GET" => self.on_plan_get(request).await,
             "PLAN.LIST" => self.on_plan_list(request),
             "PLAN.DELETE" => self.on_plan_delete(request).await,
             "ACTION.SUBMIT" => self.on_action_submit(request).await,
@@ -156,6 +161,7 @@ impl Connection {
     /// As after connecting: no name, no channels, no proof.
     async fn on_reset(&mut self) -> Reply {
         self.unsubscribe_all();
+        self.step = None;
         self.unbind();
         self.client.reset();
         self.wire.distrust();
@@ -170,7 +176,7 @@ fn unknown(request: &Request) -> Reply {
     let mut text = format!("ERR unknown command '{name}', with args beginning with: ");
     for argument in request.arguments[1..].iter().take(3) {
         let argument: String = String::from_utf8_lossy(argument).chars().take(32).collect();
-        text.push_str(&format!("'{argument}' "));
+        let _ = write!(text, "'{argument}' ");
     }
     Reply::error(text)
 }

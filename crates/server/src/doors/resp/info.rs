@@ -56,10 +56,7 @@ impl Connection {
             ("INFO", []) => Reply::Text(format!("{}\n", self.client.line())),
             ("LIST", _) => Reply::Text(self.clients()),
             ("NO-EVICT" | "NO-TOUCH", [_]) | ("TRACKING", [_, ..]) => Reply::ok(),
-            ("REPLY", [mode]) => {
-                self.client.is_quiet = mode.eq_ignore_ascii_case(b"off");
-                Reply::ok()
-            }
+            ("REPLY", [mode]) if mode.eq_ignore_ascii_case(b"on") => Reply::ok(),
             _ => {
                 let text = format!("ERR unknown subcommand '{verb}'. Try CLIENT HELP.");
                 return Err(Reply::error(text));
@@ -84,20 +81,22 @@ impl Connection {
     pub(super) fn on_command(&mut self, request: &Request) -> Result<Reply, Reply> {
         let rest = &request.arguments[1..];
         let Some((verb, names)) = rest.split_first() else {
-            return Ok(Reply::Array(command::all().iter().map(|one| command::info_reply(one)).collect()));
+            return Ok(Reply::Array(
+                command::all().iter().map(|one| command::info_reply(one)).collect(),
+            ));
         };
-        let named = || names.iter().map(|name| command::find_with_subcommands(name));
+        let specs = || names.iter().map(|name| command::find_with_subcommands(name));
         match text_of(verb)?.to_ascii_uppercase().as_str() {
             "COUNT" => Ok(Reply::Integer(i64::try_from(command::all().len()).unwrap_or(0))),
             "LIST" => {
                 let name = |one: &&command::CommandSpec| Reply::bulk(one.name.as_bytes());
                 Ok(Reply::Array(command::all().iter().map(name).collect()))
             }
-            "INFO" if names.is_empty() => {
-                Ok(Reply::Array(command::all().iter().map(|one| command::info_reply(one)).collect()))
-            }
+            "INFO" if names.is_empty() => Ok(Reply::Array(
+                command::all().iter().map(|one| command::info_reply(one)).collect(),
+            )),
             "INFO" => Ok(Reply::Array(
-                named().map(|one| one.map_or(Reply::NullArray, command::info_reply)).collect(),
+                specs().map(|one| one.map_or(Reply::NullArray, command::info_reply)).collect(),
             )),
             "DOCS" => {
                 // Only people's shells ask for it; they are answered in sentences.
@@ -108,23 +107,13 @@ impl Connection {
                 let all: Vec<_> = if names.is_empty() {
                     command::all().iter().map(|one| docs(one)).collect()
                 } else {
-                    named().flatten().map(docs).collect()
+                    specs().flatten().map(docs).collect()
                 };
                 Ok(Reply::Map(all))
             }
-            "GETKEYS" => self.command_keys(names),
+            "GETKEYS" => command_keys(names),
             _ => Err(Reply::error("ERR unknown subcommand. Try COMMAND HELP.")),
         }
-    }
-
-    fn command_keys(&self, names: &[Bytes]) -> Result<Reply, Reply> {
-        let spec = names.first().and_then(|name| command::find(name));
-        let spec = spec.ok_or_else(|| Reply::error("ERR Invalid command specified"))?;
-        let keys: Vec<Reply> = spec.keys(names).map(|key| Reply::Bulk(key.clone())).collect();
-        if keys.is_empty() {
-            return Err(Reply::error("ERR The command has no key arguments"));
-        }
-        Ok(Reply::Array(keys))
     }
 
     /// `INFO [section]`, with the lines that tools look for.
@@ -135,9 +124,9 @@ impl Connection {
             .collect();
         let wants = |section: &str| {
             wanted.is_empty()
-                || wanted.iter().any(|one| {
-                    [section, "all", "everything", "default"].contains(&one.as_str())
-                })
+                || wanted
+                    .iter()
+                    .any(|one| [section, "all", "everything", "default"].contains(&one.as_str()))
         };
         let mut text = String::new();
         for (section, lines) in self.info_sections().await {
@@ -183,30 +172,6 @@ impl Connection {
         ]
     }
 
-    /// `CONFIG GET`: the few settings that tools ask for.
-    pub(super) fn on_config(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, verb, names @ ..] = &request.arguments[..] else { return Err(arity(request)) };
-        if !verb.eq_ignore_ascii_case(b"get") || names.is_empty() {
-            return Err(Reply::error("ERR settings are read with CONFIG GET, and set in astra.toml"));
-        }
-        const SETTINGS: [(&str, &str); 6] = [
-            ("appendfsync", "always"),
-            ("appendonly", "yes"),
-            ("databases", "1"),
-            ("maxmemory", "0"),
-            ("save", ""),
-            ("timeout", "3600"),
-        ];
-        let wanted = |name: &str| {
-            names.iter().any(|one| keyspace::matches(&one.to_ascii_lowercase(), name.as_bytes()))
-        };
-        let pair = |(name, value): &(&'static str, &'static str)| {
-            (Reply::bulk(name.as_bytes()), Reply::bulk(value.as_bytes()))
-        };
-        let found = SETTINGS.iter().filter(|(name, _)| wanted(name));
-        Ok(Reply::Map(found.map(pair).collect()))
-    }
-
     /// `METRICS`: the same text that Prometheus reads.
     pub(super) fn on_metrics(&mut self) -> Result<Reply, Reply> {
         let text = self.app.metrics.render(self.member().tenant());
@@ -218,4 +183,40 @@ impl Connection {
         let text = |number: u64| Reply::bulk(number.to_string().into_bytes());
         Reply::Array(vec![text(millis / 1_000), text(millis % 1_000 * 1_000)])
     }
+}
+
+/// The settings that tools ask for.
+const SETTINGS: [(&str, &str); 6] = [
+    ("appendfsync", "always"),
+    ("appendonly", "yes"),
+    ("databases", "1"),
+    ("maxmemory", "0"),
+    ("save", ""),
+    ("timeout", "3600"),
+];
+
+fn command_keys(names: &[Bytes]) -> Result<Reply, Reply> {
+    let spec = names.first().and_then(|name| command::find(name));
+    let spec = spec.ok_or_else(|| Reply::error("ERR Invalid command specified"))?;
+    let keys: Vec<Reply> = spec.keys(names).map(|key| Reply::Bulk(key.clone())).collect();
+    if keys.is_empty() {
+        return Err(Reply::error("ERR The command has no key arguments"));
+    }
+    Ok(Reply::Array(keys))
+}
+
+/// `CONFIG GET`: the few settings that tools ask for.
+pub(super) fn on_config(request: &Request) -> Result<Reply, Reply> {
+    let [_, verb, names @ ..] = &request.arguments[..] else { return Err(arity(request)) };
+    if !verb.eq_ignore_ascii_case(b"get") || names.is_empty() {
+        return Err(Reply::error("ERR settings are read with CONFIG GET, and set in astra.toml"));
+    }
+    let wanted = |name: &str| {
+        names.iter().any(|one| keyspace::matches(&one.to_ascii_lowercase(), name.as_bytes()))
+    };
+    let pair = |(name, value): &(&'static str, &'static str)| {
+        (Reply::bulk(name.as_bytes()), Reply::bulk(value.as_bytes()))
+    };
+    let found = SETTINGS.iter().filter(|(name, _)| wanted(name));
+    Ok(Reply::Map(found.map(pair).collect()))
 }

@@ -156,9 +156,8 @@ impl Connection {
         match handle.ask(|ticket| Command::Stop { ticket, task }).await.map_err(ask_error)? {
             Answer::Stopped => Ok(Reply::ok()),
             Answer::NotLive => {
-                let word = super::answers::status_word(
-                    self.record(job).await?.progress.state.word(),
-                );
+                let word =
+                    super::answers::status_word(self.record(job).await?.progress.state.word());
                 Err(Reply::error(format!("ERR Invalid status transition: {word} -> cancelled")))
             }
             Answer::Refused(why) => Err(refusal(&why)),

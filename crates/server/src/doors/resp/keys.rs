@@ -17,30 +17,36 @@ use super::wire::Gone;
 
 impl Connection {
     /// A run of commands on the scratch keyspace: one look at it, one wait for the disk.
-    pub(super) async fn answer_keys(&mut self, run: &[Request]) {
+    pub(super) async fn answer_keys(&mut self, run: &[Request]) -> Result<(), Gone> {
         // All commands of a run that the role forbids are refused one by one; that is rare.
         if run.iter().any(|request| self.refuse_role(request).is_some()) {
             for request in run {
                 match self.refuse_role(request) {
                     Some(reply) => self.reply(&reply),
-                    None => self.answer_allowed_keys(std::slice::from_ref(request)).await,
+                    None => self.answer_allowed_keys(std::slice::from_ref(request)).await?,
                 }
             }
-            return;
+            return Ok(());
         }
-        self.answer_allowed_keys(run).await;
+        self.answer_allowed_keys(run).await
     }
 
-    async fn answer_allowed_keys(&mut self, run: &[Request]) {
+    async fn answer_allowed_keys(&mut self, run: &[Request]) -> Result<(), Gone> {
+        if self.app.resp.shapes == Shapes::Agq && run.iter().any(is_bare_range) {
+            let run: Vec<Request> = run.iter().map(with_scores).collect();
+            return Box::pin(self.answer_allowed_keys(&run)).await;
+        }
         match self.execute(run).await {
             Ok(answers) => {
                 for (request, answer) in run.iter().zip(answers) {
                     let answer = self.shaped(request, answer);
                     write_answer(&mut self.wire.output, &answer, self.client.version);
+                    self.wire.flush_if_much().await?;
                 }
             }
             Err(reply) => run.iter().for_each(|_| self.reply(&reply)),
         }
+        Ok(())
     }
 
     /// Carries out commands on the keyspace; the answers come when what they say is durable.
@@ -57,7 +63,7 @@ impl Connection {
     }
 
     /// Other shapes for clients of another server (WIRE E.4).
-    fn shaped(&self, request: &Request, answer: Answer) -> Answer {
+    pub(super) fn shaped(&self, request: &Request, answer: Answer) -> Answer {
         if self.app.resp.shapes == Shapes::Redis {
             return answer;
         }
@@ -118,7 +124,7 @@ impl Connection {
             "KEYS" => return self.on_keys(request).await,
             "SCAN" => return self.on_scan(request).await,
             "DBSIZE" => {
-                let keys = self.key_count().await + self.view_names().len();
+                let keys = self.key_count().await + self.view_names().await.len();
                 return Ok(Reply::Integer(i64::try_from(keys).unwrap_or(i64::MAX)));
             }
             _ => {}
@@ -206,9 +212,9 @@ impl Connection {
             Reply::Array(keys) => keys,
             other => return Err(other),
         };
-        let own = self.view_names().into_iter();
-        let own = own.filter(|name| keyspace::matches(pattern, name.as_bytes()));
-        keys.extend(own.map(|name| Reply::bulk(name.into_bytes())));
+        let own = self.view_names().await.into_iter();
+        let own = own.filter(|(name, _)| keyspace::matches(pattern, name.as_bytes()));
+        keys.extend(own.map(|(name, _)| Reply::bulk(name.into_bytes())));
         Ok(Reply::Array(keys))
     }
 
@@ -224,11 +230,13 @@ impl Connection {
             let at = words.iter().position(|word| word.eq_ignore_ascii_case(name))?;
             words.get(at + 1).copied()
         };
-        if let (true, Reply::Array(keys)) = (is_last && option(b"TYPE").is_none(), &mut page[1]) {
-            let pattern = option(b"MATCH").unwrap_or(b"*");
-            let own = self.view_names().into_iter();
-            let own = own.filter(|name| keyspace::matches(pattern, name.as_bytes()));
-            keys.extend(own.map(|name| Reply::bulk(name.into_bytes())));
+        if let (true, Reply::Array(keys)) = (is_last, &mut page[1]) {
+            let (pattern, kind) = (option(b"MATCH").unwrap_or(b"*"), option(b"TYPE"));
+            let own = self.view_names().await.into_iter().filter(|(name, own_kind)| {
+                keyspace::matches(pattern, name.as_bytes())
+                    && kind.is_none_or(|kind| kind.eq_ignore_ascii_case(own_kind.as_bytes()))
+            });
+            keys.extend(own.map(|(name, _)| Reply::bulk(name.into_bytes())));
         }
         Ok(Reply::Array(page))
     }
@@ -247,7 +255,7 @@ impl Connection {
         }
     }
 
-    async fn scratch(
+    pub(super) async fn scratch(
         &self,
     ) -> Result<std::sync::Arc<crate::scratch::TenantScratch>, Reply> {
         let scratch = self.app.scratch.of(self.member().tenant()).await;
@@ -255,11 +263,29 @@ impl Connection {
     }
 }
 
+/// A range of a sorted set without scores.
+fn is_bare_range(request: &Request) -> bool {
+    let has = |word: &[u8]| request.arguments.iter().any(|one| one.eq_ignore_ascii_case(word));
+    (request.name_is("ZRANGE") || request.name_is("ZRANGEBYSCORE"))
+        && !has(b"WITHSCORES")
+        && !has(b"BYLEX")
+}
+
+/// Clients of another server always get scores (WIRE E.4).
+fn with_scores(request: &Request) -> Request {
+    let mut request = request.clone();
+    if is_bare_range(&request) {
+        request.arguments.push(Bytes::from_static(b"WITHSCORES"));
+    }
+    request
+}
+
 /// Writes an answer of the keyspace without a detour.
-fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: Version) {
+pub(super) fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: Version) {
     match answer {
         Answer::Ok => write_ok(out),
-        Answer::Null => write_null(out, version),
+        // Only pops wait, and those are answered elsewhere.
+        Answer::Null | Answer::Block { .. } => write_null(out, version),
         Answer::NullArray => write_null_array(out, version),
         Answer::Integer(number) => write_integer(out, *number),
         Answer::Double(number) => write_double(out, *number, version),
@@ -267,7 +293,9 @@ fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: Version) {
         Answer::Word(word) => write_simple(out, word),
         Answer::Array(all) => {
             write_array_head(out, all.len());
-            all.iter().for_each(|one| write_answer(out, one, version));
+            for one in all {
+                write_answer(out, one, version);
+            }
         }
         Answer::Map(all) => {
             write_map_head(out, all.len(), version);
@@ -279,12 +307,12 @@ fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: Version) {
         Answer::Pairs(all) => write_pairs(out, all, version),
         Answer::Set(all) => {
             write_set_head(out, all.len(), version);
-            all.iter().for_each(|one| write_bulk(out, one));
+            for one in all {
+                write_bulk(out, one);
+            }
         }
         Answer::Scored(all) => write_scored(out, all, version),
         Answer::Error(text) => write_error(out, text),
-        // Only pops wait, and those are answered elsewhere.
-        Answer::Block { .. } => write_null(out, version),
     }
 }
 
@@ -329,9 +357,9 @@ fn reply_of(answer: Answer) -> Reply {
             all.into_iter().flat_map(|(k, v)| [Reply::Bulk(k), Reply::Bulk(v)]).collect(),
         ),
         Answer::Set(all) => Reply::Set(all.into_iter().map(Reply::Bulk).collect()),
-        Answer::Map(all) => Reply::Map(
-            all.into_iter().map(|(k, v)| (Reply::Bulk(k), Reply::Bulk(v))).collect(),
-        ),
+        Answer::Map(all) => {
+            Reply::Map(all.into_iter().map(|(k, v)| (Reply::Bulk(k), Reply::Bulk(v))).collect())
+        }
         Answer::Scored(all) => Reply::Array(
             all.into_iter()
                 .flat_map(|(member, score)| [Reply::Bulk(member), Reply::Double(score)])

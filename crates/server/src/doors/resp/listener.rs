@@ -111,11 +111,7 @@ pub(crate) async fn serve_tcp(
 }
 
 /// Serves a Unix socket until `shutdown`.
-pub(crate) async fn serve_unix(
-    listener: UnixListener,
-    app: Arc<App>,
-    shutdown: CancellationToken,
-) {
+pub(crate) async fn serve_unix(listener: UnixListener, app: Arc<App>, shutdown: CancellationToken) {
     loop {
         let accepted = tokio::select! {
             biased;

@@ -19,6 +19,7 @@ mod info;
 pub(crate) mod jobs;
 mod keys;
 pub(crate) mod listener;
+pub(crate) mod multi;
 mod plans;
 pub(crate) mod pops;
 pub(crate) mod pubsub;

@@ -9,6 +9,8 @@ use serde_json::json;
 use super::answers::store_error;
 use super::connection::Connection;
 use super::jobs::{ListWords, arity, text_of};
+use crate::doors::http::json_path::describe;
+use crate::plans::delete::{DeleteError, delete};
 use crate::plans::registry::KeepError;
 
 pub(super) fn keep_error(error: KeepError) -> Reply {
@@ -25,7 +27,8 @@ impl Connection {
         let [_, json] = &request.arguments[..] else { return Err(arity(request)) };
         let plan: Plan = serde_json::from_slice(json).map_err(|error| {
             let like = r#"{"plan_id":"p1","tasks":[{"task_number":1,"command":"sort"}]}"#;
-            Reply::error(format!("ERR a plan is a JSON object, like {like}: {error}"))
+            let why = describe(json, &error);
+            Reply::error(format!("ERR a plan is a JSON object, like {like}: {why}"))
         })?;
         plan.check().map_err(|problem| Reply::error(format!("ERR {problem}")))?;
         let plan_id = plan.plan_id.clone();
@@ -37,14 +40,18 @@ impl Connection {
         Ok(Reply::bulk(plan_id.into_bytes()))
     }
 
-    pub(super) fn on_plan_get(&mut self, request: &Request) -> Result<Reply, Reply> {
+    pub(super) async fn on_plan_get(&mut self, request: &Request) -> Result<Reply, Reply> {
         let [_, plan_id] = &request.arguments[..] else { return Err(arity(request)) };
         let plan_id = text_of(plan_id)?;
-        let kept = self.app.plans.plan(self.member().tenant(), plan_id);
-        let kept = kept.ok_or_else(|| keep_error(KeepError::NoPlan(plan_id.to_owned())))?;
-        let mut plan = json!(kept.plan);
-        let created = kept.created_ms / 1_000;
-        plan["metadata"] = json!({ "created_at": created, "task_count": kept.plan.tasks.len() });
+        let plan = self.plan_document(plan_id).await?;
+        let mut plan = plan.ok_or_else(|| keep_error(KeepError::NoPlan(plan_id.to_owned())))?;
+        plan["metadata"] =
+            json!({ "created_at": plan["created_at"], "task_count": plan["task_count"] });
+        if let Some(fields) = plan.as_object_mut() {
+            for own in ["json", "status", "created_at", "task_count"] {
+                fields.remove(own);
+            }
+        }
         Ok(Reply::bulk(plan.to_string().into_bytes()))
     }
 
@@ -53,9 +60,9 @@ impl Connection {
         let list = ListWords::read(&request.arguments[1..])?;
         let pattern = list.words.first().copied().unwrap_or("*");
         let plans = self.app.plans.plans(self.member().tenant());
-        let fitting = plans.iter().filter(|kept| {
-            keyspace::matches(pattern.as_bytes(), kept.plan.plan_id.as_bytes())
-        });
+        let fitting = plans
+            .iter()
+            .filter(|kept| keyspace::matches(pattern.as_bytes(), kept.plan.plan_id.as_bytes()));
         let page = fitting.skip(list.offset).take(list.limit as usize);
         let line = |kept: &std::sync::Arc<crate::plans::registry::KeptPlan>| {
             let plan = &kept.plan;
@@ -75,22 +82,13 @@ impl Connection {
     /// Refused while jobs of the plan are not over.
     pub(super) async fn on_plan_delete(&mut self, request: &Request) -> Result<Reply, Reply> {
         let [_, plan_id] = &request.arguments[..] else { return Err(arity(request)) };
-        let plan_id = text_of(plan_id)?.to_owned();
-        let tenant = self.member().tenant().clone();
-        if self.app.plans.plan(&tenant, &plan_id).is_none() {
-            return Err(keep_error(KeepError::NoPlan(plan_id)));
-        }
-        use coordinator::StateWord::{Queued, Retrying, Running, Waiting};
-        let open = vec![Waiting, Queued, Retrying, Running];
-        let of_plan = |record: &coordinator::TaskRecord| {
-            serde_json::from_slice::<protocol::plan::PlanJob>(&record.parameters)
-                .is_ok_and(|job| job.plan_id == plan_id)
-        };
-        let active = self.search(open, 0, 1, of_plan).await?;
-        if !active.is_empty() {
-            return Err(Reply::error(format!("ERR Plan has active jobs: {plan_id}")));
-        }
-        self.app.plans.remove(&tenant, &plan_id).await.map_err(keep_error)?;
+        let plan_id = text_of(plan_id)?;
+        let member = self.member();
+        let deleted = delete(&self.app, &member.handle, member.tenant(), plan_id).await;
+        deleted.map_err(|error| match error {
+            DeleteError::Keep(error) => keep_error(error),
+            active @ DeleteError::Active(_) => Reply::error(format!("ERR {active}")),
+        })?;
         Ok(Reply::ok())
     }
 }

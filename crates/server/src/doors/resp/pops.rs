@@ -74,13 +74,17 @@ impl Connection {
 
     async fn answer_equal_pops(&mut self, equal: &[Request]) -> Result<(), Gone> {
         if let Some(reply) = self.refuse_role(&equal[0]) {
-            equal.iter().for_each(|_| self.reply(&reply));
+            for _ in equal {
+                self.reply(&reply);
+            }
             return Ok(());
         }
         let pop = match read_pop(&equal[0], self.is_single_queue_worker()) {
             Ok(pop) => pop,
             Err(text) => {
-                equal.iter().for_each(|_| self.reply(&Reply::error(format!("ERR {text}"))));
+                for _ in equal {
+                    self.reply(&Reply::error(format!("ERR {text}")));
+                }
                 return Ok(());
             }
         };
@@ -89,6 +93,7 @@ impl Connection {
             for _ in equal {
                 let taken = self.take(&pop, pop.count).await?;
                 self.answer_list(taken);
+                self.wire.flush_if_much().await?;
             }
             return Ok(());
         }
@@ -107,6 +112,7 @@ impl Connection {
             }
             for (list, grant) in taken {
                 self.answer_one(&pop, list, &grant);
+                self.wire.flush_if_much().await?;
                 n_left -= 1;
             }
         }
@@ -341,17 +347,13 @@ fn read_pop(request: &Request, is_single: bool) -> Result<Pop, String> {
         }
         ("RPOP" | "LPOP", [_]) => (arguments, Shape::Value, 1, None),
         ("RPOP" | "LPOP", [_, count]) => (&arguments[..1], Shape::List, read_count(count)?, None),
-        ("BRPOPLPUSH", [_, to, timeout]) => {
+        ("BRPOPLPUSH", [_, to, timeout]) | ("BLMOVE", [_, to, _, _, timeout]) => {
             check_target(to)?;
             (&arguments[..1], Shape::Value, 1, Some(read_timeout(timeout)?))
         }
         ("RPOPLPUSH", [_, to]) | ("LMOVE", [_, to, _, _]) => {
             check_target(to)?;
             (&arguments[..1], Shape::Value, 1, None)
-        }
-        ("BLMOVE", [_, to, _, _, timeout]) => {
-            check_target(to)?;
-            (&arguments[..1], Shape::Value, 1, Some(read_timeout(timeout)?))
         }
         _ => return Err(arity()),
     };

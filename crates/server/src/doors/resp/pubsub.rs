@@ -82,13 +82,14 @@ impl Connection {
         }
         for one in all {
             let subscriptions = &mut self.subscriptions;
-            let set = if is_pattern {
-                &mut subscriptions.patterns
-            } else {
-                &mut subscriptions.channels
-            };
+            let set =
+                if is_pattern { &mut subscriptions.patterns } else { &mut subscriptions.channels };
             let own = Bytes::copy_from_slice(&one);
-            if is_end { set.remove(&own) } else { set.insert(own) };
+            if is_end {
+                set.remove(&own)
+            } else {
+                set.insert(own)
+            };
             self.confirm(&word, Some(one));
         }
         let hears = self.subscriptions.hears_updates();
@@ -108,12 +109,18 @@ impl Connection {
         self.reply(&Reply::Push(vec![word, name, Reply::Integer(count)]));
     }
 
+    /// Whether the connection is one of version 2 that listens to channels.
+    pub(super) fn is_listening(&self) -> bool {
+        !self.subscriptions.is_empty() && self.client.version == Version::Two
+    }
+
     /// Whether a client that listens may send this: version 2 has one stream for both.
     pub(super) fn refuse_while_listening(&self, request: &Request) -> Option<Reply> {
-        if self.subscriptions.is_empty() || self.client.version == Version::Three {
+        if !self.is_listening() {
             return None;
         }
-        let may = ["SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "PING", "QUIT", "RESET"];
+        let may =
+            ["SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "PING", "QUIT", "RESET"];
         if may.iter().any(|name| request.name_is(name)) {
             return None;
         }

@@ -1,8 +1,10 @@
 //! Queues as lists, and `QUEUE.*`.
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, LoadKey, Pause, QueueView, StateWord, TaskRecord};
-use model::{QueueName, TaskId};
+use coordinator::{
+    Answer, Command, LoadKey, Pause, QueueView, StateWord, TaskRecord, TaskState, WorkerHealth,
+};
+use model::{QueueName, TaskId, Timestamp};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 
@@ -28,9 +30,16 @@ impl Connection {
     }
 
     /// The ready jobs of a list in the order in which they are taken, and how many there are.
-    async fn peek(&self, queue: &str, skip: u32, limit: u32) -> Result<(Vec<TaskId>, u64), Reply> {
-        let queues: Vec<QueueName> =
-            queues_of(queue).map_err(|text| Reply::error(format!("ERR {text}")))?.into_iter().collect();
+    pub(super) async fn peek(
+        &self,
+        queue: &str,
+        skip: u32,
+        limit: u32,
+    ) -> Result<(Vec<TaskId>, u64), Reply> {
+        let queues: Vec<QueueName> = queues_of(queue)
+            .map_err(|text| Reply::error(format!("ERR {text}")))?
+            .into_iter()
+            .collect();
         let types = Some(job_types());
         let peek = |ticket| Command::Peek { ticket, queues, types, skip, limit };
         match self.member().handle.ask(peek).await.map_err(ask_error)? {
@@ -71,7 +80,9 @@ impl Connection {
         }
         let limit = u32::try_from(last - first + 1).unwrap_or(u32::MAX).min(PEEKED_JOBS_MAX);
         let mut records = match queue {
-            PROCESSING => self.search(vec![StateWord::Running], 0, PEEKED_JOBS_MAX, |_| true).await?,
+            PROCESSING => {
+                self.search(vec![StateWord::Running], 0, PEEKED_JOBS_MAX, |_| true).await?
+            }
             SCHEDULED => {
                 let states = vec![StateWord::Waiting, StateWord::Retrying];
                 self.search(states, 0, PEEKED_JOBS_MAX, |_| true).await?
@@ -153,35 +164,42 @@ impl Connection {
         let shard = self.member().handle.shard();
         let dead = self.app.store.count_dead(shard).await.map_err(|error| store_error(&error))?;
         match &request.arguments[1..] {
-            [] => Ok(self.all_stats(&views, dead.iter().map(|(_, n)| n).sum())),
+            [] => {
+                let workers = self.worker_views().await?;
+                let active = workers.iter().filter(|view| view.health != WorkerHealth::Lost);
+                let dead = dead.iter().map(|(_, n)| n).sum();
+                Ok(all_stats(&views, dead, active.count() as u64))
+            }
             [queue] => {
                 let queue = text_of(queue)?.trim_start_matches("queue:");
                 let view = views.iter().find(|view| view.queue.as_str() == queue);
                 let dead = dead.iter().find(|(name, _)| name.as_str() == queue);
-                Ok(self.one_stats(queue, view, dead.map_or(0, |(_, n)| *n)))
+                let next = self.next_due(queue).await?;
+                Ok(self.one_stats(queue, view, dead.map_or(0, |(_, n)| *n), next))
             }
             _ => Err(arity(request)),
         }
     }
 
-    fn all_stats(&self, views: &[QueueView], dead: u64) -> Reply {
-        let sum = |count: fn(&QueueView) -> u64| views.iter().map(count).sum::<u64>();
-        let now = self.app.clock.now();
-        let mut active = 0_u64;
-        self.app.crew.each(self.member().tenant(), |_, member| {
-            active += u64::from(member.is_alive(now));
+    /// When the first job of a queue that waits for its moment is due.
+    async fn next_due(&self, queue: &str) -> Result<Option<Timestamp>, Reply> {
+        let states = vec![StateWord::Waiting, StateWord::Retrying];
+        let of_queue = |record: &TaskRecord| record.spec.demand.queue.as_str() == queue;
+        let waiting = self.search(states, 0, PEEKED_JOBS_MAX, of_queue).await?;
+        let due = waiting.iter().filter_map(|record| match record.progress.state {
+            TaskState::Waiting { until, .. } if until < Timestamp::MAX => Some(until),
+            _ => None,
         });
-        let fields = [
-            ("pending_jobs", sum(|view| view.depth)),
-            ("scheduled_jobs", sum(|view| view.scheduled + view.retries_due)),
-            ("running_jobs", sum(|view| view.in_flight)),
-            ("dead_jobs", dead),
-            ("active_workers", active),
-        ];
-        map(fields.into_iter().map(|(name, n)| (name, integer(n))))
+        Ok(due.min())
     }
 
-    fn one_stats(&self, queue: &str, view: Option<&QueueView>, dead: u64) -> Reply {
+    fn one_stats(
+        &self,
+        queue: &str,
+        view: Option<&QueueView>,
+        dead: u64,
+        next: Option<Timestamp>,
+    ) -> Reply {
         let now = self.app.clock.now();
         let age = view.and_then(|view| view.oldest_since).map_or(0, |at| now.since(at).as_secs());
         let count = |count: fn(&QueueView) -> u64| integer(view.map_or(0, count));
@@ -190,6 +208,10 @@ impl Connection {
             ("queue", Reply::bulk(queue.to_owned().into_bytes())),
             ("length", count(|view| view.depth)),
             ("oldest_job_age_seconds", integer(age)),
+            (
+                "next_job_due_in_seconds",
+                next.map_or(Reply::Null, |next| integer(next.since(now).as_secs())),
+            ),
             ("running", count(|view| view.in_flight)),
             ("retries_due", count(|view| view.retries_due)),
             ("scheduled", count(|view| view.scheduled)),
@@ -240,6 +262,18 @@ impl Connection {
             Err(PauseError::Refused(why)) => Err(refusal(&why)),
         }
     }
+}
+
+fn all_stats(views: &[QueueView], dead: u64, active: u64) -> Reply {
+    let sum = |count: fn(&QueueView) -> u64| views.iter().map(count).sum::<u64>();
+    let fields = [
+        ("pending_jobs", sum(|view| view.depth)),
+        ("scheduled_jobs", sum(|view| view.scheduled + view.retries_due)),
+        ("running_jobs", sum(|view| view.in_flight)),
+        ("dead_jobs", dead),
+        ("active_workers", active),
+    ];
+    map(fields.into_iter().map(|(name, n)| (name, integer(n))))
 }
 
 fn integer(n: u64) -> Reply {

@@ -14,7 +14,9 @@ use super::convert::{Step, Update};
 use crate::doors::http::convert::reports::{
     CODE_CHARS_MAX, REASON_CHARS_MAX, RESULT_BYTES_MAX, content_key,
 };
+use crate::doors::http::json_path::describe;
 use crate::handle::AskError;
+use crate::plans::job::retries_of;
 
 const DEFAULT_CODE: &str = "E.RUNNER.FAILURE";
 
@@ -50,7 +52,9 @@ impl Connection {
                 Some(true) => self.report(rest.into_iter().flatten().collect()).await,
                 Some(false) => self.progress(rest.into_iter().flatten().collect()).await,
             };
-            replies.iter().for_each(|reply| self.reply(reply));
+            for reply in &replies {
+                self.reply(reply);
+            }
             rest = after;
         }
     }
@@ -67,7 +71,7 @@ impl Connection {
             return Err(invalid(text));
         }
         let update: Update<'_> = serde_json::from_slice(json)
-            .map_err(|error| invalid(format!("Invalid update JSON: {error}")))?;
+            .map_err(|error| invalid(format!("Invalid update JSON: {}", describe(json, &error))))?;
         let step = update.step().map_err(invalid)?;
         let worker = self.update_worker(&update)?;
         let (lease, may_retry) = self.lease_for(job, &worker, &update).await?;
@@ -89,7 +93,7 @@ impl Connection {
         let Some(named) = &update.worker_id else { return Ok(member.worker()) };
         let named: WorkerId =
             named.parse().map_err(|error| Reply::error(format!("ERR {error}")))?;
-        if named == member.worker() || member.may_be(&named) {
+        if named == member.worker() || self.check_speaks_for(&named).is_ok() {
             return Ok(named);
         }
         let text = format!("REJECTED not_holder: this key does not speak for worker {named}");
@@ -110,15 +114,27 @@ impl Connection {
             if lease.task.shard() != self.member().handle.shard() {
                 return Err(Reply::error("REJECTED unknown_task: there is no such job"));
             }
-            return Ok((lease, false));
+            let held = self.app.crew.held(self.member().tenant(), worker, job);
+            let (task, may_retry) = if let Some(held) = held {
+                (held.lease.task, held.attempt <= held.retries)
+            } else {
+                let record = self.find_record(job).await?;
+                let record =
+                    record.ok_or_else(|| Reply::error(format!("ERR Job not found: {job}")))?;
+                (record.id, record.progress.attempt <= retries_of(&record.spec))
+            };
+            if task != lease.task {
+                let text = format!("REJECTED unknown_lease: {lease} is no lease of job {job}");
+                return Err(Reply::error(text));
+            }
+            return Ok((lease, may_retry));
         }
         if let Some(held) = self.app.crew.held(self.member().tenant(), worker, job) {
             return Ok((held.lease, held.attempt <= held.retries));
         }
         let record = self.find_record(job).await?;
         let record = record.ok_or_else(|| Reply::error(format!("ERR Job not found: {job}")))?;
-        let retries = crate::plans::job::retries_of(&record.spec);
-        let may_retry = record.progress.attempt <= retries;
+        let may_retry = record.progress.attempt <= retries_of(&record.spec);
         match epoch_of(&record, worker) {
             Some(epoch) => Ok((LeaseId { task: record.id, epoch }, may_retry)),
             None => Err(not_holder(&record, worker, job)),
@@ -199,8 +215,7 @@ impl Connection {
         });
         let json = Bytes::from(update.to_string());
         let name = Bytes::copy_from_slice(job.as_bytes());
-        let request =
-            Request { arguments: vec![Bytes::from_static(b"JOB.UPDATE"), name, json] };
+        let request = Request { arguments: vec![Bytes::from_static(b"JOB.UPDATE"), name, json] };
         let word = match self.read_update(&request).await {
             Ok(word) => word,
             Err(reply) => return reply,
@@ -302,8 +317,9 @@ fn not_holder(record: &TaskRecord, worker: &WorkerId, job: &str) -> Reply {
     match &record.progress.state {
         TaskState::Leased(lease) => {
             let holder = &lease.holder;
-            let text =
-                format!("REJECTED not_holder: worker {worker} cannot update job {job}, which {holder} claimed");
+            let text = format!(
+                "REJECTED not_holder: worker {worker} cannot update job {job}, which {holder} claimed"
+            );
             Reply::error(text)
         }
         TaskState::Waiting { .. } | TaskState::Ready | TaskState::Settled(_) => {

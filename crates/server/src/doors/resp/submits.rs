@@ -1,9 +1,11 @@
 //! Jobs in: `JOB.SUBMIT`, and `LPUSH` to a queue.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{Answer, Command, Refusal};
+use futures_util::future::join_all;
 use model::{NewTask, TaskId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
@@ -13,91 +15,119 @@ use super::connection::Connection;
 use super::convert::{PROCESSING, SCHEDULED, queue_in};
 use crate::doors::http::convert::tasks::TASKS_PER_SUBMIT_MAX;
 use crate::handle::AskError;
-use crate::plans::job::OrderDesk;
+use crate::plans::after;
+use crate::plans::job::{Order, OrderDesk};
 
 /// What one request asks for.
 struct Wanted {
     jobs: Vec<Bytes>,
+    /// The list that they are pushed to; its length is the answer then.
     queue: Option<String>,
-    /// Whether the client wants to know how long the list is, or what the job is called.
-    is_push: bool,
 }
 
 /// What became of one request.
 enum Fate {
     /// Its jobs stand in the order from here, so many.
-    Ordered { is_push: bool, first: usize, count: usize },
+    Ordered {
+        /// The list that they were pushed to, if they were.
+        pushed_to: Option<String>,
+        first: usize,
+        count: usize,
+    },
     Refused(Reply),
+}
+
+/// Jobs that are submitted together.
+#[derive(Default)]
+struct Batch {
+    tasks: Vec<NewTask>,
+    names: Vec<Option<String>>,
+    fates: Vec<Fate>,
 }
 
 impl Connection {
     /// A run of submits is one submit to the coordinator: they share their commit.
     pub(super) async fn answer_submits(&mut self, run: &[Request]) {
-        let mut tasks: Vec<NewTask> = Vec::new();
-        let mut names: Vec<Option<String>> = Vec::new();
-        let mut fates = Vec::with_capacity(run.len());
+        let mut batch = Batch::default();
         let (app, tenant) = (Arc::clone(&self.app), self.member().tenant().clone());
         let mut desk = OrderDesk::new(&app.plans, &tenant, app.clock.now());
         for request in run {
-            let fate = match self.refuse_role(request) {
-                Some(reply) => Fate::Refused(reply),
-                None => self.order(request, &mut desk, &mut tasks, &mut names).await,
+            if let Some(reply) = self.refuse_role(request) {
+                batch.fates.push(Fate::Refused(reply));
+                continue;
+            }
+            let (wanted, orders) = match read(request, &mut desk) {
+                Ok(read) => read,
+                Err(text) => {
+                    batch.fates.push(Fate::Refused(Reply::error(format!("ERR {text}"))));
+                    continue;
+                }
             };
-            fates.push(fate);
+            let waits_for_batch = orders
+                .iter()
+                .flat_map(|order| &order.after)
+                .any(|job| batch.names.iter().flatten().any(|name| name == job));
+            if waits_for_batch || batch.tasks.len() + orders.len() > TASKS_PER_SUBMIT_MAX {
+                self.submit_batch(std::mem::take(&mut batch)).await;
+            }
+            self.order(&wanted, orders, &mut batch).await;
         }
-        let made = self.submit_all(tasks).await;
+        self.submit_batch(batch).await;
+    }
+
+    /// Adds the jobs of one request, all or none.
+    async fn order(&self, wanted: &Wanted, orders: Vec<Order>, batch: &mut Batch) {
+        let mut tasks = Vec::with_capacity(orders.len());
+        let mut names = Vec::with_capacity(orders.len());
+        for order in orders {
+            let mut task = order.task;
+            match self.find_tasks(&order.after).await {
+                Ok(others) => after::wait_for(&mut task, others),
+                Err(reply) => return batch.fates.push(Fate::Refused(reply)),
+            }
+            tasks.push(task);
+            names.push(order.job_id);
+        }
+        let (first, count) = (batch.tasks.len(), tasks.len());
+        let pushed_to = wanted.queue.clone();
+        batch.tasks.extend(tasks);
+        batch.names.extend(names);
+        batch.fates.push(Fate::Ordered { pushed_to, first, count });
+    }
+
+    /// Submits what was gathered, and answers each request.
+    async fn submit_batch(&mut self, batch: Batch) {
+        let Batch { tasks, names, fates } = batch;
+        // Both are asked before either is answered, so that the lengths are those before the push.
+        let lists: BTreeSet<&str> = fates.iter().filter_map(Fate::list).collect();
+        let lengths = lists.iter().map(|list| self.peek(list, 0, 0));
+        let (lengths, made) = tokio::join!(join_all(lengths), self.submit_all(tasks));
+        let length = |found: Result<(Vec<TaskId>, u64), Reply>| found.map_or(0, |(_, n)| n);
+        let lengths = lengths.into_iter().map(length);
+        let mut lengths: BTreeMap<String, u64> =
+            lists.iter().map(|list| (*list).to_owned()).zip(lengths).collect();
+        let mut replies = Vec::with_capacity(fates.len());
         for fate in fates {
-            let reply = match fate {
+            replies.push(match fate {
                 Fate::Refused(reply) => reply,
-                Fate::Ordered { is_push, first, count } => match &made {
+                Fate::Ordered { pushed_to, first, count } => match &made {
                     Err(reply) => reply.clone(),
                     Ok(made) => {
                         let own = &made[first..first + count];
-                        own.iter().find_map(|one| one.as_ref().err().cloned()).unwrap_or_else(
-                            || pushed(is_push, first + count, own, &names[first..first + count]),
-                        )
+                        let failed = own.iter().find_map(|one| one.as_ref().err().cloned());
+                        let length = pushed_to.and_then(|list| {
+                            let length = lengths.get_mut(&list)?;
+                            *length += count as u64;
+                            Some(*length)
+                        });
+                        failed.unwrap_or_else(|| submitted(length, own, &names[first..]))
                     }
                 },
-            };
-            self.reply(&reply);
+            });
         }
-    }
-
-    async fn order(
-        &self,
-        request: &Request,
-        desk: &mut OrderDesk<'_>,
-        tasks: &mut Vec<NewTask>,
-        names: &mut Vec<Option<String>>,
-    ) -> Fate {
-        let refused = |text: String| Fate::Refused(Reply::error(format!("ERR {text}")));
-        let wanted = match wanted(request) {
-            Ok(wanted) => wanted,
-            Err(text) => return refused(text),
-        };
-        let first = tasks.len();
-        if first + wanted.jobs.len() > TASKS_PER_SUBMIT_MAX {
-            return refused(format!("more than {TASKS_PER_SUBMIT_MAX} jobs at once"));
+        for reply in &replies {
+            self.reply(reply);
         }
-        let mut made = Vec::with_capacity(wanted.jobs.len());
-        for json in &wanted.jobs {
-            let order = match desk.read(json, wanted.queue.as_deref()) {
-                Ok(order) => order,
-                Err(problem) => return refused(problem.to_string()),
-            };
-            let task = order.task;
-            match self.find_tasks(&order.after).await {
-                Ok(_) => {}
-                Err(reply) => return Fate::Refused(reply),
-            }
-            made.push((task, order.job_id));
-        }
-        let count = made.len();
-        for (task, name) in made {
-            tasks.push(task);
-            names.push(name);
-        }
-        Fate::Ordered { is_push: wanted.is_push, first, count }
     }
 
     /// The tasks of jobs that are named.
@@ -127,8 +157,7 @@ impl Connection {
             let has_names = tasks.iter().any(|task| task.idempotency.is_some());
             let wanted = if has_names { tasks.clone() } else { std::mem::take(&mut tasks) };
             let handle = &self.member().handle;
-            let answer =
-                handle.ask(|ticket| Command::Submit { ticket, tasks: wanted }).await;
+            let answer = handle.ask(|ticket| Command::Submit { ticket, tasks: wanted }).await;
             match answer.map_err(ask_error)? {
                 Answer::Submitted(submitted) => {
                     for (place, one) in places.into_iter().zip(submitted) {
@@ -155,13 +184,22 @@ impl Connection {
     }
 }
 
-fn pushed(
-    is_push: bool,
-    length: usize,
+impl Fate {
+    fn list(&self) -> Option<&str> {
+        match self {
+            Self::Ordered { pushed_to, .. } => pushed_to.as_deref(),
+            Self::Refused(_) => None,
+        }
+    }
+}
+
+/// How long the list is now, or what the job is called.
+fn submitted(
+    length: Option<u64>,
     made: &[Result<TaskId, Reply>],
     names: &[Option<String>],
 ) -> Reply {
-    if is_push {
+    if let Some(length) = length {
         return Reply::Integer(i64::try_from(length).unwrap_or(i64::MAX));
     }
     match (names.first(), made.first()) {
@@ -171,11 +209,23 @@ fn pushed(
     }
 }
 
+/// What a request asks for, job by job.
+fn read(request: &Request, desk: &mut OrderDesk<'_>) -> Result<(Wanted, Vec<Order>), String> {
+    let wanted = wanted(request)?;
+    if wanted.jobs.len() > TASKS_PER_SUBMIT_MAX {
+        return Err(format!("more than {TASKS_PER_SUBMIT_MAX} jobs at once"));
+    }
+    let read = |json: &Bytes| desk.read(json, wanted.queue.as_deref());
+    let orders: Result<Vec<Order>, _> = wanted.jobs.iter().map(read).collect();
+    let orders = orders.map_err(|problem| problem.to_string())?;
+    Ok((wanted, orders))
+}
+
 fn wanted(request: &Request) -> Result<Wanted, String> {
     let arguments = &request.arguments[1..];
     if request.name_is("JOB.SUBMIT") {
         return match arguments {
-            [json] => Ok(Wanted { jobs: vec![json.clone()], queue: None, is_push: false }),
+            [json] => Ok(Wanted { jobs: vec![json.clone()], queue: None }),
             _ => Err("wrong number of arguments for 'job.submit' command".to_owned()),
         };
     }
@@ -189,5 +239,5 @@ fn wanted(request: &Request) -> Result<Wanted, String> {
     if queue == PROCESSING || queue == SCHEDULED {
         return Err(format!("queue:{queue} shows jobs; nothing can be put into it"));
     }
-    Ok(Wanted { jobs: jobs.to_vec(), queue: Some(queue.to_owned()), is_push: true })
+    Ok(Wanted { jobs: jobs.to_vec(), queue: Some(queue.to_owned()) })
 }

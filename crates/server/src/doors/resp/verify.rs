@@ -99,13 +99,11 @@ impl Connection {
         let watched = handle.ask(|ticket| Command::Watch { ticket, task, until }).await;
         watched.map_err(ask_error)?;
         let record = self.find_record(&task.to_string()).await?;
-        let settlement = match record.map(|record| record.progress.state) {
-            Some(TaskState::Settled(settlement)) => settlement,
-            _ => {
-                // Nobody wants to know any more.
-                let _ = handle.ask(|ticket| Command::Stop { ticket, task }).await;
-                return Err(Reply::error("ERR the worker did not answer the challenge in time"));
-            }
+        let state = record.map(|record| record.progress.state);
+        let Some(TaskState::Settled(settlement)) = state else {
+            // Nobody wants to know any more.
+            let _ = handle.ask(|ticket| Command::Stop { ticket, task }).await;
+            return Err(Reply::error("ERR the worker did not answer the challenge in time"));
         };
         if let Some(failure) = &settlement.failure {
             return Err(Reply::error(format!("ERR the challenge failed: {}", failure.reason)));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{TaskRecord, TaskState};
+use protocol::plan::{Plan, PlanJob};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use serde_json::{Value, json};
@@ -37,17 +38,18 @@ impl View {
 impl Connection {
     /// Looks a key up.
     pub(super) async fn view(&self, key: &str) -> Result<Option<View>, Reply> {
+        if let Some(popped) = key.strip_prefix("job:").filter(|rest| rest.starts_with('{')) {
+            // Older workers ask for the popped value itself.
+            return self.job_document(&super::jobs::popped_name(popped)).await;
+        }
         let parts: Vec<&str> = key.splitn(3, ':').collect();
         match parts[..] {
-            ["job", job] => {
-                let record = self.find_record(&super::jobs::popped_name(job)).await?;
-                Ok(record.map(|record| View::Document(Value::Object(job_view(&record)))))
-            }
+            ["job", job] => self.job_document(job).await,
             ["job", job, field] => {
                 let record = self.find_record(job).await?;
                 Ok(record.and_then(|record| self.job_field(&record, field)))
             }
-            ["plan", plan_id] => Ok(self.plan_view(plan_id)),
+            ["plan", plan_id] => Ok(self.plan_document(plan_id).await?.map(View::Document)),
             ["action", action_id] => self.action_view(action_id).await,
             ["action", action_id, "jobs"] => self.action_jobs(action_id).await,
             ["worker", worker] => Ok(self.worker_view(worker)),
@@ -92,14 +94,31 @@ impl Connection {
         }
     }
 
-    fn plan_view(&self, plan_id: &str) -> Option<View> {
-        let kept = self.app.plans.plan(self.member().tenant(), plan_id)?;
-        let mut plan = json!(kept.plan);
-        plan["json"] = json!(kept.plan).to_string().into();
-        plan["status"] = "ready".into();
-        plan["created_at"] = (kept.created_ms / 1_000).into();
-        plan["task_count"] = kept.plan.tasks.len().into();
-        Some(View::Document(plan))
+    async fn job_document(&self, job: &str) -> Result<Option<View>, Reply> {
+        let record = self.find_record(job).await?;
+        Ok(record.map(|record| View::Document(Value::Object(job_view(&record)))))
+    }
+
+    /// A plan that is kept, or the one that a job of this name brought along.
+    pub(super) async fn plan_document(&self, plan_id: &str) -> Result<Option<Value>, Reply> {
+        let kept = self.app.plans.plan(self.member().tenant(), plan_id);
+        let (plan, created_ms) = if let Some(kept) = kept {
+            (kept.plan.clone(), kept.created_ms)
+        } else {
+            let Some(record) = self.find_record(plan_id).await? else { return Ok(None) };
+            let Ok(job) = serde_json::from_slice::<PlanJob>(&record.parameters) else {
+                return Ok(None);
+            };
+            let plan_description = job.plan_description;
+            let plan = Plan { plan_id: plan_id.to_owned(), plan_description, tasks: job.tasks };
+            (plan, record.created_at.as_millis())
+        };
+        let mut document = json!(plan);
+        document["json"] = json!(plan).to_string().into();
+        document["status"] = "ready".into();
+        document["created_at"] = (created_ms / 1_000).into();
+        document["task_count"] = plan.tasks.len().into();
+        Ok(Some(document))
     }
 
     async fn action_view(&self, action_id: &str) -> Result<Option<View>, Reply> {
@@ -170,8 +189,18 @@ impl Connection {
         members(names)
     }
 
-    /// The names of such keys, for `KEYS` and `SCAN`. Jobs have lists of their own.
-    pub(super) fn view_names(&self) -> Vec<String> {
+    /// The names of such keys, for `KEYS` and `SCAN`, each with its type. Jobs have lists of their
+    /// own.
+    pub(super) async fn view_names(&self) -> Vec<(String, &'static str)> {
+        let queues = self.queue_views().await.unwrap_or_default();
+        let filled = queues.iter().filter(|view| view.depth > 0);
+        let mut all: Vec<(String, &'static str)> =
+            filled.map(|view| (format!("queue:{}", view.queue), "list")).collect();
+        all.extend(self.kept_names());
+        all
+    }
+
+    fn kept_names(&self) -> Vec<(String, &'static str)> {
         let (tenant, now) = (self.member().tenant(), self.app.clock.now());
         let mut names = Vec::new();
         let mut tools = std::collections::BTreeSet::new();
@@ -188,9 +217,10 @@ impl Connection {
             }
             names.extend(member.texts.keys().map(|field| format!("worker:{worker}:{field}")));
         });
-        names.extend(tools.iter().map(|tool| format!("capability:{tool}:workers")));
+        let mut names: Vec<_> = names.into_iter().map(|name| (name, "string")).collect();
+        names.extend(tools.iter().map(|tool| (format!("capability:{tool}:workers"), "set")));
         let plans = self.app.plans.plans(tenant);
-        names.extend(plans.iter().map(|kept| format!("plan:{}", kept.plan.plan_id)));
+        names.extend(plans.iter().map(|kept| (format!("plan:{}", kept.plan.plan_id), "hash")));
         names
     }
 
@@ -209,9 +239,25 @@ impl Connection {
 }
 
 /// Commands that read.
-const READS: [&str; 16] = [
-    "GET", "STRLEN", "EXISTS", "TYPE", "TTL", "PTTL", "SMEMBERS", "SISMEMBER", "SCARD", "HGETALL",
-    "HGET", "HMGET", "HLEN", "HKEYS", "HEXISTS", "HVALS",
+const READS: [&str; 18] = [
+    "HSCAN",
+    "SSCAN",
+    "GET",
+    "STRLEN",
+    "EXISTS",
+    "TYPE",
+    "TTL",
+    "PTTL",
+    "SMEMBERS",
+    "SISMEMBER",
+    "SCARD",
+    "HGETALL",
+    "HGET",
+    "HMGET",
+    "HLEN",
+    "HKEYS",
+    "HEXISTS",
+    "HVALS",
 ];
 
 fn read(name: &str, rest: &[Bytes], view: Option<View>) -> Option<Result<Reply, Reply>> {
@@ -233,6 +279,11 @@ fn read(name: &str, rest: &[Bytes], view: Option<View>) -> Option<Result<Reply, 
         ("SMEMBERS", [], view) => match view {
             None => Ok(Reply::Set(Vec::new())),
             Some(View::Members(all)) => Ok(Reply::Set(all.into_iter().map(Reply::Bulk).collect())),
+            Some(_) => wrong(),
+        },
+        ("SSCAN", [_, ..], view) => match view {
+            None => Ok(one_page(Vec::new())),
+            Some(View::Members(all)) => Ok(one_page(all.into_iter().map(Reply::Bulk).collect())),
             Some(_) => wrong(),
         },
         ("SCARD", [], view) => match view {
@@ -269,6 +320,7 @@ fn read_fields(name: &str, fields: &[Bytes], view: Option<View>) -> Option<Resul
     let key = |key: &String| Reply::bulk(key.clone().into_bytes());
     Some(Ok(match (name, fields) {
         ("HGETALL", []) => Reply::Map(all.iter().map(|(k, v)| (key(k), text(v))).collect()),
+        ("HSCAN", [_, ..]) => one_page(all.iter().flat_map(|(k, v)| [key(k), text(v)]).collect()),
         ("HKEYS", []) => Reply::Array(all.keys().map(key).collect()),
         ("HVALS", []) => Reply::Array(all.values().map(text).collect()),
         ("HLEN", []) => whole(all.len() as u128),
@@ -286,6 +338,11 @@ fn output_of(job: &Value, field: &str) -> Option<String> {
     }
     let steps = job.get("task_results")?.as_array()?;
     Some(steps.iter().filter_map(|step| step.get(field)?.as_str()).collect())
+}
+
+/// A scan that is over with its first page.
+fn one_page(items: Vec<Reply>) -> Reply {
+    Reply::Array(vec![Reply::bulk(&b"0"[..]), Reply::Array(items)])
 }
 
 fn members(names: Vec<Bytes>) -> Option<View> {

@@ -19,7 +19,7 @@ pub(crate) const ARGUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// One request.
 pub(crate) const REQUEST_BYTES_MAX: usize = 10 * 1024 * 1024;
 /// Replies are sent when so many bytes of them wait.
-pub(super) const REPLY_BYTES_SENT_AT: usize = 64 * 1024;
+const REPLY_BYTES_SENT_AT: usize = 64 * 1024;
 /// A client that does not read for so long is cut off.
 pub(crate) const WRITE_STALL_MAX: Duration = Duration::from_secs(10);
 /// How much is read at once.
@@ -110,6 +110,11 @@ impl Wire {
             }
             Err(_) => Err(Gone::Broken),
         }
+    }
+
+    /// Sends what waits if it is much: replies to one client never pile up, however much it asks.
+    pub(super) async fn flush_if_much(&mut self) -> Result<(), Gone> {
+        if self.output.len() > REPLY_BYTES_SENT_AT { self.flush().await } else { Ok(()) }
     }
 
     /// Sends what waits.

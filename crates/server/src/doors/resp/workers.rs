@@ -1,18 +1,20 @@
 //! `WORKER.*`, and what counts as such: `PING <worker_id>`, `SET worker:<id>:tools`.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, Ladder};
-use model::{Offer, WorkerId};
+use coordinator::{Answer, Command, Ladder, WorkerHealth, WorkerView};
+use model::{Offer, TagValue, Timestamp, WorkerId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::answers::{ask_error, refusal, store_error};
+use super::answers::{ask_error, refusal, seconds, store_error};
 use super::client::Binding;
 use super::connection::Connection;
 use super::convert::{self, abilities, comma_list, unregistered};
+use super::crew::NameTaken;
 use super::crew_member::{HEARTBEAT_EVERY, Registration};
 use super::jobs::{arity, text_of};
 use crate::doors::http::convert::tasks::PARAMETERS_BYTES_MAX;
@@ -20,6 +22,9 @@ use crate::handle::AskError;
 
 /// A worker's last numbers, as JSON.
 pub(crate) const STATS_BYTES_MAX: usize = 16 * 1024;
+
+/// A tool or a tag in a list that older workers set (WIRE E.2).
+const LISTED_NAME_CHARS_MAX: usize = 64;
 
 fn not_registered(worker: &str) -> Reply {
     Reply::error(format!("ERR Worker not registered: {worker}"))
@@ -30,11 +35,20 @@ fn worker_id(text: &Bytes) -> Result<WorkerId, Reply> {
 }
 
 impl Connection {
-    fn check_speaks_for(&self, worker: &WorkerId) -> Result<(), Reply> {
-        if self.member().may_be(worker) {
-            return Ok(());
+    /// A key that is bound to a worker speaks for that one alone; and nobody speaks for a worker
+    /// that another key registered, while it lives.
+    pub(super) fn check_speaks_for(&self, worker: &WorkerId) -> Result<(), Reply> {
+        let member = self.member();
+        if !member.may_be(worker) {
+            return Err(Reply::error(format!(
+                "NOPERM this key does not speak for worker {worker}"
+            )));
         }
-        Err(Reply::error(format!("NOPERM this key does not speak for worker {worker}")))
+        let (tenant, now) = (member.tenant(), self.app.clock.now());
+        self.app
+            .crew
+            .check_name(tenant, worker, &member.credential, now)
+            .map_err(|NameTaken| Reply::error("ERR Worker ID already registered"))
     }
 
     pub(super) async fn on_worker_register(&mut self, request: &Request) -> Result<Reply, Reply> {
@@ -44,20 +58,16 @@ impl Connection {
         }
         let invalid = |text: String| Reply::error(format!("ERR {text}"));
         let read = convert::register(json).map_err(invalid)?;
-        let worker: WorkerId = read.worker_id.parse().map_err(|error| invalid(format!("{error}")))?;
+        let worker: WorkerId =
+            read.worker_id.parse().map_err(|error| invalid(format!("{error}")))?;
         let text = text_of(json)?;
         let known = abilities(&worker, text).map_err(invalid)?;
         self.check_speaks_for(&worker)?;
         let (tenant, now) = (self.member().tenant().clone(), self.app.clock.now());
         let credential = self.member().credential.clone();
-        self.app
-            .crew
-            .check_name(&tenant, &worker, &credential, now)
-            .map_err(|_| Reply::error("ERR Worker ID already registered"))?;
         let metadata = serde_json::value::RawValue::from_string(text.to_owned())
             .map_err(|error| invalid(format!("Invalid worker JSON: {error}")))?;
-        let registration =
-            Registration { credential, metadata, registered_ms: now.as_millis() };
+        let registration = Registration { credential, metadata, registered_ms: now.as_millis() };
         let kept = self.app.crew.register(&tenant, &worker, registration, known).await;
         let offer = kept.map_err(|error| store_error(&error))?;
         self.tell_registered(&worker, offer).await?;
@@ -129,11 +139,11 @@ impl Connection {
         if self.app.crew.known(&tenant, &worker, |_| ()).is_none() {
             return Err(not_registered(worker.as_str()));
         }
-        let forgotten = self.app.crew.unregister(&tenant, &worker).await;
-        forgotten.map_err(|error| store_error(&error))?;
         if self.member().worker() == worker {
             self.unbind();
         }
+        let forgotten = self.app.crew.unregister(&tenant, &worker).await;
+        forgotten.map_err(|error| store_error(&error))?;
         let leaving = worker.clone();
         let unregister = |ticket| Command::Unregister { ticket, worker: leaving };
         match self.member().handle.ask(unregister).await.map_err(ask_error)? {
@@ -143,28 +153,53 @@ impl Connection {
         }
     }
 
-    /// `WORKERS.LIST`: newest sign of life first.
-    pub(super) fn on_workers_list(&mut self) -> Reply {
+    /// Every worker, by whichever door it works, as the coordinator sees it.
+    pub(super) async fn worker_views(&self) -> Result<Vec<WorkerView>, Reply> {
+        let handle = &self.member().handle;
+        match handle.ask(|ticket| Command::ListWorkers { ticket }).await.map_err(ask_error)? {
+            Answer::Workers(views) => Ok(views),
+            Answer::Refused(why) => Err(refusal(&why)),
+            _ => Err(ask_error(AskError::Unavailable)),
+        }
+    }
+
+    /// `WORKERS.LIST`: newest sign of life first. Those that registered here and were silent for
+    /// so long that the coordinator forgot them are shown as dead.
+    pub(super) async fn on_workers_list(&mut self) -> Result<Reply, Reply> {
+        let views = self.worker_views().await?;
         let now = self.app.clock.now();
-        let mut lines = Vec::new();
-        self.app.crew.each(self.member().tenant(), |worker, member| {
-            let tools: Vec<&str> =
-                member.abilities.offer.tools.iter().map(model::ToolName::as_str).collect();
-            let status = if member.is_alive(now) { "active" } else { "dead" };
+        let mut lines: BTreeMap<WorkerId, (Timestamp, Value)> = BTreeMap::new();
+        for view in &views {
+            let is_dead = view.health == WorkerHealth::Lost;
             let line = json!({
-                "worker_id": worker.as_str(),
-                "last_seen": member.last_seen.as_millis() / 1_000,
-                "status": status,
-                "tools": tools,
-                "verified_tools": member.verified,
-                "active_jobs": member.held_len(),
-                "max_concurrent_jobs": member.abilities.slots,
-                "registered": member.registration.is_some(),
+                "worker_id": view.worker.as_str(),
+                "last_seen": seconds(view.last_seen),
+                "status": if is_dead { "dead" } else { "active" },
+                "tools": tool_names(&view.offer),
+                "active_jobs": view.in_flight,
+                "registered": false,
             });
-            lines.push((member.last_seen, line.to_string()));
+            lines.insert(view.worker.clone(), (view.last_seen, line));
+        }
+        self.app.crew.each(self.member().tenant(), |worker, member| {
+            let (_, line) = lines.entry(worker.clone()).or_insert_with(|| {
+                let line = json!({
+                    "worker_id": worker.as_str(),
+                    "last_seen": seconds(member.last_seen),
+                    "tools": tool_names(&member.abilities.offer),
+                    "active_jobs": 0,
+                });
+                (member.last_seen, line)
+            });
+            line["status"] = if member.is_alive(now) { "active" } else { "dead" }.into();
+            line["registered"] = member.registration.is_some().into();
+            line["max_concurrent_jobs"] = json!(member.abilities.slots);
+            line["verified_tools"] = json!(member.verified);
         });
-        lines.sort_by(|a, b| b.cmp(a));
-        Reply::Array(lines.into_iter().map(|(_, line)| Reply::Bulk(Bytes::from(line))).collect())
+        let mut lines: Vec<_> = lines.into_values().collect();
+        lines.sort_by_key(|(last_seen, _)| std::cmp::Reverse(*last_seen));
+        let bulk = |(_, line): (Timestamp, Value)| Reply::Bulk(Bytes::from(line.to_string()));
+        Ok(Reply::Array(lines.into_iter().map(bulk).collect()))
     }
 
     // ----- workers that know neither
@@ -237,15 +272,20 @@ impl Connection {
             }
             member.abilities.offer.clone()
         });
-        for name in names {
-            let wrong = |error: model::InvalidText| invalid(format!("{error}"));
-            if field == "tools" {
-                offer.all_tools = false;
-                offer.tools.insert(name.parse().map_err(wrong)?);
-            } else {
-                let value = "true".parse().expect("short and printable");
-                offer.tags.insert(name.parse().map_err(wrong)?, value);
-            }
+        let wrong = |error: model::InvalidText| invalid(format!("{error}"));
+        if let Some(long) = names.iter().find(|name| name.len() > LISTED_NAME_CHARS_MAX) {
+            let text = format!("'{long}' is longer than {LISTED_NAME_CHARS_MAX} characters");
+            return Err(invalid(text));
+        }
+        if field == "tools" {
+            offer.all_tools = false;
+            let tools: Result<_, _> = names.iter().map(|name| name.parse()).collect();
+            offer.tools = tools.map_err(wrong)?;
+        } else {
+            let value: TagValue = "true".parse().expect("short and printable");
+            let tags = names.iter().map(|name| Ok((name.parse()?, value.clone())));
+            offer.tags = tags.collect::<Result<_, _>>().map_err(wrong)?;
+            offer.tags.insert(convert::worker_tag(), convert::worker_tag_value(&worker));
         }
         let offer = self.app.crew.with(&tenant, &worker, |member| {
             member.last_seen = now;
@@ -258,6 +298,10 @@ impl Connection {
     }
 }
 
+fn tool_names(offer: &Offer) -> Vec<&str> {
+    offer.tools.iter().map(model::ToolName::as_str).collect()
+}
+
 fn check_stats(stats: &Bytes) -> Result<(), Reply> {
     if stats.len() > STATS_BYTES_MAX {
         let text = format!("ERR stats has {} bytes; at most {STATS_BYTES_MAX}", stats.len());
@@ -266,4 +310,3 @@ fn check_stats(stats: &Bytes) -> Result<(), Reply> {
     let read = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(stats);
     read.map(|_| ()).map_err(|error| Reply::error(format!("ERR stats is a JSON object: {error}")))
 }
-

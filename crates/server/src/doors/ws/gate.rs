@@ -20,6 +20,7 @@ use uuid::Uuid;
 use super::convert::{Registered, registered};
 use super::desk::{Desk, Place};
 use crate::app::App;
+use crate::auth::Caller;
 use crate::handle::CoordinatorHandle;
 use crate::sessions::{Carried, Claim, ClaimError, Parting, SessionRecord, TOKEN_LIFETIME};
 
@@ -66,6 +67,8 @@ pub(super) struct Applicant {
     instance_id: String,
     boot_id: Option<String>,
     name: String,
+    /// The one worker that its token was made for.
+    bound: Option<WorkerId>,
     version: String,
     hostname: String,
 }
@@ -99,29 +102,35 @@ pub(super) fn admit(
         Ok(_) => return Err(Refusal::new(ResetCode::Malformed, "not a handshake")),
         Err(error) => return Err(Refusal::new(ResetCode::Malformed, error.to_string())),
     };
-    let (own_tenant, token_id) = authenticate(app, &handshake)?;
-    if own_tenant.as_str() != tenant {
+    let (caller, token_id) = authenticate(app, &handshake)?;
+    if caller.tenant.as_str() != tenant {
+        let own_tenant = &caller.tenant;
         let reason = format!("the credential is for tenant {own_tenant}, the frame for another");
         return Err(Refusal::new(ResetCode::TenantMismatch, reason));
     }
     let worker = handshake.worker;
+    if let Some(own) = caller.bound_elsewhere(&worker.worker_name) {
+        let reason = format!("the token was made for worker {own}; start the worker as {own}");
+        return Err(Refusal::new(ResetCode::Forbidden, reason));
+    }
     let instance_id = worker.worker_instance_id.unwrap_or_else(|| sender_id.to_owned());
     if instance_id.len() > INSTANCE_ID_BYTES_MAX {
         let reason = format!("worker_instance_id must be at most {INSTANCE_ID_BYTES_MAX} bytes");
         return Err(Refusal::new(ResetCode::Malformed, reason));
     }
     Ok(Applicant {
-        tenant: own_tenant,
+        tenant: caller.tenant,
         token_id,
         instance_id,
         boot_id,
         name: worker.worker_name,
+        bound: caller.worker,
         version: worker.version,
         hostname: worker.hostname,
     })
 }
 
-fn authenticate(app: &App, handshake: &Handshake) -> Result<(TenantId, Option<String>), Refusal> {
+fn authenticate(app: &App, handshake: &Handshake) -> Result<(Caller, Option<String>), Refusal> {
     if handshake.auth.mode == AuthMode::Mtls {
         // A fingerprint in a frame proves nothing; a certificate would show on the connection.
         let reason = "this server takes the auth mode `token` alone";
@@ -135,7 +144,7 @@ fn authenticate(app: &App, handshake: &Handshake) -> Result<(TenantId, Option<St
         });
     };
     match caller.role {
-        Role::Worker | Role::Admin => Ok((caller.tenant, token_id)),
+        Role::Worker | Role::Admin => Ok((caller, token_id)),
         other => {
             let reason = format!("a {} token opens no session; it takes worker", other.word());
             Err(Refusal::new(ResetCode::Forbidden, reason))
@@ -158,13 +167,14 @@ pub(super) async fn open(
         tenant: &applicant.tenant,
         instance_id: &applicant.instance_id,
         given_name: &applicant.name,
+        bound: applicant.bound.as_ref(),
         own: former.as_ref().map(|former| former.claim),
         is_resume: false,
     };
     let claimed = app.sessions.claim(claim, now).await.map_err(taken_over)?;
     let former_boot = claimed.record.as_ref().and_then(|record| record.boot_id.as_ref());
     let boots = former_boot.zip(applicant.boot_id.as_ref());
-    let is_new_process = boots.is_some_and(|(former, boot)| former != boot);
+    let is_new_process = claimed.is_successor || boots.is_some_and(|(former, boot)| former != boot);
     let is_same_process = boots.is_some_and(|(former, boot)| former == boot);
     if is_new_process {
         handle.tell(Command::LoseWorker { worker: claimed.worker.clone() });
@@ -255,6 +265,8 @@ pub(super) async fn resume(
         tenant: &tenant,
         instance_id: &instance_id,
         given_name: &record.given_name,
+        // The session was opened under its name, which is the token's.
+        bound: None,
         own: former.as_ref().map(|former| former.claim),
         is_resume: true,
     };
@@ -297,6 +309,16 @@ async fn stay(handle: &CoordinatorHandle, worker: &WorkerId) {
 
 fn taken_over(error: ClaimError) -> Refusal {
     match error {
+        ClaimError::NameTaken(worker) => Refusal {
+            code: ResetCode::Denied,
+            reason: format!("a worker named {worker} is connected from another data folder"),
+            retry_after: Some(TAKEOVER_PAUSE),
+        },
+        ClaimError::OtherWorker(worker) => {
+            let reason =
+                format!("this instance id is worker {worker}'s; use a data folder of its own");
+            Refusal::new(ResetCode::Forbidden, reason)
+        }
         ClaimError::TooManyTakeovers => Refusal {
             code: ResetCode::Denied,
             reason: "two processes seem to share one instance id; give each its own data folder"

@@ -1,3 +1,3 @@
-SELECT token_id, tenant, role, digest, name, created_at, expires_at, revoked_at
+SELECT token_id, tenant, role, digest, name, created_at, expires_at, revoked_at, worker
   FROM tokens
  ORDER BY created_at, token_id

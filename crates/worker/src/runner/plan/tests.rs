@@ -49,7 +49,7 @@ async fn the_first_failure_ends_the_plan_and_what_was_done_is_told() {
         &Value::Null,
     );
     let (outcome, steps) = run(&job).await;
-    assert_eq!(outcome, "E.RUNNER.EXIT again: task 2 (sh) exited with 3: no such thing");
+    assert_eq!(outcome, "E.RUNNER.EXIT final: task 2 (sh) exited with 3: no such thing");
     assert_eq!(steps.len(), 2, "{steps:?}");
     assert_eq!((steps[0].stdout.as_str(), steps[0].exit_code), ("one\n", 0));
     assert_eq!((steps[1].stdout.as_str(), steps[1].exit_code), ("out\n", 3));
@@ -60,7 +60,7 @@ async fn the_first_failure_ends_the_plan_and_what_was_done_is_told() {
 async fn signals_missing_programs_and_bad_plans_are_told_apart() {
     check(
         &json!([["sh", "-c", "kill -9 $$"]]),
-        "E.RUNNER.EXIT again: task 1 (sh) was killed by signal 9",
+        "E.RUNNER.EXIT final: task 1 (sh) was killed by signal 9",
         1,
     )
     .await;
@@ -85,7 +85,7 @@ async fn a_step_that_takes_too_long_is_ended_with_everything_it_started() {
     let script = "echo $$; sleep 100 & sleep 100";
     let tasks = json!([{"command": "sh", "args": ["-c", script], "timeout_secs": 1}, ["true"]]);
     let (outcome, steps) = run(&plan(&tasks, &Value::Null)).await;
-    assert_eq!(outcome, "E.TIMEOUT again: task 1 (sh) took longer than 1 s and was stopped");
+    assert_eq!(outcome, "E.TIMEOUT final: task 1 (sh) took longer than 1 s and was stopped");
     assert_eq!((steps.len(), steps[0].exit_code), (1, -1));
     assert!(steps[0].duration_ms >= 1000);
     check_gone(steps[0].stdout.trim());
@@ -101,14 +101,14 @@ async fn the_time_of_the_whole_attempt_counts_too() {
     let (outcome, steps) = run_in(&runner(), &job, context()).await;
     assert_eq!(
         outcome,
-        "E.TIMEOUT again: task 2 (sleep) was stopped: the whole plan took too long"
+        "E.TIMEOUT final: task 2 (sleep) was stopped: the whole plan took too long"
     );
     assert_eq!(steps.len(), 2);
     let late = Context { deadline: Some(Instant::now()), ..Context::detached() };
     let (outcome, steps) = run_in(&runner(), &job, late).await;
     assert_eq!(
         outcome,
-        "E.TIMEOUT again: task 1 (true) was not begun: the whole plan took too long"
+        "E.TIMEOUT final: task 1 (true) was not begun: the whole plan took too long"
     );
     assert_eq!(steps, []);
 }
@@ -256,6 +256,17 @@ async fn check(tasks: &Value, expected: &str, n_told: usize) {
     assert!(outcome.starts_with(expected), "{outcome}");
     assert_eq!(steps.len(), n_told, "{steps:?}");
     assert!(steps.last().is_none_or(|step| step.exit_code != 0), "{steps:?}");
+}
+
+#[tokio::test]
+async fn a_failure_is_worth_another_try_as_often_as_the_job_says() {
+    // The attempt is the second one.
+    for (max_retries, expected) in [(0, "final"), (1, "final"), (2, "again")] {
+        let mut job = plan(&json!([["false"]]), &Value::Null);
+        job["max_retries"] = max_retries.into();
+        let (outcome, _) = run(&job).await;
+        assert_eq!(outcome, format!("E.RUNNER.EXIT {expected}: task 1 (false) exited with 1"));
+    }
 }
 
 async fn run(job: &Value) -> (String, Vec<TaskResult>) {

@@ -2,10 +2,13 @@
 
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::Write as _;
-use std::os::unix::process::CommandExt as _;
-use std::process::{Command, ExitCode};
+use std::io::{self, Write as _};
+use std::process::ExitCode;
 
+use rustix::process::{Gid, Uid};
+use rustix::thread::{set_thread_gid, set_thread_groups, set_thread_uid};
+
+use super::exec::Program;
 use super::orders::{Fault, Orders};
 use super::profile::Level;
 use super::{calls, files};
@@ -43,18 +46,24 @@ fn obey(mut words: impl Iterator<Item = OsString>) -> ExitCode {
 
 /// Ends well for a probe only.
 fn launch(orders: &Orders, mut words: impl Iterator<Item = OsString>) -> Result<(), Fault> {
-    let mut program = Command::new(words.next().unwrap_or_default());
-    program.arg0(words.next().unwrap_or_default()).args(words);
-    if let Some(user) = orders.user {
-        program.uid(user).gid(user);
-    }
+    let bounds = |error: io::Error| Fault::Bounds(error.to_string());
+    let program = Program::new(&words.next().unwrap_or_default(), words).map_err(bounds)?;
     bind(orders).map_err(Fault::Bounds)?;
-    if orders.is_probe {
-        let said = std::io::stdout().write_all(PROBE_ANSWER.as_bytes());
-        return said.map_err(|error| Fault::Bounds(error.to_string()));
+    if let Some(user) = orders.user {
+        become_user(user).map_err(|error| bounds(error.into()))?;
     }
-    orders.limits.set_memory().map_err(|error| Fault::Bounds(error.to_string()))?;
-    Err(Fault::Exec(program.exec().raw_os_error().unwrap_or_default()))
+    if orders.is_probe {
+        return io::stdout().write_all(PROBE_ANSWER.as_bytes()).map_err(bounds);
+    }
+    orders.limits.set_memory().map_err(bounds)?;
+    Err(Fault::Exec(program.take_over().raw_os_error().unwrap_or_default()))
+}
+
+/// This process has one thread, so the whole of it changes.
+fn become_user(user: u32) -> rustix::io::Result<()> {
+    set_thread_groups(&[])?;
+    set_thread_gid(Gid::from_raw(user))?;
+    set_thread_uid(Uid::from_raw(user))
 }
 
 fn bind(orders: &Orders) -> Result<(), String> {

@@ -10,7 +10,7 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
         .flags(&["readonly"])
         .summary("Gives an action as JSON, with the ids of its jobs.", "O(N) for N jobs given")
         .arguments(&[
-            string("action-id"),
+            string("action_id"),
             integer("offset").optional(),
             integer("limit").optional(),
         ]),
@@ -28,9 +28,9 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("action.status", 2, GROUP)
         .flags(&["readonly", "fast"])
         .summary("Counts the jobs of an action by their states.", "O(1)")
-        .arguments(&[string("action-id")]),
+        .arguments(&[string("action_id")]),
     CommandSpec::new("action.submit", 2, GROUP)
         .flags(&["write"])
         .summary("Runs a plan once for each input.", "O(N) for N jobs made")
-        .arguments(&[string("action-json")]),
+        .arguments(&[string("action_json")]),
 ];

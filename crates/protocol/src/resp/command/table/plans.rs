@@ -9,11 +9,11 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("plan.delete", 2, GROUP)
         .flags(&["write"])
         .summary("Removes a plan that no job needs any more.", "O(1)")
-        .arguments(&[string("plan-id")]),
+        .arguments(&[string("plan_id")]),
     CommandSpec::new("plan.get", 2, GROUP)
         .flags(&["readonly", "fast"])
         .summary("Gives a plan as JSON.", "O(1)")
-        .arguments(&[string("plan-id")]),
+        .arguments(&[string("plan_id")]),
     CommandSpec::new("plan.list", -1, GROUP)
         .flags(&["readonly"])
         .summary("Lists plans, newest first, one JSON each.", "O(N) for N plans given")
@@ -21,5 +21,5 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("plan.submit", 2, GROUP)
         .flags(&["write"])
         .summary("Keeps a plan and gives its id.", "O(N) for N tasks")
-        .arguments(&[string("plan-json")]),
+        .arguments(&[string("plan_json")]),
 ];

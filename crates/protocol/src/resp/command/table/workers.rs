@@ -9,18 +9,18 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("worker.heartbeat", -2, GROUP)
         .flags(&["write", "fast"])
         .summary("Is a sign of life of a worker, with its load if it likes.", "O(1)")
-        .arguments(&[string("worker-id"), string("stats-json").optional()]),
+        .arguments(&[string("worker_id"), string("stats-json").optional()]),
     CommandSpec::new("worker.register", 2, GROUP)
         .flags(&["write", "fast"])
         .summary("Makes a worker known, with what it can do.", "O(1)")
-        .arguments(&[string("worker-json")]),
+        .arguments(&[string("worker_json")]),
     CommandSpec::new("worker.unregister", 2, GROUP)
         .flags(&["write", "fast"])
         .summary(
             "Lets a worker leave; its jobs go back into their queues.",
             "O(N) for N jobs it holds",
         )
-        .arguments(&[string("worker-id")]),
+        .arguments(&[string("worker_id")]),
     CommandSpec::new("worker.verify", -2, GROUP)
         .flags(&["write"])
         .summary("Asks a worker to prove that it has a tool.", "O(1)")

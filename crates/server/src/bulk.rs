@@ -1,0 +1,113 @@
+//! The same order for many tasks: they share their commits.
+
+use coordinator::{Answer, Command, Refusal};
+use futures_util::{StreamExt, stream};
+use model::{ShardId, TaskId};
+use store::{PageQuery, StoreError};
+
+use crate::app::App;
+use crate::handle::{AskError, CoordinatorHandle};
+
+/// Tasks that one call changes.
+pub(crate) const TASKS_PER_CALL_MAX: i64 = 1_000;
+/// Orders that are on their way at the same time.
+const ORDERS_AT_ONCE: usize = 64;
+/// Pages that one call reads; what lies beyond is for the next call.
+const PAGES_MAX: usize = 20;
+
+/// Why many tasks were not changed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BulkError {
+    /// The coordinator takes no more of them.
+    #[error("refused")]
+    Refused(Refusal),
+    /// Nobody answered.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+}
+
+/// Tasks that fit a query, and whether there are more.
+pub(crate) struct Found {
+    /// Oldest first.
+    pub(crate) tasks: Vec<TaskId>,
+    pub(crate) more: bool,
+}
+
+/// At most `max` tasks that fit a query, the newest of them all.
+pub(crate) async fn find(
+    app: &App,
+    shard: ShardId,
+    mut query: PageQuery,
+    max: usize,
+) -> Result<Found, StoreError> {
+    let mut tasks = Vec::new();
+    let mut more = true;
+    for _ in 0..PAGES_MAX {
+        query.limit = u32::try_from(max + 1 - tasks.len()).unwrap_or(u32::MAX);
+        let page = app.store.list(shard, query.clone()).await?;
+        tasks.extend(page.tasks.iter().map(|record| record.id));
+        more = tasks.len() > max || page.next_before.is_some();
+        match page.next_before {
+            Some(next) if tasks.len() <= max => query.before = Some(next),
+            Some(_) | None => break,
+        }
+    }
+    tasks.truncate(max);
+    tasks.reverse();
+    Ok(Found { tasks, more })
+}
+
+/// Stops tasks; gives how many of them were not over.
+pub(crate) async fn stop(
+    handle: &CoordinatorHandle,
+    tasks: Vec<TaskId>,
+) -> Result<usize, BulkError> {
+    each(tasks, |task| async move {
+        match handle.ask(|ticket| Command::Stop { ticket, task }).await? {
+            Answer::Stopped => Ok(true),
+            Answer::Refused(refusal) => Err(BulkError::Refused(refusal)),
+            _ => Ok(false),
+        }
+    })
+    .await
+}
+
+/// Requeues tasks; gives how many of them could be.
+pub(crate) async fn requeue(
+    handle: &CoordinatorHandle,
+    tasks: Vec<TaskId>,
+) -> Result<usize, BulkError> {
+    each(tasks, |task| async move {
+        match handle.ask(|ticket| Command::Requeue { ticket, task }).await? {
+            Answer::Requeued => Ok(true),
+            // Somebody else was faster.
+            Answer::Refused(Refusal::NotRequeueable { .. } | Refusal::UnknownTask) => Ok(false),
+            Answer::Refused(refusal) => Err(BulkError::Refused(refusal)),
+            _ => Ok(false),
+        }
+    })
+    .await
+}
+
+/// Gives an order for each task. What was done before a refusal stays done, and counts.
+async fn each<F>(tasks: Vec<TaskId>, order: impl Fn(TaskId) -> F) -> Result<usize, BulkError>
+where
+    F: Future<Output = Result<bool, BulkError>>,
+{
+    let mut answers = stream::iter(tasks).map(order).buffered(ORDERS_AT_ONCE);
+    let mut done = 0;
+    let mut trouble = None;
+    while let Some(answer) = answers.next().await {
+        match answer {
+            Ok(is_done) => done += usize::from(is_done),
+            Err(error) => {
+                trouble = Some(error);
+                break;
+            }
+        }
+    }
+    match trouble {
+        Some(error) if done == 0 => Err(error),
+        Some(_) | None => Ok(done),
+    }
+}

@@ -1,0 +1,176 @@
+//! Plans: keep, look at, list, forget.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use model::Timestamp;
+use protocol::error_code::ErrorCode;
+use protocol::rest::plans::{DeletedPlan, Plan, PlanSummary, Plans, SubmitPlan};
+use protocol::rest::problem::Problem;
+
+use super::body::Json;
+use super::gate::{Asker, Coordinator};
+use super::params::{PathName, QueryPairs};
+use super::problem::{ApiError, json};
+use crate::app::App;
+use crate::plans::delete::{DeleteError, delete};
+use crate::plans::registry::{KeepError, KeptPlan};
+
+const PAGE_PLANS_DEFAULT: i64 = 50;
+
+/// Keep a plan
+///
+/// The same plan again changes nothing. A plan never changes: another one needs another name.
+#[utoipa::path(
+    post, path = "/api/v1/plans", tag = "plans",
+    operation_id = "submit_plan", request_body = SubmitPlan,
+    responses(
+        (status = 201, body = Plan, description = "The plan is kept."),
+        (status = 200, body = Plan, description = "It was kept before."),
+        (status = 409, body = Problem, description = "E.PLAN.CONFLICT: another plan has the name."),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.PLANS"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn submit(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    Json(body): Json<SubmitPlan>,
+) -> Result<Response, ApiError> {
+    let plan = protocol::plan::Plan::from(body);
+    plan.check()
+        .map_err(|problem| ApiError::new(ErrorCode::RequestInvalid, problem.to_string()))?;
+    let plan_id = plan.plan_id.clone();
+    let is_new = app.plans.add(&caller.tenant, plan, app.clock.now()).await?;
+    let kept = app.plans.plan(&caller.tenant, &plan_id);
+    let kept = kept.ok_or_else(|| ApiError::from(KeepError::NoPlan(plan_id)))?;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(json(status, &whole(&kept)))
+}
+
+/// List plans
+#[utoipa::path(
+    get, path = "/api/v1/plans", tag = "plans", operation_id = "list_plans",
+    params(
+        ("pattern" = Option<String>, Query, description = "Only names like this: `*` and `?`."),
+        ("limit" = Option<i64>, Query, description = "1 to 500. Default 50."),
+        ("offset" = Option<i64>, Query, description = "So many are passed over. Default 0.")
+    ),
+    responses(
+        (status = 200, body = Plans, description = "By name."),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID")
+    )
+)]
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    query: QueryPairs,
+) -> Result<Response, ApiError> {
+    let query = query.only(&["pattern", "limit", "offset"])?;
+    let (skip, limit) = query.page(PAGE_PLANS_DEFAULT)?;
+    let pattern = query.first("pattern").unwrap_or("*");
+    let mut plans = app.plans.plans(&caller.tenant);
+    plans.retain(|kept| keyspace::matches(pattern.as_bytes(), kept.plan.plan_id.as_bytes()));
+    let page = plans.iter().skip(skip).take(limit).map(|kept| summary(kept));
+    Ok(json(StatusCode::OK, &Plans { plans: page.collect(), total: plans.len() as u64 }))
+}
+
+/// Look at a plan
+#[utoipa::path(
+    get, path = "/api/v1/plans/{plan_id}", tag = "plans", operation_id = "get_plan",
+    params(("plan_id" = String, Path, description = "The plan.")),
+    responses(
+        (status = 200, body = Plan, description = "The plan."),
+        (status = 404, body = Problem, description = "E.PLAN.NOT_FOUND")
+    )
+)]
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    path: PathName,
+) -> Result<Response, ApiError> {
+    let kept = app.plans.plan(&caller.tenant, path.as_str());
+    let kept = kept.ok_or_else(|| ApiError::from(KeepError::NoPlan(path.as_str().to_owned())))?;
+    Ok(json(StatusCode::OK, &whole(&kept)))
+}
+
+/// Forget a plan
+///
+/// Refused while jobs of it are open. Jobs that are over keep their own copy.
+#[utoipa::path(
+    delete, path = "/api/v1/plans/{plan_id}", tag = "plans", operation_id = "delete_plan",
+    params(("plan_id" = String, Path, description = "The plan.")),
+    responses(
+        (status = 200, body = DeletedPlan, description = "The name is free again."),
+        (status = 404, body = Problem, description = "E.PLAN.NOT_FOUND"),
+        (status = 409, body = Problem, description = "E.PLAN.CONFLICT: jobs of it are open."),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn remove(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    path: PathName,
+) -> Result<Response, ApiError> {
+    let plan_id = path.as_str().to_owned();
+    delete(&app, &coordinator.handle, &coordinator.caller.tenant, &plan_id).await?;
+    Ok(json(StatusCode::OK, &DeletedPlan { plan_id }))
+}
+
+fn whole(kept: &KeptPlan) -> Plan {
+    Plan {
+        plan_id: kept.plan.plan_id.clone(),
+        plan_description: kept.plan.plan_description.clone(),
+        tasks: kept.plan.tasks.clone(),
+        created_at: Timestamp::from_millis(kept.created_ms).to_string(),
+    }
+}
+
+fn summary(kept: &KeptPlan) -> PlanSummary {
+    PlanSummary {
+        plan_id: kept.plan.plan_id.clone(),
+        plan_description: kept.plan.plan_description.clone(),
+        task_count: kept.plan.tasks.len() as u64,
+        created_at: Timestamp::from_millis(kept.created_ms).to_string(),
+    }
+}
+
+impl From<KeepError> for ApiError {
+    fn from(error: KeepError) -> Self {
+        match error {
+            KeepError::PlanExists(name) => {
+                let message = format!("the plan {name} has other steps");
+                Self::new(ErrorCode::PlanConflict, message)
+            }
+            KeepError::ActionExists(name) => {
+                let message = format!("the action {name} was submitted with other content");
+                Self::new(ErrorCode::ActionConflict, message)
+            }
+            KeepError::NoPlan(name) => no_plan(&name),
+            KeepError::PlanTooLarge(_) => Self::new(ErrorCode::RequestInvalid, error.to_string()),
+            KeepError::PlansFull => Self::new(ErrorCode::LimitPlans, error.to_string()),
+            KeepError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<DeleteError> for ApiError {
+    fn from(error: DeleteError) -> Self {
+        match error {
+            DeleteError::Keep(error) => error.into(),
+            DeleteError::Active(name) => {
+                let message = format!("jobs of the plan {name} are open");
+                let hint = "wait for them, or stop them with `astra action cancel`";
+                Self::new(ErrorCode::PlanConflict, message).with_hint(hint)
+            }
+        }
+    }
+}
+
+/// The same words for a plan that never was and for one of another tenant.
+pub(super) fn no_plan(name: &str) -> ApiError {
+    ApiError::new(ErrorCode::PlanNotFound, format!("no plan with the name {name}"))
+}

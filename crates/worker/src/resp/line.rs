@@ -1,0 +1,225 @@
+//! A connection that comes back: whoever asks is answered, or told that the answer is lost.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use protocol::resp::reply::Reply;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::backoff::Backoff;
+use super::connection::{Connection, ConnectionError, Request};
+use super::greeting::{GreetError, Greeting, Terms};
+use super::pace::Pace;
+use super::worker::WorkerError;
+
+/// What waits to be asked; beyond it whoever asks waits too.
+const ERRANDS_WAITING_MAX: usize = 256;
+/// Errands that are sent together.
+const BATCH_ERRANDS_MAX: usize = 64;
+/// A batch of so many bytes is not made longer.
+const BATCH_BYTES: usize = 256 * 1024;
+
+/// Why an errand has no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Unanswered {
+    /// The connection was lost; the server may have heard it or not.
+    Lost,
+    /// The line is over.
+    Closed,
+}
+
+/// Requests that go out together, and who waits for their replies.
+struct Errand {
+    requests: Vec<Request>,
+    /// How long the server may take beyond the usual.
+    wait: Duration,
+    answer: oneshot::Sender<Result<Vec<Reply>, Unanswered>>,
+}
+
+impl Errand {
+    fn n_bytes(&self) -> usize {
+        self.requests.iter().flatten().map(Bytes::len).sum()
+    }
+}
+
+/// Asks over one connection. Cheap to clone.
+#[derive(Clone)]
+pub(super) struct Line {
+    errands: mpsc::Sender<Errand>,
+    terms: watch::Receiver<Option<Terms>>,
+}
+
+impl Line {
+    /// A line, and what keeps it alive until it is refused or nobody can ask any more. It connects
+    /// when it is asked for the first time.
+    pub(super) fn new(
+        greeting: Greeting,
+        pace: &Pace,
+    ) -> (Self, impl Future<Output = Option<WorkerError>> + Send + use<>) {
+        let (errands, waiting) = mpsc::channel(ERRANDS_WAITING_MAX);
+        let (terms_sender, terms) = watch::channel(None);
+        let keeper = Keeper {
+            greeting,
+            waiting,
+            terms: terms_sender,
+            backoff: Backoff::new(pace),
+            reply_within: pace.reply_within,
+            connection: None,
+        };
+        (Self { errands, terms }, keeper.keep())
+    }
+
+    /// Asks one thing.
+    pub(super) async fn ask(&self, request: Request) -> Result<Reply, Unanswered> {
+        self.ask_waiting(request, Duration::ZERO).await
+    }
+
+    /// Asks one thing that waits at the server for a while.
+    pub(super) async fn ask_waiting(
+        &self,
+        request: Request,
+        wait: Duration,
+    ) -> Result<Reply, Unanswered> {
+        let mut replies = self.hand_in(vec![request], wait).await?;
+        Ok(replies.pop().expect("one reply for one request"))
+    }
+
+    /// Asks several things at once; the replies are in the same order.
+    pub(super) async fn ask_all(&self, requests: Vec<Request>) -> Result<Vec<Reply>, Unanswered> {
+        self.hand_in(requests, Duration::ZERO).await
+    }
+
+    /// Waits for a connection, and tells what was agreed on.
+    pub(super) async fn reach(&self) -> Result<Terms, Unanswered> {
+        self.hand_in(Vec::new(), Duration::ZERO).await?;
+        let terms = *self.terms.borrow();
+        Ok(terms.expect("what was answered was agreed on"))
+    }
+
+    /// What was agreed on last; `None` before the first connection.
+    pub(super) fn terms(&self) -> watch::Receiver<Option<Terms>> {
+        self.terms.clone()
+    }
+
+    async fn hand_in(
+        &self,
+        requests: Vec<Request>,
+        wait: Duration,
+    ) -> Result<Vec<Reply>, Unanswered> {
+        let (answer, answered) = oneshot::channel();
+        let errand = Errand { requests, wait, answer };
+        self.errands.send(errand).await.map_err(|_| Unanswered::Closed)?;
+        answered.await.unwrap_or(Err(Unanswered::Closed))
+    }
+}
+
+struct Keeper {
+    greeting: Greeting,
+    waiting: mpsc::Receiver<Errand>,
+    terms: watch::Sender<Option<Terms>>,
+    backoff: Backoff,
+    reply_within: Duration,
+    connection: Option<Connection>,
+}
+
+impl Keeper {
+    async fn keep(mut self) -> Option<WorkerError> {
+        while let Some(first) = self.waiting.recv().await {
+            let mut connection = match self.connect().await {
+                Ok(connection) => connection,
+                Err(refused) => return Some(refused),
+            };
+            let batch = self.gather(first);
+            let is_use = batch.iter().any(|errand| !errand.requests.is_empty());
+            match exchange(&mut connection, batch).await {
+                Ok(()) => {
+                    // A server that greets and then hangs up is not asked again at once.
+                    if is_use {
+                        self.backoff.succeeded();
+                    }
+                    self.connection = Some(connection);
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "the connection is lost");
+                    self.backoff.failed();
+                }
+            }
+        }
+        None
+    }
+
+    /// What has gathered meanwhile goes out together. Who waits no more is not asked for.
+    fn gather(&mut self, first: Errand) -> Vec<Errand> {
+        let mut n_bytes = first.n_bytes();
+        let mut batch = vec![first];
+        while batch.len() < BATCH_ERRANDS_MAX
+            && n_bytes < BATCH_BYTES
+            && let Ok(next) = self.waiting.try_recv()
+        {
+            n_bytes += next.n_bytes();
+            batch.push(next);
+        }
+        batch.retain(|errand| !errand.answer.is_closed());
+        batch
+    }
+
+    async fn connect(&mut self) -> Result<Connection, WorkerError> {
+        if let Some(connection) = self.connection.take() {
+            return Ok(connection);
+        }
+        loop {
+            tokio::time::sleep(self.backoff.delay()).await;
+            match self.open().await {
+                Ok((connection, terms)) => {
+                    tracing::info!(address = %self.greeting.address, "connected");
+                    self.terms.send_replace(Some(terms));
+                    return Ok(connection);
+                }
+                Err(GreetError::Refused(refused)) => return Err(refused),
+                Err(error @ (GreetError::Connection(_) | GreetError::Passing { .. })) => {
+                    self.backoff.failed();
+                    tracing::warn!(%error, "no connection; it is tried again");
+                }
+            }
+        }
+    }
+
+    async fn open(&self) -> Result<(Connection, Terms), GreetError> {
+        let mut connection = Connection::open(&self.greeting.address, self.reply_within).await?;
+        let terms = self.greeting.greet(&mut connection).await?;
+        Ok((connection, terms))
+    }
+}
+
+/// Sends a batch and hands out the replies as they come.
+async fn exchange(connection: &mut Connection, batch: Vec<Errand>) -> Result<(), ConnectionError> {
+    let requests: Vec<Request> =
+        batch.iter().flat_map(|errand| errand.requests.iter().cloned()).collect();
+    let mut so_far = if requests.is_empty() { Ok(()) } else { connection.send(&requests).await };
+    for errand in batch {
+        let answer = if so_far.is_err() {
+            Err(Unanswered::Lost)
+        } else {
+            let received = receive_all(connection, errand.requests.len(), errand.wait).await;
+            received.map_err(|error| {
+                so_far = Err(error);
+                Unanswered::Lost
+            })
+        };
+        // Whoever has gone meanwhile does not want to know.
+        let _ = errand.answer.send(answer);
+    }
+    so_far
+}
+
+async fn receive_all(
+    connection: &mut Connection,
+    n: usize,
+    wait: Duration,
+) -> Result<Vec<Reply>, ConnectionError> {
+    let mut replies = Vec::with_capacity(n);
+    for _ in 0..n {
+        replies.push(connection.receive(wait).await?);
+    }
+    Ok(replies)
+}

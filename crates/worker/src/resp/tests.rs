@@ -1,0 +1,10 @@
+//! Workers against servers that follow a script, over real sockets.
+
+mod cutting;
+mod ending;
+mod executing;
+mod keys;
+mod leases;
+mod obeying;
+mod scene;
+mod server;
