@@ -68,7 +68,8 @@ def test_a_field_that_is_required_is_missed_by_name(worker, field):
         ("hostname", ""), ("hostname", "a\nb"), ("hostname", "h" * 300), ("agw_version", ""),
         ("max_concurrent_jobs", 0), ("max_concurrent_jobs", 10**9), ("tags", {"a b": "x"}), ("tags", {"k": "v" * 5000}),
         ("worker_id", 7), ("hostname", 7), ("agw_version", None), ("platform", 7), ("max_concurrent_jobs", -1),
-        ("max_concurrent_jobs", "4"), pytest.param("tags", "gpu", marks=pytest.mark.xfail(reason="the field is not named")),
+        ("max_concurrent_jobs", "4"),
+        pytest.param("tags", "gpu", marks=pytest.mark.xfail(reason="the field is not named")),
     ],
 )
 def test_a_field_that_is_wrong_is_named(worker, field, value):
@@ -80,7 +81,10 @@ def test_a_field_that_is_wrong_is_named(worker, field, value):
 
 @pytest.mark.parametrize(
     "capabilities",
-    [None, "sort", 7, {}, {"tools": "sort"}, {"agentic_units": ["a"]}, {"tools": [7]}, {"tools": ["a b"]}, [["sort"]], [""]],
+    [
+        None, "sort", 7, {}, {"tools": "sort"}, {"agentic_units": ["a"]}, {"tools": [7]}, {"tools": ["a b"]},
+        [["sort"]], [""],
+    ],
 )
 def test_capabilities_that_cannot_be_read_are_refused_as_the_seed_says(worker, capabilities):
     assert register(worker, worker_id="wrong", capabilities=capabilities).startswith("ERR Invalid capabilities format")
@@ -184,11 +188,12 @@ def test_only_workers_work(shared_server, admin):
         ]:
             assert str(client.call(*words)).startswith("NOPERM"), words
     with RespClient(shared_server, "worker") as client:
-        for words in [("JOB.SUBMIT", "{}"), ("LPUSH", "queue:roles", "{}"), ("JOB.CANCEL", "for-workers"), ("QUEUE.PAUSE", "roles")]:
+        submits = [("JOB.SUBMIT", "{}"), ("LPUSH", "queue:roles", "{}")]
+        for words in [*submits, ("JOB.CANCEL", "for-workers"), ("QUEUE.PAUSE", "roles")]:
             assert str(client.call(*words)).startswith("NOPERM"), words
     with RespClient(shared_server, "viewer") as client:
         assert client.status("for-workers")["status"] == "pending"
-        for words in [("SET", "a", "1"), ("RPOP", "queue:roles"), ("JOB.SUBMIT", "{}"), ("PLAN.DELETE", "x"), ("DEL", "a")]:
+        for words in [*submits, ("SET", "a", "1"), ("RPOP", "queue:roles"), ("PLAN.DELETE", "x"), ("DEL", "a")]:
             assert str(client.call(*words)).startswith("NOPERM"), words
 
 
@@ -267,7 +272,8 @@ def test_a_claim_is_verified_by_a_worker(worker, admin):
     admin.send("WORKER.VERIFY", "agx-eye", challenge)
     job = worker.pop("queue:default")
     assert (job["command"], job["args"]) == ("agx-eye", ["--version"])
-    results = [{"task_number": 1, "command": "agx-eye", "exit_code": 0, "stdout": "agx-eye 0.1.0\n", "stderr": "", "duration_ms": 1}]
+    result = {"task_number": 1, "command": "agx-eye", "exit_code": 0, "stdout": "agx-eye 0.1.0\n", "stderr": ""}
+    results = [{**result, "duration_ms": 1}]
     assert worker.update(job["job_id"], status="completed", task_results=results) == "OK"
     verified = admin.read()
     assert verified.startswith("OK") and 'output="agx-eye 0.1.0"' in verified
