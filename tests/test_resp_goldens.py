@@ -261,6 +261,11 @@ def test_connections_are_numbered_named_and_listed(shared_server):
         assert shared_server.tokens["admin"] not in "".join(lines)
 
 
+def test_a_connection_is_listed_as_soon_as_it_is_known(shared_server):
+    with RespClient(shared_server, "admin") as client:
+        assert b"addr=" in client.ask("CLIENT", "LIST")
+
+
 def test_silence_is_kept_or_refused_but_never_half(shared_server):
     with RespClient(shared_server, "admin") as client:
         client.write(b"CLIENT REPLY OFF\r\nSET quiet 1\r\nGET quiet\r\nCLIENT REPLY ON\r\nPING\r\n")
