@@ -235,7 +235,7 @@ def test_the_shapes_of_the_old_server_can_be_had(tmp_path):
         server.stop()
 
 
-@pytest.mark.xfail(reason="members alone")
+
 def test_sorted_sets_of_the_old_server_always_tell_scores(tmp_path):
     server = Server(tmp_path, settings='resp_compat = "agq"\n').start()
     try:

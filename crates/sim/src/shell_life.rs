@@ -12,6 +12,7 @@ use crate::message::{Peer, Told};
 use crate::rng::{Dice, scatter};
 use crate::shell::{Inbound, Mind, Shell, pause_command};
 use crate::store::CommitEnd;
+use crate::workload::{QUEUES, queue_name};
 use crate::world::World;
 
 /// The pause between two tries to get a store back.
@@ -176,9 +177,11 @@ impl World {
         }
     }
 
-    /// People let every queue go on.
+    /// People let every queue go on. All of them: a stale owner may have taken a note away while
+    /// the one in charge was never told.
     pub(crate) fn resume_queues(&mut self) {
-        for queue in std::mem::take(&mut self.store.paused) {
+        self.store.paused.clear();
+        for queue in QUEUES.map(queue_name) {
             for shell in 0..self.shells.len() {
                 let now = self.shell_now(shell);
                 let resume = pause_command(Ticket(u64::MAX), queue.clone(), false, now);

@@ -233,7 +233,7 @@ impl World {
         let Some((intent, task)) = known else { return };
         let is_keyed = Intent::of(self.seed, intent, true).is_keyed;
         let wish = match kind {
-            0 => Wish::Stop(task),
+            0 | 13 => Wish::Stop(task),
             1 | 2 => Wish::Requeue(self.one_to_requeue(submitter).unwrap_or(task)),
             3 | 4 if is_keyed => {
                 let (intents, after) = (vec![intent], Vec::new());

@@ -116,11 +116,12 @@ pub(crate) fn after_of(seed: u64, number: u64, place: usize, known: &[TaskId]) -
     if !dice.chance(350) {
         return Vec::new();
     }
+    let count = dice.between(1, 3);
     let mut pick = |_| match dice.chance(500) {
         true if place > 0 => Some(After::Nth(dice.index(place))),
         _ => dice.pick(known).copied().map(After::Task),
     };
-    (0..3).filter_map(&mut pick).collect()
+    (0..count).filter_map(&mut pick).collect()
 }
 
 /// Which wish a task's parameters name.

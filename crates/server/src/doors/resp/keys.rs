@@ -142,12 +142,35 @@ impl Connection {
         if key.starts_with(QUEUE_PREFIX) {
             return self.answer_queue(request).await;
         }
-        self.answer_view(request).await
+        let reply = self.answer_view(request).await;
+        self.prove_by_key(key).await;
+        reply
+    }
+
+    /// A worker that reads or writes a key of its job has read the pop that gave it.
+    async fn prove_by_key(&mut self, key: &Bytes) {
+        let Some(rest) = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix("job:"))
+        else {
+            return;
+        };
+        if self.client.unproven.is_empty() {
+            return;
+        }
+        let name = if rest.starts_with('{') {
+            super::jobs::popped_name(rest)
+        } else {
+            rest.split(':').next().unwrap_or_default().into()
+        };
+        let (tenant, worker) = (self.member().tenant().clone(), self.member().worker());
+        if let Some(held) = self.app.crew.held(&tenant, &worker, &name) {
+            self.prove(held.lease);
+        }
     }
 
     /// `SET` of keys by which older workers report and register (WIRE E.2).
     async fn set_own_key(&mut self, key: &Bytes, value: &Bytes) -> Result<Reply, Reply> {
         let text = super::jobs::text_of(key)?;
+        self.prove_by_key(key).await;
         let parts: Vec<&str> = text.split(':').collect();
         match parts[..] {
             ["worker", worker, "tools"] => self.on_set_worker(worker, "tools", value).await,

@@ -124,6 +124,7 @@ pub(super) fn sort_and_uniq() -> Value {
 fn hurried() -> Pace {
     Pace {
         pop_wait: Duration::from_secs(1),
+        poll_every: Duration::from_millis(10),
         reply_within: Duration::from_secs(5),
         reconnect_first: Duration::from_millis(4),
         reconnect_max: Duration::from_millis(40),
