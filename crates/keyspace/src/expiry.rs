@@ -1,4 +1,4 @@
-//! Commands that ask or say when a key ends.
+//! Commands that ask or say when a key ends. Nothing ends after [`Timestamp::MAX`], the year 9999.
 
 #![expect(clippy::unnecessary_wraps, reason = "the table of commands has one type of function")]
 

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 
 /// How many bytes all matches of one command may compare. A pattern with many stars costs up to
 /// its length times the length of the name.
-const STEPS_MAX: u64 = 200_000_000;
+const STEPS_MAX: u64 = 100_000_000;
 
 /// A pattern that counts what it costs.
 #[derive(Debug)]

@@ -6,8 +6,7 @@ use crate::call::Call;
 use crate::failure::{Failure, TOO_LONG};
 use crate::keyspace::Keyspace;
 
-/// The most that one argument costs once it is kept, besides its bytes: more than any of the
-/// costs of keys, elements, fields and members, whose tests compare them.
+/// What one argument costs at most once it is kept, besides its bytes.
 pub(crate) const ARGUMENT_BYTES: usize = 256;
 
 /// Keys that have ended are removed up to this number before a command is refused for want of room.
@@ -51,13 +50,14 @@ impl Keyspace {
         if arguments.iter().any(|argument| argument.len() > self.limits.value_bytes_max) {
             return Err(TOO_LONG);
         }
-        let bytes = arguments.iter().map(|argument| ARGUMENT_BYTES + argument.len()).sum();
-        self.check_room(call, bytes)?;
+        self.check_room(call, 0)?;
         self.check_keys(growth, call)
     }
 
-    /// Refuses so many more bytes, if they would not fit.
-    pub(crate) fn check_room(&mut self, call: &Call<'_>, bytes: usize) -> Result<(), Failure> {
+    /// Refuses the arguments and so many more bytes, if they would not fit.
+    pub(crate) fn check_room(&mut self, call: &Call<'_>, more: usize) -> Result<(), Failure> {
+        let arguments = call.from(1).iter().map(|argument| ARGUMENT_BYTES + argument.len());
+        let bytes = arguments.fold(more, usize::saturating_add);
         let bytes_max = self.limits.bytes_max;
         if self.used_bytes().saturating_add(bytes) <= bytes_max {
             return Ok(());
@@ -67,6 +67,14 @@ impl Keyspace {
             return Ok(());
         }
         Err(Failure::too_many_bytes(bytes_max))
+    }
+
+    /// Refuses a value that came out longer than the arguments.
+    pub(crate) fn check_value(&mut self, call: &Call<'_>, value: &Bytes) -> Result<(), Failure> {
+        if value.len() > self.limits.value_bytes_max {
+            return Err(TOO_LONG);
+        }
+        self.check_room(call, value.len())
     }
 
     fn check_keys(&mut self, growth: Growth, call: &Call<'_>) -> Result<(), Failure> {
@@ -89,5 +97,31 @@ impl Keyspace {
             return Err(Failure::too_many_elements(elements_max));
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::entry::{COLLECTION_BYTES, EXPIRY_BYTES, KEY_BYTES};
+    use crate::value::{hash, list, set, sorted_set};
+
+    #[test]
+    fn arguments_pay_for_all_that_they_can_add() {
+        let collection = KEY_BYTES + COLLECTION_BYTES;
+        // As in `SET key value`, `LPUSH key element`, `HSET key field value`, `ZADD key 1 member`.
+        for (n_arguments, bytes) in [
+            (2, KEY_BYTES + EXPIRY_BYTES),
+            (2, collection + list::ELEMENT_BYTES),
+            (2, collection + set::MEMBER_BYTES),
+            (3, collection + hash::FIELD_BYTES),
+            (3, collection + sorted_set::MEMBER_BYTES),
+            (1, list::ELEMENT_BYTES),
+            (1, set::MEMBER_BYTES),
+            (2, hash::FIELD_BYTES),
+            (2, sorted_set::MEMBER_BYTES),
+        ] {
+            assert!(bytes <= n_arguments * ARGUMENT_BYTES, "{n_arguments} arguments, {bytes}");
+        }
     }
 }

@@ -165,7 +165,7 @@ pub(crate) fn hincrbyfloat(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
     };
     let sum = Bytes::from(before.plus(amount).ok_or(NOT_A_NUMBER)?.to_text());
     check_fields(space, call, [field].into_iter())?;
-    space.check_room(call, sum.len())?;
+    space.check_value(call, &sum)?;
     space.open::<Hash>(call, key)?.put(own(field), sum.clone());
     Ok(Answer::Bulk(sum))
 }

@@ -197,11 +197,16 @@ impl Keyspace {
 
     /// Adds a key that is not there, with all its rows.
     pub(crate) fn insert(&mut self, key: Bytes, entry: Entry) -> usize {
-        self.ledger.used_bytes += entry.bytes(&key);
         self.ledger.writes.push(entry.write(&key));
         for (item, value) in entry.value.items() {
             self.ledger.put_item(&key, item, value);
         }
+        self.place(key, entry)
+    }
+
+    /// Adds a key whose rows are kept already.
+    pub(crate) fn place(&mut self, key: Bytes, entry: Entry) -> usize {
+        self.ledger.used_bytes += entry.bytes(&key);
         if let Some(end) = entry.expires_at {
             self.expiries.insert((end, key.clone()));
         }

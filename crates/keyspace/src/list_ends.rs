@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::answer::Answer;
 use crate::budget::Budget;
-use crate::call::Call;
+use crate::call::{Call, own};
 use crate::failure::{Failure, Outcome, SYNTAX};
 use crate::keyspace::Keyspace;
 use crate::long_double::{self, Parsed};
@@ -38,10 +38,15 @@ fn push_if_there(space: &mut Keyspace, call: &Call<'_>, end: End) -> Outcome {
 
 fn push(space: &mut Keyspace, call: &Call<'_>, end: End) -> Outcome {
     let key = call.argument(1);
-    let n_new = call.len() - 2;
-    let length = space.look::<List>(call, key)?.map_or(0, List::len);
-    space.check_elements(length + n_new)?;
+    let (n_new, elements_max) = (call.len() - 2, space.limits.elements_max);
+    // A new list is judged before it is made, and one that is there is looked up once only.
+    if n_new > elements_max {
+        return Err(Failure::too_many_elements(elements_max));
+    }
     let mut edit = space.open::<List>(call, key)?;
+    if edit.collection.len() + n_new > elements_max {
+        return Err(Failure::too_many_elements(elements_max));
+    }
     for position in 2..call.len() {
         edit.push(end, call.value(position));
     }
@@ -169,7 +174,7 @@ fn pop_or_wait(space: &mut Keyspace, call: &Call<'_>, end: End) -> Outcome {
             return Ok(Answer::Array(vec![Answer::Bulk(key.clone()), Answer::Bulk(element)]));
         }
     }
-    Ok(Answer::Block { keys: keys.to_vec(), timeout })
+    Ok(Answer::Block { keys: keys.iter().map(own).collect(), timeout })
 }
 
 pub(crate) fn blmove(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
@@ -185,7 +190,7 @@ fn move_or_wait(space: &mut Keyspace, call: &Call<'_>, from: End, to: End) -> Ou
     let timeout = timeout(call)?;
     match move_one(space, call, from, to)? {
         Some(element) => Ok(Answer::Bulk(element)),
-        None => Ok(Answer::Block { keys: vec![call.argument(1).clone()], timeout }),
+        None => Ok(Answer::Block { keys: vec![call.value(1)], timeout }),
     }
 }
 

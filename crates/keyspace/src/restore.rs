@@ -36,9 +36,7 @@ impl Keyspace {
                 return Err(damaged("the key has two rows"));
             }
             let value = restored(kind, value, items).map_err(damaged)?;
-            space.insert(key, Entry { value, expires_at });
-            // The rows are in the store already.
-            space.ledger.writes.clear();
+            space.place(key, Entry { value, expires_at });
         }
         Ok(space)
     }

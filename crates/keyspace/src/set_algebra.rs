@@ -86,8 +86,7 @@ fn combine(
     let mut sets = Vec::with_capacity(keys.len());
     for (key, is_there) in keys.iter().zip(found) {
         let entry = if is_there { space.keys.get(key) } else { None };
-        let set = entry.map(|entry| Set::of(&entry.value).ok_or(WRONG_TYPE)).transpose()?;
-        sets.push(set);
+        sets.push(entry.map(|entry| Set::of(&entry.value).ok_or(WRONG_TYPE)).transpose()?);
     }
     Ok(match operation {
         Operation::Union => sets.into_iter().flatten().flat_map(Set::iter).cloned().collect(),
@@ -97,13 +96,16 @@ fn combine(
 }
 
 fn intersection(sets: &[Option<&Set>]) -> Members {
-    let Some(sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else {
+    let Some(mut sets) = sets.iter().copied().collect::<Option<Vec<&Set>>>() else {
         return Members::default();
     };
-    let Some(smallest) = sets.iter().min_by_key(|set| set.len()) else {
+    // A set that is named a thousand times is looked at once.
+    sets.sort_by_key(|set| (set.len(), std::ptr::from_ref(*set)));
+    sets.dedup_by(|one, two| std::ptr::eq(*one, *two));
+    let Some((smallest, others)) = sets.split_first() else {
         return Members::default();
     };
-    let is_in_all = |member: &&Bytes| sets.iter().all(|set| set.contains(member));
+    let is_in_all = |member: &&Bytes| others.iter().all(|set| set.contains(member));
     smallest.iter().filter(is_in_all).cloned().collect()
 }
 
@@ -111,6 +113,16 @@ fn difference(sets: &[Option<&Set>]) -> Members {
     let Some((Some(first), others)) = sets.split_first() else {
         return Members::default();
     };
-    let is_elsewhere = |member: &Bytes| others.iter().flatten().any(|other| other.contains(member));
-    first.iter().filter(|member| !is_elsewhere(member)).cloned().collect()
+    let n_others: usize = others.iter().flatten().map(|other| other.len()).sum();
+    if first.len().saturating_mul(others.len()) <= n_others {
+        let is_elsewhere =
+            |member: &Bytes| others.iter().flatten().any(|other| other.contains(member));
+        return first.iter().filter(|member| !is_elsewhere(member)).cloned().collect();
+    }
+    // Many small sets are walked once each, rather than asked for every member of a large one.
+    let mut members: Members = first.iter().cloned().collect();
+    for member in others.iter().flatten().flat_map(|other| other.iter()) {
+        members.swap_remove(member);
+    }
+    members
 }

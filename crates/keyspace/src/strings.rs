@@ -180,7 +180,7 @@ pub(crate) fn incrbyfloat(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
     };
     let amount = long_double::parse(call.argument(2)).ok_or(NOT_A_FLOAT)?;
     let sum = Bytes::from(before.plus(amount).ok_or(NOT_A_NUMBER)?.to_text());
-    space.check_room(call, sum.len())?;
+    space.check_value(call, &sum)?;
     space.put_string(call, key, sum.clone(), Expiry::Keep);
     Ok(Answer::Bulk(sum))
 }

@@ -94,9 +94,8 @@ impl Step {
             Self::Fmt => &[Tool::Rustfmt],
             Self::Tidy => &[],
             Self::Clippy => &[Tool::Clippy, Tool::CCompiler],
-            Self::Test | Self::Generate | Self::Sim | Self::Chaos | Self::Cuts => {
-                &[Tool::CCompiler]
-            }
+            Self::Test => &[Tool::CCompiler, Tool::Redis],
+            Self::Generate | Self::Sim | Self::Chaos | Self::Cuts => &[Tool::CCompiler],
             Self::Pytest => &[Tool::CCompiler, Tool::Python],
         }
     }

@@ -15,6 +15,7 @@ pub(crate) enum Tool {
     Clippy,
     CCompiler,
     Python,
+    Redis,
 }
 
 impl Tool {
@@ -35,6 +36,7 @@ impl Tool {
             }
             // Some systems ship `venv` without what fills it.
             Self::Python => answers(Command::new("python3").args(["-c", "import venv, ensurepip"])),
+            Self::Redis => answers(Command::new("redis-server").arg("--version")),
         }
     }
 
@@ -49,6 +51,10 @@ impl Tool {
             Self::Python => {
                 "python3 with venv is missing; install it, for example: apt-get install \
                  python3-venv"
+            }
+            Self::Redis => {
+                "redis-server is missing (the keyspace is compared with it); install it, for \
+                 example: apt-get install redis-server"
             }
         }
     }
@@ -155,7 +161,8 @@ mod tests {
 
     #[test]
     fn a_missing_tool_is_named_with_its_fix() {
-        for tool in [Tool::Rustfmt, Tool::Clippy, Tool::CCompiler, Tool::Python] {
+        let tools = [Tool::Rustfmt, Tool::Clippy, Tool::CCompiler, Tool::Python, Tool::Redis];
+        for tool in tools {
             let sentence = tool.missing();
             assert!(sentence.contains("is missing"), "{sentence}");
             assert!(sentence.contains("run: ") || sentence.contains("install"), "{sentence}");

@@ -36,6 +36,15 @@ impl<C: Collection> Edit<'_, C> {
     }
 }
 
+/// Tables of at most so many places are left as they are.
+const SPARE_PLACES: usize = 64;
+
+/// The capacity that a table should give its memory back down to, after a removal: a key that was
+/// large once would otherwise hold on to what nobody counts.
+pub(crate) fn spare(length: usize, capacity: usize) -> Option<usize> {
+    (capacity > SPARE_PLACES && length < capacity / 4).then_some(length * 2)
+}
+
 /// The trait for a variant of [`Value`].
 macro_rules! collection {
     ($kind:ident) => {

@@ -95,7 +95,7 @@ impl Entry {
 
     /// What the key takes in all.
     pub(crate) fn bytes(&self, key: &Bytes) -> usize {
-        let expiry = if self.expires_at.is_some() { EXPIRY_BYTES + key.len() } else { 0 };
+        let expiry = if self.expires_at.is_some() { EXPIRY_BYTES } else { 0 };
         KEY_BYTES + key.len() + expiry + self.value.bytes()
     }
 

@@ -5,7 +5,7 @@ use bytes::Bytes;
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
-use super::edit::{Edit, collection};
+use super::edit::{Edit, collection, spare};
 
 /// What a field costs besides its bytes.
 pub(crate) const FIELD_BYTES: usize = 180;
@@ -76,6 +76,10 @@ impl Edit<'_, Hash> {
         let Some((field, value)) = self.collection.fields.swap_remove_entry(field) else {
             return false;
         };
+        let fields = &mut self.collection.fields;
+        if let Some(capacity) = spare(fields.len(), fields.capacity()) {
+            fields.shrink_to(capacity);
+        }
         self.shrink(FIELD_BYTES + field.len() + value.len());
         self.ledger.delete_item(self.key, field);
         true

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::edit::{Edit, collection};
+use super::edit::{Edit, collection, spare};
 
 /// What an element costs besides its bytes.
 pub(crate) const ELEMENT_BYTES: usize = 100;
@@ -126,8 +126,7 @@ impl Edit<'_, List> {
             return self.forget(&element);
         }
         let mut doomed = indexes.iter().peekable();
-        let kept = VecDeque::with_capacity(self.collection.len() - indexes.len());
-        let elements = std::mem::replace(&mut self.collection.elements, kept);
+        let elements = std::mem::take(&mut self.collection.elements);
         for (index, element) in elements.into_iter().enumerate() {
             if doomed.next_if_eq(&&index).is_some() {
                 self.forget(&element);
@@ -197,6 +196,10 @@ impl Edit<'_, List> {
     }
 
     fn forget(&mut self, element: &Element) {
+        let elements = &mut self.collection.elements;
+        if let Some(capacity) = spare(elements.len(), elements.capacity()) {
+            elements.shrink_to(capacity);
+        }
         self.shrink(ELEMENT_BYTES + element.value.len());
         self.ledger.delete_item(self.key, item(element.place));
     }

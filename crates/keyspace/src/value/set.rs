@@ -4,7 +4,7 @@ use bytes::Bytes;
 use foldhash::fast::RandomState;
 use indexmap::IndexSet;
 
-use super::edit::{Edit, collection};
+use super::edit::{Edit, collection, spare};
 
 /// What a member costs besides its bytes.
 pub(crate) const MEMBER_BYTES: usize = 130;
@@ -77,6 +77,10 @@ impl Edit<'_, Set> {
     /// Removes the member at a position; the last one takes its place.
     pub(crate) fn take(&mut self, index: usize) -> Option<Bytes> {
         let member = self.collection.members.swap_remove_index(index)?;
+        let members = &mut self.collection.members;
+        if let Some(capacity) = spare(members.len(), members.capacity()) {
+            members.shrink_to(capacity);
+        }
         self.shrink(MEMBER_BYTES + member.len());
         self.ledger.delete_item(self.key, member.clone());
         Some(member)

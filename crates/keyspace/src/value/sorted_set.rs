@@ -7,7 +7,7 @@ use bytes::Bytes;
 use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
-use super::edit::{Edit, collection};
+use super::edit::{Edit, collection, spare};
 use super::score::Score;
 
 /// What a member costs besides its bytes: it stands in the order and in the table.
@@ -119,6 +119,10 @@ impl Edit<'_, SortedSet> {
         let Some((member, score)) = self.collection.scores.swap_remove_entry(member) else {
             return false;
         };
+        let scores = &mut self.collection.scores;
+        if let Some(capacity) = spare(scores.len(), scores.capacity()) {
+            scores.shrink_to(capacity);
+        }
         self.shrink(MEMBER_BYTES + member.len());
         let place = (score, member);
         self.collection.order.remove(&place);

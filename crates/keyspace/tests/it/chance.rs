@@ -20,7 +20,7 @@ impl Chance {
     }
 
     pub(crate) fn below(&mut self, limit: usize) -> usize {
-        usize::try_from(u128::from(self.bits()) * limit as u128 >> 64).unwrap()
+        usize::try_from((u128::from(self.bits()) * limit as u128) >> 64).expect("below the limit")
     }
 
     pub(crate) fn percent(&mut self, percent: usize) -> bool {

@@ -44,8 +44,7 @@ fn is_same(answer: &Answer, frame: &Frame, version: Version) -> bool {
     match (answer, frame) {
         (Answer::Ok, Frame::SimpleString(word)) => &word[..] == b"OK",
         (Answer::Word(ours), Frame::SimpleString(theirs)) => ours.as_bytes() == theirs,
-        (Answer::Null, Frame::BulkString(None)) => is_two,
-        (Answer::NullArray, Frame::Array(None)) => is_two,
+        (Answer::Null, Frame::BulkString(None)) | (Answer::NullArray, Frame::Array(None)) => is_two,
         (Answer::Null | Answer::NullArray, Frame::Null) => !is_two,
         (Answer::Integer(ours), Frame::Integer(theirs)) => ours == theirs,
         (Answer::Bulk(ours), Frame::BulkString(Some(theirs))) => ours == theirs,

@@ -109,13 +109,13 @@ fn ask(redis: &mut Redis, steps: &[Step]) -> Vec<Frame> {
         }
     }
     let mut replies = redis.ask(&commands).into_iter();
-    let mut reply = || replies.next().unwrap();
+    let mut reply = || replies.next().expect("one for each");
     let of_step = |step: &Step| {
         if step.order != Order::Blocking {
             return reply();
         }
         let (_, queued, executed) = (reply(), reply(), reply());
-        if queued.is_error() { queued } else { executed.as_array().unwrap()[0].clone() }
+        if queued.is_error() { queued } else { executed.as_array().expect("an array")[0].clone() }
     };
     steps.iter().map(of_step).collect()
 }
@@ -126,7 +126,7 @@ fn words(line: &str) -> Vec<Bytes> {
 
 /// The commands before that have to do with the same keys, and the two answers.
 fn difference(history: &[Vec<Bytes>], answer: &Answer, reply: &Frame, seed: u64) -> String {
-    let last = history.last().unwrap();
+    let last = history.last().expect("at least one");
     let keys = Generator::keys();
     let keys: Vec<&Bytes> = last[1..].iter().filter(|one| keys.contains(one)).collect();
     let is_related = |arguments: &&Vec<Bytes>| arguments.iter().any(|one| keys.contains(&one));

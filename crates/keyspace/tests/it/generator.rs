@@ -169,7 +169,8 @@ impl Generator {
         if self.chance.percent(4) {
             return self.any_key();
         }
-        let (_, name) = KINDS.iter().find(|(known, _)| *known == kind).unwrap();
+        let (_, name) =
+            KINDS.iter().find(|(known, _)| *known == kind).expect("every kind is there");
         format!("{name}{}", self.chance.below(KEYS_PER_KIND)).into()
     }
 
@@ -202,7 +203,7 @@ impl Generator {
         if self.chance.percent(8) {
             return self.text(&INTEGERS);
         }
-        let index = i64::try_from(self.chance.below(14)).unwrap() - 6;
+        let index = i64::try_from(self.chance.below(14)).expect("small") - 6;
         index.to_string().into()
     }
 
@@ -210,7 +211,7 @@ impl Generator {
         if self.chance.percent(10) {
             return self.text(&["-9223372036854775808", "9223372036854775807", "a", "", "700"]);
         }
-        let amount = i64::try_from(self.chance.below(20)).unwrap() - 10;
+        let amount = i64::try_from(self.chance.below(20)).expect("small") - 10;
         amount.to_string().into()
     }
 
@@ -222,7 +223,7 @@ impl Generator {
                 let shift = self.chance.below(12);
                 format!("{digits}e-{shift}").into()
             }
-            _ => (i64::try_from(self.chance.below(9)).unwrap() - 4).to_string().into(),
+            _ => (i64::try_from(self.chance.below(9)).expect("small") - 4).to_string().into(),
         }
     }
 
@@ -282,7 +283,7 @@ impl Generator {
             Part::Word(word) => out.push(Bytes::from_static(word.as_bytes())),
             Part::OneOf(words) => out.push(self.text(words)),
             Part::Many(parts) => {
-                for _ in 0..1 + self.chance.below(4) {
+                for _ in 0..=self.chance.below(4) {
                     self.write_all(parts, out);
                 }
             }

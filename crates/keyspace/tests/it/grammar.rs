@@ -247,6 +247,17 @@ pub(crate) const GRAMMAR: &[Line] = &[
     ("zadd", Order::Fixed, &[Key(SortedSet), Many(&[Float, Member])]),
     ("zadd", Order::Fixed, &[Key(SortedSet), Options(ZADD_OPTIONS), Many(&[Float, Member])]),
     ("zadd", Order::Fixed, &[Key(SortedSet), Options(ZADD_OPTIONS), Float, Member]),
+    (
+        "zadd",
+        Order::Fixed,
+        &[
+            Key(SortedSet),
+            OneOf(&["nx", "xx", "gt", "lt", "ch"]),
+            Word("incr"),
+            OneOf(&["0", "1", "-1", "inf"]),
+            Member,
+        ],
+    ),
     ("zincrby", Order::Fixed, &[Key(SortedSet), Float, Member]),
     ("zrem", Order::Fixed, &[Key(SortedSet), Many(&[Member])]),
     ("zscore", Order::Fixed, &[Key(SortedSet), Member]),

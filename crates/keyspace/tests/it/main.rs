@@ -3,8 +3,13 @@
 mod chance;
 mod compare;
 mod differential;
+mod expiry;
 mod generator;
 mod grammar;
+mod limits;
 mod redis;
+mod restore;
 mod rows;
+mod scans;
 mod support;
+mod waiting;

@@ -29,11 +29,11 @@ impl Redis {
             let port = free_port();
             let mut server = spawn(port);
             if is_ready(&mut server) {
-                let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).unwrap();
-                stream.set_nodelay(true).unwrap();
+                let stream = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("connects");
+                stream.set_nodelay(true).expect("a socket");
                 return Self { server, stream, received: Bytes::new() };
             }
-            server.wait().unwrap();
+            server.wait().expect("a child");
         }
         panic!("redis-server did not start in {STARTS_MAX} attempts");
     }
@@ -42,14 +42,14 @@ impl Redis {
     pub(crate) fn ask(&mut self, commands: &[Vec<Bytes>]) -> Vec<Frame> {
         let mut text = Vec::new();
         for arguments in commands {
-            write!(text, "*{}\r\n", arguments.len()).unwrap();
+            write!(text, "*{}\r\n", arguments.len()).expect("memory");
             for argument in arguments {
-                write!(text, "${}\r\n", argument.len()).unwrap();
+                write!(text, "${}\r\n", argument.len()).expect("memory");
                 text.extend_from_slice(argument);
                 text.extend_from_slice(b"\r\n");
             }
         }
-        self.stream.write_all(&text).unwrap();
+        self.stream.write_all(&text).expect("sends");
         commands.iter().map(|_| self.reply()).collect()
     }
 
@@ -68,7 +68,7 @@ impl Redis {
 
     fn receive(&mut self) {
         let mut chunk = vec![0; CHUNK_BYTES];
-        let n_bytes = self.stream.read(&mut chunk).unwrap();
+        let n_bytes = self.stream.read(&mut chunk).expect("receives");
         assert!(n_bytes > 0, "redis-server closed the connection");
         self.received = [&self.received[..], &chunk[..n_bytes]].concat().into();
     }
@@ -82,8 +82,8 @@ impl Drop for Redis {
 }
 
 fn free_port() -> u16 {
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-    listener.local_addr().unwrap().port()
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+    listener.local_addr().expect("an address").port()
 }
 
 fn spawn(port: u16) -> Child {
@@ -99,6 +99,6 @@ fn spawn(port: u16) -> Child {
 
 /// Whether the server came to the line that says so.
 fn is_ready(server: &mut Child) -> bool {
-    let output = BufReader::new(server.stdout.take().unwrap());
+    let output = BufReader::new(server.stdout.take().expect("a pipe"));
     output.lines().map_while(Result::ok).any(|line| line.contains("Ready to accept connections"))
 }

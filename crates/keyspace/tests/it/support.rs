@@ -12,8 +12,8 @@ pub(crate) fn moment(millis: u64) -> Moment {
 }
 
 pub(crate) fn wall_clock() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
-    u64::try_from(since.as_millis()).unwrap()
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
+    u64::try_from(since.as_millis()).expect("64 bits")
 }
 
 /// A number from the environment, if it is set.
@@ -57,7 +57,12 @@ impl RowTable {
             Write::DeleteKey { key } => {
                 let removed = self.heads.remove(&key);
                 assert!(removed.is_some(), "a key is deleted that has no row: {key:?}");
-                self.items.retain(|(of, _), _| *of != key);
+                let items = self.items.range((key.clone(), Bytes::new())..);
+                let items = items.take_while(|((of, _), _)| *of == key);
+                let items: Vec<_> = items.map(|(place, _)| place.clone()).collect();
+                for place in items {
+                    self.items.remove(&place);
+                }
             }
             Write::PutItem { key, item, value } => {
                 assert!(self.heads.contains_key(&key), "an element of a key without a row");
@@ -72,7 +77,8 @@ impl RowTable {
 
     pub(crate) fn rows(&self) -> Vec<KeyRow> {
         let row = |(key, head): (&Bytes, &Head)| {
-            let items = self.items.iter().filter(|((of, _), _)| of == key);
+            let items = self.items.range((key.clone(), Bytes::new())..);
+            let items = items.take_while(|((of, _), _)| of == key);
             KeyRow {
                 key: key.clone(),
                 kind: head.kind,
