@@ -53,7 +53,7 @@ pub(super) fn next_change(tables: &Tables, shard: ShardId, dice: &mut Dice) -> C
         0..3 => None,
         3..6 => pick(dice, |state| matches!(state, TaskState::Ready | TaskState::Waiting { .. }))
             .map(|task| grant(task, dice)),
-        6 if dice.one_in(2) => pick(dice, |state| is_after(state)).map(release),
+        6 if dice.one_in(2) => pick(dice, is_after).map(release),
         6 => pick(dice, |state| matches!(state, TaskState::Leased(_)))
             .map(|task| end_attempt(task, dice)),
         7..9 => pick(dice, |state| !matches!(state, TaskState::Settled(_)))
