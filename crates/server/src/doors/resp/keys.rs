@@ -143,12 +143,12 @@ impl Connection {
             return self.answer_queue(request).await;
         }
         let reply = self.answer_view(request).await;
-        self.prove_by_key(key).await;
+        self.prove_by_key(key);
         reply
     }
 
     /// A worker that reads or writes a key of its job has read the pop that gave it.
-    async fn prove_by_key(&mut self, key: &Bytes) {
+    fn prove_by_key(&mut self, key: &Bytes) {
         let Some(rest) = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix("job:"))
         else {
             return;
@@ -170,7 +170,7 @@ impl Connection {
     /// `SET` of keys by which older workers report and register (WIRE E.2).
     async fn set_own_key(&mut self, key: &Bytes, value: &Bytes) -> Result<Reply, Reply> {
         let text = super::jobs::text_of(key)?;
-        self.prove_by_key(key).await;
+        self.prove_by_key(key);
         let parts: Vec<&str> = text.split(':').collect();
         match parts[..] {
             ["worker", worker, "tools"] => self.on_set_worker(worker, "tools", value).await,
