@@ -109,9 +109,7 @@ def test_a_pop_whose_answer_was_lost_goes_back_at_the_next_pop(admin, agw):
     assert admin.status(job_id)["status"] == "completed"
 
 
-def test_a_pop_that_was_heard_of_is_kept_over_pings(request, start, admin, agw):
-    if agw.old:
-        request.applymarker(pytest.mark.xfail(reason="GET job:<id> is not taken as a sign that the pop was read"))
+def test_a_pop_that_was_heard_of_is_kept_over_pings(start, admin, agw):
     job_id = submit_one(admin, agw)
     popped = agw.fetch()
     job, _ = agw.job(popped)

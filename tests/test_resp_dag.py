@@ -60,7 +60,6 @@ def check_done(server, folder: Path) -> None:
         assert all(log.index(one) < log.index(name) for one in after), name
 
 
-@pytest.mark.xfail(reason="jobs do not wait for those in after")
 def test_by_redis_cli_and_sh(server, dag):
     words = [str(HERE / "redis_cli_worker.sh"), str(server.resp_port), "dag", str(dag)]
     env = {**os.environ, "REDISCLI_AUTH": server.tokens["worker"]}
@@ -73,7 +72,6 @@ def test_by_redis_cli_and_sh(server, dag):
             worker.wait(15)
 
 
-@pytest.mark.xfail(reason="jobs do not wait for those in after")
 def test_by_redis_py(server, dag):
     failures = []
 
@@ -109,7 +107,6 @@ def test_by_redis_py(server, dag):
     assert not failures
 
 
-@pytest.mark.xfail(reason="jobs do not wait for those in after")
 def test_by_ioredis(server, dag, node):
     words = [str(server.resp_port), server.tokens["worker"], "dag", str(dag), "4"]
     worker = node.start("ioredis_worker.mjs", *words)

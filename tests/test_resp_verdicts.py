@@ -106,7 +106,6 @@ def test_verdicts_survive_a_kill(server):
         assert client.update("kept-held", status="completed") == "OK"
 
 
-@pytest.mark.xfail(reason="a list is read as an object's fields in their order")
 @pytest.mark.parametrize(
     "words",
     [
