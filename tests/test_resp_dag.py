@@ -60,7 +60,6 @@ def check_done(server, folder: Path) -> None:
         assert all(log.index(one) < log.index(name) for one in after), name
 
 
-
 def test_by_redis_cli_and_sh(server, dag):
     words = [str(HERE / "redis_cli_worker.sh"), str(server.resp_port), "dag", str(dag)]
     env = {**os.environ, "REDISCLI_AUTH": server.tokens["worker"]}
@@ -71,7 +70,6 @@ def test_by_redis_cli_and_sh(server, dag):
         (dag / "stop").touch()
         for worker in workers:
             worker.wait(15)
-
 
 
 def test_by_redis_py(server, dag):
@@ -107,7 +105,6 @@ def test_by_redis_py(server, dag):
         for worker in workers:
             worker.join(15)
     assert not failures
-
 
 
 def test_by_ioredis(server, dag, node):

@@ -87,7 +87,8 @@ def test_a_job_that_is_pushed_again_is_not_counted_again(client):
     [
         ({"job_id": "a b"}, "job_id"), ({"job_id": "x" * 65}, "job_id"), ({"job_id": 7}, "job_id"),
         ({"priority": 10**6}, "priority"), ({"max_retries": -1}, "max_retries"),
-        ({"max_retries": 10**6}, "max_retries"), ({"timeout_secs": 0}, "timeout_secs"), ({"delay_secs": -1}, "delay_secs"), ({"queue": "a b"}, "queue"),
+        ({"max_retries": 10**6}, "max_retries"), ({"timeout_secs": 0}, "timeout_secs"),
+        ({"delay_secs": -1}, "delay_secs"), ({"queue": "a b"}, "queue"),
         ({"plan_id": "nosuch"}, "nosuch"), ({"command": "a|b"}, "command"),
         ({"tags": 7}, "tags"),
         ({"after": ["nosuch"]}, "nosuch"), ({"after": "nosuch"}, "after"), ({"run_at": "soon"}, "run_at"),
