@@ -60,21 +60,23 @@ pub(crate) struct Config {
     pub(crate) resp_unix: Option<PathBuf>,
 
     /// A certificate (PEM) for Redis clients; with it and `resp_tls_key`, the address is encrypted.
+    /// No flag.
     #[config(env = "ASTRA_RESP_TLS_CERT")]
     pub(crate) resp_tls_cert: Option<PathBuf>,
 
-    /// The private key (PEM) of that certificate.
+    /// The private key (PEM) of that certificate. No flag.
     #[config(env = "ASTRA_RESP_TLS_KEY")]
     pub(crate) resp_tls_key: Option<PathBuf>,
 
     /// How Redis clients are answered: `redis` as Redis does; `agq` with the shapes of the queue
     /// manager that some clients were made for: `BRPOP` gives the value alone, a missing key reads
-    /// `-ERR NOAUTH`.
+    /// `-ERR NOAUTH`. No flag.
     #[config(env = "ASTRA_RESP_COMPAT", default = "redis")]
     pub(crate) resp_compat: RespCompat,
 
     /// Keys of single workers, by name: `[workers]`, then `"worker-1" = "<64 hex digits>"`. A worker
-    /// shows its key with `AUTH`, and can speak for no other.
+    /// shows its key with `AUTH`, and can speak for no other. No flag. No variable: secrets of many
+    /// workers belong into a file.
     pub(crate) workers: Option<BTreeMap<String, String>>,
 
     /// What the log looks like and how much it says.

@@ -24,7 +24,7 @@ use tempfile::TempDir;
 pub(crate) type TestBody = BoxBody<Bytes, Infallible>;
 
 /// How long a test looks for something before it gives up on it.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(crate) struct TestServer {
     server: Server,

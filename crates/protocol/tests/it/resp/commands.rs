@@ -115,12 +115,12 @@ fn docs_have_the_shape_of_redis_7() {
     let status = encode(&docs_reply(find(b"job.status").unwrap()), Version::Three);
     assert_eq!(
         status,
-        "%5\r\n$7\r\nsummary\r\n$64\r\n\
-         Gives the state of a job as JSON, with the results of its tasks.\r\n\
+        "%5\r\n$7\r\nsummary\r\n$36\r\n\
+         Status and per-task results of a job\r\n\
          $5\r\nsince\r\n$5\r\n0.1.0\r\n$5\r\ngroup\r\n$3\r\njob\r\n\
          $10\r\ncomplexity\r\n$16\r\nO(N) for N tasks\r\n\
-         $9\r\narguments\r\n*1\r\n%3\r\n$4\r\nname\r\n$6\r\njob-id\r\n$4\r\ntype\r\n$6\r\nstring\r\n\
-         $12\r\ndisplay_text\r\n$6\r\njob-id\r\n",
+         $9\r\narguments\r\n*1\r\n%3\r\n$4\r\nname\r\n$6\r\njob_id\r\n$4\r\ntype\r\n$6\r\nstring\r\n\
+         $12\r\ndisplay_text\r\n$6\r\njob_id\r\n",
     );
     let set = encode(&docs_reply(find(b"set").unwrap()), Version::Two);
     assert!(set.contains(
