@@ -64,7 +64,7 @@ fn what_is_refused_says_what_to_do() {
 fn an_action_is_followed_to_its_end() {
     let site = Site::with_worker();
     piped(&site, &["plan", "submit", "-"], &dedupe()).with_code(0);
-    let inputs = json!([{"text": "b\na\nB\n"}, {"text": "x\n"}]);
+    let inputs = json!([{"text": "b\na\nb\n"}, {"text": "x\n"}]);
     let action = json!({"action_id": "a1", "plan_id": "dedupe", "inputs": inputs});
     let ended = piped(&site, &["action", "submit", "-", "--follow"], &action).with_code(0);
     assert!(ended.stderr.contains("action a1 · plan dedupe · 2 jobs"), "{}", ended.stderr);

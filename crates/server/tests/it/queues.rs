@@ -142,7 +142,7 @@ async fn end(server: &TestServer, queue: &str, worker: &str, is_dead: bool) {
     let retry = json!({"max_attempts": 2, "backoff_ms": 0});
     server.submit(json!({"type": "a", "queue": queue, "retry": retry})).await;
     let failed = json!({"worker_id": worker, "reason": "broken", "retryable": is_dead});
-    let states = if is_dead { &["QUEUED", "DEAD"][..] } else { &["FAILED"] };
+    let states = if is_dead { &["RETRYING", "DEAD"][..] } else { &["FAILED"] };
     for state in states {
         let lease = server.lease(worker).await;
         let answer = server.post(&lease_path(&lease, "fail"), &failed).await.expect(200);
