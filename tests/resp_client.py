@@ -29,8 +29,8 @@ class Closed(Exception):
 
 
 def packed(*words) -> bytes:
-    """A command as programs send it."""
-    parts = [word if isinstance(word, bytes) else str(word).encode() for word in words]
+    """A command as programs send it; dictionaries go as JSON."""
+    parts = [_bytes_of(word) for word in words]
     return b"*%d\r\n" % len(parts) + b"".join(b"$%d\r\n%s\r\n" % (len(part), part) for part in parts)
 
 
@@ -171,14 +171,14 @@ class RespClient:
     # ----- jobs
 
     def submit(self, **job) -> str:
-        return self.ask("JOB.SUBMIT", json.dumps(job)).decode()
+        return self.ask("JOB.SUBMIT", job).decode()
 
     def pop(self, queue: str = "queue:ready", wait_s: float = 5) -> dict | None:
         popped = self.ask("BRPOP", queue, wait_s, within_s=wait_s + ANSWER_WITHIN_S)
         return None if popped is None else json.loads(popped[1])
 
     def update(self, job: str, **update):
-        return self.call("JOB.UPDATE", job, json.dumps(update))
+        return self.call("JOB.UPDATE", job, update)
 
     def status(self, job: str) -> dict:
         return self.json("JOB.STATUS", job)
@@ -188,7 +188,7 @@ class RespClient:
             "worker_id": worker_id, "hostname": "here", "agw_version": "0.1.0",
             "capabilities": {"tools": list(tools)}, **more,
         }
-        return self.call("WORKER.REGISTER", json.dumps(worker))
+        return self.call("WORKER.REGISTER", worker)
 
     def wait_for_status(self, job: str, status: str, within_s: float = ANSWER_WITHIN_S) -> dict:
         deadline = time.monotonic() + within_s
@@ -196,6 +196,12 @@ class RespClient:
             assert time.monotonic() < deadline, f"{job} is not {status} within {within_s} s: {seen}"
             time.sleep(0.02)
         return seen
+
+
+def _bytes_of(word) -> bytes:
+    if isinstance(word, bytes):
+        return word
+    return (json.dumps(word) if isinstance(word, dict) else str(word)).encode()
 
 
 def _key(key) -> str:

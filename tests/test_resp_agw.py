@@ -7,6 +7,7 @@ import time
 import pytest
 
 from agw import Agw, agx
+from astra_server import Server
 from resp_client import Refused, RespClient
 
 STEP = {"plan_id": "step", "tasks": [{"task_number": 1, "command": "sort", "args": ["-u"]}]}
@@ -152,7 +153,7 @@ def test_old_agw_takes_single_commands_too(start, admin):
 
 def test_old_agw_can_fetch_the_plan_of_every_job(start, admin):
     """It asks `GET plan:<plan_id>`, also when the job brought its plan along."""
-    admin.submit(tasks=[{"task_number": 1, "command": "sort"}, {"task_number": 2, "command": "uniq", "input_from_task": 1}])
+    admin.submit(tasks=PIPE["tasks"])
     assert start(old=True).work(2) is not None
 
 
@@ -211,5 +212,26 @@ def test_every_plan_can_be_used_as_soon_as_it_is_answered(shared_server):
         plan = {**STEP, "plan_id": f"p{number}"}
         with RespClient(shared_server, "client") as one, RespClient(shared_server, "client") as two:
             assert one.call("PLAN.SUBMIT", json.dumps(plan)) == f"p{number}".encode()
-            made = two.json("ACTION.SUBMIT", json.dumps({"action_id": f"soon-{number}", "plan_id": f"p{number}", "inputs": []}))
+            made = two.json("ACTION.SUBMIT", {"action_id": f"soon-{number}", "plan_id": f"p{number}", "inputs": []})
             assert made["jobs_created"] == 1
+
+
+def test_the_shapes_of_the_old_server_can_be_had(tmp_path):
+    """WIRE E.4 and E.5: a setting, for clients that were made for it."""
+    server = Server(tmp_path, settings='resp_compat = "agq"\n').start()
+    try:
+        with RespClient(server) as stranger:
+            assert stranger.call("GET", "a") == "ERR NOAUTH Authentication required"
+        with RespClient(server, "admin") as client:
+            client.submit(job_id="shaped", queue="shaped")
+            assert json.loads(client.ask("BRPOP", "queue:shaped", 1))["job_id"] == "shaped"
+            client.write(b"BRPOP queue:shaped 0.01\r\nBRPOP none 0.01\r\n")
+            assert client.take(10) == b"$-1\r\n$-1\r\n"
+            client.ask("LPUSH", "list", "value")
+            assert client.ask("BRPOP", "list", 1) == b"value"
+            client.ask("ZADD", "sorted", 1, "a")
+            client.ask("ZADD", "sorted", 2, "b")
+            assert client.ask("ZRANGE", "sorted", 0, -1) == [b"a", b"1", b"b", b"2"]
+            assert client.ask("ZRANGEBYSCORE", "sorted", 1, 2) == [b"a", b"1", b"b", b"2"]
+    finally:
+        server.stop()

@@ -1,5 +1,6 @@
 """Peers that mean no good, at the Redis door (RELIABILITY S7, S19, S20)."""
 
+import contextlib
 import socket
 import time
 
@@ -139,11 +140,11 @@ def test_a_request_beyond_ten_megabytes_is_refused(shared_server):
 
 def test_a_client_that_never_reads_fills_nothing(shared_server):
     """S19, P9: replies wait in the sender's place, not in the server's memory."""
-    with RespClient(shared_server, "admin") as writer:
+    with contextlib.ExitStack() as deaf, RespClient(shared_server, "admin") as writer:
         writer.ask("SET", "big", b"b" * BIG_VALUE_BYTES)
         before = shared_server.rss_bytes()
-        deaf = [RespClient(shared_server, "admin") for _ in range(8)]
-        for client in deaf:
+        for _ in range(8):
+            client = deaf.enter_context(RespClient(shared_server, "admin"))
             client.socket.settimeout(0.2)
             try:
                 client.write(packed("GET", "big") * 200)
@@ -155,8 +156,6 @@ def test_a_client_that_never_reads_fills_nothing(shared_server):
             assert writer.call("PING") == "PONG"
             time.sleep(0.1)
         assert peak < GROWTH_BYTES_MAX, f"{peak >> 20} MiB"
-        for client in deaf:
-            client.close()
         writer.ask("DEL", "big")
 
 
@@ -256,7 +255,7 @@ def test_keys_are_never_logged(tmp_path):
     finally:
         server.stop()
     log = server.log.read_text()
-    assert "resp" in log
+    assert "serving" in log
     for secret in [wrong, worker_key, *server.tokens.values(), server.tokens["worker"].split("_")[-1]]:
         assert secret not in log
 
@@ -281,7 +280,11 @@ def test_a_storm_of_broken_connections_leaves_nothing(shared_server):
     for number in range(600):
         with socket.create_connection(("127.0.0.1", shared_server.resp_port)) as one:
             one.sendall((b"*2\r\n$4\r\nAUTH\r\n$3000\r\n" + b"x" * 2900)[: 1 + number * 5])
+    # The server sees each of them end, and has room for strangers again.
     time.sleep(0.5)
     with RespClient(shared_server, "admin") as client:
-        assert client.ask("INFO", "clients").decode().split("connected_clients:")[1].strip() == "1"
+        ends = time.monotonic() + 7
+        while client.ask("INFO", "clients").split() != [b"#", b"Clients", b"connected_clients:1"]:
+            assert time.monotonic() < ends, client.ask("CLIENT", "LIST")
+            time.sleep(0.1)
     assert grown(shared_server, before) < GROWTH_BYTES_MAX

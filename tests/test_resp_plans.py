@@ -20,7 +20,8 @@ def submit_plan(client, plan_id: str, tasks=None, **more):
 
 
 def submit_action(client, action_id: str, plan_id: str, inputs, **more):
-    return client.call("ACTION.SUBMIT", json.dumps({"action_id": action_id, "plan_id": plan_id, "inputs": inputs, **more}))
+    action = {"action_id": action_id, "plan_id": plan_id, "inputs": inputs, **more}
+    return client.call("ACTION.SUBMIT", action)
 
 
 def test_a_plan_is_kept_shown_listed_and_deleted(client):
@@ -56,7 +57,8 @@ def test_plans_are_listed_by_pattern_and_in_pages(client):
 @pytest.mark.parametrize(
     ("plan", "named"),
     [
-        ("{", "plan"), ("[]", "plan"), ("{}", "plan_id"), ('{"plan_id":"p"}', "tasks"), ('{"plan_id":"p","tasks":[]}', "tasks"),
+        ("{", "plan"), ("[]", "plan"), ("{}", "plan_id"), ('{"plan_id":"p"}', "tasks"),
+        ('{"plan_id":"p","tasks":[]}', "tasks"),
         ('{"plan_id":"a b","tasks":[{"task_number":1,"command":"ls"}]}', "plan_id"),
         ('{"plan_id":"p","tasks":[{"task_number":2,"command":"ls"}]}', "task_number"),
         ('{"plan_id":"p","tasks":[{"task_number":1}]}', "command"),
@@ -68,7 +70,7 @@ def test_plans_are_listed_by_pattern_and_in_pages(client):
         ('{"plan_id":"p","tasks":[{"task_number":1,"command":"ls","args":"x"}]}', "args"),
         ('{"plan_id":"p","tasks":[{"task_number":1,"command":"ls","timeout_secs":0}]}', "timeout_secs"),
         ('{"plan_id":"p","tasks":[{"task_number":1,"command":"ls","input_from_task":1}]}', "input_from_task"),
-        ('{"plan_id":"p","tasks":' + json.dumps([{"task_number": n + 1, "command": "ls"} for n in range(101)]) + "}", "tasks"),
+        ({"plan_id": "p", "tasks": [{"task_number": n + 1, "command": "ls"} for n in range(101)]}, "tasks"),
     ],
 )
 def test_a_plan_that_would_hurt_a_worker_is_refused_by_field(client, plan, named):
@@ -105,8 +107,9 @@ def test_the_same_action_again_is_the_same_action(client):
 @pytest.mark.parametrize(
     ("action", "named"),
     [
-        ("{", "action"), ("{}", "action_id"), ('{"action_id":"a"}', "plan_id"), ('{"action_id":"a","plan_id":"nosuch"}', "nosuch"),
-        ('{"action_id":"a b","plan_id":"again"}', "action_id"), ('{"action_id":"a","plan_id":"again","inputs":7}', "inputs"),
+        ("{", "action"), ("{}", "action_id"), ('{"action_id":"a"}', "plan_id"),
+        ('{"action_id":"a","plan_id":"nosuch"}', "nosuch"), ('{"action_id":"a b","plan_id":"again"}', "action_id"),
+        ('{"action_id":"a","plan_id":"again","inputs":7}', "inputs"),
         ('{"action_id":"a","plan_id":"again","inputs":' + json.dumps([0] * 1001) + "}", "inputs"),
         ('{"action_id":"a","plan_id":"again","inputs":[1],"priority":"high"}', "priority"),
     ],

@@ -13,7 +13,8 @@ OF_JOBS = [
     ["JOB.GET", "@"], ["JOB.STATUS", "@"], ["JOB.CANCEL", "@"], ["JOB.RETRY", "@"], ["GET", "job:@"],
     ["HGETALL", "job:@"], ["GET", "job:@:worker"], ["GET", "job:@:status"], ["EXISTS", "job:@"], ["TYPE", "job:@"],
     ["TTL", "job:@:worker"], ["JOB.UPDATE", "@", '{"status":"completed"}'],
-    ["JOB.UPDATE", "@", '{"status":"running","worker_id":"secret-worker"}'], ["JOB.UPDATE", "@", '{"progress_percent":5}'],
+    ["JOB.UPDATE", "@", '{"status":"running","worker_id":"secret-worker"}'],
+    ["JOB.UPDATE", "@", '{"progress_percent":5}'],
     ["SET", "job:@:stdout", "x"], ["SET", "job:@:status", "completed"], ["LREM", "queue:processing", "1", "@"],
     ["LREM", "queue:secret", "1", "@"], ["JOBS.SEARCH", "@"], ["JOB.SUBMIT", '{"after":["@"]}'],
 ]
@@ -21,7 +22,9 @@ OF_PLANS = [
     ["PLAN.GET", "@"], ["PLAN.DELETE", "@"], ["PLAN.LIST", "@"], ["GET", "plan:@"], ["EXISTS", "plan:@"],
     ["ACTION.SUBMIT", '{"action_id":"mine","plan_id":"@","inputs":[]}'], ["JOB.SUBMIT", '{"plan_id":"@"}'],
 ]
-OF_ACTIONS = [["ACTION.STATUS", "@"], ["ACTION.GET", "@"], ["JOB.LIST", "@"], ["SMEMBERS", "action:@:jobs"], ["GET", "action:@"]]
+OF_ACTIONS = [
+    ["ACTION.STATUS", "@"], ["ACTION.GET", "@"], ["JOB.LIST", "@"], ["SMEMBERS", "action:@:jobs"], ["GET", "action:@"],
+]
 OF_WORKERS = [
     ["WORKER.HEARTBEAT", "@"], ["WORKER.UNREGISTER", "@"], ["WORKER.VERIFY", "@", "sort", '{"command":"sort"}'],
     ["GET", "worker:@:alive"], ["GET", "worker:@:metadata"], ["GET", "worker:@:stats"], ["GET", "worker:@:tools"],
@@ -36,8 +39,13 @@ LISTS = [
     ["QUEUE.STATS"], ["SMEMBERS", "capability:sort:workers"], ["SMEMBERS", "plans:all"], ["SMEMBERS", "workers:all"],
     ["LRANGE", "queue:processing", "0", "-1"], ["LRANGE", "queue:scheduled", "0", "-1"], ["METRICS"], ["INFO"],
 ]
-NAMED = {"job": OF_JOBS, "task": OF_JOBS, "plan": OF_PLANS, "action": OF_ACTIONS, "worker": OF_WORKERS, "queue": OF_QUEUES}
-CASES = [pytest.param(kind, words, id=f"{kind} {' '.join(words)}"[:60]) for kind, all_ in NAMED.items() for words in all_]
+NAMED = {
+    "job": OF_JOBS, "task": OF_JOBS, "plan": OF_PLANS, "action": OF_ACTIONS, "worker": OF_WORKERS, "queue": OF_QUEUES,
+}
+CASES = [
+    pytest.param(kind, words, id=f"{kind} {' '.join(words)}"[:60])
+    for kind, commands in NAMED.items() for words in commands
+]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +57,7 @@ def two(tmp_path_factory):
     try:
         with RespClient(server, "admin") as owner:
             owner.ask("PLAN.SUBMIT", json.dumps(PLAN))
-            owner.ask("ACTION.SUBMIT", json.dumps({"action_id": "secret-action", "plan_id": "secret-plan", "inputs": [1]}))
+            owner.ask("ACTION.SUBMIT", {"action_id": "secret-action", "plan_id": "secret-plan", "inputs": [1]})
             owner.submit(job_id="secret-job", queue="secret")
             held = owner.submit(job_id="secret-held", queue="secret-held")
             assert owner.register("secret-worker", ["sort"]).startswith("OK")

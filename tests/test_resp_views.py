@@ -156,8 +156,8 @@ def test_one_word_is_enough_for_a_search(client):
 def test_who_listens_does_nothing_else_in_version_2(shared_server, client):
     with RespClient(shared_server, "admin") as listener:
         listener.ask("SUBSCRIBE", "job:updates")
-        words_of = [("GET", "a"), ("JOBS.LIST",), ("BRPOP", "queue:none", 1), ("LPUSH", "queue:none", "{}"), ("JOB.UPDATE", "a", "{}")]
-        for words in words_of:
+        jobs = [("BRPOP", "queue:none", 1), ("LPUSH", "queue:none", "{}"), ("JOB.UPDATE", "a", "{}"), ("JOBS.LIST",)]
+        for words in [("GET", "a"), *jobs]:
             refused = str(listener.call(*words))
             assert refused.startswith(f"ERR Can't execute '{words[0].lower()}'"), refused
         assert client.ask("LLEN", "queue:none") == 0

@@ -80,6 +80,7 @@ fn exit_of(code: ErrorCode) -> ExitCode {
         | ErrorCode::TaskIdempotency
         | ErrorCode::PlanConflict
         | ErrorCode::ActionConflict
+        | ErrorCode::TaskDependency
         | ErrorCode::SessionNotRegistered
         | ErrorCode::SessionMismatch
         | ErrorCode::SessionStaleBinding

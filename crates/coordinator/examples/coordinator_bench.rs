@@ -179,6 +179,7 @@ fn task_of(spec: &Arc<TaskSpec>) -> NewTask {
         concurrency_key: None,
         idempotency: None,
         run: None,
+        after: Vec::new(),
     }
 }
 

@@ -21,6 +21,7 @@ impl State {
             Change::LeaseGranted { task, .. }
             | Change::AttemptEnded { task, .. }
             | Change::LossForgiven { task, .. }
+            | Change::TaskReleased { task, .. }
             | Change::TaskSettled { task, .. } => self.advance(*task, change),
         }
     }
@@ -30,6 +31,7 @@ impl State {
         let has_rare = record.concurrency_key.is_some()
             || record.idempotency.is_some()
             || record.run.is_some()
+            || !record.after.is_empty()
             || !record.ended_attempts.is_empty();
         let rare = has_rare.then(|| {
             Box::new(RareParts {
@@ -37,6 +39,8 @@ impl State {
                 idempotency: record.idempotency.clone(),
                 run: record.run.clone(),
                 ended_attempts: record.ended_attempts.clone(),
+                after: record.after.clone(),
+                unmet: 0,
             })
         });
         let task = Task {
@@ -48,7 +52,7 @@ impl State {
             spec: self.placement.add_task(&record.spec),
             rare,
         };
-        self.live_bytes += task.parameters.len();
+        self.live_bytes += task.live_bytes();
         if let Some(mark) = task.idempotency() {
             self.idempotency.insert(mark.key.clone(), task.id);
         }
@@ -84,7 +88,7 @@ impl State {
             let record = self.record(&task);
             self.loads.remember(record);
         }
-        self.live_bytes -= task.parameters.len();
+        self.live_bytes -= task.live_bytes();
         self.placement.remove_task(task.spec);
         if let Some(mark) = task.idempotency() {
             self.idempotency.remove(&mark.key);
@@ -99,9 +103,11 @@ impl State {
         let task = self.tasks.get(id).expect("linked tasks are live");
         let spec = task.spec;
         match &task.progress.state {
-            TaskState::Waiting { until, .. } => {
-                let until = *until;
-                self.set_deadline(id, until);
+            TaskState::Waiting { until, why } => {
+                let (until, why) = (*until, *why);
+                if why != WaitReason::After || !self.wait_for_others(id) {
+                    self.set_deadline(id, until);
+                }
             }
             TaskState::Ready if task.concurrency_key().is_some() => self.enter_key(id),
             TaskState::Ready => self.placement.add_ready(spec, id),
@@ -127,6 +133,7 @@ impl State {
         let task = self.tasks.get(id).expect("unlinked tasks are live");
         let spec = task.spec;
         match &task.progress.state {
+            TaskState::Waiting { why: WaitReason::After, .. } => self.stop_waiting_for_others(id),
             TaskState::Waiting { .. } => {}
             TaskState::Ready if task.concurrency_key().is_some() => self.leave_key(id),
             TaskState::Ready => self.placement.remove_ready(spec, id),
@@ -149,6 +156,7 @@ impl State {
         let count = match &task.progress.state {
             TaskState::Waiting { why: WaitReason::Scheduled, .. } => &mut counts.scheduled,
             TaskState::Waiting { why: WaitReason::Backoff, .. } => &mut counts.backoff,
+            TaskState::Waiting { why: WaitReason::After, .. } => &mut counts.blocked,
             TaskState::Ready => &mut counts.ready,
             TaskState::Leased(_) => &mut counts.leased,
             TaskState::Settled(_) => panic!("a settled task is in no index"),

@@ -9,6 +9,7 @@ use crate::command::Ticket;
 use crate::coordinator::Turn;
 use crate::deadline::Deadline;
 use crate::effect::{Answer, Refusal};
+use crate::task::live_bytes;
 use crate::watch::WATCHES_MAX;
 
 impl Turn<'_> {
@@ -66,7 +67,8 @@ impl Turn<'_> {
         if settlement.outcome == Outcome::Completed {
             return Err(Refusal::NotRequeueable { state: record.progress.state.word() });
         }
-        self.check_room(1, record.parameters.len(), std::iter::once(&record.spec))?;
+        let bytes = live_bytes(&record.parameters, record.after.len());
+        self.check_room(1, bytes, std::iter::once(&record.spec))?;
         if let Some(last) = reported_failure(settlement, record.progress.epoch) {
             record.ended_attempts.push(last);
         }

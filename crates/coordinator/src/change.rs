@@ -37,6 +37,13 @@ pub enum Change {
         /// The task from here on.
         progress: Progress,
     },
+    /// The last of the tasks that it waited for is completed: it may start.
+    TaskReleased {
+        /// Which task.
+        task: TaskId,
+        /// The task from here on.
+        progress: Progress,
+    },
     /// The task reached its end; it leaves memory and stays in the store.
     TaskSettled {
         /// Which task.
@@ -58,6 +65,7 @@ impl Change {
             Self::LeaseGranted { task, .. }
             | Self::AttemptEnded { task, .. }
             | Self::LossForgiven { task, .. }
+            | Self::TaskReleased { task, .. }
             | Self::TaskSettled { task, .. } => *task,
         }
     }
@@ -69,6 +77,7 @@ impl Change {
             Self::LeaseGranted { progress, .. }
             | Self::AttemptEnded { progress, .. }
             | Self::LossForgiven { progress, .. }
+            | Self::TaskReleased { progress, .. }
             | Self::TaskSettled { progress, .. } => progress,
         }
     }
@@ -81,7 +90,8 @@ impl Change {
             Self::TaskSubmitted(_)
             | Self::TaskRequeued(_)
             | Self::LeaseGranted { .. }
-            | Self::LossForgiven { .. } => None,
+            | Self::LossForgiven { .. }
+            | Self::TaskReleased { .. } => None,
         }
     }
 }
@@ -103,6 +113,8 @@ pub struct TaskRecord {
     pub idempotency: Option<IdempotencyMark>,
     /// The run that it belongs to.
     pub run: Option<RunName>,
+    /// The tasks that had to complete before it could start; each is older than it.
+    pub after: Vec<TaskId>,
     /// The part that changes.
     pub progress: Progress,
     /// Attempts that ended without settling the task, oldest first.
@@ -133,10 +145,11 @@ pub struct Progress {
 ///     |______ failed, timed out: backoff _______________|         |
 ///                        ^________________ requeue _______________|
 /// ```
-/// A stop by a person leads from each of the first three to `Settled`.
+/// A stop by a person leads from each of the first three to `Settled`; so does the failure of a
+/// task that a waiting one waits for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TaskState {
-    /// It may not start before a moment.
+    /// It may not start before a moment, and not before other tasks if it waits for some.
     Waiting {
         /// The moment.
         until: Timestamp,
@@ -158,6 +171,8 @@ pub enum WaitReason {
     Scheduled,
     /// The last attempt failed, and the next one is due later.
     Backoff,
+    /// Other tasks must complete first; then the moment counts.
+    After,
 }
 
 /// A worker's right to decide one attempt.
@@ -197,7 +212,8 @@ pub struct Settlement {
 pub enum Outcome {
     /// A committed report said that the work is done.
     Completed,
-    /// A committed report said that the work failed for good.
+    /// A committed report said that the work failed for good, or a task that it waited for came
+    /// to another end than `Completed`.
     Failed,
     /// It ran out of attempts, or lost too many workers.
     Dead,

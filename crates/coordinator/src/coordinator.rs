@@ -31,6 +31,7 @@ pub struct Load {
 impl Coordinator {
     /// A coordinator that knows what the store knows.
     ///
+    /// The tasks come oldest first, so that those which others wait for are there before them.
     /// Every lease gets one fresh TTL: renewals are not written to the store, so the end that is
     /// written there may have been moved since, and its worker must be able to come back.
     pub fn restore(
@@ -54,11 +55,14 @@ impl Coordinator {
                 TaskState::Waiting { until, why: WaitReason::Backoff } => {
                     *until = (*until).min(at.now.after(record.spec.retry.backoff_max));
                 }
-                TaskState::Waiting { why: WaitReason::Scheduled, .. }
+                TaskState::Waiting { why: WaitReason::Scheduled | WaitReason::After, .. }
                 | TaskState::Ready
                 | TaskState::Settled(_) => {}
             }
             turn.state.insert_record(&record);
+        }
+        if crate::planted::is(crate::planted::Bug::DependentsForgotten) {
+            coordinator.state.dependents.clear();
         }
         coordinator
     }
@@ -187,8 +191,27 @@ impl<'a> Turn<'a> {
         self.state.loads.forget_old();
     }
 
-    /// Records a fact and makes it true.
+    /// Records a fact and makes it true, with all that follows for tasks that wait for others.
     pub(crate) fn change(&mut self, change: Change) {
+        let settled = match &change {
+            Change::TaskSettled { task, progress, .. } => progress.state.outcome().zip(Some(*task)),
+            Change::TaskSubmitted(_)
+            | Change::LeaseGranted { .. }
+            | Change::AttemptEnded { .. }
+            | Change::LossForgiven { .. }
+            | Change::TaskReleased { .. }
+            | Change::TaskRequeued(_) => None,
+        };
+        self.record(change);
+        if let Some((outcome, task)) = settled
+            && !self.state.dependents.is_empty()
+        {
+            self.after_settled(task, outcome);
+        }
+    }
+
+    /// Records a fact and makes it true.
+    pub(crate) fn record(&mut self, change: Change) {
         self.state.apply(&change);
         if let Change::TaskSettled { task, .. } = &change {
             for (ticket, until) in self.state.watches.take(*task) {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{
-    ConcurrencyKey, IdempotencyKey, LeaseId, Offer, QueueName, RunName, TaskId, TaskSpec,
+    After, ConcurrencyKey, IdempotencyKey, LeaseId, Offer, QueueName, RunName, TaskId, TaskSpec,
     Timestamp, WorkerId,
 };
 
@@ -116,7 +116,7 @@ pub struct SubmittedTask {
 /// The one vocabulary for where a task stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum StateWord {
-    /// Not before a moment that the submitter chose.
+    /// Not before a moment that the submitter chose, or not before other tasks.
     Waiting,
     /// May run; no worker holds it.
     Queued,
@@ -132,6 +132,19 @@ pub enum StateWord {
     Dead,
     /// Stopped by a person.
     Stopped,
+}
+
+impl StateWord {
+    /// The end that this word stands for, if it stands for one.
+    pub(crate) fn outcome(self) -> Option<Outcome> {
+        match self {
+            Self::Waiting | Self::Queued | Self::Retrying | Self::Running => None,
+            Self::Completed => Some(Outcome::Completed),
+            Self::Failed => Some(Outcome::Failed),
+            Self::Dead => Some(Outcome::Dead),
+            Self::Stopped => Some(Outcome::Stopped),
+        }
+    }
 }
 
 impl From<Outcome> for StateWord {
@@ -246,6 +259,16 @@ pub enum Refusal {
         /// The key.
         key: IdempotencyKey,
     },
+    /// A task is to run after one that is not known.
+    UnknownDependency {
+        /// Which one.
+        after: After,
+    },
+    /// A task is to run after more tasks than it may.
+    TooManyDependencies {
+        /// How many.
+        count: usize,
+    },
     /// What the command needed could not be read from the store.
     StoreUnavailable,
     /// There is no such task.
@@ -311,6 +334,8 @@ pub struct QueueView {
     pub retries_due: u64,
     /// Tasks that wait for the moment that their submitter chose.
     pub scheduled: u64,
+    /// Tasks that wait for other tasks.
+    pub blocked: u64,
     /// Who paused it, if someone did.
     pub paused: Option<Pause>,
 }
@@ -319,7 +344,7 @@ pub struct QueueView {
 impl From<WaitReason> for StateWord {
     fn from(why: WaitReason) -> Self {
         match why {
-            WaitReason::Scheduled => Self::Waiting,
+            WaitReason::Scheduled | WaitReason::After => Self::Waiting,
             WaitReason::Backoff => Self::Retrying,
         }
     }

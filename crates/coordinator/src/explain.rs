@@ -10,6 +10,9 @@ use crate::coordinator::Turn;
 use crate::effect::{Answer, StateWord, WorkerHealth};
 use crate::task::Task;
 
+/// Tasks that a blocked task names; the others are only counted.
+const BLOCKERS_NAMED: usize = 5;
+
 /// What keeps a live task where it is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Explanation {
@@ -46,6 +49,13 @@ pub enum Reason {
     NotBefore {
         /// The moment.
         until: Timestamp,
+    },
+    /// Other tasks must complete first.
+    BlockedBy {
+        /// Some of them, oldest first.
+        tasks: Vec<TaskId>,
+        /// How many there are.
+        total: u64,
     },
     /// The last attempt failed; the next is due later.
     Backoff {
@@ -169,8 +179,24 @@ impl Turn<'_> {
                     max_attempts: self.state.placement.spec(task.spec).retry.max_attempts,
                 });
             }
+            TaskState::Waiting { until, why: WaitReason::After } => {
+                reasons.extend(self.reasons_of_after(task, *until));
+            }
             TaskState::Ready => reasons.extend(self.reasons_of_ready(task)),
             TaskState::Leased(_) | TaskState::Settled(_) => {}
+        }
+        reasons
+    }
+
+    fn reasons_of_after(&self, task: &Task, until: Timestamp) -> Vec<Reason> {
+        let mut reasons = Vec::new();
+        let total = task.unmet() as u64;
+        if total > 0 {
+            let tasks = self.state.live_dependencies(task).take(BLOCKERS_NAMED).collect();
+            reasons.push(Reason::BlockedBy { tasks, total });
+        }
+        if until > self.now() || total == 0 {
+            reasons.push(Reason::NotBefore { until });
         }
         reasons
     }

@@ -243,7 +243,8 @@ impl Turn<'_> {
     ) {
         self.touch_worker(worker);
         let leases = leases.unwrap_or_else(|| self.leases_of(worker));
-        let is_holding = names_a_task_twice(leases.iter().map(|lease| lease.task));
+        let tasks = || leases.iter().map(|lease| lease.task);
+        let is_holding = names_a_task_twice(tasks()) || self.state.any_waits_for_others(tasks());
         if is_holding {
             self.state.loads.hold();
         }

@@ -3,10 +3,11 @@
 //!
 //! Reading order: [`Command`] (everything that can be asked), [`Change`] (every fact that can
 //! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
-//! in), then one file per rule: `submit`, `lease`, `report`, `retry`, `cancel`, `worker`,
+//! in), then one file per rule: `submit`, `after`, `lease`, `report`, `retry`, `cancel`, `worker`,
 //! `ladder`, `pause`, `peek`, `explain`, `load`. Underneath: `state` (the tables), `apply` (the only code that writes
 //! tasks), `placement`, `table`, `deadline`, `watch`.
 
+mod after;
 mod apply;
 mod cancel;
 mod change;

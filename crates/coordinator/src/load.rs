@@ -4,9 +4,9 @@
 //! again meanwhile. So while any load is outstanding, what settles is remembered, and memory is
 //! asked before the facts.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::{IdempotencyKey, TaskId};
+use model::{After, IdempotencyKey, NewTask, TaskId};
 
 use crate::change::TaskRecord;
 use crate::command::Command;
@@ -102,9 +102,14 @@ impl State {
         let by_task = |task: TaskId| self.could_be_settled(task).then_some(LoadKey::Task(task));
         match command {
             Command::Submit { tasks, .. } => {
-                let marks = tasks.iter().filter_map(|task| task.idempotency.as_ref());
-                let unknown = marks.filter(|mark| !self.idempotency.contains_key(&mark.key));
-                unknown.map(|mark| LoadKey::Idempotency(mark.key.clone())).collect()
+                let mark_of = |task: &NewTask| {
+                    let mark = task.idempotency.as_ref()?;
+                    Some(LoadKey::Idempotency(mark.key.clone()))
+                };
+                let new = || tasks.iter().filter(|task| !self.is_live_by_mark(task));
+                let mut keys: Vec<LoadKey> = new().filter_map(mark_of).collect();
+                keys.extend(self.settled_dependencies(new()));
+                keys
             }
             Command::Report { reports, .. } => {
                 reports.iter().filter_map(|report| by_task(report.lease.task)).collect()
@@ -132,6 +137,23 @@ impl State {
             | Command::Loaded { .. }
             | Command::LoadFailed { .. } => Vec::new(),
         }
+    }
+
+    fn is_live_by_mark(&self, task: &NewTask) -> bool {
+        let mark = task.idempotency.as_ref();
+        mark.is_some_and(|mark| self.idempotency.contains_key(&mark.key))
+    }
+
+    /// The tasks that new ones are to run after and that are not live, each once.
+    fn settled_dependencies<'t>(
+        &self,
+        new: impl Iterator<Item = &'t NewTask>,
+    ) -> BTreeSet<LoadKey> {
+        let tasks = new.flat_map(|task| &task.after).filter_map(|after| match after {
+            After::Task(task) => Some(*task),
+            After::Nth(_) => None,
+        });
+        tasks.filter(|task| self.could_be_settled(*task)).map(LoadKey::Task).collect()
     }
 
     /// A settled task, from memory if it settled lately, else from what was read.

@@ -3,6 +3,9 @@
 //! Tasks with equal demands share one entry, and so do workers with equal offers. A grant looks
 //! at the kinds of demand that an offer covers (few), never at all tasks or all workers.
 
+mod invariants;
+mod pauses;
+
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -357,39 +360,6 @@ impl Placement {
         tasks.first().map(|task| (*priority, *task))
     }
 
-    // ----- pauses
-
-    pub(crate) fn pause(&self, queue: &QueueName) -> Option<&Pause> {
-        self.pauses.get(queue)
-    }
-
-    pub(crate) fn pauses(&self) -> impl ExactSizeIterator<Item = (&QueueName, &Pause)> {
-        self.pauses.iter()
-    }
-
-    /// Hides the ready tasks of a queue from all requests, or shows them again. Looks at every
-    /// kind of demand: people pause queues, machines do not.
-    pub(crate) fn set_pause(&mut self, queue: QueueName, pause: Option<Pause>) {
-        let is_paused = pause.is_some();
-        let own = self.demands.iter().filter(|(_, entry)| entry.demand.queue == queue);
-        let own: Vec<DemandIdx> = own.map(|(key, _)| DemandIdx(index(key))).collect();
-        for demand in own {
-            let before = self.head(demand);
-            let entry = &mut self.demands[demand.0 as usize];
-            entry.is_paused = is_paused;
-            if is_paused {
-                self.unserved.remove(&demand);
-            } else if !entry.ready.is_empty() && !entry.requests.is_empty() {
-                self.unserved.insert(demand);
-            }
-            self.move_head(demand, before);
-        }
-        match pause {
-            Some(pause) => drop(self.pauses.insert(queue, pause)),
-            None => drop(self.pauses.remove(&queue)),
-        }
-    }
-
     // ----- offers
 
     pub(crate) fn offer(&self, offer: OfferIdx) -> &Arc<Offer> {
@@ -523,22 +493,5 @@ impl Placement {
             };
         }
         None
-    }
-
-    /// Checks that the heads, and what is to be served, follow from the demands; for tests.
-    ///
-    /// # Panics
-    /// When an index lies.
-    pub(crate) fn check_invariants(&self) {
-        let mut heads = BTreeSet::new();
-        for (key, entry) in &self.demands {
-            let idx = DemandIdx(index(key));
-            assert_eq!(entry.is_paused, self.pauses.contains_key(&entry.demand.queue), "pauses");
-            assert!(!(entry.is_paused && self.unserved.contains(&idx)), "paused and to be served");
-            heads.extend(self.head(idx).map(|rank| (rank, idx)));
-            let n_ready: usize = entry.ready.values().map(BTreeSet::len).sum();
-            assert_eq!(entry.ready_len, n_ready as u64, "ready tasks of a demand");
-        }
-        assert_eq!(self.heads, heads, "heads");
     }
 }

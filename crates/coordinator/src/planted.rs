@@ -24,11 +24,15 @@ pub enum Bug {
     ReadyOnlyInMemory,
     /// A paused queue is granted from like any other.
     PauseIgnored,
+    /// A task starts after the failure of one that it waits for, as if that had completed.
+    DependencyReleasedOnFailure,
+    /// After a restart nobody knows any more who waits for whom.
+    DependentsForgotten,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 11] = [
         Self::RescueByIdOnly,
         Self::HeartbeatDoesNotExtend,
         Self::BackoffWithoutJitter,
@@ -38,6 +42,8 @@ impl Bug {
         Self::ExpiryDecidedBySweep,
         Self::ReadyOnlyInMemory,
         Self::PauseIgnored,
+        Self::DependencyReleasedOnFailure,
+        Self::DependentsForgotten,
     ];
 }
 

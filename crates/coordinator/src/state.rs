@@ -28,8 +28,10 @@ pub(crate) struct State {
     pub(crate) placement: Placement,
     pub(crate) keys: BTreeMap<ConcurrencyKey, KeySlot>,
     pub(crate) idempotency: BTreeMap<IdempotencyKey, TaskId>,
+    /// Who waits for a live task; tasks that nobody waits for have no entry.
+    pub(crate) dependents: BTreeMap<TaskId, BTreeSet<TaskId>>,
     pub(crate) queues: BTreeMap<QueueName, QueueCounts>,
-    /// Bytes of parameters in live tasks.
+    /// Bytes that live tasks take: their parameters, and what they wait for.
     pub(crate) live_bytes: usize,
     pub(crate) deadlines: Deadlines,
     pub(crate) workers: Workers,
@@ -51,6 +53,7 @@ pub(crate) struct KeySlot {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct QueueCounts {
     pub(crate) scheduled: u64,
+    pub(crate) blocked: u64,
     pub(crate) backoff: u64,
     pub(crate) ready: u64,
     pub(crate) leased: u64,
@@ -71,6 +74,7 @@ impl State {
             placement: Placement::default(),
             keys: BTreeMap::new(),
             idempotency: BTreeMap::new(),
+            dependents: BTreeMap::new(),
             queues: BTreeMap::new(),
             live_bytes: 0,
             deadlines: Deadlines::default(),
@@ -102,6 +106,7 @@ impl State {
             concurrency_key: task.concurrency_key().cloned(),
             idempotency: task.idempotency().cloned(),
             run: task.run().cloned(),
+            after: task.after().to_vec(),
             progress: task.progress.clone(),
             ended_attempts: task.ended_attempts().to_vec(),
         }
@@ -126,6 +131,7 @@ impl State {
         self.placement.check_invariants();
         assert_eq!(self.keys, expected.keys, "concurrency keys");
         assert_eq!(self.idempotency, expected.idempotency, "idempotency keys");
+        assert_eq!(self.dependents, expected.dependents, "who waits for whom");
         assert_eq!(self.queues, expected.queues, "queue counts");
         assert_eq!(self.live_bytes, expected.live_bytes, "live bytes");
         assert_eq!(self.placement.ready_len(), expected.placement.ready_len(), "ready tasks");
@@ -137,7 +143,11 @@ impl State {
     fn check_task(&self, task: &Task) {
         let is_ready = self.placement.is_ready(task.spec, task.id);
         match &task.progress.state {
-            TaskState::Waiting { until, .. } => assert_eq!(task.deadline, Some(*until)),
+            TaskState::Waiting { until, .. } => {
+                let is_blocked = self.live_dependencies(task).next().is_some();
+                assert_eq!(task.deadline, (!is_blocked).then_some(*until), "{task:?}");
+                assert_eq!(task.unmet(), self.live_dependencies(task).count(), "{task:?}");
+            }
             TaskState::Ready => {
                 let slot = task.concurrency_key().map(|key| &self.keys[key]);
                 let is_front = slot.is_none_or(|slot| slot.front == Some(task.id));

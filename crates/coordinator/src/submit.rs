@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{IdempotencyKey, IdempotencyMark, NewTask, TaskId, TaskSpec};
+use model::{IdempotencyKey, IdempotencyMark, NewTask, TaskId, TaskSpec, Timestamp};
 
+use crate::after::Dependencies;
 use crate::change::{Change, Progress, TaskRecord, TaskState, WaitReason};
 use crate::command::Ticket;
 use crate::coordinator::Turn;
 use crate::effect::{Answer, Refusal, StateWord, SubmittedTask};
+use crate::task::live_bytes;
 
 /// Live tasks that a tenant may have.
 pub const LIVE_TASKS_MAX: usize = 10_000_000;
-/// Bytes of parameters that the live tasks of a tenant may hold.
+/// Bytes of parameters, and of what they wait for, that the live tasks of a tenant may hold.
 pub const LIVE_BYTES_MAX: usize = 8 << 30;
 
 impl Turn<'_> {
@@ -21,18 +23,18 @@ impl Turn<'_> {
             Ok(known) => known,
             Err(refusal) => return self.answer(ticket, Answer::Refused(refusal)),
         };
-        let mut made: BTreeMap<IdempotencyKey, TaskId> = BTreeMap::new();
-        let mut answers = Vec::with_capacity(tasks.len());
+        let mut made: BTreeMap<IdempotencyKey, SubmittedTask> = BTreeMap::new();
+        let mut answers: Vec<SubmittedTask> = Vec::with_capacity(tasks.len());
         for (task, known) in tasks.into_iter().zip(known) {
             let key = task.idempotency.as_ref().map(|mark| mark.key.clone());
             let twin = key.as_ref().and_then(|key| made.get(key).copied());
-            if let Some(existing) = known.or_else(|| twin.map(|task| self.view(task))) {
-                answers.push(existing);
+            if let Some(existing) = known.or(twin) {
+                answers.push(SubmittedTask { existed: true, ..existing });
                 continue;
             }
-            let submitted = self.submit(task);
+            let submitted = self.submit(task, &answers);
             if let Some(key) = key {
-                made.insert(key, submitted.task);
+                made.insert(key, submitted);
             }
             answers.push(submitted);
         }
@@ -56,8 +58,13 @@ impl Turn<'_> {
         }
         // A repeated submit needs no room, so it is answered however full memory is.
         let new = || tasks.iter().zip(&known).filter(|(_, known)| known.is_none());
-        let bytes = new().map(|(task, _)| task.parameters.len()).sum();
+        let bytes = new().map(|(task, _)| live_bytes(&task.parameters, task.after.len())).sum();
         self.check_room(new().count(), bytes, new().map(|(task, _)| &task.spec))?;
+        for (place, (task, known)) in tasks.iter().zip(&known).enumerate() {
+            if known.is_none() {
+                self.check_after(place, task)?;
+            }
+        }
         Ok(known)
     }
 
@@ -106,13 +113,12 @@ impl Turn<'_> {
         SubmittedTask { task, state: live.progress.state.word(), existed: true }
     }
 
-    fn submit(&mut self, task: NewTask) -> SubmittedTask {
+    fn submit(&mut self, task: NewTask, earlier: &[SubmittedTask]) -> SubmittedTask {
         let now = self.now();
         let id = TaskId::of(self.state.shard, self.state.next_number);
-        let state = match task.not_before {
-            Some(until) if until > now => TaskState::Waiting { until, why: WaitReason::Scheduled },
-            Some(_) | None => TaskState::Ready,
-        };
+        let dependencies = self.dependencies(&task.after, earlier);
+        let not_before = task.not_before.filter(|until| *until > now);
+        let state = first_state(&dependencies, not_before);
         let word: StateWord = state.word();
         self.change(Change::TaskSubmitted(Box::new(TaskRecord {
             id,
@@ -122,9 +128,32 @@ impl Turn<'_> {
             concurrency_key: task.concurrency_key,
             idempotency: task.idempotency,
             run: task.run,
+            after: dependencies.after,
             progress: Progress { state, attempt: 0, epoch: 0, losses: 0 },
             ended_attempts: Vec::new(),
         })));
-        SubmittedTask { task: id, state: word, existed: false }
+        let mut submitted = SubmittedTask { task: id, state: word, existed: false };
+        if let Some(failed) = dependencies.failed {
+            self.fail_dependent(id, failed);
+            submitted.state = StateWord::Failed;
+        }
+        submitted
+    }
+}
+
+/// Where a new task begins. One that waits for others keeps that reason also when only its own
+/// moment lies ahead, so that a row with dependencies can be read in one way.
+fn first_state(dependencies: &Dependencies, not_before: Option<Timestamp>) -> TaskState {
+    let has_to_wait = dependencies.is_blocked || dependencies.failed.is_some();
+    match not_before {
+        Some(until) if dependencies.after.is_empty() => {
+            TaskState::Waiting { until, why: WaitReason::Scheduled }
+        }
+        Some(until) => TaskState::Waiting { until, why: WaitReason::After },
+        // No moment of its own: one that any clock has passed, also one that was set back.
+        None if has_to_wait => {
+            TaskState::Waiting { until: Timestamp::default(), why: WaitReason::After }
+        }
+        None => TaskState::Ready,
     }
 }

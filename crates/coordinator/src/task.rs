@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use model::{ConcurrencyKey, IdempotencyMark, RunName, TaskId, Timestamp};
 
-use crate::change::{EndedAttempt, Progress, TaskState};
+use crate::change::{EndedAttempt, Outcome, Progress, TaskState, WaitReason};
 use crate::effect::StateWord;
 use crate::placement::SpecIdx;
 
@@ -27,9 +27,39 @@ pub(crate) struct RareParts {
     pub(crate) idempotency: Option<IdempotencyMark>,
     pub(crate) run: Option<RunName>,
     pub(crate) ended_attempts: Vec<EndedAttempt>,
+    /// The tasks that it had to wait for.
+    pub(crate) after: Vec<TaskId>,
+    /// How many of them are live while it waits for them; derived.
+    pub(crate) unmet: usize,
+}
+
+/// What one entry of `after` takes in memory, here and in the index, roughly.
+const AFTER_BYTES: usize = 64;
+
+/// How much of `LIVE_BYTES_MAX` a task takes.
+pub(crate) fn live_bytes(parameters: &Bytes, n_after: usize) -> usize {
+    parameters.len() + n_after * AFTER_BYTES
 }
 
 impl Task {
+    pub(crate) fn after(&self) -> &[TaskId] {
+        self.rare.as_ref().map_or(&[], |rare| &rare.after)
+    }
+
+    /// Whether it waits for other tasks, or did so until a moment ago.
+    pub(crate) fn is_after(&self) -> bool {
+        matches!(self.progress.state, TaskState::Waiting { why: WaitReason::After, .. })
+    }
+
+    /// How many live tasks it waits for.
+    pub(crate) fn unmet(&self) -> usize {
+        self.rare.as_ref().map_or(0, |rare| rare.unmet)
+    }
+
+    pub(crate) fn live_bytes(&self) -> usize {
+        live_bytes(&self.parameters, self.after().len())
+    }
+
     pub(crate) fn concurrency_key(&self) -> Option<&ConcurrencyKey> {
         self.rare.as_ref()?.concurrency_key.as_ref()
     }
@@ -52,6 +82,14 @@ impl Task {
 }
 
 impl TaskState {
+    /// How the task ended, if it did.
+    pub(crate) fn outcome(&self) -> Option<Outcome> {
+        match self {
+            Self::Settled(settlement) => Some(settlement.outcome),
+            Self::Waiting { .. } | Self::Ready | Self::Leased(_) => None,
+        }
+    }
+
     /// The word for this state.
     pub fn word(&self) -> StateWord {
         match self {

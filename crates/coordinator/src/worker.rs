@@ -254,6 +254,7 @@ impl Turn<'_> {
                 in_flight: counts.leased,
                 retries_due: counts.backoff,
                 scheduled: counts.scheduled,
+                blocked: counts.blocked,
                 paused: placement.pause(queue).cloned(),
             }
         };

@@ -14,8 +14,9 @@ pub use id::{InvalidId, LeaseId, ShardId, TaskId};
 pub use offer::Offer;
 pub use report::{Failure, Report, ReportKey, ReportedOutcome};
 pub use task::{
-    ATTEMPTS_MAX, BACKOFF_MAX, Demand, IdempotencyMark, LEASE_TTL_DEFAULT, LEASE_TTL_MAX,
-    LEASE_TTL_MIN, NewTask, PRIORITY_LIMIT, PackageRef, RetryPolicy, TIMEOUT_MAX, TaskSpec,
+    AFTER_MAX, ATTEMPTS_MAX, After, BACKOFF_MAX, Demand, IdempotencyMark, LEASE_TTL_DEFAULT,
+    LEASE_TTL_MAX, LEASE_TTL_MIN, NewTask, PRIORITY_LIMIT, PackageRef, RetryPolicy, TIMEOUT_MAX,
+    TaskSpec,
 };
 pub use text::{
     ConcurrencyKey, IdempotencyKey, InvalidText, PackageName, PackageVersion, QueueName, RunName,

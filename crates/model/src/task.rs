@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
+use crate::id::TaskId;
 use crate::text::{
     ConcurrencyKey, IdempotencyKey, PackageName, PackageVersion, QueueName, RunName, TagKey,
     TagValue, ToolName, TypeName,
@@ -26,6 +27,8 @@ pub const BACKOFF_MAX: Duration = Duration::from_hours(7 * 24);
 pub const ATTEMPTS_MAX: u32 = 1_000;
 /// Priorities lie between minus and plus this.
 pub const PRIORITY_LIMIT: i16 = 1_000;
+/// Tasks that one task may wait for.
+pub const AFTER_MAX: usize = 1_000;
 
 /// One version of a node package.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -96,6 +99,24 @@ pub struct IdempotencyMark {
     pub fingerprint: u64,
 }
 
+/// A task that must complete before another may start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum After {
+    /// The task with this id, live or settled.
+    Task(TaskId),
+    /// The task at this place of the same submit, from 0; it must stand earlier.
+    Nth(usize),
+}
+
+impl std::fmt::Display for After {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Task(task) => write!(f, "{task}"),
+            Self::Nth(place) => write!(f, "number {place} of the same submit"),
+        }
+    }
+}
+
 /// A task that is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTask {
@@ -111,4 +132,6 @@ pub struct NewTask {
     pub idempotency: Option<IdempotencyMark>,
     /// The run that it belongs to.
     pub run: Option<RunName>,
+    /// It does not start before all of these are completed; it fails if one of them does not.
+    pub after: Vec<After>,
 }

@@ -79,6 +79,8 @@ pub enum ErrorCode {
     ActionNotFound,
     /// Another action has the name.
     ActionConflict,
+    /// A task that another is to run after is not known, or did not complete.
+    TaskDependency,
     /// No token with this id.
     TokenNotFound,
     /// A batch holds more than one call may carry.
@@ -122,7 +124,7 @@ pub struct ErrorEntry {
 
 impl ErrorCode {
     /// All codes, in the order of the table.
-    pub const ALL: [Self; 51] = [
+    pub const ALL: [Self; 52] = [
         Self::AuthInvalidToken,
         Self::AuthMissingToken,
         Self::AuthMtlsRequired,
@@ -161,6 +163,7 @@ impl ErrorCode {
         Self::PlanConflict,
         Self::ActionNotFound,
         Self::ActionConflict,
+        Self::TaskDependency,
         Self::TokenNotFound,
         Self::LimitBatch,
         Self::LimitLiveTasks,
@@ -406,6 +409,12 @@ impl ErrorCode {
                 409,
                 "Another action has the name.",
                 "use a new action_id, or send the same action again",
+            ),
+            Self::TaskDependency => row(
+                "E.TASK.DEPENDENCY",
+                409,
+                "A task that another is to run after is not known, or did not complete.",
+                "look at the task that the message names with `astra task show`",
             ),
             Self::TokenNotFound => row(
                 "E.TOKEN.NOT_FOUND",

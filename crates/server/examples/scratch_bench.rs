@@ -27,8 +27,8 @@ async fn main() {
     let folder = tempfile::tempdir_in(base).expect("a folder to write to");
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path()).expect("opens"));
     let http = "127.0.0.1:0".parse().expect("an address");
-    let resp = RespOptions::default();
-    let options = Options { data_dir: folder.path().into(), http, dev: true, resp };
+    let options =
+        Options { data_dir: folder.path().into(), http, dev: true, resp: RespOptions::default() };
     let server = Server::start_on(store, options).await.expect("starts");
     let tenant = "bench".parse().expect("a name");
     let scratch = server.app().scratch.of(&tenant).await.expect("a keyspace");

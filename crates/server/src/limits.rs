@@ -43,6 +43,7 @@ fn model_limits() -> Vec<LimitRow> {
         span("LEASE_TTL_MAX", model::LEASE_TTL_MAX, "The longest lease that a task may ask for."),
         span("TIMEOUT_MAX", model::TIMEOUT_MAX, "The longest that one attempt may be given."),
         span("BACKOFF_MAX", model::BACKOFF_MAX, "The longest pause before a retry."),
+        count("AFTER_MAX", model::AFTER_MAX, "Tasks that one task may wait for."),
         count("ATTEMPTS_MAX", model::ATTEMPTS_MAX, "The most attempts that a task may ask for."),
         count(
             "PRIORITY_LIMIT",
@@ -56,7 +57,11 @@ fn model_limits() -> Vec<LimitRow> {
 fn coordinator_limits() -> Vec<LimitRow> {
     vec![
         count("LIVE_TASKS_MAX", coordinator::LIVE_TASKS_MAX, "Live tasks of one tenant."),
-        bytes("LIVE_BYTES_MAX", coordinator::LIVE_BYTES_MAX, "Parameters of its live tasks."),
+        bytes(
+            "LIVE_BYTES_MAX",
+            coordinator::LIVE_BYTES_MAX,
+            "Parameters of its live tasks, and what they wait for.",
+        ),
         count("DEMANDS_MAX", coordinator::DEMANDS_MAX, "Different demands among its live tasks."),
         count("WORKERS_MAX", coordinator::WORKERS_MAX, "Workers of one tenant."),
         count("PAUSES_MAX", coordinator::PAUSES_MAX, "Queues that are paused at the same time."),

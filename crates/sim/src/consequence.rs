@@ -60,11 +60,25 @@ pub enum Consequence {
     SettledTaskLoaded,
     /// A coordinator started while leases were alive.
     RestartWithLiveLeases,
+    /// A coordinator started while tasks waited for others.
+    RestartWithBlockedTasks,
+    /// A coordinator started while a queue was paused.
+    RestartWithPause,
+    /// A task was ready, a fit worker asked, and its queue was paused.
+    PauseHeldTaskBack,
+    /// The last of the tasks that it waited for was completed.
+    ReleasedByOthers,
+    /// A task failed because one that it waited for did.
+    FailedWithOthers,
+    /// A submit named a task that nobody made.
+    UnknownDependency,
+    /// A worker left and gave back what it held.
+    GivenBack,
 }
 
 impl Consequence {
     /// All of them, with their words.
-    pub const ALL: [(Self, &'static str); 27] = [
+    pub const ALL: [(Self, &'static str); 34] = [
         (Self::Committed, "COMMITTED"),
         (Self::CancelledExpired, "CANCELLED (expired)"),
         (Self::CancelledSuperseded, "CANCELLED (superseded)"),
@@ -92,6 +106,13 @@ impl Consequence {
         (Self::KeyMadeTaskWait, "concurrency key made a task wait"),
         (Self::SettledTaskLoaded, "settled task loaded"),
         (Self::RestartWithLiveLeases, "restart with live leases"),
+        (Self::RestartWithBlockedTasks, "restart with blocked tasks"),
+        (Self::RestartWithPause, "restart with a paused queue"),
+        (Self::PauseHeldTaskBack, "pause held a task back"),
+        (Self::ReleasedByOthers, "released by other tasks"),
+        (Self::FailedWithOthers, "failed with another task"),
+        (Self::UnknownDependency, "unknown dependency refused"),
+        (Self::GivenBack, "given back by leaving"),
     ];
 
     fn position(self) -> usize {
@@ -100,10 +121,16 @@ impl Consequence {
 }
 
 /// How often everything happened.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Counters {
     faults: [u64; Fault::ALL.len()],
     consequences: [u64; Consequence::ALL.len()],
+}
+
+impl Default for Counters {
+    fn default() -> Self {
+        Self { faults: [0; Fault::ALL.len()], consequences: [0; Consequence::ALL.len()] }
+    }
 }
 
 impl Counters {

@@ -23,7 +23,9 @@ impl World {
         for task in self.durable.tasks.values() {
             match task.place {
                 Place::Settled(_) => continue,
-                Place::Waiting { until, .. } => longest_wait = longest_wait.max(until.since(now)),
+                Place::Waiting { until, .. } | Place::Blocked { until } => {
+                    longest_wait = longest_wait.max(until.since(now));
+                }
                 Place::Ready | Place::Leased => {}
             }
             // A task may lose as many workers as it takes to call it poison, and each loss

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::Answer;
-use model::{LeaseId, NewTask, Offer, Report, TaskId, WorkerId};
+use coordinator::{Answer, Ladder};
+use model::{LeaseId, NewTask, Offer, QueueName, Report, TaskId, WorkerId};
 
 /// Who speaks with a shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,6 +62,15 @@ pub(crate) enum Ask {
     Explain(TaskId),
     ListWorkers,
     ListQueues,
+    Peek,
+    Register {
+        worker: WorkerId,
+        offer: Arc<Offer>,
+        ladder: Ladder,
+    },
+    Unregister(WorkerId),
+    /// A person pauses a queue, or lets it go on.
+    Pause(QueueName, bool),
 }
 
 #[derive(Clone, Debug)]

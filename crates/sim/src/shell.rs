@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use coordinator::{
-    Answer, Command, Coordinator, Effect, LeaseRequest, LoadTicket, Moment, Step, Ticket,
+    Answer, Command, Coordinator, Effect, LeaseRequest, LoadTicket, Moment, Pause, Step, Ticket,
 };
-use model::{LeaseId, Timestamp};
+use model::{LeaseId, QueueName, Timestamp};
 use store::ClaimedShard;
 
 use crate::agenda::Event;
@@ -202,6 +202,21 @@ impl World {
             Ask::Explain(task) => Command::Explain { ticket, task },
             Ask::ListWorkers => Command::ListWorkers { ticket },
             Ask::ListQueues => Command::ListQueues { ticket },
+            Ask::Peek => {
+                let (queues, types) = (Vec::new(), None);
+                Command::Peek { ticket, queues, types, skip: 0, limit: u32::MAX }
+            }
+            Ask::Register { worker, offer, ladder } => {
+                Command::Register { ticket, worker, offer, ladder }
+            }
+            Ask::Unregister(worker) => Command::Unregister { ticket, worker },
+            Ask::Pause(queue, on) => {
+                // When the faults are over nobody pauses any more, or nothing would ever end.
+                let on = on && self.has_faults;
+                // The door writes the note first, so that a restart in between keeps the pause.
+                self.store.note_pause(&queue, on);
+                pause_command(ticket, queue, on, now)
+            }
             Ask::ReportText(_) => return None,
         };
         Some((command, call.sent_at))
@@ -386,6 +401,11 @@ fn lease_request(ask: LeaseAsk, now: Timestamp) -> LeaseRequest {
         timeout_grace: Duration::ZERO,
         confirm_within: ask.confirm_within,
     }
+}
+
+pub(crate) fn pause_command(ticket: Ticket, queue: QueueName, on: bool, now: Timestamp) -> Command {
+    let pause = on.then(|| Pause { by: "someone".into(), at: now });
+    Command::SetPause { ticket, queue, pause }
 }
 
 fn before(now: Timestamp, millis: u64) -> Timestamp {

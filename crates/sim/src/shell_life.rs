@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use coordinator::{Command, Coordinator, Moment, TaskState};
+use coordinator::{Command, Coordinator, Moment, TaskState, Ticket, WaitReason};
 
 use crate::agenda::Event;
 use crate::clock::ProcessClock;
@@ -10,8 +10,9 @@ use crate::consequence::Consequence;
 use crate::faults::Fault;
 use crate::message::{Peer, Told};
 use crate::rng::{Dice, scatter};
-use crate::shell::{Inbound, Mind, Shell};
+use crate::shell::{Inbound, Mind, Shell, pause_command};
 use crate::store::CommitEnd;
+use crate::workload::{QUEUES, queue_name};
 use crate::world::World;
 
 /// The pause between two tries to get a store back.
@@ -63,9 +64,20 @@ impl World {
         let entropy = self.shells[shell].dice.bits();
         let at = Moment { now, entropy };
         let live = restored.tasks.len() as u64;
-        let coordinator =
+        let is_blocked = |record: &&coordinator::TaskRecord| {
+            matches!(record.progress.state, TaskState::Waiting { why: WaitReason::After, .. })
+        };
+        if restored.tasks.iter().any(|record| is_blocked(&record)) {
+            self.notes.happened(Consequence::RestartWithBlockedTasks);
+        }
+        let mut coordinator =
             Coordinator::restore(claim.shard, restored.next_number, restored.tasks, at);
-        let model = self.durable.restored(now);
+        let mut model = self.durable.restored(now);
+        for queue in self.store.paused.clone() {
+            self.notes.happened(Consequence::RestartWithPause);
+            coordinator.handle(at, pause_command(Ticket(0), queue.clone(), true, now));
+            model.paused.insert(queue);
+        }
         self.lives += 1;
         self.shells[shell].mind = Some(Mind::new(self.lives, claim, coordinator, model));
         self.front = shell;
@@ -162,6 +174,20 @@ impl World {
         if restarts {
             let shell = self.front;
             self.kill_shell(shell, 100);
+        }
+    }
+
+    /// People let every queue go on. All of them: a stale owner may have taken a note away while
+    /// the one in charge was never told.
+    pub(crate) fn resume_queues(&mut self) {
+        self.store.paused.clear();
+        for queue in QUEUES.map(queue_name) {
+            for shell in 0..self.shells.len() {
+                let now = self.shell_now(shell);
+                let resume = pause_command(Ticket(u64::MAX), queue.clone(), false, now);
+                self.shells[shell].inbox.push_back(Inbound::Own(resume));
+                self.plan_turn(shell);
+            }
         }
     }
 

@@ -40,6 +40,7 @@ pub(crate) fn watch_step(
     if let Some(command) = command.filter(|_| !is_loading) {
         mind.model.check_commits(command, notes);
     }
+    mind.model.check_blocked(&step.changes, notes);
     mind.requests.observe(command, &step.effects);
     if is_tick {
         mind.model.check_nothing_due(heard.now, notes);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use coordinator::{Change, LoadKey, TaskRecord, TaskState};
-use model::{LeaseId, TenantId};
+use model::{LeaseId, QueueName, ShardId, TenantId};
 use store::{ClaimedShard, Restored, Tables};
 
 use crate::agenda::Event;
@@ -59,6 +59,8 @@ pub(crate) struct FakeStore {
     broken: BTreeSet<u64>,
     last_commit: u64,
     pub(crate) full_until: u64,
+    /// Queues that people paused, as the notes beside the tasks say it.
+    pub(crate) paused: BTreeSet<QueueName>,
     levels: [(Fault, u64); 5],
     dice: Dice,
     pub(crate) was_ambiguous: bool,
@@ -87,6 +89,7 @@ impl FakeStore {
             broken: BTreeSet::new(),
             last_commit: 0,
             full_until: 0,
+            paused: BTreeSet::new(),
             levels,
             dice,
             was_ambiguous: false,
@@ -107,12 +110,25 @@ impl FakeStore {
         (claim, self.tables.restore(claim.shard))
     }
 
+    /// The one shard that there is.
+    pub(crate) fn shard(&self) -> ShardId {
+        self.current.map_or_else(|| ShardId::new(1).expect("a small number"), |claim| claim.shard)
+    }
+
     pub(crate) fn is_current(&self, claim: ClaimedShard) -> bool {
         self.current == Some(claim)
     }
 
     pub(crate) fn load(&self, keys: &[LoadKey]) -> Vec<(LoadKey, TaskRecord)> {
         self.current.map_or_else(Vec::new, |claim| self.tables.load(claim.shard, keys))
+    }
+
+    pub(crate) fn note_pause(&mut self, queue: &QueueName, on: bool) {
+        if on {
+            self.paused.insert(queue.clone());
+        } else {
+            self.paused.remove(queue);
+        }
     }
 
     /// The process behind these commits is gone. What had reached the disk may still count.
@@ -245,6 +261,7 @@ impl World {
                 self.note_made(record);
             }
         }
+        self.durable.check_blocked(&commit.changes, &mut self.notes);
     }
 
     fn note_made(&mut self, record: &TaskRecord) {
@@ -294,6 +311,7 @@ pub(crate) fn short(change: &Change) -> String {
         Change::TaskSubmitted(_) => format!("task {number} made"),
         Change::LeaseGranted { .. } => format!("task {number} granted, epoch {}", progress.epoch),
         Change::AttemptEnded { .. } => format!("task {number} epoch {} {ending}", progress.epoch),
+        Change::TaskReleased { .. } => format!("task {number} released"),
         Change::LossForgiven { .. } => format!("task {number} is forgiven its losses"),
         Change::TaskSettled { .. } => {
             format!("task {number} {:?} {ending}", progress.state.word())

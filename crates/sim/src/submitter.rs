@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use coordinator::{Answer, SubmittedTask};
-use model::{NewTask, TaskId, Timestamp};
+use model::{After, NewTask, QueueName, TaskId, Timestamp};
 
 use crate::agenda::Event;
 use crate::faults::Fault;
@@ -12,11 +12,13 @@ use crate::message::{Ask, Call, Peer, Reply, Request, Told, Wire};
 use crate::oracle::Place;
 use crate::planted::ShellBug;
 use crate::rng::Dice;
-use crate::workload::{Intent, SUBMIT_WITHIN, key_text};
+use crate::workload::{Intent, QUEUES, SUBMIT_WITHIN, after_of, key_text, queue_name};
 use crate::world::World;
 
 /// How long a submitter waits before it asks again.
 const PATIENCE: u64 = 2_000;
+/// A task number that no run reaches.
+const NUMBER_OF_NOBODY: u64 = 1 << 30;
 /// Tries of an order that is not needed for the end of the run.
 const TRIES_MAX: u32 = 4;
 
@@ -44,7 +46,12 @@ enum Wish {
         intents: Vec<u64>,
         key_suffix: u32,
         is_keyed: bool,
+        /// What each is to run after; empty when the tasks exist already.
+        after: Vec<Vec<After>>,
     },
+    /// A task that is to run after one that nobody made.
+    Orphan(u64),
+    Pause(QueueName, bool),
     /// The same key with other content.
     Conflict(u64),
     Stop(TaskId),
@@ -117,11 +124,19 @@ impl World {
             let (keyed, plain): (Vec<_>, Vec<_>) = intents.into_iter().partition(is_keyed);
             for (intents, is_keyed) in [(keyed, true), (plain, false)] {
                 if !intents.is_empty() {
-                    let wish = Wish::Submit { intents, key_suffix: 0, is_keyed };
+                    let after = self.to_run_after(submitter, &intents);
+                    let wish = Wish::Submit { intents, key_suffix: 0, is_keyed, after };
                     self.submitter_asks(submitter, wish, 1);
                 }
             }
         }
+    }
+
+    fn to_run_after(&self, submitter: usize, intents: &[u64]) -> Vec<Vec<After>> {
+        let known: Vec<TaskId> =
+            self.submitters[submitter].acknowledged.iter().map(|(_, task)| *task).collect();
+        let after = |(place, number): (usize, &u64)| after_of(self.seed, *number, place, &known);
+        intents.iter().enumerate().map(after).collect()
     }
 
     fn submitter_asks(&mut self, submitter: usize, wish: Wish, tries: u32) {
@@ -139,12 +154,20 @@ impl World {
 
     fn to_ask(&self, wish: &Wish) -> Ask {
         match wish {
-            Wish::Submit { intents, key_suffix, is_keyed } => {
+            Wish::Submit { intents, key_suffix, is_keyed, after } => {
                 let key = |number: u64| is_keyed.then(|| format!("wish-{number}-{key_suffix}"));
-                Ask::Submit(
-                    intents.iter().map(|number| self.to_task(*number, key(*number))).collect(),
-                )
+                let task = |(place, number): (usize, &u64)| NewTask {
+                    after: after.get(place).cloned().unwrap_or_default(),
+                    ..self.to_task(*number, key(*number))
+                };
+                Ask::Submit(intents.iter().enumerate().map(task).collect())
             }
+            Wish::Orphan(number) => {
+                let nobody = TaskId::of(self.store.shard(), NUMBER_OF_NOBODY);
+                let after = vec![After::Task(nobody)];
+                Ask::Submit(vec![NewTask { after, ..self.to_task(*number, None) }])
+            }
+            Wish::Pause(queue, on) => Ask::Pause(queue.clone(), *on),
             Wish::Conflict(number) => {
                 let mut task = self.to_task(*number, Some(format!("wish-{number}-0")));
                 if let Some(mark) = &mut task.idempotency {
@@ -158,6 +181,7 @@ impl World {
                 0 => Ask::Watch(*task, Duration::from_secs(3)),
                 1 => Ask::ListWorkers,
                 2 => Ask::ListQueues,
+                3 => Ask::Peek,
                 _ => Ask::Explain(*task),
             },
         }
@@ -185,7 +209,12 @@ impl World {
             Wish::Submit { is_keyed: false, .. } => return,
             Wish::Submit { key_suffix, .. } => *key_suffix += u32::from(renames),
             _ if tries > TRIES_MAX => return,
-            Wish::Conflict(_) | Wish::Stop(_) | Wish::Requeue(_) | Wish::Look(..) => {}
+            Wish::Conflict(_)
+            | Wish::Orphan(_)
+            | Wish::Pause(..)
+            | Wish::Stop(_)
+            | Wish::Requeue(_)
+            | Wish::Look(..) => {}
         }
         self.submitter_asks(submitter, wish, tries);
     }
@@ -198,21 +227,30 @@ impl World {
         }
         let it = &mut self.submitters[submitter];
         let after = it.dice.between(300, 2_500);
-        let kind = it.dice.below(10);
+        let kind = it.dice.below(14);
         let known = it.dice.pick(&it.acknowledged.clone()).copied();
         self.submitter_timer(submitter, after, SubmitterTimer::Meddle);
         let Some((intent, task)) = known else { return };
         let is_keyed = Intent::of(self.seed, intent, true).is_keyed;
         let wish = match kind {
-            0 => Wish::Stop(task),
+            0 | 13 => Wish::Stop(task),
             1 | 2 => Wish::Requeue(self.one_to_requeue(submitter).unwrap_or(task)),
             3 | 4 if is_keyed => {
-                Wish::Submit { intents: vec![intent], key_suffix: 0, is_keyed: true }
+                let (intents, after) = (vec![intent], Vec::new());
+                Wish::Submit { intents, key_suffix: 0, is_keyed: true, after }
             }
             5 if is_keyed => Wish::Conflict(intent),
-            _ => Wish::Look(task, kind % 4),
+            6 => Wish::Orphan(intent),
+            // Queues go on more often than they are paused, or little would happen at all.
+            7..10 => Wish::Pause(self.some_queue(submitter), kind == 7),
+            _ => Wish::Look(task, kind % 5),
         };
         self.submitter_asks(submitter, wish, 1);
+    }
+
+    fn some_queue(&mut self, submitter: usize) -> QueueName {
+        let name = self.submitters[submitter].dice.pick(&QUEUES).copied();
+        queue_name(name.unwrap_or("default"))
     }
 
     /// A person looks at the list of failed tasks first.
@@ -246,9 +284,20 @@ impl World {
             (Wish::Conflict(number), Answer::Submitted(made)) => {
                 notes.broken("P1", || format!("wish {number} with other content made {made:?}"));
             }
+            (Wish::Orphan(number), Answer::Submitted(made)) => {
+                notes.broken("P1", || format!("wish {number} runs after nobody: {made:?}"));
+            }
             (Wish::Stop(task), Answer::Stopped) => self.journal.stopped(task, durable, notes),
             (Wish::Requeue(task), Answer::Requeued) => self.journal.requeued(task, durable, notes),
-            (Wish::Conflict(_) | Wish::Stop(_) | Wish::Requeue(_) | Wish::Look(..), _) => {}
+            (
+                Wish::Conflict(_)
+                | Wish::Orphan(_)
+                | Wish::Pause(..)
+                | Wish::Stop(_)
+                | Wish::Requeue(_)
+                | Wish::Look(..),
+                _,
+            ) => {}
         }
     }
 

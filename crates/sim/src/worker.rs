@@ -92,6 +92,7 @@ pub(crate) enum WorkerTimer {
     Die(LeaseId),
     Start,
     Lie,
+    Leave,
 }
 
 impl Worker {
@@ -159,6 +160,7 @@ impl World {
             WorkerTimer::GiveUp(number) => self.worker_gives_up(worker, number),
             WorkerTimer::Die(lease) => self.worker_is_poisoned(worker, lease),
             WorkerTimer::Lie => self.worker_lies(worker),
+            WorkerTimer::Leave => self.worker_leaves(worker),
         }
     }
 
@@ -166,6 +168,14 @@ impl World {
         let it = &mut self.workers[worker];
         it.is_alive = true;
         let lies = it.habits.lies;
+        let (registers, leaves) = (it.dice.chance(500), it.dice.chance(300));
+        let leaves_in = it.dice.between(1_000, 20_000);
+        if registers {
+            self.worker_registers(worker);
+        }
+        if leaves {
+            self.worker_timer(worker, leaves_in, WorkerTimer::Leave);
+        }
         self.worker_timer(worker, 1, WorkerTimer::Ask);
         if lies {
             self.worker_timer(worker, 500, WorkerTimer::Lie);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coordinator::Verdict;
+use coordinator::{Ladder, Verdict};
 use model::{LeaseId, Report, ShardId, TaskId};
 
 use crate::faults::Fault;
@@ -69,6 +69,26 @@ impl World {
         let worker = self.fault_dice.index(self.workers.len());
         let back_in = self.fault_dice.heavy_tail(800, 4);
         self.fault(Fault::WorkerKill, || format!("worker {worker}, back in {back_in} ms"));
+        self.kill_worker(worker, back_in);
+    }
+
+    /// Says what it can do before it asks for anything.
+    pub(crate) fn worker_registers(&mut self, worker: usize) {
+        let it = &self.workers[worker];
+        let (id, offer) = (it.id.clone(), Arc::clone(&it.offer));
+        let ask = Ask::Register { worker: id, offer, ladder: Ladder::SLOW };
+        self.worker_calls(worker, ask, Asked::Noise(Vec::new()));
+    }
+
+    /// Leaves in order, in the middle of its work, and comes back as a new process. Its goodbye
+    /// may be late, and then ends what the new process was given.
+    pub(crate) fn worker_leaves(&mut self, worker: usize) {
+        if !self.has_faults {
+            return;
+        }
+        let ask = Ask::Unregister(self.workers[worker].id.clone());
+        self.worker_calls(worker, ask, Asked::Noise(Vec::new()));
+        let back_in = self.workers[worker].dice.between(200, 3_000);
         self.kill_worker(worker, back_in);
     }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{
-    ConcurrencyKey, Demand, IdempotencyKey, IdempotencyMark, NewTask, Offer, PackageRef,
-    RetryPolicy, TaskSpec, Timestamp, WorkerId,
+    After, ConcurrencyKey, Demand, IdempotencyKey, IdempotencyMark, NewTask, Offer, PackageRef,
+    QueueName, RetryPolicy, TaskId, TaskSpec, Timestamp, WorkerId,
 };
 
 use crate::rng::{Dice, scatter};
@@ -16,7 +16,7 @@ use crate::rng::{Dice, scatter};
 pub(crate) const SUBMIT_WITHIN: u64 = 40_000;
 
 const TYPES: [&str; 3] = ["resize", "index", "mail"];
-const QUEUES: [&str; 2] = ["default", "night"];
+pub(crate) const QUEUES: [&str; 2] = ["default", "night"];
 const TTLS: [u64; 4] = [600, 1_500, 4_000, 9_000];
 const TIMEOUTS: [Option<u64>; 6] = [None, None, None, Some(700), Some(3_000), Some(15_000)];
 const RETRIES: [(u32, u64, u64); 4] =
@@ -97,12 +97,31 @@ impl Intent {
             idempotency: key
                 .map(|key| IdempotencyMark { key: key_text(&key), fingerprint: self.number }),
             run: None,
+            after: Vec::new(),
         }
     }
 }
 
 pub(crate) fn key_text(key: &str) -> IdempotencyKey {
     text(key)
+}
+
+pub(crate) fn queue_name(name: &str) -> QueueName {
+    text(name)
+}
+
+/// What a wish is to run after: earlier wishes of its submit, and tasks that exist.
+pub(crate) fn after_of(seed: u64, number: u64, place: usize, known: &[TaskId]) -> Vec<After> {
+    let mut dice = Dice::of_parts(seed, scatter(number), 19);
+    if !dice.chance(350) {
+        return Vec::new();
+    }
+    let count = dice.between(1, 3);
+    let mut pick = |_| match dice.chance(500) {
+        true if place > 0 => Some(After::Nth(dice.index(place))),
+        _ => dice.pick(known).copied().map(After::Task),
+    };
+    (0..count).filter_map(&mut pick).collect()
 }
 
 /// Which wish a task's parameters name.

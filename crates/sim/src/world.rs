@@ -205,6 +205,7 @@ impl World {
         self.network.heal();
         self.store.heal();
         self.heal_workers();
+        self.resume_queues();
         for submitter in &mut self.submitters {
             submitter.half_open_until = 0;
         }

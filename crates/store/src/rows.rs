@@ -121,6 +121,7 @@ impl<'a> TaskWrite<'a> {
             Change::LeaseGranted { .. }
             | Change::AttemptEnded { .. }
             | Change::LossForgiven { .. }
+            | Change::TaskReleased { .. }
             | Change::TaskSettled { .. } => WriteKind::Update { was_settled: false },
         };
         Self { task, kind, progress: change.progress() }
@@ -146,6 +147,7 @@ pub(crate) fn check_order(before: Option<&Progress>, change: &Change) -> Result<
         Change::LeaseGranted { .. }
         | Change::AttemptEnded { .. }
         | Change::LossForgiven { .. }
+        | Change::TaskReleased { .. }
         | Change::TaskSettled { .. } => false,
     };
     let stands_settled = matches!(before.state, TaskState::Settled(_));

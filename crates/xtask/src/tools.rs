@@ -20,12 +20,29 @@ pub(crate) enum Tool {
 }
 
 impl Tool {
-    /// Fails with one sentence that names the tool and how to get it.
+    /// Gets a tool that is missing where that is possible; otherwise fails with one sentence that
+    /// names it and how to get it.
     pub(crate) fn require(self) -> Result<()> {
         if self.is_present() {
             return Ok(());
         }
+        if let Some(packages) = self.packages()
+            && install(packages)
+            && self.is_present()
+        {
+            return Ok(());
+        }
         bail!("{}", self.missing())
+    }
+
+    /// What Debian calls it, for tools that only tests need.
+    fn packages(self) -> Option<&'static [&'static str]> {
+        match self {
+            Self::Redis => Some(&["redis-server"]),
+            Self::Node => Some(&["nodejs", "npm"]),
+            Self::Python => Some(&["python3-venv"]),
+            Self::Rustfmt | Self::Clippy | Self::CCompiler => None,
+        }
     }
 
     fn is_present(self) -> bool {
@@ -66,6 +83,20 @@ impl Tool {
             }
         }
     }
+}
+
+/// Installs packages of the system; only root can, and only where there is `apt-get`.
+fn install(packages: &[&str]) -> bool {
+    let apt_get = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        answers(command.env("DEBIAN_FRONTEND", "noninteractive").args(arguments))
+    };
+    if !apt_get(&["--version"]) {
+        return false;
+    }
+    println!("installing {}", packages.join(" "));
+    let with = [&["install", "--yes", "--no-install-recommends"], packages].concat();
+    apt_get(&["update"]) && apt_get(&with)
 }
 
 /// `CC` wins, as it does in the build scripts that need the compiler.

@@ -112,6 +112,7 @@ fn stamp(key: String, work_ms: u64) -> TaskToSubmit {
         queue: None,
         priority: None,
         not_before: None,
+        after: Vec::new(),
         timeout_ms: None,
         lease_ttl_ms: i64::try_from(LEASE_TTL.as_millis()).ok(),
         retry: Some(Retry {

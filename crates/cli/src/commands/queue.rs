@@ -71,6 +71,7 @@ async fn look(name: &str, context: &Context) -> Result<Queue> {
         in_flight: 0,
         retries_due: 0,
         scheduled: 0,
+        blocked: 0,
         dead: 0,
         paused: None,
     }))

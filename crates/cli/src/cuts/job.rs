@@ -59,6 +59,7 @@ impl Job {
             queue: None,
             priority: None,
             not_before: None,
+            after: Vec::new(),
             timeout_ms: None,
             lease_ttl_ms: i64::try_from(self.lease_ttl.as_millis()).ok(),
             retry: Some(Retry {

@@ -211,6 +211,7 @@ fn task(number: usize) -> TaskToSubmit {
         queue: None,
         priority: None,
         not_before: None,
+        after: Vec::new(),
         timeout_ms: None,
         lease_ttl_ms: i64::try_from(LEASE_TTL.as_millis()).ok(),
         retry: Some(Retry { max_attempts: Some(10), ..Retry::default() }),

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
-use super::{cli_page, config_page};
+use super::{cli_page, config_page, redis_page};
 use crate::embedded;
 
 /// Writes every generated file below `root`.
@@ -13,6 +13,7 @@ pub(crate) fn write(root: &Path) -> Result<()> {
     put(root, "openapi/v1.json", &embedded::openapi())?;
     put(root, "docs/reference/cli.md", &cli_page::text())?;
     put(root, "docs/reference/config.md", &config_page::text())?;
+    put(root, "docs/reference/redis.md", &redis_page::text())?;
     for (path, text) in embedded::reference_pages() {
         put(root, path, &text)?;
     }

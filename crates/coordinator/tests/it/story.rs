@@ -186,6 +186,10 @@ impl World {
 
     fn write(&mut self, sentence: &str) {
         let time = time_text(self.now);
+        let named = |sentence: String, (id, name): (&TaskId, &String)| {
+            sentence.replace(&id.to_string(), name)
+        };
+        let sentence = self.names.iter().fold(sentence.to_owned(), named);
         writeln!(self.transcript, "{time:<8}{sentence}").expect("a text takes every line");
     }
 }

@@ -28,6 +28,9 @@ pub struct Queue {
     pub retries_due: u64,
     /// Tasks that wait for the moment that their submitter chose.
     pub scheduled: u64,
+    /// Tasks that wait for other tasks.
+    #[serde(default)]
+    pub blocked: u64,
     /// Tasks that ran out of attempts.
     pub dead: u64,
     /// Present while nothing of it is granted.

@@ -38,6 +38,10 @@ pub struct TaskToSubmit {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     pub not_before: Option<String>,
+    /// It does not start before all these tasks (their ids) are completed, and fails if one of
+    /// them comes to another end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
     /// The longest that one attempt may take. Default: no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
@@ -131,7 +135,7 @@ pub struct SubmittedTask {
 )]
 #[serde(rename_all = "UPPERCASE")]
 pub enum State {
-    /// Not before a moment that its submitter chose.
+    /// Not before a moment that its submitter chose, or not before other tasks.
     Waiting,
     /// May run; no worker holds it.
     Queued,
@@ -213,6 +217,9 @@ pub struct Task {
     /// When it may start, if that lies ahead.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<String>,
+    /// The tasks that had to be completed before it could start.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub after: Vec<String>,
     /// The current lease, while it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<CurrentLease>,
@@ -317,8 +324,9 @@ pub struct Explanation {
 /// One reason.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Reason {
-    /// For programs: `paused`, `held_by`, `not_before`, `backoff`, `key_held`, `no_workers`, `lacking`,
-    /// `workers_lost`, `none_asking`, `behind`, `settled`.
+    /// For programs: `paused`, `held_by`, `not_before`, `blocked_by`, `backoff`, `key_held`,
+    /// `no_workers`, `lacking`, `workers_lost`, `workers_drained`, `none_asking`, `behind`,
+    /// `settled`.
     pub code: String,
     /// For people.
     pub message: String,

@@ -159,6 +159,7 @@ fn ending_of(change: &Change) -> Option<(TaskId, bool)> {
         Change::TaskSubmitted(_)
         | Change::LeaseGranted { .. }
         | Change::LossForgiven { .. }
+        | Change::TaskReleased { .. }
         | Change::TaskRequeued(_) => None,
     }
 }

@@ -4,5 +4,5 @@ use model::{NewTask, TaskId};
 
 /// Makes a task wait for others.
 pub(crate) fn wait_for(task: &mut NewTask, others: Vec<TaskId>) {
-    let _ = (task, others);
+    task.after = others.into_iter().map(model::After::Task).collect();
 }

@@ -150,6 +150,8 @@ pub(crate) enum Tags {
     List(Vec<String>),
     /// Tags with values.
     Map(BTreeMap<String, serde_json::Value>),
+    /// Neither; it is taken in so that the refusal can name the field.
+    Other(serde::de::IgnoredAny),
 }
 
 /// RFC 3339, or seconds since 1970.
@@ -158,11 +160,15 @@ pub(crate) enum Tags {
 enum Moment {
     Text(String),
     Seconds(u64),
+    Other(serde::de::IgnoredAny),
 }
 
 impl Moment {
     fn read(&self) -> Result<Timestamp, JobProblem> {
         match self {
+            Self::Other(_) => {
+                Err(JobProblem::new("run_at must be a moment in RFC 3339, or seconds since 1970"))
+            }
             Self::Seconds(seconds) => Ok(Timestamp::from_millis(seconds.saturating_mul(1_000))),
             Self::Text(text) => text.parse().map_err(|error| {
                 JobProblem::Invalid(format!("run_at: {error}; or seconds since 1970"))
@@ -179,6 +185,12 @@ impl Tags {
             other => other.to_string(),
         };
         let pairs: Vec<(String, String)> = match self {
+            Self::Other(_) => {
+                let forms = r#"["gpu"] or {"gpu": true}"#;
+                return Err(JobProblem::Invalid(format!(
+                    "tags must be a list or an object: {forms}"
+                )));
+            }
             Self::None => Vec::new(),
             Self::List(tags) => tags.into_iter().map(|tag| (tag, "true".to_owned())).collect(),
             Self::Map(tags) => tags.into_iter().map(|(key, value)| (key, text(value))).collect(),
@@ -260,8 +272,15 @@ impl<'a> OrderDesk<'a> {
         let idempotency = job_id
             .as_deref()
             .map(|name| IdempotencyMark { key: name_key(name), fingerprint: fingerprint(json) });
-        let task =
-            NewTask { spec, parameters, not_before, concurrency_key: None, idempotency, run };
+        let task = NewTask {
+            spec,
+            parameters,
+            not_before,
+            concurrency_key: None,
+            idempotency,
+            run,
+            after: Vec::new(),
+        };
         Ok(Order { task, after, job_id })
     }
 

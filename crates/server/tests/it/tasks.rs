@@ -221,3 +221,46 @@ async fn the_same_key_twice_in_one_call_makes_one_task() {
     assert_eq!(answer["tasks"][1]["existed"], true);
     server.stop().await;
 }
+
+#[tokio::test]
+async fn a_task_runs_after_others_or_fails_with_them() {
+    let server = TestServer::dev().await;
+    let a = server.submit(json!({"type": "a"})).await;
+    let b = server.submit(json!({"type": "b", "after": [a]})).await;
+    let task = server.get(&format!("/api/v1/tasks/{b}")).await.expect(200);
+    assert_eq!((&task["state"], &task["after"]), (&json!("WAITING"), &json!([a])));
+    assert_eq!(task["not_before"], json!(null), "it has no moment of its own");
+    let server = server.restart().await;
+    let why = server.get(&format!("/api/v1/tasks/{b}/explain")).await.expect(200);
+    assert_eq!(why["summary"], format!("WAITING: it runs after 1 task: {a}"));
+
+    let lease = server.lease("w1").await;
+    let done = json!({"worker_id": "w1"});
+    server.post(&lease_path(&lease, "complete"), &done).await.expect(200);
+    let task = server.get(&format!("/api/v1/tasks/{b}")).await.expect(200);
+    assert_eq!(task["state"], "QUEUED", "the row says it as soon as it is so");
+    let c = server.submit(json!({"type": "c", "after": [a, b]})).await;
+    server.post(&format!("/api/v1/tasks/{b}/cancel"), &json!({})).await.expect(200);
+    let task = server.get(&format!("/api/v1/tasks/{c}")).await.expect(200);
+    assert_eq!(
+        (&task["state"], &task["error"]["code"]),
+        (&json!("FAILED"), &json!("E.TASK.DEPENDENCY"))
+    );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_task_cannot_run_after_one_that_nobody_knows() {
+    let server = TestServer::dev().await;
+    let id = server.submit(json!({"type": "a"})).await;
+    let known: model::TaskId = id.parse().expect("an id");
+    let elsewhere = model::ShardId::new(known.shard().get() + 1).expect("fits");
+    let next = model::TaskId::of(known.shard(), known.number() + 1);
+    for nobody in [next, model::TaskId::of(elsewhere, known.number())] {
+        let task = json!({"type": "b", "after": [nobody.to_string()]});
+        server.post("/api/v1/tasks", &task).await.refused(409, "E.TASK.DEPENDENCY");
+    }
+    let many = json!({"type": "b", "after": vec![id; 1_001]});
+    server.post("/api/v1/tasks", &many).await.refused(422, "E.LIMIT.BATCH");
+    server.stop().await;
+}

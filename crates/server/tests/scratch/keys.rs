@@ -105,10 +105,13 @@ async fn what_has_gathered_is_kept_when_the_server_stops() {
     let place = Place::new().await;
     let scratch = place.scratch().await;
     let (_, mark) = scratch.execute(&[words("SET k v")]).expect("carried out");
-    let place = place.restart().await;
-    scratch.durable(&mark).await.expect("kept on the way out");
+    // It hears of the change and of the stop at the same time.
+    place.server.app().scratch.stop().await;
+    let kept = tokio::time::timeout(PATIENCE, scratch.durable(&mark)).await;
+    kept.expect("settled").expect("kept on the way out");
     let refused = ask(&scratch, "GET k").await.expect_err("it has stopped");
     assert_eq!(refused, AskError::Stopping);
+    let place = place.restart().await;
     let scratch = place.scratch().await;
     let answers = ask(&scratch, "GET k").await.expect("read");
     assert_eq!(text(&answers[0]), "v");

@@ -28,12 +28,8 @@ impl Place {
     async fn on(data: TempDir) -> Self {
         let store = Arc::new(SqliteStore::open(data.path()).expect("a store"));
         let http = "127.0.0.1:0".parse().expect("an address");
-        let options = Options {
-            data_dir: data.path().into(),
-            http,
-            dev: true,
-            resp: RespOptions::default(),
-        };
+        let options =
+            Options { data_dir: data.path().into(), http, dev: true, resp: RespOptions::default() };
         let server = Server::start_on(Arc::clone(&store) as Arc<dyn Store>, options);
         let server = server.await.expect("a server");
         Self { data, store, server }

@@ -1,13 +1,18 @@
 //! Which answer each command must get: the table of verdicts, written a second time.
 
+use std::cmp::Reverse;
+
 use coordinator::{
     Answer, Command, Effect, HeartbeatVerdict, Judgement, LostAuthority, Outcome, Refusal,
     SubmittedTask, Verdict, Violation as Wrong,
 };
-use model::{LeaseId, NewTask, Report, ReportKey, ReportedOutcome, TaskId, Timestamp, WorkerId};
+use model::{
+    After, LeaseId, NewTask, QueueName, Report, ReportKey, ReportedOutcome, TaskId, Timestamp,
+    WorkerId,
+};
 
 use crate::consequence::Consequence;
-use crate::oracle::model::{LeaseEnd, Model, Place};
+use crate::oracle::model::{LeaseEnd, Model, Place, TaskModel};
 use crate::oracle::notes::Notes;
 
 /// A command as a shell handed it to its coordinator.
@@ -55,13 +60,13 @@ impl Model {
             }
             Command::Stop { ticket, task } => self.judge_stop(*task, answer(*ticket), notes),
             Command::Requeue { ticket, task } => self.judge_requeue(*task, answer(*ticket), notes),
+            Command::Peek { ticket, .. } => self.judge_peek(answer(*ticket), notes),
+            Command::SetPause { queue, pause, .. } => self.note_pause(queue, pause.is_some()),
+            Command::Unregister { worker, .. } => self.note_given_back(worker, heard.now, notes),
             Command::Explain { ticket, .. }
             | Command::ListWorkers { ticket }
             | Command::ListQueues { ticket }
-            | Command::Peek { ticket, .. }
             | Command::Register { ticket, .. }
-            | Command::Unregister { ticket, .. }
-            | Command::SetPause { ticket, .. }
             | Command::SetDrain { ticket, .. } => {
                 let is_answered = answer(*ticket).is_some();
                 notes.demand(is_answered, "P3", || format!("no answer to {command:?}"));
@@ -86,6 +91,45 @@ impl Model {
         }
     }
 
+    fn note_pause(&mut self, queue: &QueueName, on: bool) {
+        if on {
+            self.paused.insert(queue.clone());
+        } else {
+            self.paused.remove(queue);
+        }
+    }
+
+    /// A worker that leaves gives back what it still has a right to.
+    fn note_given_back(&mut self, worker: &WorkerId, now: Timestamp, notes: &mut Notes) {
+        for lease in self.leases_or_all(worker, None) {
+            let Some(lease) = self.lease_mut(lease) else { continue };
+            if lease.end.is_none() && lease.due() > now {
+                lease.end = Some(LeaseEnd::GivenBack);
+                notes.happened(Consequence::GivenBack);
+            }
+        }
+    }
+
+    /// What would be granted next: all that is ready, in the order of the grants, but for tasks
+    /// that stand behind a key.
+    fn judge_peek(&self, answer: Option<&Answer>, notes: &mut Notes) {
+        let Some(Answer::Peeked { tasks, total }) = answer else {
+            return notes.broken("P3", || format!("a look was answered by {answer:?}"));
+        };
+        let rank = |id: &TaskId| {
+            let task = self.tasks.get(id)?;
+            (task.place == Place::Ready).then_some((Reverse(task.spec.priority), *id))
+        };
+        let ranks: Option<Vec<_>> = tasks.iter().map(rank).collect();
+        let is_sorted = ranks.is_some_and(|ranks| ranks.is_sorted());
+        let is_open = |(id, task): (&TaskId, &TaskModel)| {
+            (task.place == Place::Ready && task.key.is_none()).then_some(*id)
+        };
+        let misses_one = self.tasks.iter().filter_map(is_open).any(|id| !tasks.contains(&id));
+        let is_right = is_sorted && !misses_one && *total == tasks.len() as u64;
+        notes.demand(is_right, "P5", || format!("a look at what is ready: {tasks:?} of {total}"));
+    }
+
     // ----- submits
 
     fn judge_submit(&self, tasks: &[NewTask], answer: Option<&Answer>, notes: &mut Notes) {
@@ -95,7 +139,19 @@ impl Model {
             let earlier = earlier.and_then(|task| task.mark.as_ref());
             earlier.is_some_and(|earlier| earlier.fingerprint != mark.fingerprint)
         });
+        let is_unknown = |after: &After| match after {
+            After::Task(task) => !self.tasks.contains_key(task),
+            After::Nth(_) => false,
+        };
+        let names_nobody = tasks.iter().any(|task| task.after.iter().any(is_unknown));
         match answer {
+            Some(Answer::Refused(Refusal::UnknownDependency { .. })) => {
+                notes.demand(names_nobody, "P1", || "a known task was taken for nobody".into());
+                notes.happened(Consequence::UnknownDependency);
+            }
+            Some(Answer::Submitted(_)) if names_nobody => {
+                notes.broken("P1", || "a submit after nobody was taken".into());
+            }
             Some(Answer::Refused(Refusal::IdempotencyConflict { .. })) => {
                 notes.demand(conflict, "P1", || "a conflict without a conflicting key".into());
                 notes.happened(Consequence::IdempotencyConflict);
@@ -133,7 +189,9 @@ impl Model {
         }
         match known.end {
             Some(LeaseEnd::Committed(key)) => Standing::Committed(key),
-            Some(LeaseEnd::Lost | LeaseEnd::Returned | LeaseEnd::Stopped) => Standing::Lost,
+            Some(LeaseEnd::Lost | LeaseEnd::Returned | LeaseEnd::Stopped | LeaseEnd::GivenBack) => {
+                Standing::Lost
+            }
             None if known.due() <= now => Standing::Lost,
             None => Standing::Holder,
         }

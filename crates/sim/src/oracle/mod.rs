@@ -2,9 +2,10 @@
 //! comes out of it.
 //!
 //! Reading order: `notes` (where a broken promise is written down), `model` (what the facts say,
-//! worked out anew), `judge` (which answer each command must get), `waiting` (nobody waits without
+//! worked out anew), `after` (who may start), `judge` (which answer each command must get), `waiting` (nobody waits without
 //! reason), `journal` (what clients outside were told).
 
+mod after;
 mod journal;
 mod judge;
 mod model;

@@ -3,7 +3,7 @@
 //! One model follows what is durable; each shell has another one that follows what its
 //! coordinator has decided, durable or not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -12,8 +12,8 @@ use coordinator::{
     WaitReason,
 };
 use model::{
-    ConcurrencyKey, IdempotencyKey, IdempotencyMark, LeaseId, ReportKey, TaskId, TaskSpec,
-    Timestamp, WorkerId,
+    ConcurrencyKey, IdempotencyKey, IdempotencyMark, LeaseId, QueueName, ReportKey, TaskId,
+    TaskSpec, Timestamp, WorkerId,
 };
 
 use crate::consequence::Consequence;
@@ -27,6 +27,8 @@ const LOSSES_MAX: u32 = 3;
 pub(crate) struct Model {
     pub(crate) tasks: BTreeMap<TaskId, TaskModel>,
     pub(crate) marks: BTreeMap<IdempotencyKey, TaskId>,
+    /// Queues that the coordinator was told to grant nothing from.
+    pub(crate) paused: BTreeSet<QueueName>,
 }
 
 #[derive(Clone, Debug)]
@@ -35,6 +37,7 @@ pub(crate) struct TaskModel {
     pub(crate) intent: u64,
     pub(crate) key: Option<ConcurrencyKey>,
     pub(crate) mark: Option<IdempotencyMark>,
+    pub(crate) after: Vec<TaskId>,
     pub(crate) place: Place,
     /// Every lease ever granted; the first has epoch 1.
     pub(crate) leases: Vec<LeaseModel>,
@@ -51,7 +54,14 @@ pub(crate) struct TaskModel {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
-    Waiting { until: Timestamp, is_backoff: bool },
+    Waiting {
+        until: Timestamp,
+        is_backoff: bool,
+    },
+    /// Other tasks must complete first; then the moment counts.
+    Blocked {
+        until: Timestamp,
+    },
     Ready,
     Leased,
     Settled(Outcome),
@@ -78,6 +88,8 @@ pub(crate) enum LeaseEnd {
     Returned,
     /// A person stopped the task.
     Stopped,
+    /// Its holder left.
+    GivenBack,
 }
 
 impl LeaseModel {
@@ -133,6 +145,9 @@ impl Model {
                 self.attempt_ended(*task, attempt, now, notes);
                 self.goes_on(*task, &attempt.ending, progress, (now, notes));
             }
+            Change::TaskReleased { task, progress } => {
+                self.released(*task, progress, (now, notes));
+            }
             Change::LossForgiven { task, progress } => self.forgiven(*task, progress, notes),
             Change::TaskSettled { task, attempt, progress } => {
                 self.settled(*task, attempt.as_ref(), progress, (now, notes));
@@ -146,6 +161,7 @@ impl Model {
             intent: intent_of(&record.parameters),
             key: record.concurrency_key.clone(),
             mark: record.idempotency.clone(),
+            after: record.after.clone(),
             place: place_of(&record.progress.state),
             leases: Vec::new(),
             generation: 0,
@@ -157,6 +173,7 @@ impl Model {
             forgiven: 0,
         };
         let number = record.id.number();
+        self.check_after(record, task.place, notes);
         let before = self.tasks.insert(record.id, task);
         notes.demand(before.is_none(), "P1", || format!("task {number} was made twice"));
         if let Some(mark) = &record.idempotency {
@@ -190,12 +207,14 @@ impl Model {
     ) {
         let TaskState::Leased(lease) = &progress.state else { return };
         self.check_key(id, notes);
+        self.check_not_paused(id, now, notes);
+        let is_free = self.is_free(id);
         let number = id.number();
         let Some(task) = self.tasks.get_mut(&id) else {
             return notes.broken("P1", || format!("task {number} was granted but never made"));
         };
         task.attempts += 1;
-        check_may_start(task, (number, progress.epoch), now, notes);
+        check_may_start(task, (number, progress.epoch, is_free), now, notes);
         check_term(task, number, lease, now, notes);
         task.place = Place::Leased;
         task.leases.push(LeaseModel {
@@ -232,9 +251,11 @@ impl Model {
         let Some(task) = self.tasks.get_mut(&id) else { return };
         let is_returned = progress.attempt < task.attempts;
         let Some(lease) = task.leases.last_mut() else { return };
-        let was_returned = lease.end == Some(LeaseEnd::Returned);
+        let was_returned = matches!(lease.end, Some(LeaseEnd::Returned | LeaseEnd::GivenBack));
         if now.is_none() && is_returned && attempt.ending == Ending::Undelivered {
             lease.end = Some(LeaseEnd::Returned);
+        } else if now.is_none() && is_returned && attempt.ending == Ending::Expired {
+            lease.end = Some(LeaseEnd::GivenBack);
         } else {
             let number = id.number();
             notes.demand(now.is_none() || is_returned == was_returned, "P6", || {
@@ -294,6 +315,10 @@ impl Model {
                 }
             }
             Ending::Undelivered if last_end == Some(LeaseEnd::Returned) => task.attempts -= 1,
+            Ending::Expired if last_end == Some(LeaseEnd::GivenBack) => {
+                task.attempts -= 1;
+                task.losses += 1;
+            }
             Ending::Expired | Ending::Undelivered => task.losses += 1,
             Ending::Stopped => {}
         }
@@ -326,6 +351,11 @@ impl Model {
         };
         let was_settled = matches!(task.place, Place::Settled(_));
         notes.demand(!was_settled, "P2", || format!("task {number} was settled twice"));
+        let failure = settlement.failure.as_ref();
+        if failure.is_some_and(|failure| failure.code == "E.TASK.DEPENDENCY") {
+            self.check_failed_with_others(id, (now, notes));
+        }
+        let Some(task) = self.tasks.get_mut(&id) else { return };
         check_settling_report(task, number, progress.epoch, (settlement, now, notes));
         let is_poison = task.losses + 1 >= LOSSES_MAX;
         if settlement.outcome == Outcome::Stopped {
@@ -359,11 +389,13 @@ fn end_of(lease: &LeaseModel, ending: &Ending, now: Option<Timestamp>) -> (bool,
         (None, Some(_)) => false,
     };
     let was_returned = lease.end == Some(LeaseEnd::Returned);
+    let was_given_back = lease.end == Some(LeaseEnd::GivenBack);
     match ending {
         Ending::Failed { report, .. } => {
             let end = LeaseEnd::Committed(*report);
             (now.is_none() || lease.end == Some(end), end)
         }
+        Ending::Expired if was_given_back => (true, LeaseEnd::GivenBack),
         Ending::Expired => (is_due(Some(lease.ends_at)), LeaseEnd::Lost),
         Ending::TimedOut => (is_due(lease.attempt_ends_at), LeaseEnd::Lost),
         Ending::Undelivered if was_returned => (true, LeaseEnd::Returned),
@@ -397,12 +429,13 @@ fn check_settling_report(
 /// A grant needs a task that may start, the next epoch, and an attempt that is left.
 fn check_may_start(
     task: &TaskModel,
-    (number, epoch): (u64, u32),
+    (number, epoch, is_free): (u64, u32, bool),
     now: Option<Timestamp>,
     notes: &mut Notes,
 ) {
     let may_start = match task.place {
         Place::Ready => true,
+        Place::Blocked { until } => is_free && now.is_none_or(|now| until <= now),
         // Only a clock can say that the wait is over, and what is durable has none.
         Place::Waiting { until, .. } => now.is_none_or(|now| until <= now),
         Place::Leased | Place::Settled(_) => false,
@@ -449,8 +482,9 @@ fn count_ending(ending: &Ending, now: Option<Timestamp>, notes: &mut Notes) {
     }
 }
 
-fn place_of(state: &TaskState) -> Place {
+pub(super) fn place_of(state: &TaskState) -> Place {
     match state {
+        TaskState::Waiting { until, why: WaitReason::After } => Place::Blocked { until: *until },
         TaskState::Waiting { until, why } => {
             Place::Waiting { until: *until, is_backoff: *why == WaitReason::Backoff }
         }

@@ -52,7 +52,7 @@ impl Model {
             }
         }
         for (id, task) in &self.tasks {
-            check_due(*id, task, wakes_at, notes);
+            check_due((*id, self.is_free(*id)), task, wakes_at, notes);
             let is_alone = task.key.as_ref().is_none_or(|key| keys.get(key) == Some(&1));
             if task.place != Place::Ready {
                 continue;
@@ -62,6 +62,12 @@ impl Model {
                 continue;
             }
             let is_fit = offers.iter().any(|offer| offer.covers(&task.spec.demand));
+            if self.paused.contains(&task.spec.demand.queue) {
+                if is_fit {
+                    notes.happened(Consequence::PauseHeldTaskBack);
+                }
+                continue;
+            }
             notes.demand(!is_fit, "P5", || {
                 format!(
                     "task {} is ready and a fit worker asks, but it is not granted",
@@ -76,7 +82,10 @@ impl Model {
         for (id, task) in &self.tasks {
             let is_due = match task.place {
                 Place::Leased => task.leases.last().is_some_and(|lease| lease.due() <= now),
-                Place::Waiting { .. } | Place::Ready | Place::Settled(_) => false,
+                Place::Waiting { .. }
+                | Place::Blocked { .. }
+                | Place::Ready
+                | Place::Settled(_) => false,
             };
             notes.demand(!is_due, "P5", || {
                 format!("the lease of task {} is over, but nobody took it back", id.number())
@@ -87,8 +96,15 @@ impl Model {
     /// Waits that the clock has ended are no facts; the coordinator sees them by itself, and so
     /// does the model.
     pub(crate) fn end_waits(&mut self, now: Timestamp) {
-        for task in self.tasks.values_mut() {
-            if matches!(task.place, Place::Waiting { until, .. } if until <= now) {
+        let is_over = |(id, task): (&TaskId, &TaskModel)| match task.place {
+            Place::Waiting { until, .. } => until <= now,
+            Place::Blocked { until } => until <= now && self.is_free(*id),
+            Place::Ready | Place::Leased | Place::Settled(_) => false,
+        };
+        let over: Vec<TaskId> =
+            self.tasks.iter().filter(|one| is_over(*one)).map(|(id, _)| *id).collect();
+        for id in over {
+            if let Some(task) = self.tasks.get_mut(&id) {
                 task.place = Place::Ready;
             }
         }
@@ -96,9 +112,16 @@ impl Model {
 }
 
 /// The coordinator wakes up in time for this task.
-fn check_due(id: TaskId, task: &TaskModel, wakes_at: Option<Timestamp>, notes: &mut Notes) {
+fn check_due(
+    (id, is_free): (TaskId, bool),
+    task: &TaskModel,
+    wakes_at: Option<Timestamp>,
+    notes: &mut Notes,
+) {
     let due = match task.place {
         Place::Waiting { until, .. } => until,
+        Place::Blocked { until } if is_free => until,
+        Place::Blocked { .. } => return,
         Place::Leased => match task.leases.last() {
             Some(lease) => lease.due(),
             None => return,

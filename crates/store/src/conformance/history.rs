@@ -53,6 +53,7 @@ pub(super) fn next_change(tables: &Tables, shard: ShardId, dice: &mut Dice) -> C
         0..3 => None,
         3..6 => pick(dice, |state| matches!(state, TaskState::Ready | TaskState::Waiting { .. }))
             .map(|task| grant(task, dice)),
+        6 if dice.one_in(2) => pick(dice, is_after).map(release),
         6 => pick(dice, |state| matches!(state, TaskState::Leased(_)))
             .map(|task| end_attempt(task, dice)),
         7..9 => pick(dice, |state| !matches!(state, TaskState::Settled(_)))
@@ -73,8 +74,12 @@ fn submit(tables: &Tables, shard: ShardId, dice: &mut Dice) -> Change {
     let number = tables.restore(shard).next_number;
     let specs = specs();
     let parameters: [&'static [u8]; 4] = [b"{}", b"{\"a\": 1}", b"[]", "\"\u{fc}\"".as_bytes()];
+    let older = if number > 0 && dice.one_in(3) { 1 + dice.roll(3) as u64 } else { 0 };
+    let after: Vec<_> =
+        (number.saturating_sub(older)..number).map(|n| TaskId::of(shard, n)).collect();
+    let why = if after.is_empty() { WaitReason::Scheduled } else { WaitReason::After };
     let state = if dice.one_in(4) {
-        TaskState::Waiting { until: dice.moment(), why: WaitReason::Scheduled }
+        TaskState::Waiting { until: dice.moment(), why }
     } else {
         TaskState::Ready
     };
@@ -89,9 +94,19 @@ fn submit(tables: &Tables, shard: ShardId, dice: &mut Dice) -> Change {
             fingerprint: u64::MAX - dice.number(),
         }),
         run: dice.one_in(3).then(|| format!("run-{}", dice.number() % 3).parse().expect("valid")),
+        after,
         progress: Progress { state, attempt: 0, epoch: 0, losses: 0 },
         ended_attempts: Vec::new(),
     }))
+}
+
+fn is_after(state: &TaskState) -> bool {
+    matches!(state, TaskState::Waiting { why: WaitReason::After, .. })
+}
+
+fn release(task: &TaskRecord) -> Change {
+    let progress = Progress { state: TaskState::Ready, ..task.progress.clone() };
+    Change::TaskReleased { task: task.id, progress }
 }
 
 fn grant(task: &TaskRecord, dice: &mut Dice) -> Change {

@@ -33,6 +33,7 @@ pub fn submitted(task: TaskId) -> Change {
         concurrency_key: None,
         idempotency: None,
         run: None,
+        after: Vec::new(),
         progress: Progress { state: TaskState::Ready, attempt: 0, epoch: 0, losses: 0 },
         ended_attempts: Vec::new(),
     }))

@@ -86,6 +86,7 @@ impl<'c> Statements<'c> {
         statement.raw_bind_parameter(22, mark.map(|mark| mark.key.as_str()))?;
         statement.raw_bind_parameter(23, record.created_at.to_integer())?;
         statement.raw_bind_parameter(24, record.run.as_ref().map(model::RunName::as_str))?;
+        statement.raw_bind_parameter(25, after_document(&record.after))?;
         statement
             .raw_execute()
             .map_err(|error| meaning(error, Contradiction::TaskExists(write.task)))?;
@@ -184,6 +185,12 @@ fn bind_settled(
     statement.raw_bind_parameter(13, row.failure_reason)?;
     statement.raw_bind_parameter(14, row.failure_details.map(Text))?;
     statement.raw_bind_parameter(15, row.result.map(Text))
+}
+
+/// The tasks that a task waits for, as they stand in `tasks.id`; most wait for none.
+fn after_document(after: &[TaskId]) -> Option<String> {
+    let ids: Vec<String> = after.iter().map(|task| task.to_integer().to_string()).collect();
+    (!ids.is_empty()).then(|| format!("[{}]", ids.join(",")))
 }
 
 /// An update names the row that it expects, with its epoch; when there is no such row, the

@@ -54,6 +54,7 @@ mod column {
     pub(super) const PARAMETERS: usize = 23;
     pub(super) const FINGERPRINT: usize = 24;
     pub(super) const RUN: usize = 25;
+    pub(super) const AFTER_TASKS: usize = 26;
 }
 
 impl<'c> RecordReader<'c> {
@@ -86,7 +87,8 @@ impl<'c> RecordReader<'c> {
             })
             .map_err(damaged)?;
         let parameters = bytes_if_any(row, column::PARAMETERS)?;
-        let progress = read_progress(row)?;
+        let after = read_after(row)?;
+        let progress = read_progress(row, !after.is_empty())?;
         Ok(TaskRecord {
             id,
             spec,
@@ -95,6 +97,7 @@ impl<'c> RecordReader<'c> {
             concurrency_key: parsed_if_any(row, column::CONCURRENCY_KEY)?,
             idempotency: read_mark(row)?,
             run: parsed_if_any(row, column::RUN)?,
+            after,
             ended_attempts: self.read_ended_attempts(id, &progress)?,
             progress,
         })
@@ -133,11 +136,23 @@ fn read_mark(row: &Row<'_>) -> Result<Option<IdempotencyMark>, StoreError> {
     }))
 }
 
-fn read_progress(row: &Row<'_>) -> Result<Progress, StoreError> {
+fn read_after(row: &Row<'_>) -> Result<Vec<TaskId>, StoreError> {
+    let Some(document) = text_if_any(row, column::AFTER_TASKS)? else { return Ok(Vec::new()) };
+    let ids: Vec<i64> = serde_json::from_str(document).map_err(damaged)?;
+    let task = |id: i64| {
+        TaskId::from_integer(id)
+            .ok_or_else(|| StoreError::Damaged(format!("it waits for {id}, which is no task")))
+    };
+    ids.into_iter().map(task).collect()
+}
+
+/// A task that has to run after others waits for that reason alone.
+fn read_progress(row: &Row<'_>, has_after: bool) -> Result<Progress, StoreError> {
     let word = text(row, column::STATE)?;
     let word = state_from_text(word)
         .ok_or_else(|| StoreError::Damaged(format!("{word} is no state of a task")))?;
     let state = match word {
+        StateWord::Waiting if has_after => waiting(row, WaitReason::After)?,
         StateWord::Waiting => waiting(row, WaitReason::Scheduled)?,
         StateWord::Retrying => waiting(row, WaitReason::Backoff)?,
         StateWord::Queued => TaskState::Ready,

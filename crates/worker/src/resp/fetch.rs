@@ -42,12 +42,24 @@ pub(super) struct Fetcher {
     /// None means the usual ones.
     pub(super) queues: Vec<String>,
     pub(super) slots: Arc<Semaphore>,
+    pub(super) n_slots: usize,
     pub(super) wishes: watch::Receiver<Wish>,
     /// Nothing new is wanted.
     pub(super) stop: CancellationToken,
     pub(super) jobs: mpsc::Sender<Fetched>,
     /// Whose turn it is, where only one queue can be asked at a time.
     pub(super) turn: usize,
+    /// How many queues had nothing, one after the other.
+    pub(super) n_missed: usize,
+}
+
+/// One way to ask for a job.
+struct Pop {
+    words: Request,
+    /// The queue that is asked, or the first of them.
+    queue: String,
+    /// How long the server waits for one.
+    wait: Duration,
 }
 
 /// A value that was popped.
@@ -104,21 +116,9 @@ impl Fetcher {
     }
 
     async fn pop(&mut self, dialect: Dialect) -> Result<Option<Popped>, Unanswered> {
-        let pace = &self.around.pace;
-        let (words, queue, wait) = match dialect {
-            Dialect::Registered => {
-                let queues = named(&self.queues, &QUEUES_REGISTERED);
-                (pop_any(&queues, pace.pop_wait), queues[0].clone(), pace.pop_wait)
-            }
-            Dialect::Listed => {
-                let queues = named(&self.queues, &QUEUES_LISTED);
-                let queue = queues[self.turn % queues.len()].clone();
-                self.turn = self.turn.wrapping_add(1);
-                // What waits at the server holds up what else goes over the only connection.
-                let is_shared = queues.len() > 1 || self.around.tally.n_active() > 0;
-                let wait = if is_shared { pace.pop_wait_shared } else { pace.pop_wait };
-                (move_one(&queue, wait), queue, wait)
-            }
+        let Pop { words, queue, wait } = match dialect {
+            Dialect::Registered => self.pop_any(),
+            Dialect::Listed => self.pop_in_turn(),
         };
         // A server that knows leases takes back what it gave to a connection that is gone. Another
         // one would leave it among what is worked on, for ever; so its last word is waited for.
@@ -131,22 +131,63 @@ impl Fetcher {
             reply = self.around.main.ask_waiting(words, wait) => reply,
             () = late(&self.stop, patience) => return Err(Unanswered::Closed),
         };
+        let pace = &self.around.pace;
         match asked {
             Ok(Reply::Error(text)) => {
                 tracing::warn!(%text, queue, "the server gives no job; it is asked again");
-                self.rest().await;
+                self.rest(pace.retry_pause).await;
                 Ok(None)
             }
-            Ok(reply) => Ok(popped(reply, queue)),
+            Ok(reply) => {
+                let popped = popped(reply, queue);
+                self.n_missed = if popped.is_some() { 0 } else { self.n_missed + 1 };
+                if wait.is_zero() && self.n_missed >= self.queues(&QUEUES_LISTED).len() {
+                    self.n_missed = 0;
+                    self.rest(pace.poll_every).await;
+                }
+                Ok(popped)
+            }
             Err(Unanswered::Lost) => Ok(None),
             Err(closed @ Unanswered::Closed) => Err(closed),
         }
     }
 
-    async fn rest(&self) {
+    /// `BRPOP queue:a queue:b 5`.
+    fn pop_any(&self) -> Pop {
+        let (queues, wait) = (self.queues(&QUEUES_REGISTERED), self.around.pace.pop_wait);
+        let seconds = wait.as_secs().to_string();
+        let names = queues.iter().map(String::as_str);
+        let words: Vec<&str> = std::iter::once("BRPOP").chain(names).chain([&*seconds]).collect();
+        Pop { words: request(&words), queue: queues[0].clone(), wait }
+    }
+
+    /// `BRPOPLPUSH queue:a queue:processing 5`. While something is under way it does not wait at
+    /// the server: reports go over the same connection.
+    fn pop_in_turn(&mut self) -> Pop {
+        let (queues, pace) = (self.queues(&QUEUES_LISTED), &self.around.pace);
+        let queue = queues[self.turn % queues.len()].clone();
+        self.turn = self.turn.wrapping_add(1);
+        // The slot that is to be filled is taken already.
+        let is_busy = self.slots.available_permits() + 1 < self.n_slots;
+        if is_busy {
+            let words = request(&["RPOPLPUSH", &queue, PROCESSING]);
+            return Pop { words, queue, wait: Duration::ZERO };
+        }
+        let wait = if queues.len() > 1 { pace.pop_wait_shared } else { pace.pop_wait };
+        let seconds = wait.as_secs().to_string();
+        Pop { words: request(&["BRPOPLPUSH", &queue, PROCESSING, &seconds]), queue, wait }
+    }
+
+    fn queues(&self, usual: &[&str]) -> Vec<String> {
+        let usual = usual.iter().map(|name| (*name).to_owned());
+        let names = if self.queues.is_empty() { usual.collect() } else { self.queues.clone() };
+        names.into_iter().map(|name| format!("queue:{name}")).collect()
+    }
+
+    async fn rest(&self, pause: Duration) {
         tokio::select! {
             () = self.stop.cancelled() => {}
-            () = sleep(self.around.pace.retry_pause) => {}
+            () = sleep(pause) => {}
         }
     }
 
@@ -200,28 +241,6 @@ impl Fetcher {
 async fn late(stop: &CancellationToken, patience: Duration) {
     stop.cancelled().await;
     sleep(patience).await;
-}
-
-fn named(queues: &[String], usual: &[&str]) -> Vec<String> {
-    let names: Vec<&str> = if queues.is_empty() {
-        usual.to_vec()
-    } else {
-        queues.iter().map(String::as_str).collect()
-    };
-    names.into_iter().map(|name| format!("queue:{name}")).collect()
-}
-
-/// `BRPOP queue:a queue:b 5`.
-fn pop_any(queues: &[String], wait: Duration) -> Request {
-    let seconds = wait.as_secs().to_string();
-    let queues = queues.iter().map(String::as_str);
-    let words: Vec<&str> = std::iter::once("BRPOP").chain(queues).chain([&*seconds]).collect();
-    request(&words)
-}
-
-/// `BRPOPLPUSH queue:a queue:processing 5`.
-fn move_one(queue: &str, wait: Duration) -> Request {
-    request(&["BRPOPLPUSH", queue, PROCESSING, &wait.as_secs().to_string()])
 }
 
 /// Some servers give the queue and the value, some the value alone.

@@ -11,11 +11,12 @@ const HEARTBEAT_EVERY_MAX: Duration = Duration::from_mins(5);
 /// Times that tests shorten.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
-    /// How long a pop waits at the server when nothing else wants the connection.
+    /// How long a pop waits at the server.
     pub(super) pop_wait: Duration,
-    /// How long a pop waits when something else does: another queue, or a report on the only
-    /// connection.
+    /// How long it waits where only one of several queues can be asked at a time.
     pub(super) pop_wait_shared: Duration,
+    /// The pause between two rounds of pops that do not wait.
+    pub(super) poll_every: Duration,
     /// How long a reply may take beyond the wait that was asked for.
     pub(super) reply_within: Duration,
     /// The pause before the first reconnection; it doubles.
@@ -40,11 +41,12 @@ impl Default for Pace {
         Self {
             pop_wait: Duration::from_secs(5),
             pop_wait_shared: Duration::from_secs(1),
+            poll_every: Duration::from_millis(200),
             reply_within: Duration::from_secs(30),
             reconnect_first: Duration::from_secs(1),
             reconnect_max: Duration::from_mins(1),
             heartbeat_every_max: HEARTBEAT_EVERY_MAX,
-            job_beat_every: Duration::from_secs(10),
+            job_beat_every: Duration::from_secs(5),
             ping_every: Duration::from_secs(15),
             report_patience: Duration::from_mins(10),
             retry_pause: Duration::from_secs(1),

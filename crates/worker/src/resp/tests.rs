@@ -6,5 +6,6 @@ mod executing;
 mod keys;
 mod leases;
 mod obeying;
+mod redis;
 mod scene;
 mod server;

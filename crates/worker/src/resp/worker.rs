@@ -219,7 +219,9 @@ impl Floor {
             wishes: wishes.clone(),
             stop: stop_fetching.clone(),
             jobs,
+            n_slots: registration.slots,
             turn: 0,
+            n_missed: 0,
         };
         let heart = Heart { around: Arc::clone(&around), registration, wishes: wish };
         Self {

@@ -114,6 +114,7 @@ impl Plan<'_> {
             queue: self.flags.queue.clone(),
             priority: self.flags.priority,
             not_before: None,
+            after: Vec::new(),
             timeout_ms: None,
             lease_ttl_ms: None,
             retry: Some(Retry {

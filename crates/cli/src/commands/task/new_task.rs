@@ -83,6 +83,7 @@ impl TaskFlags {
             queue: self.queue.clone(),
             priority: self.priority,
             not_before: not_before.clone(),
+            after: Vec::new(),
             timeout_ms: self.timeout.map(Span::millis),
             lease_ttl_ms: self.lease_ttl.map(Span::millis),
             retry: self.retry(),

@@ -97,6 +97,7 @@ impl Show for Task {
 fn when_and_who(task: &Task) -> Vec<(&'static str, String)> {
     let mut rows = Vec::new();
     rows.extend(task.not_before.as_ref().map(|moment| ("not before", moment.clone())));
+    rows.extend((!task.after.is_empty()).then(|| ("after", task.after.join(", "))));
     rows.extend(task.lease.as_ref().map(|lease| {
         let held = format!("{} for {}", lease.worker_id, words::ago(&lease.granted_at));
         ("held by", held.trim_end_matches(" ago").to_owned())

@@ -56,6 +56,14 @@ pub(super) struct Wish {
     delay_s: Option<u64>,
     concurrency_key: Option<u8>,
     idempotency_key: Option<(u8, u64)>,
+    pub(super) after: Vec<AfterPick>,
+}
+
+/// A task to wait for: an earlier one of the same submit, or any of before.
+#[derive(Clone, Debug)]
+pub(super) struct AfterPick {
+    pub(super) task: Index,
+    pub(super) is_near: bool,
 }
 
 /// Mostly a lease that was granted; sometimes one that never was, or of another tenant.
@@ -116,12 +124,16 @@ fn any_request() -> impl Strategy<Value = Deed> {
 
 fn any_wish() -> impl Strategy<Value = Wish> {
     let key = weighted(0.3, (0..4_u8, prop_oneof![9 => Just(1_u64), 1 => Just(2_u64)]));
-    let parts = (0..4_u8, weighted(0.2, 0..20_u64), weighted(0.3, 0..2_u8), key);
-    parts.prop_map(|(spec, delay_s, concurrency_key, idempotency_key)| Wish {
+    let pick = (any::<Index>(), any::<bool>());
+    let pick = pick.prop_map(|(task, is_near)| AfterPick { task, is_near });
+    let after = prop_oneof![2 => Just(Vec::new()), 1 => vec(pick, 1..4)];
+    let parts = (0..4_u8, weighted(0.2, 0..20_u64), weighted(0.3, 0..2_u8), key, after);
+    parts.prop_map(|(spec, delay_s, concurrency_key, idempotency_key, after)| Wish {
         spec,
         delay_s,
         concurrency_key,
         idempotency_key,
+        after,
     })
 }
 

@@ -6,9 +6,9 @@ use std::collections::BTreeMap;
 
 use coordinator::{
     Change, Ending, HeartbeatVerdict, Lease, LostAuthority, Outcome, Progress, TaskRecord,
-    TaskState, Verdict, Violation,
+    TaskState, Verdict, Violation, WaitReason,
 };
-use model::{LeaseId, Offer, Report, ReportKey, TaskId, Timestamp, WorkerId};
+use model::{Failure, LeaseId, Offer, Report, ReportKey, TaskId, Timestamp, WorkerId};
 
 use crate::story::Kept;
 
@@ -158,6 +158,7 @@ impl Model {
     /// Takes a fact in, if the rules allow it.
     pub(super) fn learn(&mut self, change: &Change, now: Timestamp, returned: &[LeaseId]) {
         let before = self.kept.get(change.task()).map(|record| record.progress.clone());
+        self.check_start(change, now);
         if let Some(ended) = change.ended_attempt() {
             let lease = LeaseId { task: change.task(), epoch: ended.epoch };
             let is_returned = returned.contains(&lease);
@@ -211,23 +212,67 @@ impl Model {
         let is_exhausted = attempt >= record.spec.retry.max_attempts;
         match settlement.outcome {
             Outcome::Completed => assert!(settlement.report.is_some() && losses == 0),
+            Outcome::Failed if settlement.failure.as_ref().is_some_and(is_of_dependency) => {
+                let failed = record.after.iter().filter(|other| self.has_failed(**other));
+                assert!(failed.count() > 0, "one that it waits for failed: {record:?}");
+            }
             Outcome::Failed => assert!(settlement.report.is_some() || is_exhausted),
             Outcome::Dead => assert!(is_exhausted || losses == coordinator::LOSSES_MAX),
             Outcome::Stopped => assert_eq!(settlement.report, None),
         }
     }
 
+    // ----- dependencies
+
+    /// A task that waits for others starts when all of them are completed, and not before.
+    fn check_start(&self, change: &Change, now: Timestamp) {
+        let is_start = matches!(change, Change::LeaseGranted { .. } | Change::TaskReleased { .. });
+        let Some(record) = self.kept.get(change.task()).filter(|_| is_start) else { return };
+        if let TaskState::Waiting { until, why: WaitReason::After } = record.progress.state {
+            assert!(until <= now, "too early: {record:?}");
+            assert!(record.after.iter().all(|other| self.is_completed(*other)), "{record:?}");
+        }
+    }
+
+    /// After a step nobody waits for what has failed, nor for what is done.
+    pub(super) fn check_dependencies(&self, swept: Timestamp) {
+        for record in self.kept.live() {
+            if let TaskState::Waiting { until, why: WaitReason::After } = record.progress.state {
+                assert!(!record.after.iter().any(|other| self.has_failed(*other)), "{record:?}");
+                let is_met = record.after.iter().all(|other| self.is_completed(*other));
+                let was_due = until < swept && until > record.created_at;
+                assert!(!is_met || was_due || until >= swept, "nobody released it: {record:?}");
+            }
+        }
+    }
+
+    fn outcome(&self, task: TaskId) -> Option<Outcome> {
+        match &self.kept.get(task).expect("it was submitted").progress.state {
+            TaskState::Settled(settlement) => Some(settlement.outcome),
+            TaskState::Waiting { .. } | TaskState::Ready | TaskState::Leased(_) => None,
+        }
+    }
+
+    fn is_completed(&self, task: TaskId) -> bool {
+        self.outcome(task) == Some(Outcome::Completed)
+    }
+
+    fn has_failed(&self, task: TaskId) -> bool {
+        self.outcome(task).is_some_and(|outcome| outcome != Outcome::Completed)
+    }
+
     // ----- placement
 
     /// The task that a worker with this offer must get; waits are over when the sweep has come.
     pub(super) fn best_for(&self, offer: &Offer, swept: Timestamp) -> Option<TaskId> {
-        let ready: Vec<_> = self.kept.live().filter(|record| is_ready(record, swept)).collect();
+        let is_ready = |record: &TaskRecord| self.is_ready(record, swept);
+        let ready: Vec<_> = self.kept.live().filter(|record| is_ready(record)).collect();
         let rank = |record: &TaskRecord| (Reverse(record.spec.priority), record.id);
         let blocks = |other: &TaskRecord, record: &TaskRecord| {
             let same_key =
                 record.concurrency_key.is_some() && record.concurrency_key == other.concurrency_key;
             let is_leased = matches!(other.progress.state, TaskState::Leased(_));
-            let goes_first = is_ready(other, swept) && rank(other) < rank(record);
+            let goes_first = is_ready(other) && rank(other) < rank(record);
             same_key && (is_leased || goes_first)
         };
         let free = ready
@@ -236,14 +281,21 @@ impl Model {
             .filter(|record| offer.covers(&record.spec.demand));
         free.min_by_key(|record| rank(record)).map(|record| record.id)
     }
+
+    fn is_ready(&self, record: &TaskRecord, swept: Timestamp) -> bool {
+        match &record.progress.state {
+            TaskState::Ready => true,
+            TaskState::Waiting { until, why: WaitReason::After } => {
+                *until <= swept && record.after.iter().all(|other| self.is_completed(*other))
+            }
+            TaskState::Waiting { until, .. } => *until <= swept,
+            TaskState::Leased(_) | TaskState::Settled(_) => false,
+        }
+    }
 }
 
-fn is_ready(record: &TaskRecord, swept: Timestamp) -> bool {
-    match &record.progress.state {
-        TaskState::Ready => true,
-        TaskState::Waiting { until, .. } => *until <= swept,
-        TaskState::Leased(_) | TaskState::Settled(_) => false,
-    }
+fn is_of_dependency(failure: &Failure) -> bool {
+    failure.code == "E.TASK.DEPENDENCY"
 }
 
 /// A lease that was not granted yet may be later: the one verdict that can change.

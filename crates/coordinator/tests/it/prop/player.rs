@@ -10,12 +10,12 @@ use coordinator::{
     Moment, Refusal, StateWord, Step, SubmittedTask, TaskRecord, TaskState, Ticket, Verdict,
 };
 use model::{
-    Failure, LeaseId, NewTask, Offer, Report, ReportKey, ReportedOutcome, ShardId, TaskId,
+    After, Failure, LeaseId, NewTask, Offer, Report, ReportKey, ReportedOutcome, ShardId, TaskId,
     Timestamp, WorkerId,
 };
 use proptest::sample::Index;
 
-use super::deed::{Deed, LeasePick, What, offer};
+use super::deed::{AfterPick, Deed, LeasePick, What, Wish, offer};
 use super::model::Model;
 use crate::story::{START, plain_request, shard};
 
@@ -55,7 +55,11 @@ impl Player {
     pub(super) fn play(&mut self, deed: Deed) {
         match deed {
             Deed::Submit(wishes) => {
-                let tasks = wishes.iter().map(|wish| wish.to_task(self.now)).collect();
+                let task = |(place, wish): (usize, &Wish)| NewTask {
+                    after: wish.after.iter().map(|pick| self.pick_after(place, pick)).collect(),
+                    ..wish.to_task(self.now)
+                };
+                let tasks = wishes.iter().enumerate().map(task).collect();
                 self.ask(|ticket| Command::Submit { ticket, tasks });
             }
             Deed::Ask { worker, offer: kind, max, wait_s, confirm } => {
@@ -292,6 +296,7 @@ impl Player {
         for (question, answer) in &answers {
             self.check_answer(question, answer, step);
         }
+        self.model.check_dependencies(self.swept);
         self.check_waiting();
     }
 
@@ -408,6 +413,22 @@ impl Player {
         TaskId::of(shard(), task.index(n_tasks + 1) as u64)
     }
 
+    fn pick_after(&self, place: usize, pick: &AfterPick) -> After {
+        let n_tasks = usize::try_from(self.model.kept.next_number()).expect("few");
+        if pick.is_near && place > 0 {
+            After::Nth(pick.task.index(place))
+        } else if n_tasks == 0 {
+            After::Task(TaskId::of(shard(), 0))
+        } else {
+            // Rarely one that nobody submitted: the whole submit is refused for it.
+            let number = pick.task.index(n_tasks * 20);
+            After::Task(TaskId::of(
+                shard(),
+                (number % n_tasks + number / (n_tasks * 20 - 1)) as u64,
+            ))
+        }
+    }
+
     fn pick_lease(&self, pick: &LeasePick) -> LeaseId {
         let leases = self.model.leases();
         let mut lease = if leases.is_empty() {
@@ -450,7 +471,9 @@ fn check_word((report, judgement): (&Report, &Judgement)) {
 fn check_refusal(question: &Command, refusal: &Refusal) {
     let is_right = match refusal {
         Refusal::StoreUnavailable => true,
-        Refusal::IdempotencyConflict { .. } => matches!(question, Command::Submit { .. }),
+        Refusal::IdempotencyConflict { .. } | Refusal::UnknownDependency { .. } => {
+            matches!(question, Command::Submit { .. })
+        }
         Refusal::UnknownTask | Refusal::NotRequeueable { .. } => {
             matches!(question, Command::Requeue { .. })
         }
@@ -459,6 +482,7 @@ fn check_refusal(question: &Command, refusal: &Refusal) {
         | Refusal::DemandsFull
         | Refusal::WorkersFull
         | Refusal::PausesFull
+        | Refusal::TooManyDependencies { .. }
         | Refusal::RequestsFull => false,
     };
     assert!(is_right, "{refusal:?} to {question:?}");

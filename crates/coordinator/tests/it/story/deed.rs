@@ -1,7 +1,7 @@
 //! The deeds of a story.
 //!
 //! ```text
-//! submit a key=.. prio=.. ttl=.. timeout=.. attempts=.. backoff=.. backoff_max=.. after=..
+//! submit a key=.. prio=.. ttl=.. timeout=.. attempts=.. backoff=.. backoff_max=.. after=.. behind=b,c
 //!          needs=tool:x,tag:k=v,package:n@v type=.. queue=.. ckey=.. + b ...
 //! w1 takes 2 waits 10s confirm=5s slots=3 grace=2s offers tool:x,tag:k=v types=.. queues=.. limit=type:n
 //! w1 beats | w1 beats L1,L2             w1 goes away        returned L1,L2
@@ -23,7 +23,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{Command, DrainCause, Ladder, Pause};
-use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, TaskId, WorkerId};
+use model::{
+    After, Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, TaskId, WorkerId,
+};
 
 use super::texts::{digest, duration, moment, names, new_task, offer, plain_request};
 use super::{Question, World, shard};
@@ -116,7 +118,18 @@ impl World {
     }
 
     fn submit(&mut self, text: &str) {
-        let (names, tasks) = text.split(" + ").map(|task| new_task(task.trim())).unzip();
+        let texts: Vec<&str> = text.split(" + ").map(str::trim).collect();
+        let (names, mut tasks): (Vec<String>, Vec<_>) =
+            texts.iter().map(|text| new_task(text)).unzip();
+        for (text, task) in texts.iter().zip(&mut tasks) {
+            let behind = text.split_whitespace().find_map(|word| word.strip_prefix("behind="));
+            let others = behind.iter().flat_map(|behind| behind.split(','));
+            let after = |other: &str| match names.iter().position(|name| name == other) {
+                Some(place) => After::Nth(place),
+                None => After::Task(self.task(other)),
+            };
+            task.after = others.map(after).collect();
+        }
         self.ask(Question::Submit { names }, |ticket| Command::Submit { ticket, tasks });
     }
 

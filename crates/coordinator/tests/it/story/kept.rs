@@ -32,6 +32,7 @@ impl Kept {
             | Change::LeaseGranted { .. }
             | Change::AttemptEnded { .. }
             | Change::LossForgiven { .. }
+            | Change::TaskReleased { .. }
             | Change::TaskSettled { .. } => {
                 assert!(!is_settled(&before.state), "a settled task stays as it is");
                 record.progress = change.progress().clone();

@@ -3,11 +3,11 @@
 use coordinator::{
     Answer, Change, EndedAttempt, Ending, Explanation, Grant, HeartbeatVerdict, Judgement, Lack,
     LoadKey, LostAuthority, Progress, QueueView, Reason, Refusal, Settlement, StateWord, TaskState,
-    Verdict, Violation, WorkerView,
+    Verdict, Violation, WaitReason, WorkerView,
 };
 use model::{LeaseId, TaskId};
 
-use super::texts::time_text;
+use super::texts::{START, time_text};
 use super::{Question, World, shard};
 
 impl World {
@@ -25,6 +25,7 @@ impl World {
                 let ended = ended.expect("an attempt ended");
                 format!("{ended}; {name} is {}{}", state_text(&progress.state), tried(progress))
             }
+            Change::TaskReleased { .. } => format!("{name} is {}", state_text(&progress.state)),
             Change::LossForgiven { .. } => format!("a worker of {name} was slow, not lost"),
             Change::TaskSettled { .. } => {
                 let ended = ended.map(|ended| format!("{ended}; ")).unwrap_or_default();
@@ -180,6 +181,10 @@ impl World {
             Reason::HeldBy { worker, expires_at } => {
                 format!("{worker} holds it until {}", time_text(*expires_at))
             }
+            Reason::BlockedBy { tasks, total } => {
+                let names: Vec<_> = tasks.iter().map(|task| self.name(*task)).collect();
+                format!("{total} must complete first: {}", names.join(", "))
+            }
             Reason::NotBefore { until } => format!("not before {}", time_text(*until)),
             Reason::Backoff { until, attempt, max_attempts } => {
                 let until = time_text(*until);
@@ -254,6 +259,11 @@ fn check_grant(grant: &Grant, facts: &[Change]) {
 fn state_text(state: &TaskState) -> String {
     let word = word(state.word());
     match state {
+        TaskState::Waiting { until, why: WaitReason::After } => {
+            let until = Some(until).filter(|until| **until > START);
+            let until = until.map(|until| format!(", until {}", time_text(*until)));
+            format!("{word} for others{}", until.unwrap_or_default())
+        }
         TaskState::Waiting { until, .. } => format!("{word} until {}", time_text(*until)),
         TaskState::Ready | TaskState::Leased(_) => word,
         TaskState::Settled(settlement) => format!("{word}{}", end(settlement)),
@@ -284,15 +294,17 @@ fn worker_text(view: &WorkerView) -> String {
 
 fn queue_text(view: &QueueView) -> String {
     let oldest = view.oldest_since.map(|since| format!(" since {}", time_text(since)));
+    let blocked = (view.blocked > 0).then(|| format!(", {} blocked", view.blocked));
     let paused = view.paused.as_ref().map(|pause| format!(", paused by {}", pause.by));
     format!(
-        "queue {}: {} queued{}, {} in flight, {} retrying, {} scheduled{}",
+        "queue {}: {} queued{}, {} in flight, {} retrying, {} scheduled{}{}",
         view.queue,
         view.depth,
         oldest.unwrap_or_default(),
         view.in_flight,
         view.retries_due,
         view.scheduled,
+        blocked.unwrap_or_default(),
         paused.unwrap_or_default(),
     )
 }
@@ -335,6 +347,8 @@ fn refused(refusal: &Refusal) -> String {
         Refusal::WorkersFull => "too many workers".into(),
         Refusal::RequestsFull => "too many requests".into(),
         Refusal::IdempotencyConflict { key } => format!("key {key} names another task"),
+        Refusal::UnknownDependency { after } => format!("unknown dependency {after}"),
+        Refusal::TooManyDependencies { count } => format!("{count} dependencies are too many"),
         Refusal::StoreUnavailable => "the store is away".into(),
         Refusal::UnknownTask => "unknown task".into(),
         Refusal::NotRequeueable { state } => format!("it is {}", word(*state)),

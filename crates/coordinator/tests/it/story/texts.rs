@@ -54,6 +54,9 @@ pub(crate) fn new_task(text: &str) -> (String, NewTask) {
     let mut spec = plain_spec();
     for option in options.split_whitespace() {
         let (key, value) = option.split_once('=').expect("an option is key=value");
+        if key == "behind" {
+            continue; // The story knows the names.
+        }
         if !set_in_spec(&mut spec, key, value) {
             set_in_task(&mut task, key, value);
         }
@@ -74,6 +77,7 @@ pub(crate) fn plain_task() -> NewTask {
         concurrency_key: None,
         idempotency: None,
         run: None,
+        after: Vec::new(),
     }
 }
 

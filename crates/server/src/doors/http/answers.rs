@@ -138,6 +138,7 @@ pub(crate) fn task(record: &TaskRecord) -> Result<Task, ApiError> {
         attempt: progress.attempt,
         max_attempts: record.spec.retry.max_attempts,
         not_before: None,
+        after: record.after.iter().map(ToString::to_string).collect(),
         lease: None,
         settled_at: None,
         worker_id: None,
@@ -156,7 +157,11 @@ pub(crate) fn task(record: &TaskRecord) -> Result<Task, ApiError> {
 /// What only a task in this state has.
 fn add_state(task: &mut Task, record: &TaskRecord) -> Result<(), ApiError> {
     match &record.progress.state {
-        TaskState::Waiting { until, .. } => task.not_before = Some(until.to_string()),
+        // Who waits only for others has no moment of its own.
+        TaskState::Waiting { until, .. } => {
+            let moment = Some(until).filter(|until| **until > Timestamp::default());
+            task.not_before = moment.map(ToString::to_string);
+        }
         TaskState::Ready => {}
         TaskState::Leased(lease) => {
             let lease_id = LeaseId { task: record.id, epoch: record.progress.epoch };

@@ -78,6 +78,7 @@ fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
             let left = seconds_until(*until, now);
             words("not_before", format!("it is not to start before {until}, in {left}"))
         }
+        Reason::BlockedBy { tasks, total } => blocked_by(tasks, *total),
         Reason::Backoff { until, attempt, max_attempts } => {
             let left = seconds_until(*until, now);
             let text =
@@ -113,6 +114,14 @@ fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
                 .hint("add workers, or give it a higher priority".to_owned())
         }
     }
+}
+
+fn blocked_by(tasks: &[TaskId], total: u64) -> wire::Reason {
+    let names: Vec<String> = tasks.iter().map(ToString::to_string).collect();
+    let more = if total > tasks.len() as u64 { ", ..." } else { "" };
+    let text = format!("it runs after {}: {}{more}", counted(total, "task"), names.join(", "));
+    let first = names.first().map_or("ID", String::as_str);
+    words("blocked_by", text).count(total).hint(format!("see why with `astra explain {first}`"))
 }
 
 fn lacking(what: &Lack, workers: u64) -> wire::Reason {
@@ -201,6 +210,9 @@ mod tests {
             since: Timestamp::from_millis(0),
         };
         check(&paused, "paused", "queue nightly is paused by ada since 1970-01-01T00:00:00.000Z");
+        let task = model::ShardId::new(1).expect("fits").first_task();
+        let blocked = Reason::BlockedBy { tasks: vec![task], total: 7 };
+        check(&blocked, "blocked_by", &format!("it runs after 7 tasks: {task}, ..."));
         check(&Reason::NoWorkers, "no_workers", "no worker has asked for work yet");
         let asking = Reason::NoneAsking { workers: 3 };
         check(&asking, "none_asking", "3 workers can take it, and none asks for work right now");

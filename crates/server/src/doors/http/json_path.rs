@@ -11,6 +11,12 @@ enum Level {
     Array { index: usize },
 }
 
+/// Whether a text is an object, as far as its first letter tells. A parser of ours takes a list of
+/// values for an object with its fields in order, which nobody means.
+pub(crate) fn is_object(text: &[u8]) -> bool {
+    text.trim_ascii_start().first() == Some(&b'{')
+}
+
 /// What a parser found wrong, with the field where it stopped.
 pub(crate) fn describe(text: &[u8], error: &serde_json::Error) -> String {
     let path = path_at(text, offset_of(text, error.line(), error.column()));

@@ -121,6 +121,11 @@ impl From<Refusal> for ApiError {
             Refusal::PausesFull => {
                 Self::new(ErrorCode::LimitPauses, "as many paused queues as the server remembers")
             }
+            Refusal::UnknownDependency { after } => Self::new(
+                ErrorCode::TaskDependency,
+                format!("after: task {after} is not known; nothing was submitted"),
+            ),
+            Refusal::TooManyDependencies { count } => Self::batch("after", count, model::AFTER_MAX),
             Refusal::IdempotencyConflict { key } => Self::new(
                 ErrorCode::TaskIdempotency,
                 format!("idempotency_key `{key}` belongs to a task with other content"),

@@ -256,6 +256,7 @@ fn live(app: &App, view: QueueView) -> Queue {
         in_flight: view.in_flight,
         retries_due: view.retries_due,
         scheduled: view.scheduled,
+        blocked: view.blocked,
         paused: view.paused.map(|pause| QueuePause { by: pause.by, since: pause.at.to_string() }),
         ..empty(&view.queue)
     }
@@ -269,6 +270,7 @@ fn empty(name: &QueueName) -> Queue {
         in_flight: 0,
         retries_due: 0,
         scheduled: 0,
+        blocked: 0,
         dead: 0,
         paused: None,
     }

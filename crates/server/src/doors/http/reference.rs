@@ -217,7 +217,7 @@ mod tests {
         for expected in [
             "`POST /api/v1/tasks`",
             "Who may: admin or client.",
-            "| 409 | [Problem](#problem) | E.TASK.IDEMPOTENCY |",
+            "| 409 | [Problem](#problem) | E.TASK.IDEMPOTENCY, E.TASK.DEPENDENCY |",
             "| `tasks` | list of [TaskToSubmit](#tasktosubmit) |",
             "### VerdictAnswer",
         ] {

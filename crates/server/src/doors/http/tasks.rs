@@ -41,7 +41,7 @@ const STOP_TRIES: usize = 3;
     operation_id = "submit_tasks", request_body = SubmitTasks,
     responses(
         (status = 201, body = SubmittedTasks, description = "The tasks exist."),
-        (status = 409, body = Problem, description = "E.TASK.IDEMPOTENCY"),
+        (status = 409, body = Problem, description = "E.TASK.IDEMPOTENCY, E.TASK.DEPENDENCY"),
         (status = 422, body = Problem, description = "E.REQUEST.INVALID, E.LIMIT.BATCH"),
         (status = 429, body = Problem,
             description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),

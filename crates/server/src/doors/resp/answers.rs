@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use coordinator::{
-    Grant, LostAuthority, Refusal, StateWord, TaskRecord, TaskState, Verdict, Violation,
+    Grant, LostAuthority, Refusal, StateWord, TaskRecord, TaskState, Verdict, Violation, WaitReason,
 };
 use model::{LeaseId, TaskId, Timestamp, WorkerId};
 use protocol::plan::PlanJob;
@@ -133,6 +133,10 @@ fn add_standing(job: &mut Map<String, Value>, record: &TaskRecord) {
     job.insert("priority".into(), record.spec.priority.into());
     job.insert("attempt".into(), record.progress.attempt.into());
     job.insert("created_at".into(), seconds(record.created_at));
+    if !record.after.is_empty() {
+        let others: Vec<String> = record.after.iter().map(ToString::to_string).collect();
+        job.insert("dependencies".into(), others.into());
+    }
     let tools: Vec<&str> = record.spec.demand.tools.iter().map(model::ToolName::as_str).collect();
     job.insert("tools".into(), tools.into());
     match &record.progress.state {
@@ -141,6 +145,9 @@ fn add_standing(job: &mut Map<String, Value>, record: &TaskRecord) {
             job.insert("worker_id".into(), lease.holder.as_str().into());
             job.insert("lease_id".into(), id.to_string().into());
             job.insert("started_at".into(), seconds(lease.granted_at));
+        }
+        TaskState::Waiting { why: WaitReason::After, .. } => {
+            job.insert("status".into(), "pending".into());
         }
         TaskState::Waiting { until, .. } => {
             job.insert("next_attempt_at".into(), seconds(*until));

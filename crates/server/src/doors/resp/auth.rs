@@ -91,6 +91,7 @@ impl Connection {
         self.client.member = Some(Member::new(caller, credential, handle));
         self.bind(binding);
         self.wire.trust();
+        self.list_self();
         Ok(())
     }
 

@@ -72,7 +72,6 @@ impl Connection {
         self.let_in_without_key().await;
         self.list_self();
         let gone = self.serve().await;
-        self.app.resp.open.lock().remove(&self.client.id);
         self.end(gone).await;
     }
 
@@ -255,6 +254,7 @@ impl Connection {
         (was_single && left == 0).then_some(worker)
     }
 
+    /// What is to be done for others when the connection is over.
     async fn end(&mut self, gone: Gone) {
         self.return_unread(gone).await;
         let Some(member) = &self.client.member else { return self.wire.close().await };
@@ -264,5 +264,13 @@ impl Connection {
             handle.tell(coordinator::Command::LoseWorker { worker });
         }
         self.wire.close().await;
+    }
+}
+
+impl Drop for Connection {
+    /// However it ends, nobody counts it any longer.
+    fn drop(&mut self) {
+        self.app.resp.open.lock().remove(&self.client.id);
+        self.unbind();
     }
 }

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::crew_member::Abilities;
-use crate::doors::http::json_path::describe;
+use crate::doors::http::json_path::{describe, is_object};
 use crate::plans::job::{DEFAULT_QUEUE, FREE_JOB, READY_QUEUE, Tags};
 
 /// What keys of queues begin with.
@@ -61,6 +61,9 @@ enum Capabilities {
 
 /// Reads a registration; the sentence says what is wrong.
 pub(super) fn register(json: &[u8]) -> Result<Register<'_>, String> {
+    if !is_object(json) {
+        return Err("Invalid worker JSON: a worker is an object".to_owned());
+    }
     let register: Register<'_> = serde_json::from_slice(json).map_err(|error| {
         let text = error.to_string();
         if error.is_data() && !text.contains("Capabilities") {

@@ -32,6 +32,10 @@ impl Connection {
     }
 
     async fn answer_allowed_keys(&mut self, run: &[Request]) -> Result<(), Gone> {
+        if self.app.resp.shapes == Shapes::Agq && run.iter().any(is_bare_range) {
+            let run: Vec<Request> = run.iter().map(with_scores).collect();
+            return Box::pin(self.answer_allowed_keys(&run)).await;
+        }
         match self.execute(run).await {
             Ok(answers) => {
                 for (request, answer) in run.iter().zip(answers) {
@@ -138,12 +142,35 @@ impl Connection {
         if key.starts_with(QUEUE_PREFIX) {
             return self.answer_queue(request).await;
         }
-        self.answer_view(request).await
+        let reply = self.answer_view(request).await;
+        self.prove_by_key(key);
+        reply
+    }
+
+    /// A worker that reads or writes a key of its job has read the pop that gave it.
+    fn prove_by_key(&mut self, key: &Bytes) {
+        let Some(rest) = std::str::from_utf8(key).ok().and_then(|key| key.strip_prefix("job:"))
+        else {
+            return;
+        };
+        if self.client.unproven.is_empty() {
+            return;
+        }
+        let name = if rest.starts_with('{') {
+            super::jobs::popped_name(rest)
+        } else {
+            rest.split(':').next().unwrap_or_default().into()
+        };
+        let (tenant, worker) = (self.member().tenant().clone(), self.member().worker());
+        if let Some(held) = self.app.crew.held(&tenant, &worker, &name) {
+            self.prove(held.lease);
+        }
     }
 
     /// `SET` of keys by which older workers report and register (WIRE E.2).
     async fn set_own_key(&mut self, key: &Bytes, value: &Bytes) -> Result<Reply, Reply> {
         let text = super::jobs::text_of(key)?;
+        self.prove_by_key(key);
         let parts: Vec<&str> = text.split(':').collect();
         match parts[..] {
             ["worker", worker, "tools"] => self.on_set_worker(worker, "tools", value).await,
@@ -257,6 +284,23 @@ impl Connection {
         let scratch = self.app.scratch.of(self.member().tenant()).await;
         scratch.map_err(ask_error)
     }
+}
+
+/// A range of a sorted set without scores.
+fn is_bare_range(request: &Request) -> bool {
+    let has = |word: &[u8]| request.arguments.iter().any(|one| one.eq_ignore_ascii_case(word));
+    (request.name_is("ZRANGE") || request.name_is("ZRANGEBYSCORE"))
+        && !has(b"WITHSCORES")
+        && !has(b"BYLEX")
+}
+
+/// Clients of another server always get scores (WIRE E.4).
+fn with_scores(request: &Request) -> Request {
+    let mut request = request.clone();
+    if is_bare_range(&request) {
+        request.arguments.push(Bytes::from_static(b"WITHSCORES"));
+    }
+    request
 }
 
 /// Writes an answer of the keyspace without a detour.

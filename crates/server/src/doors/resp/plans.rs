@@ -9,7 +9,7 @@ use serde_json::json;
 use super::answers::store_error;
 use super::connection::Connection;
 use super::jobs::{ListWords, arity, text_of};
-use crate::doors::http::json_path::describe;
+use crate::doors::http::json_path::{describe, is_object};
 use crate::plans::delete::{DeleteError, delete};
 use crate::plans::registry::KeepError;
 
@@ -25,6 +25,9 @@ impl Connection {
     /// `OK plan_id=...`.
     pub(super) async fn on_plan_submit(&mut self, request: &Request) -> Result<Reply, Reply> {
         let [_, json] = &request.arguments[..] else { return Err(arity(request)) };
+        if !is_object(json) {
+            return Err(Reply::error("ERR a plan is a JSON object"));
+        }
         let plan: Plan = serde_json::from_slice(json).map_err(|error| {
             let like = r#"{"plan_id":"p1","tasks":[{"task_number":1,"command":"sort"}]}"#;
             let why = describe(json, &error);

@@ -14,7 +14,7 @@ use super::convert::{Step, Update};
 use crate::doors::http::convert::reports::{
     CODE_CHARS_MAX, REASON_CHARS_MAX, RESULT_BYTES_MAX, content_key,
 };
-use crate::doors::http::json_path::describe;
+use crate::doors::http::json_path::{describe, is_object};
 use crate::handle::AskError;
 use crate::plans::job::retries_of;
 
@@ -69,6 +69,9 @@ impl Connection {
         if json.len() > RESULT_BYTES_MAX {
             let text = format!("the update has {} bytes; at most {RESULT_BYTES_MAX}", json.len());
             return Err(invalid(text));
+        }
+        if !is_object(json) {
+            return Err(invalid("an update is a JSON object".into()));
         }
         let update: Update<'_> = serde_json::from_slice(json)
             .map_err(|error| invalid(format!("Invalid update JSON: {}", describe(json, &error))))?;

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, Refusal};
+use coordinator::{Answer, Command, Refusal, SubmittedTask};
 use futures_util::future::join_all;
 use model::{NewTask, TaskId};
 use protocol::resp::reply::Reply;
@@ -115,9 +115,10 @@ impl Connection {
                     Ok(made) => {
                         let own = &made[first..first + count];
                         let failed = own.iter().find_map(|one| one.as_ref().err().cloned());
+                        let new = own.iter().flatten().filter(|one| !one.existed).count();
                         let length = pushed_to.and_then(|list| {
                             let length = lengths.get_mut(&list)?;
-                            *length += count as u64;
+                            *length += new as u64;
                             Some(*length)
                         });
                         failed.unwrap_or_else(|| submitted(length, own, &names[first..]))
@@ -146,8 +147,8 @@ impl Connection {
     async fn submit_all(
         &self,
         mut tasks: Vec<NewTask>,
-    ) -> Result<Vec<Result<TaskId, Reply>>, Reply> {
-        let mut made: Vec<Option<Result<TaskId, Reply>>> = vec![None; tasks.len()];
+    ) -> Result<Vec<Result<SubmittedTask, Reply>>, Reply> {
+        let mut made: Vec<Option<Result<SubmittedTask, Reply>>> = vec![None; tasks.len()];
         loop {
             let places: Vec<usize> = (0..made.len()).filter(|idx| made[*idx].is_none()).collect();
             if places.is_empty() {
@@ -161,7 +162,7 @@ impl Connection {
             match answer.map_err(ask_error)? {
                 Answer::Submitted(submitted) => {
                     for (place, one) in places.into_iter().zip(submitted) {
-                        made[place] = Some(Ok(one.task));
+                        made[place] = Some(Ok(one));
                     }
                 }
                 Answer::Refused(Refusal::IdempotencyConflict { key }) => {
@@ -196,7 +197,7 @@ impl Fate {
 /// How long the list is now, or what the job is called.
 fn submitted(
     length: Option<u64>,
-    made: &[Result<TaskId, Reply>],
+    made: &[Result<SubmittedTask, Reply>],
     names: &[Option<String>],
 ) -> Reply {
     if let Some(length) = length {
@@ -204,7 +205,7 @@ fn submitted(
     }
     match (names.first(), made.first()) {
         (Some(Some(name)), _) => Reply::bulk(name.clone().into_bytes()),
-        (_, Some(Ok(task))) => Reply::bulk(task.to_string().into_bytes()),
+        (_, Some(Ok(made))) => Reply::bulk(made.task.to_string().into_bytes()),
         _ => Reply::Null,
     }
 }

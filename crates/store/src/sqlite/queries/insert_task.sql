@@ -2,6 +2,6 @@ INSERT INTO tasks (state, wait_until, attempt, epoch, losses, holder, granted_at
                    attempt_ends_at, settled_at, report_key, failure_code, failure_reason,
                    failure_details, result,
                    id, type, queue, priority, spec, concurrency_key, idempotency_key, created_at,
-                   run)
+                   run, after_tasks)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15,
-        ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)
+        ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25)

@@ -223,6 +223,30 @@ async fn a_busy_worker_with_one_connection_is_heard_of() {
     scene.until(|state| (state.seen("PING").len() >= n_before + 2).then_some(())).await;
 }
 
+#[tokio::test]
+async fn reports_never_wait_behind_a_pop_on_the_only_connection() {
+    let mut keys = head();
+    for number in 0..6 {
+        let id = format!("t-{number}");
+        keys.texts.insert(format!("job:{id}"), r#"{"command":"true","args":[]}"#.into());
+        keys.push("queue:default", id);
+    }
+    let mut scene = Scene::keys(keys).await;
+    scene.until(|state| (state.seen("LREM").len() == 6).then_some(())).await;
+    assert_eq!(scene.drained().await.committed, 6);
+    let state = scene.server.state.lock();
+    let names: Vec<&str> = state.seen.iter().map(|(_, words)| &*words[0]).collect();
+    let mut n_held = 0;
+    for name in names {
+        match name {
+            "BRPOPLPUSH" => assert_eq!(n_held, 0, "{:#?}", state.seen),
+            "JOB.GET" => n_held += 1,
+            "LREM" => n_held -= 1,
+            _ => {}
+        }
+    }
+}
+
 /// The newer generation: single commands, no workers.
 pub(super) fn head() -> Keys {
     Keys { unknown: vec!["HGET", "HGETALL"], ..Keys::default() }

@@ -34,7 +34,8 @@ impl Keys {
     }
 
     pub(super) fn would_pop(&self, words: &[Bytes]) -> Option<bool> {
-        (words[0] == "BRPOPLPUSH").then(|| self.n_in(&text(words)[1]) > 0)
+        let is_pop = words[0] == "BRPOPLPUSH" || words[0] == "RPOPLPUSH";
+        is_pop.then(|| self.n_in(&text(words)[1]) > 0)
     }
 
     pub(super) fn answer(&mut self, words: &[Bytes]) -> Answer {
@@ -62,13 +63,11 @@ impl Keys {
             ["PLAN.GET", id] => {
                 self.get(&format!("plan:{id}")).unwrap_or_else(|| not_found("Plan", id))
             }
-            ["BRPOPLPUSH", from, to, _] => {
-                let Some(value) = self.lists.get_mut(from).and_then(VecDeque::pop_back) else {
-                    return Answer::Nothing(Reply::Null);
-                };
-                self.push(to, value.clone());
-                Reply::Bulk(value)
-            }
+            ["BRPOPLPUSH", from, to, _] => match self.pop(from, to) {
+                Reply::Null => return Answer::Nothing(Reply::Null),
+                value => value,
+            },
+            ["RPOPLPUSH", from, to] => self.pop(from, to),
             ["LPUSH", list, _] => {
                 self.push(list, words[2].clone());
                 self.n_in(list).into()
@@ -80,6 +79,14 @@ impl Keys {
             }
             _ => unknown(),
         })
+    }
+
+    fn pop(&mut self, from: &str, to: &str) -> Reply {
+        let popped = self.lists.get_mut(from).and_then(VecDeque::pop_back);
+        if let Some(value) = &popped {
+            self.push(to, value.clone());
+        }
+        popped.into()
     }
 
     fn set(&mut self, key: &str, value: &Bytes) -> Reply {

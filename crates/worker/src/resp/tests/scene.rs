@@ -19,7 +19,7 @@ use crate::toolbox::Toolbox;
 use crate::worker::Summary;
 
 /// Longer than anything here takes on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) const KEY: &str = "a key of some length";
 
 pub(super) struct Scene {
@@ -49,16 +49,7 @@ impl Scene {
         state.cut = cut;
         let server = Server { state: Arc::new(Mutex::new(state)), moves: watch::channel(0).0 };
         tokio::spawn(server.clone().serve(listener));
-        let commands =
-            command::Options { grace: Duration::from_millis(300), ..command::Options::default() };
-        let toolbox = Toolbox::usual(CommandRunner::new(commands));
-        let address = address.parse().expect("an address");
-        let name = "w-1".parse().expect("a name");
-        let mut options = Options::new(address, name, Arc::new(toolbox));
-        options.key = Some(KEY.into());
-        options.tools = vec!["sort".into(), "uniq".into()];
-        options.slots = 2;
-        options.pace = hurried();
+        let mut options = options(&address);
         change(&mut options);
         Self { worker: RunningWorker::start(options), server }
     }
@@ -109,6 +100,21 @@ impl Scene {
     }
 }
 
+/// A worker in a hurry, with two slots.
+pub(super) fn options(address: &str) -> Options {
+    let commands =
+        command::Options { grace: Duration::from_millis(300), ..command::Options::default() };
+    let toolbox = Toolbox::usual(CommandRunner::new(commands));
+    let address = address.parse().expect("an address");
+    let name = "w-1".parse().expect("a name");
+    let mut options = Options::new(address, name, Arc::new(toolbox));
+    options.key = Some(KEY.into());
+    options.tools = vec!["sort".into(), "uniq".into()];
+    options.slots = 2;
+    options.pace = hurried();
+    options
+}
+
 pub(super) fn ours() -> Play {
     Play::Leases(Leases { heartbeat: "OK", ..Leases::default() })
 }
@@ -124,6 +130,7 @@ pub(super) fn sort_and_uniq() -> Value {
 fn hurried() -> Pace {
     Pace {
         pop_wait: Duration::from_secs(1),
+        poll_every: Duration::from_millis(10),
         reply_within: Duration::from_secs(5),
         reconnect_first: Duration::from_millis(4),
         reconnect_max: Duration::from_millis(40),

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{
-    Demand, IdempotencyKey, IdempotencyMark, LEASE_TTL_DEFAULT, NewTask, QueueName, RetryPolicy,
-    TaskSpec,
+    AFTER_MAX, After, Demand, IdempotencyKey, IdempotencyMark, LEASE_TTL_DEFAULT, NewTask,
+    QueueName, RetryPolicy, TaskSpec,
 };
 use protocol::rest::tasks::{Requires, Retry, TaskToSubmit};
 use serde_json::value::RawValue;
@@ -77,6 +77,7 @@ pub(crate) fn new_tasks(tasks: Vec<TaskToSubmit>) -> Result<Vec<NewTask>, ApiErr
 struct OwnWords {
     parameters: Option<Box<RawValue>>,
     not_before: Option<String>,
+    after: Vec<String>,
     concurrency_key: Option<String>,
     run: Option<String>,
 }
@@ -88,6 +89,7 @@ fn split(task: TaskToSubmit) -> (SpecWords, OwnWords) {
         queue,
         priority,
         not_before,
+        after,
         timeout_ms,
         lease_ttl_ms,
         retry,
@@ -97,7 +99,7 @@ fn split(task: TaskToSubmit) -> (SpecWords, OwnWords) {
         idempotency_key: _,
     } = task;
     let words = SpecWords { task_type, queue, priority, timeout_ms, lease_ttl_ms, retry, requires };
-    (words, OwnWords { parameters, not_before, concurrency_key, run })
+    (words, OwnWords { parameters, not_before, after, concurrency_key, run })
 }
 
 fn new_task(
@@ -112,12 +114,25 @@ fn new_task(
     let key = own.concurrency_key.as_deref().map(|key| text(place, key)).transpose()?;
     Ok(NewTask {
         spec,
+        after: after(place, &own.after)?,
         parameters: parameters(place, own.parameters)?,
         not_before,
         concurrency_key: key,
         idempotency,
         run: own.run.as_deref().map(|run| text(place, run)).transpose()?,
     })
+}
+
+/// The tasks to run after, by their ids.
+fn after(place: &Place, ids: &[String]) -> Result<Vec<After>, ApiError> {
+    if ids.len() > AFTER_MAX {
+        return Err(ApiError::batch(&format!("{place}after"), ids.len(), AFTER_MAX));
+    }
+    let after = |id: &String| match id.parse() {
+        Ok(task) => Ok(After::Task(task)),
+        Err(_) => Err(ApiError::invalid(format_args!("{place}after"), "names no task id")),
+    };
+    ids.iter().map(after).collect()
 }
 
 fn parameters(place: &Place, given: Option<Box<RawValue>>) -> Result<Bytes, ApiError> {
@@ -203,7 +218,10 @@ fn mark(place: &Place, task: &TaskToSubmit) -> Result<Option<IdempotencyMark>, A
     let words = serde_json::to_vec(&words)
         .map_err(|_| ApiError::internal("the task cannot be written as JSON"))?;
     let parameters = task.parameters.as_ref().map_or("{}", |raw| raw.get());
-    let digest = digest_of(b"astra.task.v1", &[&words, parameters.as_bytes()]);
+    let mut parts = vec![words.as_slice(), parameters.as_bytes()];
+    // Only where there are any, so that tasks of older versions keep their digests.
+    parts.extend(task.after.iter().map(String::as_bytes));
+    let digest = digest_of(b"astra.task.v1", &parts);
     let (first, _) = digest.split_first_chunk().expect("32 bytes");
     Ok(Some(IdempotencyMark { key, fingerprint: u64::from_be_bytes(*first) }))
 }

@@ -44,6 +44,7 @@ fn texts_that_break_their_rule_are_refused_with_the_rule() {
         r#"[{"type":"a","not_before":"soon"}]"#,
         "tasks[0].not_before is not a moment in RFC 3339, like 2026-01-31T12:00:00Z",
     );
+    check_refused(r#"[{"type":"a","after":["x"]}]"#, "tasks[0].after names no task id");
     check_refused("[]", "tasks is empty; at least one task is needed");
 }
 
@@ -69,6 +70,8 @@ fn the_fingerprint_covers_all_but_the_key() {
         r#"[{"type":"a","idempotency_key":"k","parameters":{"x":2}}]"#,
         r#"[{"type":"a","idempotency_key":"k","parameters":{"x":1},"priority":1}]"#,
         r#"[{"type":"a","idempotency_key":"k","parameters":{"x":1},"queue":"q"}]"#,
+        r#"[{"type":"a","idempotency_key":"k","parameters":{"x":1},
+             "after":["50c3e51a-8512-8674-a1b6-07675936185d"]}]"#,
         r#"[{"type":"a","idempotency_key":"k","parameters":{"x":1},"concurrency_key":"q"}]"#,
     ] {
         assert_ne!(first, of(other), "{other}");
