@@ -117,9 +117,12 @@ pub(crate) fn after_of(seed: u64, number: u64, place: usize, known: &[TaskId]) -
         return Vec::new();
     }
     let count = dice.between(1, 3);
-    let mut pick = |_| match dice.chance(500) {
-        true if place > 0 => Some(After::Nth(dice.index(place))),
-        _ => dice.pick(known).copied().map(After::Task),
+    let mut pick = |_| {
+        if dice.chance(500) && place > 0 {
+            Some(After::Nth(dice.index(place)))
+        } else {
+            dice.pick(known).copied().map(After::Task)
+        }
     };
     (0..count).filter_map(&mut pick).collect()
 }

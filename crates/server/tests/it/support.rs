@@ -23,6 +23,8 @@ use tempfile::TempDir;
 
 pub(crate) type TestBody = BoxBody<Bytes, Infallible>;
 
+/// How often a test looks for something that comes.
+const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long a test looks for something before it gives up on it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -203,6 +205,7 @@ impl TestServer {
             if self.get("/readyz").await.status == StatusCode::OK {
                 return;
             }
+            tokio::time::sleep(LOOK_EVERY).await;
         }
         panic!("the server never became ready");
     }

@@ -121,12 +121,11 @@ fn check_due(
     let due = match task.place {
         Place::Waiting { until, .. } => until,
         Place::Blocked { until } if is_free => until,
-        Place::Blocked { .. } => return,
         Place::Leased => match task.leases.last() {
             Some(lease) => lease.due(),
             None => return,
         },
-        Place::Ready | Place::Settled(_) => return,
+        Place::Blocked { .. } | Place::Ready | Place::Settled(_) => return,
     };
     notes.demand(wakes_at.is_some_and(|at| at <= due), "P5", || {
         let number = id.number();

@@ -129,7 +129,7 @@ pub(super) async fn requeue(arguments: &RequeueArguments, context: &Context) -> 
     let RequeueArguments { queue, failed } = arguments;
     let body = RequeueQueue { failed: *failed, max: None };
     let path = path(queue, "requeue");
-    let mut all = Requeued { queue: queue.clone(), requeued: 0, dead: 0 };
+    let mut all = BackInQueue { queue: queue.clone(), requeued: 0, dead: 0 };
     loop {
         let one: RequeuedQueue = context.ask(context.client.post(&path, &body)).await?;
         all.requeued += one.requeued;
@@ -153,13 +153,13 @@ fn stuck(verb: &str, number: u64) -> Failure {
 
 /// What a requeue came to.
 #[derive(Debug, Serialize)]
-struct Requeued {
+struct BackInQueue {
     queue: String,
     requeued: u64,
     dead: u64,
 }
 
-impl Show for Requeued {
+impl Show for BackInQueue {
     fn text(&self) -> String {
         match self.requeued {
             0 => format!("queue {} has no such task", self.queue),
