@@ -57,10 +57,7 @@ impl State {
     }
 
     fn set_unmet(&mut self, id: TaskId, unmet: usize) {
-        let task = self.tasks.get_mut(id).expect("live");
-        if let Some(rare) = &mut task.rare {
-            rare.unmet = unmet;
-        }
+        self.tasks.get_mut(id).expect("live").set_unmet(unmet);
     }
 
     /// One of the tasks that it waits for is completed. Gives the task if that was the last.

@@ -6,7 +6,7 @@ use crate::change::{Change, TaskRecord, TaskState, WaitReason};
 use crate::deadline::Deadline;
 use crate::placement::ReadyRank;
 use crate::state::{KeySlot, QueueCounts, State, lease_deadline};
-use crate::task::{RareParts, Task};
+use crate::task::{AfterPart, RareParts, Task};
 
 impl State {
     /// Makes a fact true.
@@ -39,8 +39,8 @@ impl State {
                 idempotency: record.idempotency.clone(),
                 run: record.run.clone(),
                 ended_attempts: record.ended_attempts.clone(),
-                after: record.after.clone(),
-                unmet: 0,
+                after: (!record.after.is_empty())
+                    .then(|| Box::new(AfterPart { tasks: record.after.clone(), unmet: 0 })),
             })
         });
         let task = Task {

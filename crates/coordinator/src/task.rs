@@ -27,8 +27,14 @@ pub(crate) struct RareParts {
     pub(crate) idempotency: Option<IdempotencyMark>,
     pub(crate) run: Option<RunName>,
     pub(crate) ended_attempts: Vec<EndedAttempt>,
+    pub(crate) after: Option<Box<AfterPart>>,
+}
+
+/// What only tasks have that run after others.
+#[derive(Debug)]
+pub(crate) struct AfterPart {
     /// The tasks that it had to wait for.
-    pub(crate) after: Vec<TaskId>,
+    pub(crate) tasks: Vec<TaskId>,
     /// How many of them are live while it waits for them; derived.
     pub(crate) unmet: usize,
 }
@@ -42,8 +48,12 @@ pub(crate) fn live_bytes(parameters: &Bytes, n_after: usize) -> usize {
 }
 
 impl Task {
+    fn after_part(&self) -> Option<&AfterPart> {
+        self.rare.as_ref()?.after.as_deref()
+    }
+
     pub(crate) fn after(&self) -> &[TaskId] {
-        self.rare.as_ref().map_or(&[], |rare| &rare.after)
+        self.after_part().map_or(&[], |part| &part.tasks)
     }
 
     /// Whether it waits for other tasks, or did so until a moment ago.
@@ -53,7 +63,13 @@ impl Task {
 
     /// How many live tasks it waits for.
     pub(crate) fn unmet(&self) -> usize {
-        self.rare.as_ref().map_or(0, |rare| rare.unmet)
+        self.after_part().map_or(0, |part| part.unmet)
+    }
+
+    pub(crate) fn set_unmet(&mut self, unmet: usize) {
+        if let Some(part) = self.rare.as_mut().and_then(|rare| rare.after.as_mut()) {
+            part.unmet = unmet;
+        }
     }
 
     pub(crate) fn live_bytes(&self) -> usize {

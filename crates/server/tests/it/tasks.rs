@@ -1,7 +1,10 @@
 //! Submit, look at, list, stop, requeue, explain.
 
+use std::sync::Arc;
+
 use hyper::Method;
 use serde_json::{Value, json};
+use store::{MemoryStore, Note, NoteKind, Store};
 
 use crate::support::{TestServer, lease_path};
 
@@ -262,5 +265,23 @@ async fn a_task_cannot_run_after_one_that_nobody_knows() {
     }
     let many = json!({"type": "b", "after": vec![id; 1_001]});
     server.post("/api/v1/tasks", &many).await.refused(422, "E.LIMIT.BATCH");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_queue_that_was_paused_is_paused_when_the_server_starts() {
+    let store = Arc::new(MemoryStore::default());
+    let json = json!({"by": "ada", "at": "2026-01-31T12:00:00.000Z"}).to_string();
+    let (kind, tenant, key) = (NoteKind::Pause, "default".to_owned(), "slow".to_owned());
+    store.put_note(Note { kind, tenant, key, json: Some(json) }).await.expect("kept");
+    let server = TestServer::dev_on(|_| store).await;
+    let id = server.submit(json!({"type": "a", "queue": "slow"})).await;
+    let leases = server.post("/api/v1/leases", &json!({"worker_id": "w1"})).await.expect(200);
+    assert_eq!(leases, json!({"leases": []}));
+    let why = server.get(&format!("/api/v1/tasks/{id}/explain")).await.expect(200);
+    let sentence = "queue slow is paused by ada since 2026-01-31T12:00:00.000Z";
+    assert_eq!(why["reasons"][0]["message"], sentence);
+    let queues = server.get("/api/v1/queues").await.expect(200);
+    assert_eq!(queues["queues"][0]["paused"]["by"], "ada");
     server.stop().await;
 }

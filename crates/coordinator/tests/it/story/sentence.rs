@@ -18,14 +18,15 @@ impl World {
         let progress = change.progress();
         let ended = change.ended_attempt().map(|attempt| self.ended(change.task(), attempt));
         match change {
-            Change::TaskSubmitted(_) => format!("{name} is {}", state_text(&progress.state)),
+            Change::TaskSubmitted(_) | Change::TaskReleased { .. } => {
+                format!("{name} is {}", state_text(&progress.state))
+            }
             Change::LeaseGranted { task, progress } => self.granted(*task, progress),
             Change::TaskRequeued(_) => format!("{name} is {} again", state_text(&progress.state)),
             Change::AttemptEnded { .. } => {
                 let ended = ended.expect("an attempt ended");
                 format!("{ended}; {name} is {}{}", state_text(&progress.state), tried(progress))
             }
-            Change::TaskReleased { .. } => format!("{name} is {}", state_text(&progress.state)),
             Change::LossForgiven { .. } => format!("a worker of {name} was slow, not lost"),
             Change::TaskSettled { .. } => {
                 let ended = ended.map(|ended| format!("{ended}; ")).unwrap_or_default();
