@@ -85,6 +85,18 @@ impl Options {
         }
     }
 
+    fn surroundings(&self, main: Line, side: Line) -> Arc<Surroundings> {
+        Arc::new(Surroundings {
+            worker_id: self.worker_id.clone(),
+            executor: Arc::clone(&self.executor),
+            main,
+            side,
+            pace: self.pace.clone(),
+            tally: Tally::new(std::env::temp_dir()),
+            leave: CancellationToken::new(),
+        })
+    }
+
     fn greeting(&self, registers: bool) -> Greeting {
         Greeting {
             address: self.address.clone(),
@@ -199,15 +211,7 @@ impl Floor {
         let registration = options.registration();
         let (main, main_keeper) = Line::new(options.greeting(true), &options.pace);
         let (side, side_keeper) = Line::new(options.greeting(false), &options.pace);
-        let around = Arc::new(Surroundings {
-            worker_id: options.worker_id,
-            executor: options.executor,
-            main,
-            side,
-            pace: options.pace,
-            tally: Tally::new(std::env::temp_dir()),
-            leave: CancellationToken::new(),
-        });
+        let around = options.surroundings(main, side);
         let (refused, refusals) = mpsc::channel(REFUSALS_MAX);
         let (wish, wishes) = watch::channel(Wish::Work);
         let (jobs, fetched) = mpsc::channel(FETCHED_MAX);
