@@ -104,6 +104,8 @@ async fn first_users_share_one_keyspace() {
 async fn what_has_gathered_is_kept_when_the_server_stops() {
     let place = Place::new().await;
     let scratch = place.scratch().await;
+    // After this one nothing is under way, and whoever commits waits for the next change.
+    ask(&scratch, "SET k before").await.expect("kept");
     let (_, mark) = scratch.execute(&[words("SET k v")]).expect("carried out");
     // It hears of the change and of the stop at the same time.
     place.server.app().scratch.stop().await;
