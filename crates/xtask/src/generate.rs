@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail};
 use crate::tools;
 
 /// Every file that the generator owes us. Its silence about one must not pass for freshness.
-const GENERATED: [&str; 7] = [
+const GENERATED: [&str; 8] = [
     "openapi/v1.json",
     "docs/reference/rest.md",
     "docs/reference/cli.md",
@@ -18,6 +18,7 @@ const GENERATED: [&str; 7] = [
     "docs/reference/limits.md",
     "docs/reference/error-codes.md",
     "docs/reference/metrics.md",
+    "docs/reference/redis.md",
 ];
 
 const DIFFERING_LINES_SHOWN: usize = 3;
