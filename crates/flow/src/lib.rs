@@ -1,0 +1,21 @@
+//! What a workflow says: its definition as authored, the program that is executed, and what flows
+//! along its wires. Pure: no clock, no dice, no I/O.
+//!
+//! Reading order: [`Program`] (what is executed), `definition` (what people write), `check` (what
+//! may be wrong with it), `compile` (from the one to the other), then `fill` (the parameters of a
+//! step when its turn comes), `expression` and `path` underneath.
+
+mod compile;
+mod fill;
+mod problem;
+mod program;
+mod scope;
+
+pub use compile::{Compiled, compile};
+pub use fill::{fill, list_of, outputs_of, says_yes};
+pub use problem::{Problem, Severity};
+pub use program::{
+    Affinity, AffinityMode, ContainerPorts, Endpoint, Expression, Graph, Map, Node, OnError, OnSkip,
+    Parameters, Program, Root, Step, Wire, Work,
+};
+pub use scope::{EvalError, Item, NodeFacts, NodesView, Scope};
