@@ -68,6 +68,8 @@ fn exit_of(code: ErrorCode) -> ExitCode {
         | ErrorCode::RequestMethod
         | ErrorCode::CommandUnknown
         | ErrorCode::PackageInvalid
+        | ErrorCode::FlowInvalid
+        | ErrorCode::FlowExpression
         | ErrorCode::LimitBatch => ExitCode::Validation,
         ErrorCode::RequestNotFound
         | ErrorCode::TaskNotFound
@@ -75,12 +77,21 @@ fn exit_of(code: ErrorCode) -> ExitCode {
         | ErrorCode::ActionNotFound
         | ErrorCode::TokenNotFound
         | ErrorCode::WorkerNotFound
+        | ErrorCode::RunNotFound
+        | ErrorCode::WorkflowNotFound
+        | ErrorCode::ScheduleNotFound
+        | ErrorCode::HookNotFound
+        | ErrorCode::ResourceNotFound
         | ErrorCode::SessionUnknown => ExitCode::NotFound,
         ErrorCode::TaskConflict
         | ErrorCode::TaskIdempotency
         | ErrorCode::PlanConflict
         | ErrorCode::ActionConflict
         | ErrorCode::TaskDependency
+        | ErrorCode::RunConflict
+        | ErrorCode::RunNotWaiting
+        | ErrorCode::WorkflowConflict
+        | ErrorCode::ResourceConflict
         | ErrorCode::SessionNotRegistered
         | ErrorCode::SessionMismatch
         | ErrorCode::SessionStaleBinding
@@ -90,12 +101,15 @@ fn exit_of(code: ErrorCode) -> ExitCode {
         | ErrorCode::ResultSequenceGap => ExitCode::Conflict,
         ErrorCode::StoreUnavailable
         | ErrorCode::ServerStopping
+        | ErrorCode::ResourceAway
         | ErrorCode::DispatchUnavailable => ExitCode::Unreachable,
         ErrorCode::LimitLiveTasks
         | ErrorCode::LimitDemands
         | ErrorCode::LimitWorkers
         | ErrorCode::LimitPauses
         | ErrorCode::LimitPlans
+        | ErrorCode::LimitRuns
+        | ErrorCode::LimitSchedules
         | ErrorCode::LimitTokens
         | ErrorCode::LimitOverloaded
         | ErrorCode::RequestTimeout

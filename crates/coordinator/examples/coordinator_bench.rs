@@ -134,7 +134,7 @@ impl Bench {
             lease: *lease,
             worker: self.worker.clone(),
             key: ReportKey(1),
-            outcome: ReportedOutcome::Completed { result: result.clone() },
+            outcome: ReportedOutcome::Completed { result: result.clone(), extra: None },
         };
         let batches: Vec<Vec<Report>> =
             leases.chunks(batch).map(|leases| leases.iter().map(report).collect()).collect();
@@ -180,6 +180,7 @@ fn task_of(spec: &Arc<TaskSpec>) -> NewTask {
         idempotency: None,
         run: None,
         after: Vec::new(),
+        pin: None,
     }
 }
 

@@ -170,6 +170,7 @@ impl Turn<'_> {
             report: None,
             result: None,
             failure: Some(dependency_failed(other, outcome)),
+            extra: None,
         };
         let task = self.state.tasks.get(id).expect("waiting tasks are live");
         let state = TaskState::Settled(Box::new(settlement));

@@ -31,6 +31,8 @@ impl State {
         let has_rare = record.concurrency_key.is_some()
             || record.idempotency.is_some()
             || record.run.is_some()
+            || record.link.is_some()
+            || record.pin.is_some()
             || !record.after.is_empty()
             || !record.ended_attempts.is_empty();
         let rare = has_rare.then(|| {
@@ -41,6 +43,8 @@ impl State {
                 ended_attempts: record.ended_attempts.clone(),
                 after: (!record.after.is_empty())
                     .then(|| Box::new(AfterPart { tasks: record.after.clone(), unmet: 0 })),
+                link: record.link.clone(),
+                pin: record.pin.clone(),
             })
         });
         let task = Task {
@@ -154,7 +158,10 @@ impl State {
         }
         let counts = self.queues.get_mut(queue).expect("just made sure of");
         let count = match &task.progress.state {
-            TaskState::Waiting { why: WaitReason::Scheduled, .. } => &mut counts.scheduled,
+            TaskState::Waiting {
+                why: WaitReason::Scheduled | WaitReason::Delay | WaitReason::Signal,
+                ..
+            } => &mut counts.scheduled,
             TaskState::Waiting { why: WaitReason::Backoff, .. } => &mut counts.backoff,
             TaskState::Waiting { why: WaitReason::After, .. } => &mut counts.blocked,
             TaskState::Ready => &mut counts.ready,

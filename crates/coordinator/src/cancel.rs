@@ -36,6 +36,7 @@ impl Turn<'_> {
             report: None,
             result: None,
             failure: None,
+            extra: None,
         };
         let state = TaskState::Settled(Box::new(settlement));
         let progress = Progress { state, ..task.progress };

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{
-    ConcurrencyKey, Failure, IdempotencyMark, ReportKey, RunName, TaskId, TaskSpec, Timestamp,
-    WorkerId,
+    ConcurrencyKey, Failure, IdempotencyMark, NodeLink, Pin, ReportKey, ResultExtra, RunName,
+    TaskId, TaskSpec, Timestamp, WorkerId,
 };
 
 /// A fact. The store must keep it before anyone hears of it.
@@ -115,6 +115,10 @@ pub struct TaskRecord {
     pub run: Option<RunName>,
     /// The tasks that had to complete before it could start; each is older than it.
     pub after: Vec<TaskId>,
+    /// The part of the run that it executes.
+    pub link: Option<Arc<NodeLink>>,
+    /// The worker that it belongs to.
+    pub pin: Option<Box<Pin>>,
     /// The part that changes.
     pub progress: Progress,
     /// Attempts that ended without settling the task, oldest first.
@@ -173,6 +177,10 @@ pub enum WaitReason {
     Backoff,
     /// Other tasks must complete first; then the moment counts.
     After,
+    /// Nothing but time is to pass; then the task is completed. Nobody executes it.
+    Delay,
+    /// Someone must say a word; when the moment comes first, the task fails.
+    Signal,
 }
 
 /// A worker's right to decide one attempt.
@@ -205,6 +213,8 @@ pub struct Settlement {
     pub result: Option<Bytes>,
     /// Why it did not complete.
     pub failure: Option<Failure>,
+    /// What only few results have.
+    pub extra: Option<Box<ResultExtra>>,
 }
 
 /// The ends that a task can come to.

@@ -4,11 +4,18 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::{LeaseId, NewTask, Offer, QueueName, Report, TaskId, Timestamp, TypeName, WorkerId};
+use bytes::Bytes;
+use flow::Program;
+use model::{
+    IdempotencyMark, LeaseId, NewTask, Offer, QueueName, Report, RunId, TaskId, Timestamp,
+    TypeName, WorkerId,
+};
+use uuid::Uuid;
 
 use crate::change::TaskRecord;
 use crate::effect::{LoadKey, LoadTicket};
 use crate::ladder::Ladder;
+use crate::run_change::{NodeWord, RunAbout};
 
 /// Whom an answer goes to; chosen by the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -160,6 +167,46 @@ pub enum Command {
         /// At most so many are told; no call looks beyond the first `PEEK_MAX`.
         limit: u32,
     },
+    /// Start a run. Answered by `RunStarted`.
+    StartRun {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// What to run.
+        run: Box<NewRun>,
+    },
+    /// Stop a run and everything in it. Answered by `Stopped` or `NotLive`.
+    CancelRun {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which run.
+        run: RunId,
+        /// Who said so.
+        by: String,
+    },
+    /// Wait until a run has ended. Answered by `WatchEnded` or `NotLive`.
+    WatchRun {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which run.
+        run: RunId,
+        /// No longer than this.
+        until: Timestamp,
+    },
+    /// A middleware hands on to the next in line, and waits for it. Answered by `Next`, when that
+    /// has come to its end.
+    Next {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// The call.
+        call: Box<NextCall>,
+    },
+    /// Someone says the word that a node waits for. Answered by `Signalled`.
+    Signal {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// The word.
+        signal: Box<Signal>,
+    },
     /// Which workers are there? Answered by `Workers`.
     ListWorkers {
         /// Whom to answer.
@@ -201,6 +248,11 @@ impl Command {
             | Self::Watch { ticket, .. }
             | Self::Explain { ticket, .. }
             | Self::Peek { ticket, .. }
+            | Self::StartRun { ticket, .. }
+            | Self::CancelRun { ticket, .. }
+            | Self::WatchRun { ticket, .. }
+            | Self::Next { ticket, .. }
+            | Self::Signal { ticket, .. }
             | Self::ListWorkers { ticket }
             | Self::ListQueues { ticket } => Some(*ticket),
             Self::Withdraw { .. }
@@ -211,6 +263,68 @@ impl Command {
             | Self::LoadFailed { .. } => None,
         }
     }
+}
+
+/// A run that is to be.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NewRun {
+    /// What is executed.
+    pub program: Arc<Program>,
+    /// What it is given: a JSON object, checked at the door.
+    pub inputs: Bytes,
+    /// Recognises a repeated start.
+    pub idempotency: Option<IdempotencyMark>,
+    /// What the starter says about it.
+    pub about: Arc<RunAbout>,
+    /// Nodes of the workflow itself that need not be executed, because an earlier run did.
+    pub reused: Vec<Reused>,
+}
+
+/// A node that an earlier run did.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reused {
+    /// Which node, by its place.
+    pub node: u32,
+    /// How it ended there: succeeded or skipped.
+    pub word: NodeWord,
+    /// What it gave.
+    pub result: Option<Bytes>,
+    /// The task that gave it, where one did.
+    pub task: Option<TaskId>,
+}
+
+/// A call of `next`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NextCall {
+    /// The caller's lease.
+    pub lease: LeaseId,
+    /// The caller.
+    pub worker: WorkerId,
+    /// The caller's own name for the call; the same name again is the same call.
+    pub request: Arc<str>,
+    /// What is laid over the parameters of the next in line: a JSON object; empty for nothing.
+    pub payload: Bytes,
+    /// The caller waits no longer than this.
+    pub until: Option<Timestamp>,
+}
+
+/// A word for a node that waits for one.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Signal {
+    /// Which run.
+    pub run: RunId,
+    /// The node, by its id as authored.
+    pub node: Uuid,
+    /// The frame, where the same node waits in several.
+    pub frame: Option<u32>,
+    /// The event's name, for a node that waits for a named one.
+    pub event: Option<String>,
+    /// Yes or no, for a node that waits for an approval.
+    pub approved: Option<bool>,
+    /// What comes with it: JSON.
+    pub payload: Bytes,
+    /// Who says it.
+    pub by: String,
 }
 
 /// Why a worker is given nothing new.

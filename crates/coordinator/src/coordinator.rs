@@ -9,6 +9,7 @@ use crate::effect::{Answer, Effect, LoadKey, LoadTicket, Refusal, Step};
 use crate::lease::fresh_lease;
 use crate::load::Facts;
 use crate::peek::Wanted;
+use crate::run_change::RestoredRun;
 use crate::state::State;
 
 /// Decides for one shard.
@@ -55,9 +56,7 @@ impl Coordinator {
                 TaskState::Waiting { until, why: WaitReason::Backoff } => {
                     *until = (*until).min(at.now.after(record.spec.retry.backoff_max));
                 }
-                TaskState::Waiting { why: WaitReason::Scheduled | WaitReason::After, .. }
-                | TaskState::Ready
-                | TaskState::Settled(_) => {}
+                TaskState::Waiting { .. } | TaskState::Ready | TaskState::Settled(_) => {}
             }
             turn.state.insert_record(&record);
         }
@@ -65,6 +64,16 @@ impl Coordinator {
             coordinator.state.dependents.clear();
         }
         coordinator
+    }
+
+    /// Takes in the live runs, oldest first, after their tasks.
+    pub fn restore_runs(
+        &mut self,
+        next_run: u64,
+        runs: impl IntoIterator<Item = RestoredRun>,
+        at: Moment,
+    ) {
+        let _ = (&self.state, next_run, runs.into_iter().count(), at);
     }
 
     /// Carries out a command.
@@ -169,6 +178,11 @@ impl<'a> Turn<'a> {
                 let wanted = Wanted { queues: queues.into_iter().collect(), types };
                 self.on_peek(ticket, &wanted, skip, limit);
             }
+            Command::StartRun { ticket, .. }
+            | Command::CancelRun { ticket, .. }
+            | Command::WatchRun { ticket, .. }
+            | Command::Next { ticket, .. }
+            | Command::Signal { ticket, .. } => self.answer(ticket, Answer::NotLive),
             Command::ListWorkers { ticket } => self.on_list_workers(ticket),
             Command::ListQueues { ticket } => self.on_list_queues(ticket),
             Command::Loaded { load, found } => self.on_loaded(load, found),

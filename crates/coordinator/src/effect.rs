@@ -6,19 +6,24 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{
-    After, ConcurrencyKey, IdempotencyKey, LeaseId, Offer, QueueName, RunName, TaskId, TaskSpec,
-    Timestamp, WorkerId,
+    After, ConcurrencyKey, Failure, IdempotencyKey, LeaseId, NodeLink, Offer, QueueName, RunId,
+    RunName, TaskId, TaskSpec, Timestamp, WorkerId,
 };
+use uuid::Uuid;
 
 use crate::change::{Change, Outcome, WaitReason};
 use crate::command::{DrainCause, Pause, Ticket};
 use crate::explain::Explanation;
+use crate::run_change::{NodeWord, RunChange};
 
 /// What came of one call: facts to keep, then things to do.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Step {
     /// Facts, in the order in which they became true.
     pub changes: Vec<Change>,
+    /// Facts about runs, in the order in which they became true. They are kept together with
+    /// `changes`, all or none.
+    pub runs: Vec<RunChange>,
     /// What may leave once `changes` are durable.
     pub effects: Vec<Effect>,
 }
@@ -72,6 +77,17 @@ pub enum Answer {
     Requeued,
     /// The watched task is settled, or the wait is over.
     WatchEnded,
+    /// The run exists.
+    RunStarted {
+        /// Its name.
+        run: RunId,
+        /// Whether an earlier start with the same key made it.
+        existed: bool,
+    },
+    /// What the next in line came to.
+    Next(Box<NextEnd>),
+    /// The word was heard.
+    Signalled,
     /// Why the task does not run.
     Explained(Box<Explanation>),
     /// What would be granted next.
@@ -100,6 +116,31 @@ pub enum Answer {
     NotLive,
     /// The command cannot be carried out; nothing changed.
     Refused(Refusal),
+}
+
+/// What a middleware hears of the next in line.
+#[derive(Clone, Debug, PartialEq)]
+pub enum NextEnd {
+    /// It is done; what it gave, as JSON.
+    Succeeded(Bytes),
+    /// It came to another end.
+    Ended {
+        /// The end: failed, skipped or cancelled.
+        word: NodeWord,
+        /// Why, where someone said so.
+        failure: Option<Failure>,
+        /// What it gave all the same.
+        result: Option<Bytes>,
+    },
+    /// The caller's time is over.
+    TimedOut,
+    /// The caller has no right to call: its lease is over, or its task is in no chain.
+    NotAllowed {
+        /// A short word, like `next_no_chain`.
+        code: &'static str,
+        /// A sentence for people.
+        reason: &'static str,
+    },
 }
 
 /// A task that was just submitted, or found again by its idempotency key.
@@ -173,10 +214,23 @@ pub struct Grant {
     pub run: Option<RunName>,
     /// No other task with this key runs meanwhile.
     pub concurrency_key: Option<ConcurrencyKey>,
+    /// The part of the run that the task executes.
+    pub link: Option<Arc<NodeLink>>,
+    /// The chain that it stands in, where its node has middlewares.
+    pub chain: Option<Arc<Chain>>,
     /// When the right ends unless a heartbeat comes first.
     pub expires_at: Timestamp,
     /// How often the worker should give a sign of life.
     pub heartbeat_every: Duration,
+}
+
+/// A node with what is wrapped around it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chain {
+    /// The node, by its id as authored.
+    pub host: Uuid,
+    /// Its middlewares, outermost first, by their ids as authored.
+    pub middlewares: Vec<Uuid>,
 }
 
 /// What became of a heartbeat for one lease.
@@ -273,6 +327,25 @@ pub enum Refusal {
     StoreUnavailable,
     /// There is no such task.
     UnknownTask,
+    /// The task belongs to a run that has ended, and cannot be put back on its own.
+    PartOfRun {
+        /// The run.
+        run: RunId,
+    },
+    /// There is no such run.
+    UnknownRun,
+    /// Too many runs are live, or their definitions take too much room.
+    RunsFull,
+    /// A run with this key was started with other content.
+    RunConflict {
+        /// The key.
+        key: IdempotencyKey,
+    },
+    /// No node of the run waits for that word.
+    NotWaiting {
+        /// What the node does instead, in words.
+        instead: String,
+    },
     /// The task is in a state from which it cannot be requeued.
     NotRequeueable {
         /// Where it stands.
@@ -344,7 +417,9 @@ pub struct QueueView {
 impl From<WaitReason> for StateWord {
     fn from(why: WaitReason) -> Self {
         match why {
-            WaitReason::Scheduled | WaitReason::After => Self::Waiting,
+            WaitReason::Scheduled | WaitReason::After | WaitReason::Delay | WaitReason::Signal => {
+                Self::Waiting
+            }
             WaitReason::Backoff => Self::Retrying,
         }
     }

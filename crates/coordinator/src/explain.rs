@@ -50,6 +50,16 @@ pub enum Reason {
         /// The moment.
         until: Timestamp,
     },
+    /// Nothing but time is to pass.
+    Delayed {
+        /// Until then.
+        until: Timestamp,
+    },
+    /// Someone must say a word: an event, or an approval.
+    NeedsSignal {
+        /// It fails then.
+        until: Timestamp,
+    },
     /// Other tasks must complete first.
     BlockedBy {
         /// Some of them, oldest first.
@@ -171,6 +181,12 @@ impl Turn<'_> {
         match &task.progress.state {
             TaskState::Waiting { until, why: WaitReason::Scheduled } => {
                 reasons.push(Reason::NotBefore { until: *until });
+            }
+            TaskState::Waiting { until, why: WaitReason::Delay } => {
+                reasons.push(Reason::Delayed { until: *until });
+            }
+            TaskState::Waiting { until, why: WaitReason::Signal } => {
+                reasons.push(Reason::NeedsSignal { until: *until });
             }
             TaskState::Waiting { until, why: WaitReason::Backoff } => {
                 reasons.push(Reason::Backoff {

@@ -159,6 +159,8 @@ impl Turn<'_> {
             parameters: task.parameters.clone(),
             run: task.run().cloned(),
             concurrency_key: task.concurrency_key().cloned(),
+            link: task.link().cloned(),
+            chain: self.state.chain_of(task),
             expires_at,
             heartbeat_every: heartbeat_every(&spec),
             spec,

@@ -26,6 +26,7 @@ mod placement;
 pub mod planted;
 mod report;
 mod retry;
+mod run_change;
 mod state;
 mod submit;
 mod table;
@@ -37,11 +38,13 @@ pub use change::{
     Change, EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, TaskRecord, TaskState,
     WaitReason,
 };
-pub use command::{Command, DrainCause, LeaseRequest, Moment, Pause, Ticket};
+pub use command::{
+    Command, DrainCause, LeaseRequest, Moment, NewRun, NextCall, Pause, Reused, Signal, Ticket,
+};
 pub use coordinator::{Coordinator, Load};
 pub use effect::{
-    Answer, Effect, Grant, HeartbeatVerdict, Judgement, LoadKey, LoadTicket, LostAuthority,
-    QueueView, Refusal, StateWord, Step, SubmittedTask, Verdict, Violation, WorkerHealth,
+    Answer, Chain, Effect, Grant, HeartbeatVerdict, Judgement, LoadKey, LoadTicket, LostAuthority,
+    NextEnd, QueueView, Refusal, StateWord, Step, SubmittedTask, Verdict, Violation, WorkerHealth,
     WorkerView,
 };
 pub use explain::{Explanation, Lack, Reason};
@@ -50,6 +53,9 @@ pub use lease::{LOSSES_MAX, REQUESTS_MAX};
 pub use pause::PAUSES_MAX;
 pub use peek::PEEK_MAX;
 pub use placement::DEMANDS_MAX;
+pub use run_change::{
+    FrameRecord, NodeEnd, NodeWord, RestoredRun, RunAbout, RunChange, RunEnd, RunRecord, RunWord,
+};
 pub use submit::{LIVE_BYTES_MAX, LIVE_TASKS_MAX};
 pub use watch::WATCHES_MAX;
 pub use worker::WORKERS_MAX;

@@ -132,6 +132,11 @@ impl State {
             | Command::Watch { .. }
             | Command::Explain { .. }
             | Command::Peek { .. }
+            | Command::StartRun { .. }
+            | Command::CancelRun { .. }
+            | Command::WatchRun { .. }
+            | Command::Next { .. }
+            | Command::Signal { .. }
             | Command::ListWorkers { .. }
             | Command::ListQueues { .. }
             | Command::Loaded { .. }

@@ -1,7 +1,7 @@
 //! The worker contract of seed 002: every report gets exactly one verdict, and keeps it.
 
 use bytes::Bytes;
-use model::{LeaseId, Report, ReportKey, ReportedOutcome, TaskId, WorkerId};
+use model::{LeaseId, Report, ReportKey, ReportedOutcome, ResultExtra, TaskId, WorkerId};
 
 use crate::change::{
     Change, EndedAttempt, Ending, Outcome, Progress, Settlement, TaskRecord, TaskState,
@@ -107,8 +107,8 @@ impl Turn<'_> {
     fn commit(&mut self, report: Report) -> StateWord {
         let Report { lease, worker, key, outcome } = report;
         match outcome {
-            ReportedOutcome::Completed { result } => {
-                self.complete(lease.task, worker, key, result);
+            ReportedOutcome::Completed { result, extra } => {
+                self.complete(lease.task, worker, key, (result, extra));
                 StateWord::Completed
             }
             ReportedOutcome::Failed { failure, retryable } => {
@@ -123,7 +123,13 @@ impl Turn<'_> {
         }
     }
 
-    fn complete(&mut self, id: TaskId, worker: WorkerId, key: ReportKey, result: Bytes) {
+    fn complete(
+        &mut self,
+        id: TaskId,
+        worker: WorkerId,
+        key: ReportKey,
+        (result, extra): (Bytes, Option<Box<ResultExtra>>),
+    ) {
         let now = self.now();
         let progress = &self.state.tasks.get(id).expect("held tasks are live").progress;
         let settlement = Settlement {
@@ -133,6 +139,7 @@ impl Turn<'_> {
             report: Some(key),
             result: Some(result),
             failure: None,
+            extra,
         };
         let progress = Progress {
             state: TaskState::Settled(Box::new(settlement)),

@@ -169,6 +169,7 @@ impl Turn<'_> {
             report,
             result: None,
             failure: Some(failure),
+            extra: None,
         };
         let state = TaskState::Settled(Box::new(settlement));
         let progress = Progress { state, attempt, epoch, losses };

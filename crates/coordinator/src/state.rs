@@ -6,12 +6,14 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use model::{ConcurrencyKey, IdempotencyKey, QueueName, ShardId, TaskId, Timestamp};
 
 use crate::change::{Lease, TaskRecord, TaskState};
 use crate::deadline::{Deadline, Deadlines};
 use crate::drain::Drains;
+use crate::effect::Chain;
 use crate::load::Loads;
 use crate::placement::{Placement, ReadyRank};
 use crate::table::TaskTable;
@@ -96,6 +98,12 @@ impl State {
         (Reverse(self.placement.spec(task.spec).priority), task.id)
     }
 
+    /// The chain of middlewares that a task stands in.
+    pub(crate) fn chain_of(&self, task: &Task) -> Option<Arc<Chain>> {
+        let _ = task;
+        None
+    }
+
     /// The whole of a live task, as the store would give it back.
     pub(crate) fn record(&self, task: &Task) -> TaskRecord {
         TaskRecord {
@@ -107,6 +115,8 @@ impl State {
             idempotency: task.idempotency().cloned(),
             run: task.run().cloned(),
             after: task.after().to_vec(),
+            link: task.link().cloned(),
+            pin: task.pin().cloned(),
             progress: task.progress.clone(),
             ended_attempts: task.ended_attempts().to_vec(),
         }

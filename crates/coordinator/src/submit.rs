@@ -129,6 +129,8 @@ impl Turn<'_> {
             idempotency: task.idempotency,
             run: task.run,
             after: dependencies.after,
+            link: None,
+            pin: task.pin,
             progress: Progress { state, attempt: 0, epoch: 0, losses: 0 },
             ended_attempts: Vec::new(),
         })));

@@ -1,7 +1,9 @@
 //! A live task, as memory keeps it.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use model::{ConcurrencyKey, IdempotencyMark, RunName, TaskId, Timestamp};
+use model::{ConcurrencyKey, IdempotencyMark, NodeLink, Pin, RunName, TaskId, Timestamp};
 
 use crate::change::{EndedAttempt, Outcome, Progress, TaskState, WaitReason};
 use crate::effect::StateWord;
@@ -28,6 +30,8 @@ pub(crate) struct RareParts {
     pub(crate) run: Option<RunName>,
     pub(crate) ended_attempts: Vec<EndedAttempt>,
     pub(crate) after: Option<Box<AfterPart>>,
+    pub(crate) link: Option<Arc<NodeLink>>,
+    pub(crate) pin: Option<Box<Pin>>,
 }
 
 /// What only tasks have that run after others.
@@ -86,6 +90,14 @@ impl Task {
 
     pub(crate) fn run(&self) -> Option<&RunName> {
         self.rare.as_ref()?.run.as_ref()
+    }
+
+    pub(crate) fn link(&self) -> Option<&Arc<NodeLink>> {
+        self.rare.as_ref()?.link.as_ref()
+    }
+
+    pub(crate) fn pin(&self) -> Option<&Box<Pin>> {
+        self.rare.as_ref()?.pin.as_ref()
     }
 
     pub(crate) fn ended_attempts(&self) -> &[EndedAttempt] {

@@ -15,7 +15,7 @@ pub use compile::{Compiled, compile};
 pub use fill::{fill, list_of, outputs_of, says_yes};
 pub use problem::{Problem, Severity};
 pub use program::{
-    Affinity, AffinityMode, ContainerPorts, Endpoint, Expression, Graph, Map, Node, OnError, OnSkip,
-    Parameters, Program, Root, Step, Wire, Work,
+    Affinity, AffinityMode, ContainerPorts, Endpoint, Expression, Graph, Map, Node, OnError,
+    OnSkip, Parameters, Program, Root, Step, Wire, Work,
 };
 pub use scope::{EvalError, Item, NodeFacts, NodesView, Scope};

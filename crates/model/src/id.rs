@@ -77,23 +77,89 @@ impl TaskId {
     /// first letters and a short prefix is enough for a person; the rest is a check that makes a
     /// UUID from elsewhere name no task here.
     pub fn to_uuid(self) -> Uuid {
-        let scattered = scatter(self.0);
-        let check = scatter(scattered ^ CHECK_SALT) & CHECK_MASK;
-        let high = (scattered & !0xffff) | 0x8000 | ((scattered >> 4) & 0x0fff);
-        let low = (0b10 << 62) | ((scattered & 0xf) << 58) | check;
-        Uuid::from_u64_pair(high, low)
+        uuid_of(self.0, TASK_SALT)
     }
 
     /// `None` for a UUID that no task was given.
     pub fn from_uuid(uuid: Uuid) -> Option<Self> {
-        let (high, low) = uuid.as_u64_pair();
-        let scattered = (high & !0xffff) | ((high & 0x0fff) << 4) | ((low >> 58) & 0xf);
-        let task = Self(gather(scattered));
-        (task.0 >> 63 == 0 && task.to_uuid() == uuid).then_some(task)
+        number_in(uuid, TASK_SALT).map(Self)
     }
 }
 
-const CHECK_SALT: u64 = 0x5851_f42d_4c95_7f2d;
+/// A run's number: the shard in the upper bits, a counter in the lower ones, as with tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RunId(u64);
+
+impl RunId {
+    /// The `number`-th run of `shard`, from 1.
+    pub fn of(shard: ShardId, number: u64) -> Self {
+        assert!(number <= NUMBER_MAX, "a shard counts to 2^40 runs");
+        Self((u64::from(shard.0) << NUMBER_BITS) | number)
+    }
+
+    /// `None` for an integer that no store could hold.
+    pub fn from_integer(integer: i64) -> Option<Self> {
+        u64::try_from(integer).ok().map(Self)
+    }
+
+    /// The integer that stores keep.
+    pub fn to_integer(self) -> i64 {
+        i64::try_from(self.0).expect("shard and number fill 63 bits")
+    }
+
+    /// The shard that this run belongs to.
+    pub fn shard(self) -> ShardId {
+        ShardId(u32::try_from(self.0 >> NUMBER_BITS).expect("23 bits"))
+    }
+
+    /// The counter within the shard: the number that people say.
+    pub fn number(self) -> u64 {
+        self.0 & NUMBER_MAX
+    }
+
+    /// The public form. No UUID names both a task and a run.
+    pub fn to_uuid(self) -> Uuid {
+        uuid_of(self.0, RUN_SALT)
+    }
+
+    /// `None` for a UUID that no run was given.
+    pub fn from_uuid(uuid: Uuid) -> Option<Self> {
+        number_in(uuid, RUN_SALT).map(Self)
+    }
+}
+
+impl fmt::Display for RunId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.to_uuid().hyphenated().fmt(f)
+    }
+}
+
+impl FromStr for RunId {
+    type Err = InvalidId;
+
+    fn from_str(text: &str) -> Result<Self, InvalidId> {
+        let uuid = Uuid::try_parse(text).map_err(|_| InvalidId)?;
+        Self::from_uuid(uuid).ok_or(InvalidId)
+    }
+}
+
+fn uuid_of(number: u64, salt: u64) -> Uuid {
+    let scattered = scatter(number);
+    let check = scatter(scattered ^ salt) & CHECK_MASK;
+    let high = (scattered & !0xffff) | 0x8000 | ((scattered >> 4) & 0x0fff);
+    let low = (0b10 << 62) | ((scattered & 0xf) << 58) | check;
+    Uuid::from_u64_pair(high, low)
+}
+
+fn number_in(uuid: Uuid, salt: u64) -> Option<u64> {
+    let (high, low) = uuid.as_u64_pair();
+    let scattered = (high & !0xffff) | ((high & 0x0fff) << 4) | ((low >> 58) & 0xf);
+    let number = gather(scattered);
+    (number >> 63 == 0 && uuid_of(number, salt) == uuid).then_some(number)
+}
+
+const TASK_SALT: u64 = 0x5851_f42d_4c95_7f2d;
+const RUN_SALT: u64 = 0x2545_f491_4f6c_dd1d;
 const CHECK_MASK: u64 = (1 << 58) - 1;
 
 /// A bijection on 64 bits (the finaliser of splitmix64).
@@ -181,6 +247,17 @@ mod tests {
             assert_eq!(TaskId::from_integer(task.to_integer()), Some(task));
             assert_eq!((task.shard(), task.number()), (shard(), number));
             assert_eq!(task.to_uuid().get_version_num(), 8);
+        }
+    }
+
+    #[test]
+    fn a_run_id_comes_back_from_its_uuid_and_names_no_task() {
+        for number in (0..10_000).chain([NUMBER_MAX - 1, NUMBER_MAX]) {
+            let run = RunId::of(shard(), number);
+            assert_eq!(run.to_string().parse(), Ok(run));
+            assert_eq!(RunId::from_integer(run.to_integer()), Some(run));
+            assert_eq!((run.shard(), run.number()), (shard(), number));
+            assert_eq!(run.to_string().parse::<TaskId>(), Err(InvalidId));
         }
     }
 

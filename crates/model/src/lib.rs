@@ -1,22 +1,24 @@
 //! The nouns that every other crate speaks of: ids, time, tasks, offers and reports.
 //!
-//! Reading order: [`id`], [`text`], [`time`], [`task`], [`offer`], [`report`].
+//! Reading order: [`id`], [`text`], [`time`], [`task`], [`link`], [`offer`], [`report`].
 //! Text is checked once, where it becomes one of these types; nothing deeper checks it again.
 
 mod id;
+mod link;
 mod offer;
 mod report;
 mod task;
 mod text;
 mod time;
 
-pub use id::{InvalidId, LeaseId, ShardId, TaskId};
+pub use id::{InvalidId, LeaseId, RunId, ShardId, TaskId};
+pub use link::{CallLink, NodeLink};
 pub use offer::Offer;
-pub use report::{Failure, Report, ReportKey, ReportedOutcome};
+pub use report::{Failure, Report, ReportKey, ReportedOutcome, ResultExtra};
 pub use task::{
     AFTER_MAX, ATTEMPTS_MAX, After, BACKOFF_MAX, Demand, IdempotencyMark, LEASE_TTL_DEFAULT,
-    LEASE_TTL_MAX, LEASE_TTL_MIN, NewTask, PRIORITY_LIMIT, PackageRef, RetryPolicy, TIMEOUT_MAX,
-    TaskSpec,
+    LEASE_TTL_MAX, LEASE_TTL_MIN, NewTask, PRIORITY_LIMIT, PackageRef, Pin, RetryPolicy,
+    TIMEOUT_MAX, TaskSpec,
 };
 pub use text::{
     ConcurrencyKey, IdempotencyKey, InvalidText, PackageName, PackageVersion, QueueName, RunName,

@@ -35,6 +35,8 @@ pub enum ReportedOutcome {
     Completed {
         /// What the work gave.
         result: Bytes,
+        /// What only few results have.
+        extra: Option<Box<ResultExtra>>,
     },
     /// The work failed.
     Failed {
@@ -43,6 +45,15 @@ pub enum ReportedOutcome {
         /// Whether another attempt could help, by the worker's word.
         retryable: bool,
     },
+}
+
+/// What only few results have.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ResultExtra {
+    /// The worker found that there was nothing to do.
+    pub is_skipped: bool,
+    /// What the work left behind: a JSON array, opaque here.
+    pub artifacts: Option<Bytes>,
 }
 
 /// A worker's word about one lease.

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use crate::id::TaskId;
 use crate::text::{
     ConcurrencyKey, IdempotencyKey, PackageName, PackageVersion, QueueName, RunName, TagKey,
-    TagValue, ToolName, TypeName,
+    TagValue, ToolName, TypeName, WorkerId,
 };
 use crate::time::Timestamp;
 
@@ -117,6 +117,19 @@ impl std::fmt::Display for After {
     }
 }
 
+/// The worker that a task belongs to.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Pin {
+    /// Which worker.
+    pub worker: WorkerId,
+    /// Nobody else may have it. Otherwise others get it when that worker has no room.
+    pub is_hard: bool,
+    /// Unless that worker took it by then, the task fails.
+    pub give_up_at: Option<Timestamp>,
+    /// Why, for people: the resource that only this worker has.
+    pub because: String,
+}
+
 /// A task that is to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTask {
@@ -134,4 +147,6 @@ pub struct NewTask {
     pub run: Option<RunName>,
     /// It does not start before all of these are completed; it fails if one of them does not.
     pub after: Vec<After>,
+    /// The worker that it belongs to.
+    pub pin: Option<Box<Pin>>,
 }

@@ -81,6 +81,34 @@ pub enum ErrorCode {
     ActionConflict,
     /// A task that another is to run after is not known, or did not complete.
     TaskDependency,
+    /// No run with this id.
+    RunNotFound,
+    /// The run's state does not allow this, or its key was used before for something else.
+    RunConflict,
+    /// The node does not wait for a word.
+    RunNotWaiting,
+    /// The workflow cannot run as it stands.
+    FlowInvalid,
+    /// An expression cannot be evaluated.
+    FlowExpression,
+    /// No workflow with this id, or no such version.
+    WorkflowNotFound,
+    /// Someone saved another version first.
+    WorkflowConflict,
+    /// No schedule with this id.
+    ScheduleNotFound,
+    /// No webhook with this secret.
+    HookNotFound,
+    /// No resource with this id.
+    ResourceNotFound,
+    /// The resources lie on different workers.
+    ResourceConflict,
+    /// The worker that has the resource is not connected.
+    ResourceAway,
+    /// Too many runs are live, or their definitions take too much room.
+    LimitRuns,
+    /// The tenant keeps as many schedules or webhooks as it may.
+    LimitSchedules,
     /// No token with this id.
     TokenNotFound,
     /// A batch holds more than one call may carry.
@@ -124,7 +152,7 @@ pub struct ErrorEntry {
 
 impl ErrorCode {
     /// All codes, in the order of the table.
-    pub const ALL: [Self; 52] = [
+    pub const ALL: [Self; 66] = [
         Self::AuthInvalidToken,
         Self::AuthMissingToken,
         Self::AuthMtlsRequired,
@@ -164,6 +192,20 @@ impl ErrorCode {
         Self::ActionNotFound,
         Self::ActionConflict,
         Self::TaskDependency,
+        Self::RunNotFound,
+        Self::RunConflict,
+        Self::RunNotWaiting,
+        Self::FlowInvalid,
+        Self::FlowExpression,
+        Self::WorkflowNotFound,
+        Self::WorkflowConflict,
+        Self::ScheduleNotFound,
+        Self::HookNotFound,
+        Self::ResourceNotFound,
+        Self::ResourceConflict,
+        Self::ResourceAway,
+        Self::LimitRuns,
+        Self::LimitSchedules,
         Self::TokenNotFound,
         Self::LimitBatch,
         Self::LimitLiveTasks,
@@ -415,6 +457,90 @@ impl ErrorCode {
                 409,
                 "A task that another is to run after is not known, or did not complete.",
                 "look at the task that the message names with `astra task show`",
+            ),
+            Self::RunNotFound => row(
+                "E.RUN.NOT_FOUND",
+                404,
+                "No run with this id.",
+                "list them with `astra run list`",
+            ),
+            Self::RunConflict => row(
+                "E.RUN.CONFLICT",
+                409,
+                "The run's state does not allow this, or its key was used before for something else.",
+                "look at it with `astra run show`",
+            ),
+            Self::RunNotWaiting => row(
+                "E.RUN.NOT_WAITING",
+                409,
+                "The node does not wait for a word.",
+                "look at its state with `astra run show`",
+            ),
+            Self::FlowInvalid => row(
+                "E.FLOW.INVALID",
+                422,
+                "The workflow cannot run as it stands.",
+                "every problem is listed; `astra flow validate FILE` shows them too",
+            ),
+            Self::FlowExpression => row(
+                "E.FLOW.EXPRESSION",
+                422,
+                "An expression cannot be evaluated.",
+                "the message names the path; `astra flow validate FILE` finds such errors before a run",
+            ),
+            Self::WorkflowNotFound => row(
+                "E.WORKFLOW.NOT_FOUND",
+                404,
+                "No workflow with this id, or no such version.",
+                "list them with `astra flow list`",
+            ),
+            Self::WorkflowConflict => row(
+                "E.WORKFLOW.CONFLICT",
+                409,
+                "Someone saved another version first.",
+                "read the newest version, and save on top of it",
+            ),
+            Self::ScheduleNotFound => row(
+                "E.SCHEDULE.NOT_FOUND",
+                404,
+                "No schedule with this id.",
+                "list them with `astra schedule list`",
+            ),
+            Self::HookNotFound => row(
+                "E.HOOK.NOT_FOUND",
+                404,
+                "No webhook with this secret.",
+                "make one with `POST /api/v1/hooks`",
+            ),
+            Self::ResourceNotFound => row(
+                "E.RESOURCE.NOT_FOUND",
+                404,
+                "No resource with this id.",
+                "its worker may have dropped it; run its node again",
+            ),
+            Self::ResourceConflict => row(
+                "E.RESOURCE.CONFLICT",
+                409,
+                "The resources lie on different workers.",
+                "use resources of one worker in one task",
+            ),
+            Self::ResourceAway => row(
+                "E.RESOURCE.AWAY",
+                503,
+                "The worker that has the resource is not connected.",
+                "bring the worker back, or run the node again",
+            ),
+            Self::LimitRuns => row(
+                "E.LIMIT.RUNS",
+                429,
+                "Too many runs are live, or their definitions take too much room.",
+                "wait until some have ended",
+            ),
+            Self::LimitSchedules => row(
+                "E.LIMIT.SCHEDULES",
+                429,
+                "The tenant keeps as many schedules or webhooks as it may.",
+                "delete some",
             ),
             Self::TokenNotFound => row(
                 "E.TOKEN.NOT_FOUND",

@@ -147,6 +147,7 @@ impl<'a> Live<'a> {
         let at = Moment { now: parts.clock.now(), entropy: dice.roll() };
         let mut coordinator =
             Coordinator::restore(claim.shard, restored.next_number, restored.tasks, at);
+        coordinator.restore_runs(restored.next_run, restored.runs, at);
         for worker in drained_workers(parts).await? {
             // Nobody waits for the answer, and nothing but the drain comes of it.
             let (ticket, cause) = (Ticket(0), DrainCause::Person);
@@ -215,6 +216,7 @@ impl<'a> Live<'a> {
                 }
                 let more = live.coordinator.handle(at, command);
                 step.changes.extend(more.changes);
+                step.runs.extend(more.runs);
                 step.effects.extend(more.effects);
             }
             step
@@ -224,7 +226,7 @@ impl<'a> Live<'a> {
     fn turn(&mut self, decide: impl FnOnce(&mut Self, Moment) -> Step) {
         let at = Moment { now: self.parts.clock.now(), entropy: self.dice.roll() };
         let step = decide(self, at);
-        if step.changes.is_empty() && step.effects.is_empty() {
+        if step.changes.is_empty() && step.runs.is_empty() && step.effects.is_empty() {
             return;
         }
         let (tenant, metrics) = (&self.parts.tenant, &self.parts.metrics);
@@ -238,7 +240,8 @@ impl<'a> Live<'a> {
         } else {
             Vec::new()
         };
-        let commit = self.parts.store.commit(Turn { claim: self.claim, changes: step.changes });
+        let turn = Turn { claim: self.claim, changes: step.changes, runs: step.runs };
+        let commit = self.parts.store.commit(turn);
         let effects = step.effects;
         self.in_flight.push_back(PendingTurn { commit, effects, changes, revoked, updates });
     }

@@ -158,6 +158,7 @@ impl World {
                 let key = |number: u64| is_keyed.then(|| format!("wish-{number}-{key_suffix}"));
                 let task = |(place, number): (usize, &u64)| NewTask {
                     after: after.get(place).cloned().unwrap_or_default(),
+                    pin: None,
                     ..self.to_task(*number, key(*number))
                 };
                 Ask::Submit(intents.iter().enumerate().map(task).collect())

@@ -477,7 +477,10 @@ pub(crate) fn make_report(
         let failure = Failure::new("E.RUNNER.FAILURE", format!("{words:x}"));
         ReportedOutcome::Failed { failure, retryable: fate.retryable }
     } else {
-        ReportedOutcome::Completed { result: Bytes::from(format!("{intent}-{words:x}")) }
+        ReportedOutcome::Completed {
+            result: Bytes::from(format!("{intent}-{words:x}")),
+            extra: None,
+        }
     };
     let key = ReportKey(u128::from(scatter(words)) << 64 | u128::from(scatter(intent)));
     Report { lease, worker: worker.id.clone(), key, outcome }

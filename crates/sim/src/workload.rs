@@ -98,6 +98,7 @@ impl Intent {
                 .map(|key| IdempotencyMark { key: key_text(&key), fingerprint: self.number }),
             run: None,
             after: Vec::new(),
+            pin: None,
         }
     }
 }

@@ -86,7 +86,7 @@ async fn measure(folder: &Path, way: Way, turn_size: u64) {
         let asked = Instant::now();
         for changes in turns {
             let asked = Instant::now();
-            store.commit(Turn { claim, changes }).await.expect("kept");
+            store.commit(Turn { claim, changes, runs: Vec::new() }).await.expect("kept");
             waits.push(asked.elapsed());
         }
         in_store += asked.elapsed();
@@ -127,7 +127,7 @@ async fn measure_restart(folder: &Path) {
     for first in (0..LIVE_TASKS).step_by(usize::try_from(LIVE_TASKS_PER_TURN).expect("small")) {
         let count = LIVE_TASKS_PER_TURN.min(LIVE_TASKS - first);
         let changes = tasks(claim, first, count).into_iter().map(submit).collect();
-        store.commit(Turn { claim, changes }).await.expect("kept");
+        store.commit(Turn { claim, changes, runs: Vec::new() }).await.expect("kept");
     }
     println!("{LIVE_TASKS} live tasks submitted in {:.2} s", began.elapsed().as_secs_f64());
     drop(store);

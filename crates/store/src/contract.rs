@@ -4,9 +4,16 @@ use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
 
-use coordinator::{Change, LoadKey, StateWord, TaskRecord};
+use bytes::Bytes;
+use coordinator::{
+    Change, FrameRecord, LoadKey, NodeEnd, RestoredRun, RunChange, RunRecord, RunWord, StateWord,
+    TaskRecord,
+};
 use keyspace::row::{KeyRow, Write};
-use model::{QueueName, RunName, ShardId, TaskId, TenantId, Timestamp, TypeName, WorkerId};
+use model::{
+    IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId, Timestamp, TypeName,
+    WorkerId,
+};
 
 /// What an asynchronous call gives.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -33,6 +40,80 @@ pub trait Store: Send + Sync + 'static {
         shard: ShardId,
         keys: Vec<LoadKey>,
     ) -> StoreFuture<Result<Vec<(LoadKey, TaskRecord)>, StoreError>>;
+
+    /// A run, live or ended, as it is durable now.
+    #[allow(unused_variables)]
+    fn run(
+        &self,
+        shard: ShardId,
+        key: RunKey,
+    ) -> StoreFuture<Result<Option<RunRecord>, StoreError>> {
+        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
+    }
+
+    /// A page of runs, newest first.
+    #[allow(unused_variables)]
+    fn runs(&self, shard: ShardId, query: RunQuery) -> StoreFuture<Result<RunPage, StoreError>> {
+        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
+    }
+
+    /// Everything that belongs to a run, as it is durable now; empty for one that is not known.
+    #[allow(unused_variables)]
+    fn run_parts(&self, shard: ShardId, run: RunId) -> StoreFuture<Result<RunParts, StoreError>> {
+        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
+    }
+
+    /// Keeps the next version of a workflow, unless another version came first.
+    #[allow(unused_variables)]
+    fn put_workflow(
+        &self,
+        write: WorkflowWrite,
+    ) -> StoreFuture<Result<WorkflowWritten, StoreError>> {
+        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
+    }
+
+    /// A version of a workflow, the newest unless a number says which; also of a deleted one.
+    #[allow(unused_variables)]
+    fn workflow(
+        &self,
+        tenant: TenantId,
+        id: String,
+        version: Option<u64>,
+    ) -> StoreFuture<Result<Option<WorkflowVersion>, StoreError>> {
+        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
+    }
+
+    /// A page of a tenant's workflows that are not deleted, by id, without their definitions.
+    #[allow(unused_variables)]
+    fn workflows(
+        &self,
+        tenant: TenantId,
+        after: Option<String>,
+        limit: u32,
+    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
+        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
+    }
+
+    /// Every version of a workflow, newest first, without their definitions.
+    #[allow(unused_variables)]
+    fn workflow_versions(
+        &self,
+        tenant: TenantId,
+        id: String,
+    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
+        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
+    }
+
+    /// Hides a workflow; its versions and its runs stay. `false` when there is none to hide.
+    #[allow(unused_variables)]
+    fn delete_workflow(
+        &self,
+        tenant: TenantId,
+        id: String,
+        at: Timestamp,
+    ) -> StoreFuture<Result<bool, StoreError>> {
+        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
+    }
 
     /// A page of tasks, newest first.
     fn list(&self, shard: ShardId, query: PageQuery) -> StoreFuture<Result<TaskPage, StoreError>>;
@@ -91,6 +172,10 @@ pub struct Restored {
     pub tasks: Vec<TaskRecord>,
     /// The number that the next new task gets.
     pub next_number: u64,
+    /// Live runs, oldest first.
+    pub runs: Vec<RestoredRun>,
+    /// The number that the next new run gets; the first is 1.
+    pub next_run: u64,
 }
 
 /// What one turn of a coordinator made true.
@@ -100,6 +185,8 @@ pub struct Turn {
     pub claim: ClaimedShard,
     /// The facts, in order.
     pub changes: Vec<Change>,
+    /// The facts about runs, in order.
+    pub runs: Vec<RunChange>,
 }
 
 /// What became true in a scratch keyspace.
@@ -141,6 +228,109 @@ pub enum StoreError {
     /// Another process has it open.
     #[error("{0}")]
     InUse(String),
+}
+
+/// What a run is looked up by.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RunKey {
+    /// By its name.
+    Id(RunId),
+    /// By its starter's key.
+    Idempotency(IdempotencyKey),
+}
+
+/// Which runs a page shows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunQuery {
+    /// Only runs that ended so (`Some`), or that are live (`None`); empty means all.
+    pub ends: Vec<Option<RunWord>>,
+    /// Only runs of this browser or program.
+    pub client_id: Option<String>,
+    /// Only runs of this workflow.
+    pub workflow_id: Option<String>,
+    /// Only runs older than this one.
+    pub before: Option<RunId>,
+    /// At most so many.
+    pub limit: u32,
+}
+
+/// A page of runs.
+#[derive(Debug, Default, PartialEq)]
+pub struct RunPage {
+    /// Newest first; `definition`, `inputs` and outputs are left out (empty).
+    pub runs: Vec<RunRecord>,
+    /// Where to go on.
+    pub next_before: Option<RunId>,
+}
+
+/// What belongs to a run.
+#[derive(Debug, Default, PartialEq)]
+pub struct RunParts {
+    /// Every frame that was opened, by number.
+    pub frames: Vec<FrameRecord>,
+    /// Frames that came to their end, by number.
+    pub closed: Vec<(u32, NodeEnd)>,
+    /// Nodes whose end no single task tells: frame, node, end.
+    pub ended: Vec<(u32, u32, NodeEnd)>,
+    /// Its tasks, live and settled, oldest first.
+    pub tasks: Vec<TaskRecord>,
+}
+
+/// A version of a workflow that is to be kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowWrite {
+    /// Whose.
+    pub tenant: TenantId,
+    /// The workflow's id, as authored.
+    pub id: String,
+    /// A name for people.
+    pub name: String,
+    /// The version that it builds on; `None` takes what is there. 0 wants that there is none.
+    pub base: Option<u64>,
+    /// The definition, as authored.
+    pub definition: Bytes,
+    /// SHA-256 of the canonical definition, in hexadecimal.
+    pub hash: String,
+    /// Who saved it.
+    pub author: String,
+    /// What changed, in the author's words.
+    pub comment: Option<String>,
+    /// When.
+    pub at: Timestamp,
+}
+
+/// What became of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WorkflowWritten {
+    /// It is kept under this number.
+    Saved(u64),
+    /// The newest version has the same hash; nothing was written.
+    Same(u64),
+    /// Another version came first: this is the newest.
+    Conflict(u64),
+}
+
+/// A version of a workflow.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkflowVersion {
+    /// The workflow's id.
+    pub id: String,
+    /// Its name in this version.
+    pub name: String,
+    /// Which version, from 1.
+    pub version: u64,
+    /// The definition; empty in lists.
+    pub definition: Bytes,
+    /// SHA-256 of the canonical definition, in hexadecimal.
+    pub hash: String,
+    /// Who saved it.
+    pub author: String,
+    /// What changed, in the author's words.
+    pub comment: Option<String>,
+    /// When it was saved.
+    pub saved_at: Timestamp,
+    /// When the workflow was deleted, if it was.
+    pub deleted_at: Option<Timestamp>,
 }
 
 /// Which tasks a page shows.
@@ -187,6 +377,12 @@ pub enum NoteKind {
     Member,
     /// A queue that a person paused, by its name: who, and when.
     Pause,
+    /// A workflow that is started by the clock, by the schedule's id.
+    Schedule,
+    /// A workflow that is started by a call from outside, by the digest of the secret in its path.
+    Hook,
+    /// How far the ids of events may go before this is written again, by the tenant's name.
+    EventFloor,
 }
 
 impl NoteKind {
@@ -200,6 +396,9 @@ impl NoteKind {
             Self::Action => "action",
             Self::Member => "member",
             Self::Pause => "pause",
+            Self::Schedule => "schedule",
+            Self::Hook => "hook",
+            Self::EventFloor => "event_floor",
         }
     }
 }

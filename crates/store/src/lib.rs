@@ -19,8 +19,9 @@ mod tables;
 mod words;
 
 pub use contract::{
-    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, ScratchTurn, Store,
-    StoreError, StoreFuture, TaskPage, TokenRow, Turn,
+    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, RunKey, RunPage,
+    RunParts, RunQuery, ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow, Turn,
+    WorkflowVersion, WorkflowWrite, WorkflowWritten,
 };
 pub use memory::MemoryStore;
 pub use page::{PAGE_BYTES_MAX, ROWS_PER_LIST_MAX};

@@ -145,6 +145,8 @@ impl Tables {
         Restored {
             tasks: live.cloned().collect(),
             next_number: last.map_or(0, |record| record.id.number() + 1),
+            runs: Vec::new(),
+            next_run: 1,
         }
     }
 

@@ -468,7 +468,7 @@ fn a_completion_costs_the_same_however_many_others_wait() {
         lease: LeaseId { task: granted[0].task(), epoch: 1 },
         worker,
         key: ReportKey(1),
-        outcome: ReportedOutcome::Completed { result: "1".into() },
+        outcome: ReportedOutcome::Completed { result: "1".into(), extra: None },
     };
     let step =
         coordinator.handle(at(), Command::Report { ticket: Ticket(0), reports: vec![report] });

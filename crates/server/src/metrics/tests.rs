@@ -92,6 +92,7 @@ fn settled(number: u64) -> Change {
         report: Some(ReportKey(1)),
         result: None,
         failure: None,
+        extra: None,
     };
     let progress = progress(TaskState::Settled(Box::new(settlement)));
     Change::TaskSettled { task: task(number), attempt: None, progress }
@@ -130,6 +131,8 @@ fn grant(number: u64, task_type: &str) -> Grant {
     Grant {
         run: None,
         concurrency_key: None,
+        link: None,
+        chain: None,
         lease: LeaseId { task: task(number), epoch: 1 },
         attempt: 1,
         spec: Arc::new(spec),

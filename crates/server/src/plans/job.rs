@@ -280,6 +280,7 @@ impl<'a> OrderDesk<'a> {
             idempotency,
             run,
             after: Vec::new(),
+            pin: None,
         };
         Ok(Order { task, after, job_id })
     }

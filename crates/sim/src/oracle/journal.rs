@@ -112,7 +112,7 @@ impl Journal {
         let (lease, key) = (report.lease, report.key);
         let number = lease.task.number();
         check_committed(lease, key, durable, notes);
-        let ReportedOutcome::Completed { result } = &report.outcome else { return };
+        let ReportedOutcome::Completed { result, .. } = &report.outcome else { return };
         let first = *self.completed.entry(lease.task).or_insert((lease, key));
         notes.demand(first == (lease, key), "P2", || {
             format!(

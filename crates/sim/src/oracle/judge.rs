@@ -73,7 +73,12 @@ impl Model {
             }
             Command::ReturnLeases { leases } => self.note_returned(leases),
             // Their answers come when there is something to say, or never.
-            Command::LoseWorker { .. }
+            Command::StartRun { .. }
+            | Command::CancelRun { .. }
+            | Command::WatchRun { .. }
+            | Command::Next { .. }
+            | Command::Signal { .. }
+            | Command::LoseWorker { .. }
             | Command::GiveBack { .. }
             | Command::RequestLeases { .. }
             | Command::Watch { .. }
@@ -299,7 +304,7 @@ impl Model {
             notes.demand(!(is_newest && task.place == Place::Leased), "P2", || {
                 format!("task {number} runs on under a lease that was reported")
             });
-            if let ReportedOutcome::Completed { result } = &report.outcome {
+            if let ReportedOutcome::Completed { result, .. } = &report.outcome {
                 let is_kept = task.place == Place::Settled(Outcome::Completed)
                     && task.result.as_ref() == Some(result);
                 notes.demand(is_kept, "P2", || {

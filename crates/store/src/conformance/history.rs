@@ -95,6 +95,8 @@ fn submit(tables: &Tables, shard: ShardId, dice: &mut Dice) -> Change {
         }),
         run: dice.one_in(3).then(|| format!("run-{}", dice.number() % 3).parse().expect("valid")),
         after,
+        link: None,
+        pin: None,
         progress: Progress { state, attempt: 0, epoch: 0, losses: 0 },
         ended_attempts: Vec::new(),
     }))
@@ -169,6 +171,7 @@ fn settle(task: &TaskRecord, dice: &mut Dice) -> Change {
         result: (outcome == Outcome::Completed && dice.one_in(2))
             .then(|| Bytes::from(format!("[{}]", "7,".repeat(dice.roll(5_000)) + "0"))),
         failure: (outcome != Outcome::Completed && dice.one_in(2)).then(|| failure(dice)),
+        extra: None,
     };
     let state = TaskState::Settled(Box::new(settlement));
     let progress = Progress { state, ..task.progress.clone() };

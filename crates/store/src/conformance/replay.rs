@@ -86,7 +86,7 @@ impl Player {
             .iter_mut()
             .map(|shard| {
                 let changes = std::mem::take(&mut shard.turn);
-                store.commit(Turn { claim: shard.claim, changes })
+                store.commit(Turn { claim: shard.claim, changes, runs: Vec::new() })
             })
             .collect();
         for commit in commits {

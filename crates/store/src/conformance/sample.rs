@@ -34,6 +34,8 @@ pub fn submitted(task: TaskId) -> Change {
         idempotency: None,
         run: None,
         after: Vec::new(),
+        link: None,
+        pin: None,
         progress: Progress { state: TaskState::Ready, attempt: 0, epoch: 0, losses: 0 },
         ended_attempts: Vec::new(),
     }))
@@ -61,6 +63,7 @@ pub fn settled(task: TaskId, epoch: u32) -> Change {
         report: Some(ReportKey(u128::from(epoch) << 100)),
         result: Some(Bytes::from_static(b"{\"sum\": 42}")),
         failure: None,
+        extra: None,
     };
     let state = TaskState::Settled(Box::new(settlement));
     Change::TaskSettled {

@@ -98,6 +98,8 @@ impl<'c> RecordReader<'c> {
             idempotency: read_mark(row)?,
             run: parsed_if_any(row, column::RUN)?,
             after,
+            link: None,
+            pin: None,
             ended_attempts: self.read_ended_attempts(id, &progress)?,
             progress,
         })
@@ -196,6 +198,7 @@ fn settled(row: &Row<'_>, outcome: Outcome) -> Result<TaskState, StoreError> {
         report: report.map(report_key),
         result: bytes_if_any(row, column::RESULT)?,
         failure: code.zip(reason).map(|(code, reason)| Failure { code, reason, details }),
+        extra: None,
     })))
 }
 

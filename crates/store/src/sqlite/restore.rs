@@ -19,7 +19,7 @@ pub(super) fn restore(connection: &Connection, shard: ShardId) -> Result<Restore
     while let Some(row) = rows.next()? {
         tasks.push(reader.read(row)?);
     }
-    Ok(Restored { tasks, next_number })
+    Ok(Restored { tasks, next_number, runs: Vec::new(), next_run: 1 })
 }
 
 fn next_number(connection: &Connection, shard: ShardId) -> Result<u64, StoreError> {

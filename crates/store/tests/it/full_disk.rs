@@ -65,7 +65,7 @@ fn a_turn_without_changes_needs_no_room() {
         let acme = claim(&store).await;
         let bolt = store.claim(tenant("bolt")).await.expect("claims");
         fill(folder.path(), &store);
-        let turn = |claim, changes| store.commit(Turn { claim, changes });
+        let turn = |claim, changes| store.commit(Turn { claim, changes, runs: Vec::new() });
         let (failed, empty) = (turn(acme, bulky(acme, 0, 100_000)), turn(bolt, vec![]));
         assert!(failed.await.is_err());
         empty.await.expect("another shard's empty turn");

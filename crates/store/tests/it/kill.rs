@@ -31,7 +31,7 @@ fn child() {
                     } else {
                         life(shard, number)
                     };
-                    (number, store.commit(Turn { claim: shard, changes }))
+                    (number, store.commit(Turn { claim: shard, changes, runs: Vec::new() }))
                 })
                 .collect();
             for (number, commit) in commits {

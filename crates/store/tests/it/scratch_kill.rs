@@ -76,7 +76,8 @@ fn child() {
         loop {
             let commits: Vec<_> = (number..number + PIPELINED)
                 .map(|number| {
-                    let tasks = Turn { claim: shard, changes: vec![submit(shard, task)] };
+                    let tasks =
+                        Turn { claim: shard, changes: vec![submit(shard, task)], runs: Vec::new() };
                     task += 1;
                     let keys = ScratchTurn { claim: shard, writes: turn(number) };
                     (number, store.commit(tasks), store.commit_scratch(keys))

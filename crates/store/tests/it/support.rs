@@ -34,7 +34,7 @@ pub(crate) async fn commit(
     claim: ClaimedShard,
     changes: Vec<Change>,
 ) -> Result<(), CommitError> {
-    store.commit(Turn { claim, changes }).await.map(|_| ())
+    store.commit(Turn { claim, changes, runs: Vec::new() }).await.map(|_| ())
 }
 
 pub(crate) fn submit(claim: ClaimedShard, number: u64) -> Change {

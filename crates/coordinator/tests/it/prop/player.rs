@@ -452,7 +452,9 @@ fn worker_id(number: u8) -> WorkerId {
 fn outcome(what: What) -> ReportedOutcome {
     let failure = Failure::new("E.TEST", "boom");
     match what {
-        What::Completed => ReportedOutcome::Completed { result: Bytes::from_static(b"1") },
+        What::Completed => {
+            ReportedOutcome::Completed { result: Bytes::from_static(b"1"), extra: None }
+        }
         What::Failed => ReportedOutcome::Failed { failure, retryable: true },
         What::FailedForGood => ReportedOutcome::Failed { failure, retryable: false },
     }
@@ -483,6 +485,11 @@ fn check_refusal(question: &Command, refusal: &Refusal) {
         | Refusal::WorkersFull
         | Refusal::PausesFull
         | Refusal::TooManyDependencies { .. }
+        | Refusal::PartOfRun { .. }
+        | Refusal::UnknownRun
+        | Refusal::RunsFull
+        | Refusal::RunConflict { .. }
+        | Refusal::NotWaiting { .. }
         | Refusal::RequestsFull => false,
     };
     assert!(is_right, "{refusal:?} to {question:?}");

@@ -186,7 +186,7 @@ impl World {
         let after = |word| words.iter().position(|other| *other == word).map(|at| words[at + 1]);
         let outcome = if words[0] == "completes" {
             let result = Bytes::copy_from_slice(after("with").unwrap_or("1").as_bytes());
-            ReportedOutcome::Completed { result }
+            ReportedOutcome::Completed { result, extra: None }
         } else {
             let failure = Failure::new("E.TEST", "boom");
             ReportedOutcome::Failed { failure, retryable: !words.contains(&"fatal") }

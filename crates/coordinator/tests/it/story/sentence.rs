@@ -129,7 +129,10 @@ impl World {
             Answer::NotLive => "not live".into(),
             Answer::Refused(refusal) => format!("refused, {}", refused(refusal)),
             Answer::Explained(explanation) => self.explained(explanation),
-            Answer::Submitted(_)
+            Answer::RunStarted { .. }
+            | Answer::Next(_)
+            | Answer::Signalled
+            | Answer::Submitted(_)
             | Answer::Leases(_)
             | Answer::Heartbeats(_)
             | Answer::Judgements(_)
@@ -182,6 +185,8 @@ impl World {
             Reason::HeldBy { worker, expires_at } => {
                 format!("{worker} holds it until {}", time_text(*expires_at))
             }
+            Reason::Delayed { until } => format!("it lets time pass until {}", time_text(*until)),
+            Reason::NeedsSignal { .. } => "it waits for a word".into(),
             Reason::BlockedBy { tasks, total } => {
                 let names: Vec<_> = tasks.iter().map(|task| self.name(*task)).collect();
                 format!("{total} must complete first: {}", names.join(", "))
@@ -352,6 +357,11 @@ fn refused(refusal: &Refusal) -> String {
         Refusal::TooManyDependencies { count } => format!("{count} dependencies are too many"),
         Refusal::StoreUnavailable => "the store is away".into(),
         Refusal::UnknownTask => "unknown task".into(),
+        Refusal::PartOfRun { .. } => "it belongs to a run".into(),
+        Refusal::UnknownRun => "unknown run".into(),
+        Refusal::RunsFull => "too many runs".into(),
+        Refusal::RunConflict { key } => format!("key {key} names another run"),
+        Refusal::NotWaiting { instead } => format!("it does not wait: {instead}"),
         Refusal::NotRequeueable { state } => format!("it is {}", word(*state)),
     }
 }

@@ -78,6 +78,7 @@ pub(crate) fn plain_task() -> NewTask {
         idempotency: None,
         run: None,
         after: Vec::new(),
+        pin: None,
     }
 }
 

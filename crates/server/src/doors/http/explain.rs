@@ -78,6 +78,18 @@ fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
             let left = seconds_until(*until, now);
             words("not_before", format!("it is not to start before {until}, in {left}"))
         }
+        Reason::Delayed { until } => {
+            let left = seconds_until(*until, now);
+            words("delayed", format!("it lets time pass until {until}, {left} more"))
+        }
+        Reason::NeedsSignal { until } => {
+            let text = if *until == Timestamp::MAX {
+                "it waits for a word from outside".to_owned()
+            } else {
+                format!("it waits for a word from outside, until {until}")
+            };
+            words("needs_signal", text).hint("send it with `astra run signal RUN NODE`".to_owned())
+        }
         Reason::BlockedBy { tasks, total } => blocked_by(tasks, *total),
         Reason::Backoff { until, attempt, max_attempts } => {
             let left = seconds_until(*until, now);

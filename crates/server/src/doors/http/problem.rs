@@ -130,6 +130,25 @@ impl From<Refusal> for ApiError {
                 ErrorCode::TaskIdempotency,
                 format!("idempotency_key `{key}` belongs to a task with other content"),
             ),
+            Refusal::PartOfRun { run } => Self::new(
+                ErrorCode::RunConflict,
+                format!("the task belongs to run {} and cannot be put back alone", run.number()),
+            )
+            .with_hint("retry the run: `astra run retry --from-failed`"),
+            Refusal::UnknownRun => Self::new(ErrorCode::RunNotFound, "there is no such run"),
+            Refusal::RunsFull => Self::new(
+                ErrorCode::LimitRuns,
+                "as many live runs, or bytes of their definitions, as the server holds",
+            ),
+            Refusal::RunConflict { key } => Self::new(
+                ErrorCode::RunConflict,
+                format!("Idempotency-Key `{key}` belongs to a run with other content"),
+            )
+            .with_hint("use a new key, or send the same request again"),
+            Refusal::NotWaiting { instead } => Self::new(
+                ErrorCode::RunNotWaiting,
+                format!("the node does not wait for a word: {instead}"),
+            ),
             Refusal::UnknownTask => Self::no_such_task(),
             Refusal::StoreUnavailable => AskError::Unavailable.into(),
             Refusal::NotRequeueable { state } => Self::new(

@@ -81,9 +81,10 @@ impl Connection {
         let outcome = match step {
             Step::Progress => None,
             // The result is what the worker sent, as it sent it.
-            Step::Completed => {
-                Some(ReportedOutcome::Completed { result: Bytes::copy_from_slice(json) })
-            }
+            Step::Completed => Some(ReportedOutcome::Completed {
+                result: Bytes::copy_from_slice(json),
+                extra: None,
+            }),
             Step::Failed => Some(failed(&update, json, may_retry)),
         };
         let feedback = (step == Step::Progress).then(|| feedback(&update)).flatten();

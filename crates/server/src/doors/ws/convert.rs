@@ -132,7 +132,7 @@ pub(super) fn result_report(lease: LeaseId, worker: &WorkerId, result: ExecResul
     let outcome = match result.status {
         // A worker that skips its work is done with it.
         ResultStatus::Succeeded | ResultStatus::Skipped => {
-            ReportedOutcome::Completed { result: bytes(result.result) }
+            ReportedOutcome::Completed { result: bytes(result.result), extra: None }
         }
         ResultStatus::Failed => failed_result(result),
         ResultStatus::Cancelled => ReportedOutcome::Failed {

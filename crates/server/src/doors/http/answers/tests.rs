@@ -48,6 +48,8 @@ fn grant(number: u64) -> Grant {
     Grant {
         run: None,
         concurrency_key: None,
+        link: None,
+        chain: None,
         lease: LeaseId { task: TaskId::of(shard, number), epoch: 7 },
         attempt: 2,
         spec: Arc::new(spec),

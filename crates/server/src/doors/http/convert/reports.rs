@@ -118,7 +118,7 @@ fn completed(result: Option<Box<RawValue>>) -> Result<ReportedOutcome, ApiError>
         Some(result) => payload("result", result, RESULT_BYTES_MAX)?,
         None => Bytes::from_static(b"null"),
     };
-    Ok(ReportedOutcome::Completed { result })
+    Ok(ReportedOutcome::Completed { result, extra: None })
 }
 
 /// What a failed attempt says of itself.
@@ -149,7 +149,9 @@ fn key(report_id: Option<&str>, outcome: &ReportedOutcome) -> Result<ReportKey, 
 /// Recognises a report that has no name by what it says.
 pub(crate) fn content_key(outcome: &ReportedOutcome) -> ReportKey {
     key_of(&match outcome {
-        ReportedOutcome::Completed { result } => digest_of(b"astra.report.complete.v1", &[result]),
+        ReportedOutcome::Completed { result, .. } => {
+            digest_of(b"astra.report.complete.v1", &[result])
+        }
         ReportedOutcome::Failed { failure, retryable } => {
             let retryable = [u8::from(*retryable)];
             let mut parts = vec![failure.code.as_bytes(), failure.reason.as_bytes(), &retryable];

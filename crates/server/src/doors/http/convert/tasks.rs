@@ -115,6 +115,7 @@ fn new_task(
     Ok(NewTask {
         spec,
         after: after(place, &own.after)?,
+        pin: None,
         parameters: parameters(place, own.parameters)?,
         not_before,
         concurrency_key: key,

@@ -164,6 +164,8 @@ fn grant(number: u64, epoch: u32) -> Grant {
         parameters: bytes::Bytes::from_static(b"{}"),
         run: None,
         concurrency_key: None,
+        link: None,
+        chain: None,
         expires_at: NOW,
         heartbeat_every: Duration::from_secs(10),
     }

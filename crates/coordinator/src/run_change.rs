@@ -1,0 +1,194 @@
+//! Every fact that can become true of a run. What a run's tasks do are facts of their own.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::{CallLink, Failure, IdempotencyMark, RunId, TaskId, Timestamp};
+
+/// A fact. The store must keep it, together with the facts of tasks of the same turn.
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunChange {
+    /// A run came into being.
+    RunStarted(Box<RunRecord>),
+    /// A subgraph was entered.
+    FrameOpened {
+        /// Whose.
+        run: RunId,
+        /// The frame.
+        frame: Box<FrameRecord>,
+    },
+    /// A subgraph that a middleware called for came to its end. Where the run itself entered it,
+    /// the end of its container node says so.
+    FrameClosed {
+        /// Whose.
+        run: RunId,
+        /// Which frame.
+        frame: u32,
+        /// How.
+        end: Box<NodeEnd>,
+    },
+    /// A node came to an end that no single task tells: it was skipped, it is a container, a list
+    /// or a chain of middlewares, its expressions failed, or an earlier run did it.
+    NodeEnded {
+        /// Whose.
+        run: RunId,
+        /// In which frame.
+        frame: u32,
+        /// Which node of the frame's graph.
+        node: u32,
+        /// How.
+        end: Box<NodeEnd>,
+    },
+    /// The run came to its end.
+    RunSettled {
+        /// Which run.
+        run: RunId,
+        /// How.
+        end: Box<RunEnd>,
+    },
+}
+
+impl RunChange {
+    /// The run that the fact is about.
+    pub fn run(&self) -> RunId {
+        match self {
+            Self::RunStarted(record) => record.id,
+            Self::FrameOpened { run, .. }
+            | Self::FrameClosed { run, .. }
+            | Self::NodeEnded { run, .. }
+            | Self::RunSettled { run, .. } => *run,
+        }
+    }
+}
+
+/// All that is known of a run but for its nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunRecord {
+    /// Its name.
+    pub id: RunId,
+    /// The workflow, byte for byte as authored.
+    pub definition: Bytes,
+    /// What it was given: a JSON object.
+    pub inputs: Bytes,
+    /// Recognises a repeated start.
+    pub idempotency: Option<IdempotencyMark>,
+    /// When it was started.
+    pub created_at: Timestamp,
+    /// What the starter said about it; no rule looks at it.
+    pub about: Arc<RunAbout>,
+    /// How it ended, if it did.
+    pub end: Option<Box<RunEnd>>,
+}
+
+/// What a run carries for people and programs; no rule looks at it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunAbout {
+    /// The workflow's name.
+    pub name: String,
+    /// The workflow's id, as authored.
+    pub workflow_id: String,
+    /// The kept version of the workflow, if it was started from one.
+    pub workflow_version: Option<u64>,
+    /// SHA-256 of the canonical definition, in hexadecimal.
+    pub definition_hash: String,
+    /// The browser or program that wants to hear of it.
+    pub client_id: Option<String>,
+    /// The run that this one takes up again.
+    pub retry_of: Option<RunId>,
+    /// Who started it: a token's name, `schedule <id>`, `hook <id>`.
+    pub started_by: String,
+    /// How many nodes the workflow has, subgraphs not counted.
+    pub nodes: u32,
+}
+
+/// How a run ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RunEnd {
+    /// The end.
+    pub word: RunWord,
+    /// When.
+    pub at: Timestamp,
+    /// The node that made it fail, as authored.
+    pub node: Option<String>,
+    /// Why it did not succeed.
+    pub failure: Option<Failure>,
+    /// What it gives: a JSON object.
+    pub outputs: Option<Bytes>,
+}
+
+/// The ends that a run can come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum RunWord {
+    /// Every node came to a good end, or to a bad one that its author provided for.
+    Succeeded,
+    /// A node failed.
+    Failed,
+    /// A person stopped it, or a worker gave a node up.
+    Cancelled,
+}
+
+/// A subgraph that was entered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FrameRecord {
+    /// Its number within the run, from 1; 0 is the workflow itself.
+    pub number: u32,
+    /// Which graph of the program.
+    pub graph: u32,
+    /// The frame that its container stands in.
+    pub parent: u32,
+    /// The container.
+    pub node: u32,
+    /// Which element of the list, where the container is executed once per element.
+    pub item: Option<u32>,
+    /// The middleware that called for it; `None` where the run itself did.
+    pub call: Option<Box<CallLink>>,
+    /// What the subgraph was given: a JSON object.
+    pub inputs: Bytes,
+    /// When it was entered.
+    pub opened_at: Timestamp,
+}
+
+/// How a node ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct NodeEnd {
+    /// The end.
+    pub word: NodeWord,
+    /// When.
+    pub at: Timestamp,
+    /// JSON; what it gave.
+    pub result: Option<Bytes>,
+    /// Why it failed, or why it was skipped.
+    pub failure: Option<Failure>,
+    /// The task of an earlier run that gave the result.
+    pub reused: Option<TaskId>,
+}
+
+/// The ends that a node can come to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum NodeWord {
+    /// Done.
+    Succeeded,
+    /// Failed for good.
+    Failed,
+    /// Its turn came, and there was nothing to do.
+    Skipped,
+    /// Its turn came, and nodes before it had failed in a way that leaves it without sense.
+    Blocked,
+    /// A person stopped it, or its worker gave it up.
+    Cancelled,
+}
+
+/// A run as a restart brings it back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RestoredRun {
+    /// The run; it has no end.
+    pub record: RunRecord,
+    /// Every frame that was opened, by number.
+    pub frames: Vec<FrameRecord>,
+    /// Frames that came to their end, by number.
+    pub closed: Vec<(u32, NodeEnd)>,
+    /// Nodes whose end no single task tells: frame, node, end.
+    pub ended: Vec<(u32, u32, NodeEnd)>,
+    /// Its settled tasks, oldest first; the live ones are among the shard's.
+    pub settled: Vec<crate::change::TaskRecord>,
+}
