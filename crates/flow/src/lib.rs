@@ -6,7 +6,9 @@
 //! step when its turn comes), `expression` and `path` underneath.
 
 mod compile;
+mod expression;
 mod fill;
+mod path;
 mod problem;
 mod program;
 mod scope;
@@ -15,7 +17,7 @@ pub use compile::{Compiled, compile};
 pub use fill::{fill, list_of, outputs_of, says_yes};
 pub use problem::{Problem, Severity};
 pub use program::{
-    Affinity, AffinityMode, ContainerPorts, Endpoint, Expression, Graph, Map, Node, OnError, OnSkip,
-    Parameters, Program, Root, Step, Wire, Work,
+    Affinity, AffinityMode, ContainerPorts, Endpoint, Expression, Graph, Map, Node, OnError,
+    OnSkip, Parameters, Program, Root, Step, Wire, Work,
 };
 pub use scope::{EvalError, Item, NodeFacts, NodesView, Scope};
