@@ -1,42 +1,121 @@
-//! Expressions in texts: `{{ ... }}`.
+//! Expressions: `{{ nodes.open.results.url }}` in a text, or on their own as a condition.
+//!
+//! An expression is taken apart first (`scan`): every path into the run is replaced by a place
+//! holder, so that only what is looked at is ever handed to the engine, and so that an id with
+//! hyphens can be written as it is.
 
-/// The nodes that a text with `{{ }}`, or an expression on its own, looks at.
+mod pieces;
+mod scan;
+
+use std::collections::BTreeSet;
+
+pub(crate) use pieces::bare;
+use pieces::{Piece, pieces};
+use scan::{Code, Origin, scan};
+
+/// The longest text of one expression.
+pub const EXPRESSION_BYTES_MAX: usize = 16 * 1024;
+
+/// The names (alias or id, as written) of all nodes that a text looks at, each once: a text with
+/// `{{ }}` in it, else an expression on its own. Or a sentence that says where the text is wrong.
 pub(crate) fn references(text: &str) -> Result<Vec<String>, String> {
-    let mut names = Vec::new();
-    if !text.contains("{{") {
-        names_in(text, &mut names);
-        return Ok(names);
+    let mut names = BTreeSet::new();
+    let pieces =
+        if text.contains("{{") { pieces(text)? } else { vec![Piece::Code { source: text, at: 0 }] };
+    for piece in pieces {
+        let Piece::Code { source, at } = piece else { continue };
+        let code = scan(source).map_err(|fault| fault.sentence(text, at))?;
+        check(&code).map_err(|reason| {
+            format!("{reason}, in the expression at character {}", scan::character(text, at))
+        })?;
+        names.extend(code.paths.into_iter().filter_map(|path| match path.origin {
+            Origin::Node(name) => Some(name),
+            _ => None,
+        }));
     }
-    let mut rest = text;
-    while let Some(start) = rest.find("{{") {
-        let inside = &rest[start + 2..];
-        let end = inside.find("}}").ok_or("the expression has no closing braces")?;
-        names_in(&inside[..end], &mut names);
-        rest = &inside[end + 2..];
-    }
-    Ok(names)
+    Ok(names.into_iter().collect())
 }
 
-/// An expression without the braces around it.
-pub(crate) fn bare(text: &str) -> &str {
-    let inside = text.trim().strip_prefix("{{").and_then(|text| text.strip_suffix("}}"));
-    inside.map_or(text, str::trim)
-}
-
-fn names_in(expression: &str, names: &mut Vec<String>) {
-    for (at, _) in expression.match_indices("nodes") {
-        let after = &expression[at + "nodes".len()..];
-        let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        let name = if let Some(after) = after.strip_prefix('.') {
-            after.split(|c| !is_word(c)).next()
-        } else if let Some(after) = after.strip_prefix("[\"") {
-            after.split('"').next()
-        } else {
-            after.strip_prefix("['").and_then(|after| after.split('\'').next())
-        };
-        let name = name.unwrap_or_default().to_owned();
-        if !name.is_empty() && !names.contains(&name) {
-            names.push(name);
+/// Whether the engine can read it, and knows all that it names.
+fn check(code: &Code) -> Result<(), String> {
+    let environment = minijinja::Environment::empty();
+    let expression = environment
+        .compile_expression(&code.source)
+        .map_err(|error| error.detail().unwrap_or("it cannot be read").to_owned())?;
+    // In order, so that the same text gives the same sentence.
+    let unknown: BTreeSet<String> = expression.undeclared_variables(false).into_iter().collect();
+    match unknown.iter().find(|name| !scan::is_place_holder(name) && *name != "range") {
+        None => Ok(()),
+        Some(name) => {
+            Err(format!("{name} is not known here; there are nodes, run, inputs, item and index"))
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0b6f2f3e-4c5d-4e6f-8a9b-0c1d2e3f4a5b";
+
+    #[test]
+    fn every_node_that_is_looked_at_is_named() {
+        for (text, expected) in [
+            ("nothing", Err("nothing is not known here")),
+            ("{{ 1 + 1 }}", Ok(vec![])),
+            ("plain nodes.x {{ inputs.a }} nodes.y", Ok(vec![])),
+            ("{{ nodes.open.results.url }}", Ok(vec!["open"])),
+            ("nodes.open.status == 'failed'", Ok(vec!["open"])),
+            ("a {{ nodes.b.status }} c {{ nodes.a.status }}{{nodes.b.status}}", Ok(vec!["a", "b"])),
+            (&format!("{{{{ nodes.{ID}.results }}}}"), Ok(vec![ID])),
+            (
+                &format!("{{{{ nodes.{}.results }}}}", ID.to_uppercase()),
+                Ok(vec![&ID.to_uppercase()]),
+            ),
+            (&format!("nodes[\"{ID}\"].results.x - 1"), Ok(vec![ID])),
+            ("nodes['open'].results", Ok(vec!["open"])),
+            ("nodes [ 'open' ] . results", Ok(vec!["open"])),
+            ("nodes.a.results[nodes.b.results.index]", Ok(vec!["a", "b"])),
+            ("nodes.a.results.list[1:2]", Ok(vec!["a"])),
+            ("nodes.a.results.list[nodes.b.results.x:]", Ok(vec!["a", "b"])),
+            ("inputs.nodes.x + item.nodes", Ok(vec![])),
+            ("'nodes.x' ~ \"{{ nodes.y }}\"", Ok(vec!["y"])),
+            ("{{ 'nodes.x' ~ \"}} nodes.y\" ~ '\\'nodes.z' }}", Ok(vec![])),
+            ("{{ {'nodes': {'a': nodes.b.status}} }}", Ok(vec!["b"])),
+            ("nodes.a.results.xs | map(attribute='b') | list", Ok(vec!["a"])),
+            (
+                "nodes.a.results.x if nodes.b.status == 'x' else nodes.c.results.y",
+                Ok(vec!["a", "b", "c"]),
+            ),
+            ("nodes", Err("name the node directly")),
+            ("nodes[inputs.x].results", Err("name the node directly")),
+            ("nodes[0]", Err("name the node directly")),
+            ("nodes | length", Err("name the node directly")),
+            ("{{ nodes.a.results( ) }}", Err("not a function")),
+            ("{{ nodes.a.results", Err("at character 1 is never closed")),
+            ("ü {{ 1 + }}", Err("in the expression at character 5")),
+            ("{{ }}", Err("unexpected")),
+            ("{{ foo.bar }}", Err("foo is not known here")),
+            ("{{ _0 }}", Err("_0")),
+            ("{{ (1 }}", Err("never closed")),
+            ("{% if x %} {{ inputs.x }}", Err("{% %}")),
+        ] {
+            let found = references(text);
+            match (&found, expected) {
+                (Ok(names), Ok(expected)) => assert_eq!(*names, expected, "{text}"),
+                (Err(sentence), Err(part)) => {
+                    assert!(sentence.contains(part), "{text}: {sentence}")
+                }
+                (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_expression_has_a_longest_length() {
+        let long = |length: usize| format!("{{{{{}1}}}}", " ".repeat(length - 1));
+        assert_eq!(references(&long(EXPRESSION_BYTES_MAX)), Ok(vec![]));
+        let sentence = references(&long(EXPRESSION_BYTES_MAX + 1)).unwrap_err();
+        assert!(sentence.contains("16384"), "{sentence}");
     }
 }
