@@ -4,17 +4,66 @@
 //! holder, so that only what is looked at is ever handed to the engine, and so that an id with
 //! hyphens can be written as it is.
 
+mod convert;
+mod engine;
+mod filters;
+mod look;
+mod meter;
 mod pieces;
 mod scan;
 
 use std::collections::BTreeSet;
 
+pub(crate) use look::{View, kind_of};
 pub(crate) use pieces::bare;
 use pieces::{Piece, pieces};
 use scan::{Code, Origin, scan};
+use serde_json::Value;
 
 /// The longest text of one expression.
 pub const EXPRESSION_BYTES_MAX: usize = 16 * 1024;
+
+/// The most that one expression gives, as JSON.
+pub const OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The most instructions that the engine carries out for one expression.
+pub const FUEL_MAX: u64 = 100_000;
+
+/// The most operators, filters and brackets in one expression: each may cost a call within a call.
+pub const OPERATIONS_MAX: usize = 400;
+
+/// The most parts of lists that one expression takes.
+pub const SLICES_MAX: usize = 32;
+
+/// What an expression on its own gives.
+pub(crate) fn evaluate(source: &str, view: View<'_>) -> Result<Value, String> {
+    let code = scan(source).map_err(|fault| fault.sentence(source, 0))?;
+    engine::evaluate(code, view)
+}
+
+/// What a text gives: a text that is one expression and nothing else gives its value, a text with
+/// something around it gives a text.
+pub(crate) fn render(text: &str, view: View<'_>) -> Result<Value, String> {
+    let pieces = pieces(text)?;
+    let mut rendered = String::new();
+    for piece in &pieces {
+        match piece {
+            Piece::Text(text) => rendered.push_str(text),
+            Piece::Code { source, at } => {
+                let code = scan(source).map_err(|fault| fault.sentence(text, *at))?;
+                let value = engine::evaluate(code, view)?;
+                if pieces.len() == 1 {
+                    return Ok(value);
+                }
+                rendered.push_str(&convert::to_text(&value));
+            }
+        }
+        if rendered.len() > OUTPUT_BYTES_MAX {
+            return Err(format!("it gives more than {OUTPUT_BYTES_MAX} bytes"));
+        }
+    }
+    Ok(Value::String(rendered))
+}
 
 /// The names (alias or id, as written) of all nodes that a text looks at, each once: a text with
 /// `{{ }}` in it, else an expression on its own. Or a sentence that says where the text is wrong.
@@ -39,9 +88,8 @@ pub(crate) fn references(text: &str) -> Result<Vec<String>, String> {
 /// Whether the engine can read it, and knows all that it names.
 fn check(code: &Code) -> Result<(), String> {
     let environment = minijinja::Environment::empty();
-    let expression = environment
-        .compile_expression(&code.source)
-        .map_err(|error| error.detail().unwrap_or("it cannot be read").to_owned())?;
+    let expression =
+        environment.compile_expression(&code.source).map_err(|error| engine::reason(&error))?;
     // In order, so that the same text gives the same sentence.
     let unknown: BTreeSet<String> = expression.undeclared_variables(false).into_iter().collect();
     match unknown.iter().find(|name| !scan::is_place_holder(name) && *name != "range") {

@@ -3,7 +3,7 @@
 mod path;
 mod scanner;
 
-use super::EXPRESSION_BYTES_MAX;
+use super::{EXPRESSION_BYTES_MAX, OPERATIONS_MAX, SLICES_MAX};
 pub(super) use path::{Origin, Path};
 use scanner::Scanner;
 
@@ -82,5 +82,13 @@ pub(super) fn scan(source: &str) -> Result<Code, Fault> {
     while scanner.here < source.len() {
         scanner.token()?;
     }
-    scanner.finish()
+    let code = scanner.finish()?;
+    for (what, count, most) in
+        [("operations", code.operations, OPERATIONS_MAX), ("slices", code.slices, SLICES_MAX)]
+    {
+        if count > most {
+            return Err(Fault::new(0, format!("an expression has at most {most} {what}")));
+        }
+    }
+    Ok(code)
 }

@@ -1,16 +1,37 @@
 //! Goes through an expression word by word.
 //!
-//! Besides finding paths it puts every factor of a product to the power of one. The engine
-//! repeats a text or a list that is multiplied, a hundred million times if asked; a power it
-//! gives of numbers only, and the first power changes none of them.
+//! Besides finding paths it puts a filter behind each operand of some operators. The engine would
+//! repeat a text or a list that is multiplied, a hundred million times if asked, and it would do
+//! so while it reads the expression; and `~` would write lists in a notation that doubles with
+//! each level. The filters let numbers through, and weigh texts.
 
 use std::collections::HashMap;
 
 use super::path::{identifier_end, read_path, skip_blanks};
 use super::{Code, Fault, Path, place_holder, string_end};
 
-/// Makes sure that what stands before it is a number.
-const NUMBERS_ONLY: &str = " ** 1 ";
+/// What an operator wants of the operands before and behind it.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Wants {
+    /// Anything.
+    #[default]
+    Anything,
+    /// A number, for `*` and its like.
+    Number,
+    /// Something that can be a text, for `~`.
+    Text,
+}
+
+impl Wants {
+    /// The filter that makes sure of it.
+    fn filter(self) -> &'static str {
+        match self {
+            Self::Anything => "",
+            Self::Number => " |_number ",
+            Self::Text => " |_text ",
+        }
+    }
+}
 
 /// What came before the current word, as far as it matters.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -29,9 +50,9 @@ pub(super) struct Scanner<'s> {
     source: &'s str,
     pub(super) here: usize,
     last: Last,
-    /// Open brackets, and for each level whether a factor stands there that is to be guarded.
+    /// Open brackets, and for each level what is wanted of the operand that stands there.
     brackets: Vec<u8>,
-    factors: Vec<bool>,
+    wanted: Vec<Wants>,
     places: HashMap<Path, usize>,
     code: Code,
 }
@@ -43,7 +64,7 @@ impl<'s> Scanner<'s> {
             here: 0,
             last: Last::Operator,
             brackets: Vec::new(),
-            factors: vec![false],
+            wanted: vec![Wants::Anything],
             places: HashMap::new(),
             code: Code::default(),
         }
@@ -79,7 +100,7 @@ impl<'s> Scanner<'s> {
         if !self.brackets.is_empty() {
             return Err(Fault::new(self.source.len(), "a bracket is never closed"));
         }
-        self.end_factor();
+        self.end_operand();
         self.code.is_path =
             self.code.paths.len() == 1 && self.code.source.trim() == place_holder(0);
         Ok(self.code)
@@ -100,7 +121,7 @@ impl<'s> Scanner<'s> {
                 self.last = Last::Is;
             }
             (_, "and" | "or" | "not" | "in" | "if" | "else") => {
-                self.end_factor();
+                self.end_operand();
                 self.code.operations += 1;
                 self.copy(end - begin);
                 self.last = Last::Operator;
@@ -135,7 +156,9 @@ impl<'s> Scanner<'s> {
 
     fn operator(&mut self, byte: u8) -> Result<(), Fault> {
         let next = self.source.as_bytes().get(self.here + 1).copied();
-        self.code.operations += 1;
+        if !matches!(byte, b',' | b':') {
+            self.code.operations += 1;
+        }
         let before = std::mem::replace(&mut self.last, Last::Operator);
         match byte {
             b'.' | b'|' => {
@@ -144,7 +167,7 @@ impl<'s> Scanner<'s> {
             }
             b'(' | b'[' | b'{' => {
                 self.brackets.push(byte);
-                self.factors.push(false);
+                self.wanted.push(Wants::Anything);
                 self.copy(1);
             }
             b')' | b']' | b'}' => {
@@ -154,18 +177,26 @@ impl<'s> Scanner<'s> {
             b'*' if before != Last::Operand => {
                 return Err(Fault::new(self.here, "a * has nothing before it"));
             }
-            b'*' if next == Some(b'*') => self.copy(2),
-            b'*' => {
-                self.code.source.push_str(NUMBERS_ONLY);
+            b'*' | b'/' | b'%' => {
+                *self.level() = Wants::Number;
+                self.end_operand();
+                *self.level() = Wants::Number;
+                self.copy(if next == Some(byte) { 2 } else { 1 });
+            }
+            b'~' => {
+                if *self.level() == Wants::Anything {
+                    *self.level() = Wants::Text;
+                }
+                self.end_operand();
+                *self.level() = Wants::Text;
                 self.copy(1);
-                *self.level() = true;
             }
             b'-' if before != Last::Operand => self.copy(1),
             _ => {
                 if byte == b':' && self.brackets.last() == Some(&b'[') {
                     self.code.slices += 1;
                 }
-                self.end_factor();
+                self.end_operand();
                 self.copy(1);
             }
         }
@@ -182,21 +213,20 @@ impl<'s> Scanner<'s> {
             let reason = format!("a {} closes nothing", char::from(byte));
             return Err(Fault::new(self.here, reason));
         }
-        self.end_factor();
-        self.factors.pop();
+        self.end_operand();
+        self.wanted.pop();
         self.copy(1);
         Ok(())
     }
 
-    /// The last factor of a product ends where something begins that binds less.
-    fn end_factor(&mut self) {
-        if std::mem::take(self.level()) {
-            self.code.source.push_str(NUMBERS_ONLY);
-        }
+    /// An operand ends where an operator stands that binds less.
+    fn end_operand(&mut self) {
+        let wanted = std::mem::take(self.level());
+        self.code.source.push_str(wanted.filter());
     }
 
-    fn level(&mut self) -> &mut bool {
-        self.factors.last_mut().expect("the outermost level is never closed")
+    fn level(&mut self) -> &mut Wants {
+        self.wanted.last_mut().expect("the outermost level is never closed")
     }
 
     fn copy(&mut self, length: usize) {
