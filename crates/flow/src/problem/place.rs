@@ -44,6 +44,15 @@ impl<'p> Place<'p> {
         Self { node: Some(node), ..self }
     }
 
+    /// The last step, for sentences: the name of a field, or the number of an element.
+    pub(crate) fn name(&self) -> String {
+        match self.step {
+            Step::Pointer(pointer) => pointer.rsplit('/').next().unwrap_or_default().to_owned(),
+            Step::Key(key) => key.to_owned(),
+            Step::Index(index) => format!("number {index}"),
+        }
+    }
+
     /// The node that the place is about.
     pub(crate) fn node(&self) -> Option<&'p str> {
         self.node
