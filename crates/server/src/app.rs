@@ -25,6 +25,7 @@ use crate::doors::{http, tls};
 use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
 use crate::plans::Plans;
+use crate::runs::programs::Programs;
 use crate::scratch::Scratch;
 use crate::sessions::Sessions;
 use crate::shards::{Common, Shards};
@@ -180,6 +181,8 @@ pub struct App {
     pub feedback: Arc<FeedbackHub>,
     /// Plans, and the jobs that were made of them.
     pub(crate) plans: Plans,
+    /// Definitions that were made ready to run.
+    pub(crate) programs: Programs,
     /// The workers that speak the Redis protocol.
     pub(crate) crew: Crew,
     /// What connections of the Redis door share.
@@ -338,6 +341,7 @@ impl App {
         });
         Ok(Self {
             plans: Plans::load(Arc::clone(&store)).await?,
+            programs: Programs::default(),
             crew: Crew::load(Arc::clone(&store)).await?,
             resp: Arc::new(Door::new(options.resp.shapes)),
             scratch: Scratch::new(Arc::clone(&store), shards.clone(), clock),

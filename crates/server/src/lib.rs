@@ -18,6 +18,7 @@ pub mod metrics;
 mod outbox;
 mod pauses;
 mod plans;
+mod runs;
 pub mod scratch;
 mod sessions;
 pub mod shards;
