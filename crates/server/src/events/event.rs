@@ -18,9 +18,9 @@ const FRAME_BYTES: usize = 480;
 /// The run that an event is about.
 #[derive(Debug)]
 pub(crate) struct RunScope {
-    pub(super) run: RunId,
+    pub(crate) run: RunId,
     /// The browser or program that started it.
-    pub(super) client: Option<Box<str>>,
+    pub(crate) client: Option<Box<str>>,
 }
 
 /// Something that happened.

@@ -98,7 +98,7 @@ impl Teller<'_> {
             mime_type: chunk.mime_type.as_deref().map(Cow::from),
             value: None,
         };
-        let metadata = chunk.metadata.as_deref().map(Cow::Borrowed);
+        let metadata = chunk.metadata.as_ref().map(|own| Cow::Borrowed(own.as_raw()));
         let meta = ChunkMeta { channel: channel.into(), metadata };
         let path = format!("/channels/{channel}");
         self.delta(DeltaOperation::Append, &path, Some(payload), Some(meta));

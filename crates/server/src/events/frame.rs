@@ -16,6 +16,9 @@ use super::event::{
 };
 
 const REPLAYED: &[u8] = b",\"replayed\":true";
+/// In front of what stands for events that nobody can tell any more.
+const GAP: &[u8] = b",\"meta\":{\"gap\":true}";
+const DATA: &[u8] = b",\"data\":";
 const NO_ARTIFACTS: &str = "[]";
 
 /// One event of a stream (`text/event-stream`).
@@ -67,28 +70,34 @@ impl Frame {
     }
 }
 
-/// An event for one reader, from before it began to listen. Without an id a reader that loses its
-/// connection after it comes back as one that has not seen it.
-pub(crate) fn opening_frame(
+/// What a reader is told first, up to the data, which several readers may share. Without an id a
+/// reader that loses its connection comes back as one that has not seen it.
+pub(crate) fn opening_head(
     kind: EventKind,
     id: Option<u64>,
-    (tenant, run, client): (&str, &str, Option<&str>),
-    at: Timestamp,
-    data: &impl Serialize,
+    scope: &EventScope<'_>,
+    (at, is_gap): (Timestamp, bool),
 ) -> Vec<u8> {
-    let scope = EventScope {
-        tenant: tenant.into(),
-        run_id: Some(run.into()),
-        client_session_id: client.map(Cow::from),
-        ..EventScope::default()
-    };
     let mut writer = Writer::new(0);
-    writer.head(id, kind, at, &scope);
-    writer.json(data);
-    let mut out = Vec::new();
-    writer.finish().write(&mut out, true);
-    out
+    writer.head(id, kind, at, scope);
+    writer.out.truncate(writer.mark_at);
+    if is_gap {
+        writer.out.extend_from_slice(GAP);
+    }
+    writer.out.extend_from_slice(DATA);
+    writer.out
 }
+
+/// Data that can stand in an event: JSON without line breaks.
+pub(crate) fn opening_data(data: &impl Serialize) -> Vec<u8> {
+    let mut writer = Writer::new(0);
+    writer.json(data);
+    flatten(&mut writer.out);
+    writer.out
+}
+
+/// What ends every event.
+pub(crate) const FRAME_END: &[u8] = b"}\n\n";
 
 fn scope<'a>(
     tenant: &'a str,
@@ -117,7 +126,7 @@ impl Writer {
     fn head(&mut self, id: Option<u64>, kind: EventKind, at: Timestamp, scope: &EventScope<'_>) {
         let name = kind.name();
         if let Some(id) = id {
-            write!(self.out, "id: {id}\n").expect("a Vec takes everything");
+            writeln!(self.out, "id: {id}").expect("a Vec takes everything");
         }
         write!(self.out, "event: {name}\ndata: ").expect("a Vec takes everything");
         let (id, at) = (id.map(|id| id.to_string()).unwrap_or_default(), at.to_string());
@@ -131,7 +140,7 @@ impl Writer {
         let closing = self.out.pop();
         debug_assert_eq!(closing, Some(b'}'), "an object ends with a brace");
         self.mark_at = self.out.len();
-        self.out.extend_from_slice(b",\"data\":");
+        self.out.extend_from_slice(DATA);
     }
 
     fn json(&mut self, value: &impl Serialize) {
@@ -239,16 +248,20 @@ impl Writer {
         });
     }
 
-    /// A line break ends the data of an event. JSON that is passed on as it came may have some, but
-    /// only between its words, where a space says the same.
     fn finish(mut self) -> Frame {
-        for byte in &mut self.out[self.mark_at..] {
-            if matches!(byte, b'\n' | b'\r') {
-                *byte = b' ';
-            }
-        }
-        self.out.extend_from_slice(b"}\n\n");
+        flatten(&mut self.out[self.mark_at..]);
+        self.out.extend_from_slice(FRAME_END);
         Frame { bytes: self.out.into_boxed_slice(), mark_at: self.mark_at }
+    }
+}
+
+/// A line break ends the data of an event. JSON that is passed on as it came may have some, but
+/// only between its words, where a space says the same.
+fn flatten(json: &mut [u8]) {
+    for byte in json {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
     }
 }
 

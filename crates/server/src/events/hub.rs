@@ -1,6 +1,7 @@
 //! The events of all tenants.
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::Arc;
 
 use coordinator::{RestoredRun, TaskRecord};
@@ -27,6 +28,12 @@ pub(crate) struct Events {
 struct Open {
     tenants: BTreeMap<TenantId, Arc<TenantEvents>>,
     shards: HashMap<ShardId, Arc<TenantEvents>, RandomState>,
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
+    }
 }
 
 impl Events {
@@ -76,7 +83,7 @@ impl Events {
         &self,
         lease: LeaseId,
         feedback: &Feedback,
-        snapshot: Option<&Snapshot>,
+        snapshot: impl FnOnce() -> Option<Snapshot>,
     ) {
         let events = self.open.read().shards.get(&lease.task.shard()).map(Arc::clone);
         if let Some(events) = events {

@@ -58,9 +58,9 @@ impl<'a> Maker<'a> {
         self.events
     }
 
-    /// Workers that show that they have what they were given.
-    pub(super) fn confirmed(mut self, leases: &[(LeaseId, WorkerId)]) -> Vec<Event> {
-        for (lease, worker) in leases {
+    /// A worker shows that it has what it was given.
+    pub(super) fn confirmed(mut self, worker: &WorkerId, leases: &[LeaseId]) -> Vec<Event> {
+        for lease in leases {
             let Some(link) = self.live.confirm(*lease) else { continue };
             let worker = Some(worker.clone());
             self.status(&link, lease.task, NodeStatusWord::Running, worker, lease.epoch);
@@ -112,14 +112,17 @@ impl<'a> Maker<'a> {
     fn submitted(&mut self, record: &TaskRecord) {
         let Some(link) = &record.link else { return };
         self.live.add_task(record.id, link);
-        self.status(link, record.id, NodeStatusWord::Queued, None, record.progress.attempt);
+        // Time or a word from outside is all that some nodes take.
         let is_begun = matches!(
             record.progress.state,
             TaskState::Waiting { why: WaitReason::Delay | WaitReason::Signal, .. }
         );
+        let mut status = NodeStatusWord::Queued;
         if is_begun {
             self.begin(link.run);
+            status = NodeStatusWord::Running;
         }
+        self.status(link, record.id, status, None, record.progress.attempt);
     }
 
     fn granted(&mut self, task: TaskId, progress: &Progress) {

@@ -28,9 +28,9 @@ mod tickets;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use event::Event;
+pub(crate) use event::{Event, RunScope};
 pub(crate) use filter::{Filter, UnknownKind};
-pub(crate) use frame::opening_frame;
+pub(crate) use frame::{FRAME_END, opening_data, opening_head};
 pub(crate) use hub::Events;
 pub use limits::{
     BEHIND_EVENTS, CHUNK_BYTES_MAX, ID_BLOCK, LINGER_FOR, LOOK_EVERY, READERS_MAX,
@@ -39,4 +39,4 @@ pub use limits::{
 pub(crate) use reader::{Reader, Said};
 pub(crate) use tenant::TenantEvents;
 pub use tickets::{TICKETS_MAX, TICKET_LIFETIME};
-pub(crate) use tickets::{TicketError, Tickets};
+pub(crate) use tickets::{Holder, TicketError, Tickets};

@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use coordinator::{Change, RestoredRun, RunChange, TaskRecord};
-use model::{LeaseId, RunId, TenantId, Timestamp, WorkerId};
+use model::{LeaseId, TenantId, Timestamp, WorkerId};
 use parking_lot::Mutex;
 use protocol::rest::events::EventKind;
 use protocol::session::payload::feedback::Feedback;
@@ -92,12 +92,14 @@ impl TenantEvents {
         Maker::new(&mut self.live.lock(), at).make(changes, runs)
     }
 
-    /// The events of workers' showing that they have what they were given.
-    pub(crate) fn confirmed(&self, leases: &[(LeaseId, WorkerId)], at: Timestamp) -> Vec<Event> {
-        if leases.is_empty() {
-            return Vec::new();
-        }
-        Maker::new(&mut self.live.lock(), at).confirmed(leases)
+    /// The events of a worker's showing that it has what it was given.
+    pub(crate) fn confirmed(
+        &self,
+        worker: &WorkerId,
+        leases: &[LeaseId],
+        at: Timestamp,
+    ) -> Vec<Event> {
+        Maker::new(&mut self.live.lock(), at).confirmed(worker, leases)
     }
 
     /// Tells events, in order. Never waits.
@@ -117,13 +119,14 @@ impl TenantEvents {
         self: &Arc<Self>,
         lease: LeaseId,
         feedback: &Feedback,
-        snapshot: Option<&Snapshot>,
+        snapshot: impl FnOnce() -> Option<Snapshot>,
     ) {
         let wanted = self.wanted();
         if wanted & (EventKind::NodeState.bit() | EventKind::NodeResultDelta.bit()) == 0 {
             return;
         }
-        let words = Words { lease, feedback, snapshot, at: self.clock.now() };
+        let snapshot = snapshot();
+        let words = Words { lease, feedback, snapshot: snapshot.as_ref(), at: self.clock.now() };
         let wants = |kind: EventKind| wanted & kind.bit() != 0;
         let events = feedback::make(&mut self.live.lock(), &words, wants);
         self.publish(events);
@@ -240,11 +243,14 @@ impl TenantEvents {
         &self.tenant
     }
 
+    /// The id of the newest event.
+    pub(crate) fn last_id(&self) -> u64 {
+        self.ring.lock().ring.last_id()
+    }
+
     /// The newest live runs.
-    pub(crate) fn live_runs(&self, n_max: usize) -> Vec<(RunId, Option<String>)> {
-        let runs = self.live.lock().newest_runs(n_max);
-        let client = |scope: &RunScope| scope.client.as_deref().map(str::to_owned);
-        runs.iter().map(|scope| (scope.run, client(scope))).collect()
+    pub(crate) fn live_runs(&self, n_max: usize) -> Vec<Arc<RunScope>> {
+        self.live.lock().newest_runs(n_max)
     }
 }
 
