@@ -4,7 +4,7 @@
 //! Reading order: [`Command`] (everything that can be asked), [`Change`] (every fact that can
 //! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
 //! in), then one file per rule: `submit`, `after`, `lease`, `report`, `retry`, `cancel`, `worker`,
-//! `ladder`, `pause`, `peek`, `explain`, `load`. Underneath: `state` (the tables), `apply` (the only code that writes
+//! `ladder`, `pause`, `pin`, `peek`, `explain`, `load`. Underneath: `state` (the tables), `apply` (the only code that writes
 //! tasks), `placement`, `table`, `deadline`, `watch`.
 
 mod after;
@@ -22,6 +22,7 @@ mod lease;
 mod load;
 mod pause;
 mod peek;
+mod pin;
 mod placement;
 pub mod planted;
 mod report;
