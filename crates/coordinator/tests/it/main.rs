@@ -11,6 +11,7 @@ mod explain;
 mod load;
 mod pause;
 mod peek;
+mod pins;
 mod placement;
 mod prop;
 mod restart;
