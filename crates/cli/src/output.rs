@@ -133,6 +133,7 @@ fn problem(failure: &Failure) -> Problem {
             code: failure.code.clone(),
             message: failure.message.clone(),
             hint: failure.hint.clone(),
+            problems: Vec::new(),
         },
     }
 }

@@ -5,11 +5,16 @@
 
 pub mod actions;
 pub mod health;
+pub mod hooks;
 pub mod leases;
 pub mod logs;
 pub mod plans;
 pub mod problem;
 pub mod queues;
+pub mod run_nodes;
+pub mod runs;
+pub mod schedules;
 pub mod tasks;
 pub mod tokens;
 pub mod workers;
+pub mod workflows;

@@ -7,7 +7,7 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use coordinator::{Answer, Refusal};
 use protocol::error_code::ErrorCode;
-use protocol::rest::problem::{Problem, ProblemDetail};
+use protocol::rest::problem::{FlowProblem, Problem, ProblemDetail};
 use serde::Serialize;
 use store::StoreError;
 
@@ -21,11 +21,13 @@ pub(crate) struct ApiError {
     pub(crate) code: ErrorCode,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// Everything that is wrong with a workflow.
+    pub(crate) problems: Vec<FlowProblem>,
 }
 
 impl ApiError {
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None }
+        Self { code, message: message.into(), hint: None, problems: Vec::new() }
     }
 
     /// A hint that is closer to the case than the code's own.
@@ -33,6 +35,22 @@ impl ApiError {
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// A workflow that cannot run, with everything that is wrong with it.
+    pub(crate) fn flow(problems: Vec<FlowProblem>) -> Self {
+        let errors = problems.iter().filter(|problem| problem.severity == "error");
+        let message = match errors.clone().next() {
+            Some(first) if errors.count() == 1 => first.message.clone(),
+            Some(first) => format!("{}; {} problems in all", first.message, problems.len()),
+            None => "the workflow cannot run as it stands".to_owned(),
+        };
+        Self { problems, ..Self::new(ErrorCode::FlowInvalid, message) }
+    }
+
+    /// The same words for an id that is none, is unknown or belongs to another tenant.
+    pub(crate) fn no_such_run() -> Self {
+        Self::new(ErrorCode::RunNotFound, "no run with this id")
     }
 
     /// A field that breaks its rule.
@@ -168,6 +186,7 @@ impl IntoResponse for ApiError {
             code: entry.name.to_owned(),
             message: self.message,
             hint: self.hint.unwrap_or_else(|| entry.hint.to_owned()),
+            problems: self.problems,
         };
         let mut response = json(status, &Problem { error: detail });
         let headers = response.headers_mut();
