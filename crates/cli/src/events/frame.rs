@@ -63,8 +63,7 @@ mod tests {
         ];
         let mut frames = Frames::default();
         let heard: Vec<_> = lines.into_iter().filter_map(|line| frames.take(line)).collect();
-        let first =
-            Frame { id: Some(7), event: "run.status".into(), data: "{\"a\":\n1}".into() };
+        let first = Frame { id: Some(7), event: "run.status".into(), data: "{\"a\":\n1}".into() };
         assert_eq!(heard, [first, Frame { data: "x".into(), ..Frame::default() }]);
     }
 }
