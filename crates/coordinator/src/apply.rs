@@ -16,6 +16,9 @@ impl State {
                 assert!(record.id.number() == self.next_number, "task numbers have no gaps");
                 self.next_number += 1;
                 self.insert_record(record);
+                if let Some(link) = &record.link {
+                    self.note_run_task(link, record.id, &record.parameters);
+                }
             }
             Change::TaskRequeued(record) => self.insert_record(record),
             Change::LeaseGranted { task, .. }

@@ -6,16 +6,15 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use model::{ConcurrencyKey, IdempotencyKey, QueueName, ShardId, TaskId, Timestamp};
 
 use crate::change::{Lease, TaskRecord, TaskState};
 use crate::deadline::{Deadline, Deadlines};
 use crate::drain::Drains;
-use crate::effect::Chain;
 use crate::load::Loads;
 use crate::placement::{Placement, ReadyRank};
+use crate::run::Runs;
 use crate::table::TaskTable;
 use crate::task::Task;
 use crate::watch::Watches;
@@ -38,7 +37,8 @@ pub(crate) struct State {
     pub(crate) deadlines: Deadlines,
     pub(crate) workers: Workers,
     pub(crate) drains: Drains,
-    pub(crate) watches: Watches,
+    pub(crate) watches: Watches<TaskId>,
+    pub(crate) runs: Runs,
     pub(crate) loads: Loads,
 }
 
@@ -83,6 +83,7 @@ impl State {
             workers: Workers::default(),
             drains: Drains::default(),
             watches: Watches::default(),
+            runs: Runs::default(),
             loads: Loads::default(),
         }
     }
@@ -96,12 +97,6 @@ impl State {
 
     pub(crate) fn rank(&self, task: &Task) -> ReadyRank {
         (Reverse(self.placement.spec(task.spec).priority), task.id)
-    }
-
-    /// The chain of middlewares that a task stands in.
-    pub(crate) fn chain_of(&self, task: &Task) -> Option<Arc<Chain>> {
-        let _ = task;
-        None
     }
 
     /// The whole of a live task, as the store would give it back.
@@ -147,6 +142,8 @@ impl State {
         assert_eq!(self.placement.ready_len(), expected.placement.ready_len(), "ready tasks");
         assert_eq!(self.workers.held_len(), expected.workers.held_len(), "leases held");
         deadlines += self.placement.waiting_len() + self.watches.len() + self.workers.len();
+        let calls = self.runs.callers.values().filter(|(_, _, until)| until.is_some()).count();
+        deadlines += self.runs.watches.len() + calls;
         assert_eq!(self.deadlines.len(), deadlines, "deadlines");
     }
 
