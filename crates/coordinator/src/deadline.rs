@@ -9,12 +9,15 @@ use crate::command::Ticket;
 /// What is due.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Deadline {
-    /// A waiting task may start, or a leased task's lease ends; its state says which.
+    /// A waiting task may start, a leased task's lease ends, or a ready one has waited long enough
+    /// for its worker; its state says which.
     Task(TaskId),
     /// A worker's request for leases has waited long enough.
     Request(Ticket),
-    /// Someone has watched a task long enough.
+    /// Someone has watched a task or a run long enough.
     Watch(Ticket),
+    /// A middleware has waited for the next in line long enough.
+    Call(Ticket),
     /// A worker was silent for another heartbeat.
     Worker(WorkerId),
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::{LeaseId, TaskId, TaskSpec, Timestamp, WorkerId};
 
-use crate::change::{Change, EndedAttempt, Ending, Lease, Progress, TaskState};
+use crate::change::{Change, EndedAttempt, Ending, Lease, Progress, TaskState, WaitReason};
 use crate::command::{LeaseRequest, Ticket};
 use crate::coordinator::Turn;
 use crate::deadline::Deadline;
@@ -86,7 +86,7 @@ impl Turn<'_> {
             return self.answer(ticket, Answer::Refused(Refusal::RequestsFull));
         }
         self.state.deadlines.insert(request.wait_until, Deadline::Request(ticket));
-        self.state.workers.set_asking(&request.worker, |asking| *asking += 1);
+        self.state.workers.add_asking(&request.worker, ticket);
         let in_flight = self.state.workers.in_flight(&request.worker);
         let is_drained = self.state.drains.is_drained(&request.worker);
         self.state.placement.add_waiting(ticket, request, in_flight, is_drained);
@@ -102,6 +102,7 @@ impl Turn<'_> {
     /// Gives ready tasks to requests that wait for them.
     pub(crate) fn place(&mut self) {
         while let Some(ticket) = self.next_to_serve() {
+            let ticket = self.rather(ticket);
             let (request, offer) = self.stop_waiting(ticket).expect("it waits");
             self.touch_worker(&request.worker);
             let grants = self.grant_up_to(&request, offer);
@@ -110,10 +111,19 @@ impl Turn<'_> {
     }
 
     fn next_to_serve(&mut self) -> Option<Ticket> {
+        if let Some(ticket) = self.next_in_lanes() {
+            return Some(ticket);
+        }
         let State { placement, workers, tasks, .. } = &mut *self.state;
         placement.next_to_serve(|placement, request, task_type| {
             room_of(placement, workers, tasks, request).has(task_type)
         })
+    }
+
+    /// What a worker's own limits leave.
+    pub(crate) fn room_of(&self, request: &LeaseRequest) -> Room {
+        let State { placement, workers, tasks, .. } = &*self.state;
+        room_of(placement, workers, tasks, request)
     }
 
     fn grant_up_to(&mut self, request: &LeaseRequest, offer: OfferIdx) -> Vec<Grant> {
@@ -121,10 +131,12 @@ impl Turn<'_> {
         if self.state.drains.is_drained(&request.worker) {
             return grants;
         }
-        let State { placement, workers, tasks, .. } = &*self.state;
-        let mut room = room_of(placement, workers, tasks, request);
+        let (worker, mut room) = (&request.worker, self.room_of(request));
         while grants.len() < request.max as usize {
-            let Some(task) = self.state.placement.best_for(offer, &room) else { break };
+            let Some(task) = self.state.placement.best_for(worker, offer, &room) else { break };
+            if !grants.is_empty() && self.better_asker(task, worker).is_some() {
+                break;
+            }
             let grant = self.grant(task, request);
             room.take(&grant.spec.demand.task_type);
             grants.push(grant);
@@ -174,14 +186,16 @@ impl Turn<'_> {
     pub(crate) fn on_request_due(&mut self, ticket: Ticket) {
         // The deadline has been taken from its table already, so only the request goes.
         let Some(waiting) = self.state.placement.remove_waiting(ticket) else { return };
-        self.state.workers.set_asking(&waiting.request.worker, |asking| *asking -= 1);
+        self.state.workers.remove_asking(&waiting.request.worker, ticket);
         self.touch_worker(&waiting.request.worker);
         self.answer(ticket, Answer::Leases(Vec::new()));
     }
 
     pub(crate) fn on_withdraw(&mut self, ticket: Ticket) {
         self.stop_waiting(ticket);
-        if let Some(until) = self.state.watches.remove(ticket) {
+        self.withdraw_call(ticket);
+        let watched = self.state.watches.remove(ticket);
+        if let Some(until) = watched.or_else(|| self.state.runs.watches.remove(ticket)) {
             self.state.deadlines.remove(until, Deadline::Watch(ticket));
         }
     }
@@ -190,7 +204,7 @@ impl Turn<'_> {
         let waiting = self.state.placement.remove_waiting(ticket)?;
         let until = waiting.request.wait_until;
         self.state.deadlines.remove(until, Deadline::Request(ticket));
-        self.state.workers.set_asking(&waiting.request.worker, |asking| *asking -= 1);
+        self.state.workers.remove_asking(&waiting.request.worker, ticket);
         Some((waiting.request, waiting.offer))
     }
 
@@ -302,6 +316,10 @@ impl Turn<'_> {
         task.deadline = None; // It has just been taken from the table.
         match &task.progress.state {
             // Not a fact to keep: a restart sees by the clock that the wait is over.
+            TaskState::Waiting { why: why @ (WaitReason::Delay | WaitReason::Signal), .. } => {
+                let why = *why;
+                self.end_own_wait(id, why);
+            }
             TaskState::Waiting { .. } => self.state.end_wait(id),
             TaskState::Leased(lease) => {
                 let at = lease_deadline(lease);
@@ -311,9 +329,8 @@ impl Turn<'_> {
                     self.expire(id);
                 }
             }
-            TaskState::Ready | TaskState::Settled(_) => {
-                panic!("only waiting and leased tasks have deadlines")
-            }
+            TaskState::Ready => self.give_up(id),
+            TaskState::Settled(_) => panic!("a settled task has no deadline"),
         }
     }
 

@@ -4,29 +4,39 @@
 //! Reading order: [`Command`] (everything that can be asked), [`Change`] (every fact that can
 //! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
 //! in), then one file per rule: `submit`, `after`, `lease`, `report`, `retry`, `cancel`, `worker`,
-//! `ladder`, `pause`, `peek`, `explain`, `load`. Underneath: `state` (the tables), `apply` (the only code that writes
-//! tasks), `placement`, `table`, `deadline`, `watch`.
+//! `ladder`, `pause`, `pin`, `peek`, `explain`, `load`; for runs `dag`, `frame`, `list`, `chain`,
+//! `signal`. Underneath: `state` (the tables), `apply` and `run_apply` (the only code that writes
+//! tasks and runs), `run`, `placement`, `table`, `deadline`, `watch`.
 
 mod after;
 mod apply;
 mod cancel;
+mod chain;
 mod change;
 mod command;
 mod coordinator;
+mod dag;
 mod deadline;
 mod drain;
 mod effect;
 mod explain;
+mod frame;
 mod ladder;
 mod lease;
+mod list;
 mod load;
 mod pause;
 mod peek;
+mod pin;
 mod placement;
 pub mod planted;
 mod report;
 mod retry;
+mod run;
+mod run_apply;
 mod run_change;
+mod run_restore;
+mod signal;
 mod state;
 mod submit;
 mod table;
@@ -34,6 +44,7 @@ mod task;
 mod watch;
 mod worker;
 
+pub use chain::CALLS_MAX;
 pub use change::{
     Change, EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, TaskRecord, TaskState,
     WaitReason,
@@ -53,6 +64,7 @@ pub use lease::{LOSSES_MAX, REQUESTS_MAX};
 pub use pause::PAUSES_MAX;
 pub use peek::PEEK_MAX;
 pub use placement::DEMANDS_MAX;
+pub use run::{LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, RUN_TASKS_MAX};
 pub use run_change::{
     FrameRecord, NodeEnd, NodeWord, RestoredRun, RunAbout, RunChange, RunEnd, RunRecord, RunWord,
 };

@@ -6,16 +6,15 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use model::{ConcurrencyKey, IdempotencyKey, QueueName, ShardId, TaskId, Timestamp};
 
 use crate::change::{Lease, TaskRecord, TaskState};
 use crate::deadline::{Deadline, Deadlines};
 use crate::drain::Drains;
-use crate::effect::Chain;
 use crate::load::Loads;
 use crate::placement::{Placement, ReadyRank};
+use crate::run::Runs;
 use crate::table::TaskTable;
 use crate::task::Task;
 use crate::watch::Watches;
@@ -26,6 +25,8 @@ use crate::worker::Workers;
 pub(crate) struct State {
     pub(crate) shard: ShardId,
     pub(crate) next_number: u64,
+    /// The moment of the call that is carried out.
+    pub(crate) now: Timestamp,
     pub(crate) tasks: TaskTable,
     pub(crate) placement: Placement,
     pub(crate) keys: BTreeMap<ConcurrencyKey, KeySlot>,
@@ -33,12 +34,15 @@ pub(crate) struct State {
     /// Who waits for a live task; tasks that nobody waits for have no entry.
     pub(crate) dependents: BTreeMap<TaskId, BTreeSet<TaskId>>,
     pub(crate) queues: BTreeMap<QueueName, QueueCounts>,
+    /// Ready tasks that would rather go to one worker than to another.
+    pub(crate) choosy_ready: u64,
     /// Bytes that live tasks take: their parameters, and what they wait for.
     pub(crate) live_bytes: usize,
     pub(crate) deadlines: Deadlines,
     pub(crate) workers: Workers,
     pub(crate) drains: Drains,
-    pub(crate) watches: Watches,
+    pub(crate) watches: Watches<TaskId>,
+    pub(crate) runs: Runs,
     pub(crate) loads: Loads,
 }
 
@@ -72,17 +76,20 @@ impl State {
         Self {
             shard,
             next_number,
+            now: Timestamp::default(),
             tasks: TaskTable::default(),
             placement: Placement::default(),
             keys: BTreeMap::new(),
             idempotency: BTreeMap::new(),
             dependents: BTreeMap::new(),
             queues: BTreeMap::new(),
+            choosy_ready: 0,
             live_bytes: 0,
             deadlines: Deadlines::default(),
             workers: Workers::default(),
             drains: Drains::default(),
             watches: Watches::default(),
+            runs: Runs::default(),
             loads: Loads::default(),
         }
     }
@@ -96,12 +103,6 @@ impl State {
 
     pub(crate) fn rank(&self, task: &Task) -> ReadyRank {
         (Reverse(self.placement.spec(task.spec).priority), task.id)
-    }
-
-    /// The chain of middlewares that a task stands in.
-    pub(crate) fn chain_of(&self, task: &Task) -> Option<Arc<Chain>> {
-        let _ = task;
-        None
     }
 
     /// The whole of a live task, as the store would give it back.
@@ -145,13 +146,18 @@ impl State {
         assert_eq!(self.queues, expected.queues, "queue counts");
         assert_eq!(self.live_bytes, expected.live_bytes, "live bytes");
         assert_eq!(self.placement.ready_len(), expected.placement.ready_len(), "ready tasks");
+        assert_eq!(self.choosy_ready, self.count_choosy(), "choosy tasks");
+        assert_eq!(self.workers.asking_len(), self.placement.waiting_len(), "who asks");
         assert_eq!(self.workers.held_len(), expected.workers.held_len(), "leases held");
         deadlines += self.placement.waiting_len() + self.watches.len() + self.workers.len();
+        let calls = self.runs.callers.values().filter(|(_, _, until)| until.is_some()).count();
+        deadlines += self.runs.watches.len() + calls;
         assert_eq!(self.deadlines.len(), deadlines, "deadlines");
     }
 
     fn check_task(&self, task: &Task) {
-        let is_ready = self.placement.is_ready(task.spec, task.id);
+        let lane = self.lane_of(task);
+        let is_ready = self.placement.is_ready(task.spec, task.id, lane.as_ref());
         match &task.progress.state {
             TaskState::Waiting { until, .. } => {
                 let is_blocked = self.live_dependencies(task).next().is_some();
@@ -162,7 +168,7 @@ impl State {
                 let slot = task.concurrency_key().map(|key| &self.keys[key]);
                 let is_front = slot.is_none_or(|slot| slot.front == Some(task.id));
                 assert_eq!(is_ready, is_front, "ready and visible: {task:?}");
-                assert_eq!(task.deadline, None);
+                self.check_pin(task, is_front);
             }
             TaskState::Leased(lease) => {
                 assert!(!is_ready, "leased and ready: {task:?}");
