@@ -45,9 +45,10 @@ pub(super) struct Glance<'r> {
 }
 
 pub(super) fn glance<'r>(row: &'r Row<'_>) -> Result<Glance<'r>, StoreError> {
+    let id = row.get(column::ID)?;
     Ok(Glance {
-        id: run_id(row.get(column::ID)?)?,
-        end: read_word(row)?,
+        id: run_id(id)?,
+        end: read_word(row).map_err(|error| naming(id, error))?,
         client_id: text_if_any(row, column::CLIENT_ID)?,
         workflow_id: text(row, column::WORKFLOW_ID)?,
     })
