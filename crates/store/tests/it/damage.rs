@@ -5,7 +5,7 @@ use std::path::Path;
 
 use model::RunId;
 use store::conformance::{frame_opened, linked, node_ended, run_settled, run_started};
-use store::{CommitError, RunQuery, SqliteStore, Store, StoreError};
+use store::{CommitError, RunKey, RunQuery, SqliteStore, Store, StoreError};
 
 use crate::support::{block_on, claim, commit, commit_runs, folder, life, live, open, raw, submit};
 
@@ -227,6 +227,7 @@ fn a_run_that_makes_no_sense_is_named() {
         .execute_batch(
             "PRAGMA ignore_check_constraints = ON;
              UPDATE runs SET outcome = 'LOST' WHERE outcome IS NOT NULL;
+             DELETE FROM run_definitions WHERE run_id & 1 = 1;
              UPDATE tasks SET link = '{}'",
         )
         .expect("tampers");
@@ -237,7 +238,13 @@ fn a_run_that_makes_no_sense_is_named() {
         let query = RunQuery { limit: 10, ..RunQuery::default() };
         let listed = store.runs(shard.shard, query).await.map(|_| ());
         let read = store.restore(shard).await.map(|_| ());
-        for (outcome, words) in [(listed, "LOST is no end of a run"), (read, "its link is not")] {
+        let key = RunKey::Id(RunId::of(shard.shard, 1));
+        let found = store.run(shard.shard, key).await.map(|_| ());
+        for (outcome, words) in [
+            (listed, "LOST is no end of a run"),
+            (read, "its link is not"),
+            (found, "its definition is missing"),
+        ] {
             let Err(StoreError::Damaged(why)) = outcome else { panic!("not damaged: {outcome:?}") };
             assert!(why.contains(words) && why.contains("row "), "{why}");
         }
