@@ -166,5 +166,5 @@ fn lay_over(
 }
 
 fn wrong(path: &str, reason: impl ToString) -> EvalError {
-    EvalError { path: path.to_owned(), reason: reason.to_string() }
+    EvalError::new(path, reason.to_string())
 }

@@ -41,7 +41,7 @@ impl Room {
 
     pub(super) fn too_large(&self, path: &str) -> EvalError {
         let reason = format!("{} would have more than {} bytes", self.what, self.most);
-        EvalError { path: path.to_owned(), reason }
+        EvalError::new(path, reason)
     }
 }
 

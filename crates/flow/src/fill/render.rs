@@ -24,7 +24,7 @@ impl<'a, 'r> Renderer<'a, 'r> {
     pub(super) fn render(&mut self, at: &str, value: &Value) -> Result<Value, EvalError> {
         match value {
             Value::String(text) if text.contains("{{") && !self.is_taken() => {
-                let wrong = |reason| EvalError { path: self.name(at), reason };
+                let wrong = |reason: String| EvalError::new(self.name(at), reason);
                 let value = render(text, self.view).map_err(wrong)?;
                 self.room.take(at, &value).map_err(|error| self.located(at, error))?;
                 Ok(value)
