@@ -1,6 +1,7 @@
 //! Works expressions out.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use minijinja::value::{Object, Value};
@@ -34,9 +35,16 @@ pub(super) fn evaluate(code: Code<'_>, view: View<'_>) -> Result<Json, String> {
     }
     meter::start(code.operations);
     let places = Places(code.paths.iter().map(|path| Some(from_json(&*view.at(path)?))).collect());
-    let given = ENGINE.with(|engine| {
-        let expression = engine.compile_expression_owned(code.source)?;
-        to_json(&expression.eval(Value::from_object(places))?)
+    let work = || {
+        ENGINE.with(|engine| {
+            let expression = engine.compile_expression_owned(code.source)?;
+            to_json(&expression.eval(Value::from_object(places))?)
+        })
+    };
+    // The engine is not ours and has panicked before, on texts that anybody may send. It keeps
+    // nothing of what it works out, so that nothing half done can be seen afterwards.
+    let given = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Error::new(ErrorKind::InvalidOperation, "it cannot be worked out"))
     });
     given.map_err(|error| {
         if !is_about_undefined(&error) {

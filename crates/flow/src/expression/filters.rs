@@ -135,7 +135,7 @@ fn engine_tests() -> Vec<(&'static str, Value)> {
         (">=", ge.clone()),
         ("boolean", Value::from_function(tests::is_boolean)),
         ("defined", Value::from_function(tests::is_defined)),
-        ("divisibleby", Value::from_function(tests::is_divisibleby)),
+        ("divisibleby", Value::from_function(own::is_divisible_by)),
         ("endingwith", Value::from_function(tests::is_endingwith)),
         ("eq", eq.clone()),
         ("equalto", eq),

@@ -80,6 +80,9 @@ pub(super) fn scan(source: &str) -> Result<Code<'_>, Fault> {
         let reason = format!("an expression has at most {EXPRESSION_BYTES_MAX} bytes");
         return Err(Fault::new(0, reason));
     }
+    if let Some(code) = only_path(source) {
+        return Ok(code);
+    }
     let mut scanner = Scanner::new(source);
     while scanner.here < source.len() {
         scanner.token()?;
@@ -93,4 +96,19 @@ pub(super) fn scan(source: &str) -> Result<Code<'_>, Fault> {
         }
     }
     Ok(code)
+}
+
+/// Most expressions are one path and nothing else.
+fn only_path(source: &str) -> Option<Code<'_>> {
+    let authored = source.trim();
+    let name = path::identifier_end(authored.as_bytes(), 0);
+    // What is wrong with it is said by the scanner.
+    let (path, end) = path::read_path(authored, 0, name).ok()??;
+    (end == authored.len()).then(|| Code {
+        authored,
+        source: place_holder(0),
+        paths: vec![path],
+        is_path: true,
+        ..Code::default()
+    })
 }

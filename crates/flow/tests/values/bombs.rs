@@ -84,7 +84,6 @@ fn bombs() -> Vec<String> {
     bombs.push(format!("{}'\\\\'{}", repeat("[", 60), repeat("]|string", 60)));
     bombs.push(format!("{}'\\\\'{}", repeat("[", 60), repeat("]|upper", 60)));
     bombs.push(format!("{}'\\\\'{}", repeat("[", 60), repeat("]|tojson", 60)));
-    bombs.push(format!("'a'|list{}", repeat("|map('list')|list", 100)));
     bombs.push(format!("[[1,1]{}]", repeat("|map('replace',1,[1,1])", 50)));
     // One large value, many times.
     bombs.push(format!("{big}{}", repeat(&format!("~{big}"), 300)));
@@ -188,9 +187,7 @@ fn set_off() {
             let began = Instant::now();
             let given = world.value(&source);
             let took = began.elapsed();
-            if given.is_err() != is_bomb {
-                println!("MISMATCH {shown} is {:?}", given.map(|_| ()));
-            }
+            assert_eq!(given.is_err(), is_bomb, "{shown}: {:?}", given.map(|_| "a value"));
             assert!(took < ONE_MAY_TAKE, "{shown} took {took:?}");
             if took > slowest.0 {
                 slowest = (took, shown);

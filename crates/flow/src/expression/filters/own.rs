@@ -127,6 +127,14 @@ pub(super) fn range(first: i64, end: Option<i64>, step: Option<i64>) -> Result<V
     Ok(Value::from(items))
 }
 
+/// The engine's own panics where one divides by zero.
+pub(super) fn is_divisible_by(value: &Value, by: &Value) -> bool {
+    match (i128::try_from(value.clone()), i128::try_from(by.clone())) {
+        (Ok(value), Ok(by)) => value.checked_rem(by) == Some(0),
+        _ => false,
+    }
+}
+
 /// Refuses what makes much out of little in filters of the engine.
 pub(super) fn check(filter: &str, args: &[Value]) -> Result<(), Error> {
     let given = |name| match args.last() {

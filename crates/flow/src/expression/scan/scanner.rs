@@ -5,8 +5,6 @@
 //! so while it reads the expression; and `~` would write lists in a notation that doubles with
 //! each level. The filters let numbers through, and weigh texts.
 
-use std::collections::HashMap;
-
 use super::path::{identifier_end, read_path, skip_blanks};
 use super::{Code, Fault, Path, place_holder, string_end};
 
@@ -55,7 +53,6 @@ pub(super) struct Scanner<'s> {
     /// Open brackets (a square one with a colon behind it as `:`), and for each level what is wanted of the operand that stands there.
     brackets: Vec<u8>,
     wanted: Vec<Wants>,
-    places: HashMap<Path, usize>,
     code: Code<'s>,
 }
 
@@ -67,7 +64,6 @@ impl<'s> Scanner<'s> {
             last: Last::Operator,
             brackets: Vec::new(),
             wanted: vec![Wants::Anything],
-            places: HashMap::new(),
             code: Code { authored: source.trim(), ..Code::default() },
         }
     }
@@ -103,8 +99,6 @@ impl<'s> Scanner<'s> {
             return Err(Fault::new(self.source.len(), "a bracket is never closed"));
         }
         self.end_operand();
-        self.code.is_path =
-            self.code.paths.len() == 1 && self.code.source.trim() == place_holder(0);
         Ok(self.code)
     }
 
@@ -153,10 +147,10 @@ impl<'s> Scanner<'s> {
     }
 
     fn put_path(&mut self, path: Path, after: usize) {
-        let code = &mut self.code;
-        let place = *self.places.entry(path).or_insert_with_key(|path| {
-            code.paths.push(path.clone());
-            code.paths.len() - 1
+        let paths = &mut self.code.paths;
+        let place = paths.iter().position(|known| *known == path).unwrap_or_else(|| {
+            paths.push(path);
+            paths.len() - 1
         });
         self.code.source.push_str(&place_holder(place));
         self.here = after;
