@@ -16,6 +16,9 @@ impl State {
                 assert!(record.id.number() == self.next_number, "task numbers have no gaps");
                 self.next_number += 1;
                 self.insert_record(record);
+                if let Some(link) = &record.link {
+                    self.note_run_task(link, record.id, &record.parameters);
+                }
             }
             Change::TaskRequeued(record) => self.insert_record(record),
             Change::LeaseGranted { task, .. }
@@ -60,6 +63,7 @@ impl State {
         if let Some(mark) = task.idempotency() {
             self.idempotency.insert(mark.key.clone(), task.id);
         }
+        self.add_affinity(&task);
         self.tasks.insert(record.id, task);
         self.link(record.id);
     }
@@ -93,6 +97,7 @@ impl State {
             self.loads.remember(record);
         }
         self.live_bytes -= task.live_bytes();
+        self.remove_affinity(&task);
         self.placement.remove_task(task.spec);
         if let Some(mark) = task.idempotency() {
             self.idempotency.remove(&mark.key);
@@ -118,9 +123,14 @@ impl State {
             TaskState::Ready => self.show_ready(id),
             TaskState::Leased(lease) => {
                 let (at, holder) = (lease_deadline(lease), lease.holder.clone());
+                let rare = task.rare.is_some().then(|| (holder.clone(), lease.granted_at));
                 self.set_deadline(id, at);
                 self.workers.add_held(holder, id);
                 self.hold_key(id);
+                if let Some((holder, since)) = rare {
+                    self.bind_key_of(id, &holder, since);
+                    self.bind_run_of(id, &holder, since);
+                }
             }
             TaskState::Settled(_) => panic!("a settled task is in no index"),
         }

@@ -14,34 +14,8 @@ use crate::watch::WATCHES_MAX;
 
 impl Turn<'_> {
     pub(crate) fn on_stop(&mut self, ticket: Ticket, id: TaskId) {
-        let now = self.now();
-        let Some(task) = self.state.tasks.get(id) else {
-            return self.answer(ticket, Answer::NotLive);
-        };
-        let epoch = task.progress.epoch;
-        let attempt = match &task.progress.state {
-            TaskState::Leased(lease) => Some(EndedAttempt {
-                epoch,
-                worker: lease.holder.clone(),
-                at: now,
-                ending: Ending::Stopped,
-            }),
-            TaskState::Waiting { .. } | TaskState::Ready => None,
-            TaskState::Settled(_) => panic!("a settled task left memory"),
-        };
-        let settlement = Settlement {
-            outcome: Outcome::Stopped,
-            at: now,
-            holder: attempt.as_ref().map(|attempt| attempt.worker.clone()),
-            report: None,
-            result: None,
-            failure: None,
-            extra: None,
-        };
-        let state = TaskState::Settled(Box::new(settlement));
-        let progress = Progress { state, ..task.progress };
-        self.change(Change::TaskSettled { task: id, attempt, progress });
-        self.answer(ticket, Answer::Stopped);
+        let answer = if self.stop_task(id) { Answer::Stopped } else { Answer::NotLive };
+        self.answer(ticket, answer);
     }
 
     pub(crate) fn on_requeue(&mut self, ticket: Ticket, id: TaskId) {
@@ -62,6 +36,9 @@ impl Turn<'_> {
         }
         let settled = self.state.settled(id, &self.facts).ok_or(Refusal::UnknownTask)?;
         let mut record = settled.clone();
+        if let Some(link) = &record.link {
+            return Err(Refusal::PartOfRun { run: link.run });
+        }
         let TaskState::Settled(settlement) = &record.progress.state else {
             return Err(Refusal::NotRequeueable { state: record.progress.state.word() });
         };
@@ -93,7 +70,9 @@ impl Turn<'_> {
     }
 
     pub(crate) fn on_watch_due(&mut self, ticket: Ticket) {
-        self.state.watches.remove(ticket);
+        if self.state.watches.remove(ticket).is_none() {
+            self.state.runs.watches.remove(ticket);
+        }
         self.answer(ticket, Answer::WatchEnded);
     }
 }

@@ -1,6 +1,6 @@
 //! The one way in: a command or a due moment, then one line per case.
 
-use model::{ShardId, Timestamp};
+use model::{LeaseId, NodeLink, ShardId, Timestamp};
 
 use crate::change::{Change, TaskRecord, TaskState, WaitReason};
 use crate::command::{Command, Moment, Ticket};
@@ -9,6 +9,7 @@ use crate::effect::{Answer, Effect, LoadKey, LoadTicket, Refusal, Step};
 use crate::lease::fresh_lease;
 use crate::load::Facts;
 use crate::peek::Wanted;
+use crate::run_apply::After;
 use crate::run_change::RestoredRun;
 use crate::state::State;
 
@@ -59,6 +60,8 @@ impl Coordinator {
                 TaskState::Waiting { .. } | TaskState::Ready | TaskState::Settled(_) => {}
             }
             turn.state.insert_record(&record);
+            turn.remember_holder(&record);
+            turn.remember_binding(&record);
         }
         if crate::planted::is(crate::planted::Bug::DependentsForgotten) {
             coordinator.state.dependents.clear();
@@ -73,13 +76,14 @@ impl Coordinator {
         runs: impl IntoIterator<Item = RestoredRun>,
         at: Moment,
     ) {
-        let _ = (&self.state, next_run, runs.into_iter().count(), at);
+        Turn::new(&mut self.state, at).restore_runs(next_run, runs);
     }
 
     /// Carries out a command.
     pub fn handle(&mut self, at: Moment, command: Command) -> Step {
         let mut turn = Turn::new(&mut self.state, at);
         turn.dispatch(command);
+        turn.advance_runs();
         turn.place();
         turn.step
     }
@@ -93,14 +97,20 @@ impl Coordinator {
                 Deadline::Request(ticket) => turn.on_request_due(ticket),
                 Deadline::Watch(ticket) => turn.on_watch_due(ticket),
                 Deadline::Worker(worker) => turn.on_worker_due(worker),
+                Deadline::Call(ticket) => turn.on_call_due(ticket),
             }
         }
+        turn.advance_runs();
         turn.place();
         turn.step
     }
 
     /// The moment at which `tick` has something to do.
     pub fn next_deadline(&self) -> Option<Timestamp> {
+        let runs = &self.state.runs;
+        if !runs.due.is_empty() || !runs.unreadable.is_empty() {
+            return Some(Timestamp::default());
+        }
         self.state.deadlines.first()
     }
 
@@ -179,11 +189,13 @@ impl<'a> Turn<'a> {
                 let wanted = Wanted { queues: queues.into_iter().collect(), types };
                 self.on_peek(ticket, &wanted, skip, limit);
             }
-            Command::StartRun { ticket, .. }
-            | Command::CancelRun { ticket, .. }
-            | Command::WatchRun { ticket, .. }
-            | Command::Next { ticket, .. }
-            | Command::Signal { ticket, .. } => self.answer(ticket, Answer::NotLive),
+            Command::StartRun { ticket, run } => self.on_start_run(ticket, *run),
+            Command::CancelRun { ticket, run, by } => self.on_cancel_run(ticket, run, &by),
+            Command::WatchRun { ticket, run, until } => self.on_watch_run(ticket, run, until),
+            Command::Next { ticket, call } => self.on_next(ticket, *call),
+            Command::Signal { ticket, signal } => self.on_signal(ticket, &signal),
+            Command::Bindings { ticket, run } => self.on_bindings(ticket, run),
+            Command::Rebind { ticket, rebind } => self.on_rebind(ticket, &rebind),
             Command::ListWorkers { ticket } => self.on_list_workers(ticket),
             Command::ListQueues { ticket } => self.on_list_queues(ticket),
             Command::Loaded { load, found } => self.on_loaded(load, found),
@@ -206,10 +218,12 @@ impl<'a> Turn<'a> {
         self.state.loads.forget_old();
     }
 
-    /// Records a fact and makes it true, with all that follows for tasks that wait for others.
+    /// Records a fact and makes it true, with all that follows for tasks that wait for others and
+    /// for runs.
     pub(crate) fn change(&mut self, change: Change) {
-        let settled = match &change {
-            Change::TaskSettled { task, progress, .. } => progress.state.outcome().zip(Some(*task)),
+        let (task, progress) = (change.task(), change.progress());
+        let outcome = match &change {
+            Change::TaskSettled { .. } => progress.state.outcome(),
             Change::TaskSubmitted(_)
             | Change::LeaseGranted { .. }
             | Change::AttemptEnded { .. }
@@ -217,11 +231,38 @@ impl<'a> Turn<'a> {
             | Change::TaskReleased { .. }
             | Change::TaskRequeued(_) => None,
         };
+        let ended = LeaseId { task, epoch: progress.epoch };
+        let link = match &change {
+            Change::TaskSettled { .. } | Change::AttemptEnded { .. } => {
+                self.state.tasks.get(task).and_then(|task| task.link().cloned())
+            }
+            _ => None,
+        };
         self.record(change);
-        if let Some((outcome, task)) = settled
+        let after = link.as_ref().map(|link| self.note_linked_end(link));
+        if let Some(outcome) = outcome
             && !self.state.dependents.is_empty()
         {
             self.after_settled(task, outcome);
+        }
+        if let (Some(link), Some(after)) = (link, after) {
+            self.after_caller(link.run, ended);
+            self.after_linked(&link, after);
+        }
+    }
+
+    /// The run hears of the fact that was recorded last, if that settled one of its tasks.
+    fn note_linked_end(&mut self, link: &NodeLink) -> After {
+        match self.step.changes.last() {
+            Some(Change::TaskSettled { task, progress, .. }) => match &progress.state {
+                TaskState::Settled(settlement) => {
+                    self.state.note_run_task_end(link, *task, settlement)
+                }
+                TaskState::Waiting { .. } | TaskState::Ready | TaskState::Leased(_) => {
+                    After::Nothing
+                }
+            },
+            _ => After::Nothing,
         }
     }
 

@@ -14,8 +14,10 @@ pub(crate) enum Deadline {
     Task(TaskId),
     /// A worker's request for leases has waited long enough.
     Request(Ticket),
-    /// Someone has watched a task long enough.
+    /// Someone has watched a task or a run long enough.
     Watch(Ticket),
+    /// A middleware has waited for the next in line long enough.
+    Call(Ticket),
     /// A worker was silent for another heartbeat.
     Worker(WorkerId),
 }

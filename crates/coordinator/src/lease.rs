@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use model::{LeaseId, TaskId, TaskSpec, Timestamp, WorkerId};
 
-use crate::change::{Change, EndedAttempt, Ending, Lease, Progress, TaskState};
+use crate::change::{Change, EndedAttempt, Ending, Lease, Progress, TaskState, WaitReason};
 use crate::command::{LeaseRequest, Ticket};
 use crate::coordinator::Turn;
 use crate::deadline::Deadline;
@@ -49,7 +49,7 @@ fn heartbeat_every(spec: &TaskSpec) -> Duration {
 }
 
 /// What the worker's own limits leave, given what it holds.
-fn room_of(
+pub(crate) fn room_of(
     placement: &Placement,
     workers: &Workers,
     tasks: &TaskTable,
@@ -193,7 +193,9 @@ impl Turn<'_> {
 
     pub(crate) fn on_withdraw(&mut self, ticket: Ticket) {
         self.stop_waiting(ticket);
-        if let Some(until) = self.state.watches.remove(ticket) {
+        self.withdraw_call(ticket);
+        let watched = self.state.watches.remove(ticket);
+        if let Some(until) = watched.or_else(|| self.state.runs.watches.remove(ticket)) {
             self.state.deadlines.remove(until, Deadline::Watch(ticket));
         }
     }
@@ -314,6 +316,10 @@ impl Turn<'_> {
         task.deadline = None; // It has just been taken from the table.
         match &task.progress.state {
             // Not a fact to keep: a restart sees by the clock that the wait is over.
+            TaskState::Waiting { why: why @ (WaitReason::Delay | WaitReason::Signal), .. } => {
+                let why = *why;
+                self.end_own_wait(id, why);
+            }
             TaskState::Waiting { .. } => self.state.end_wait(id),
             TaskState::Leased(lease) => {
                 let at = lease_deadline(lease);

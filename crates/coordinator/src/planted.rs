@@ -28,11 +28,15 @@ pub enum Bug {
     DependencyReleasedOnFailure,
     /// After a restart nobody knows any more who waits for whom.
     DependentsForgotten,
+    /// A node runs although one before it failed and says that those after it are skipped.
+    SkipNotPassedOn,
+    /// After a restart the nodes whose turn had come are forgotten.
+    LineForgotten,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::RescueByIdOnly,
         Self::HeartbeatDoesNotExtend,
         Self::BackoffWithoutJitter,
@@ -44,6 +48,8 @@ impl Bug {
         Self::PauseIgnored,
         Self::DependencyReleasedOnFailure,
         Self::DependentsForgotten,
+        Self::SkipNotPassedOn,
+        Self::LineForgotten,
     ];
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{CallLink, Failure, IdempotencyMark, RunId, TaskId, Timestamp};
+use uuid::Uuid;
 
 /// A fact. The store must keep it, together with the facts of tasks of the same turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,6 +37,8 @@ pub enum RunChange {
         frame: u32,
         /// Which node of the frame's graph.
         node: u32,
+        /// The author's id of the node.
+        step_id: Uuid,
         /// How.
         end: Box<NodeEnd>,
     },

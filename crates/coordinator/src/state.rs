@@ -6,16 +6,18 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use model::{ConcurrencyKey, IdempotencyKey, QueueName, ShardId, TaskId, Timestamp};
 
+use crate::affinity::Affinities;
+use crate::binding::Bindings;
 use crate::change::{Lease, TaskRecord, TaskState};
 use crate::deadline::{Deadline, Deadlines};
 use crate::drain::Drains;
-use crate::effect::Chain;
 use crate::load::Loads;
+use crate::pin::check_pin;
 use crate::placement::{Placement, ReadyRank};
+use crate::run::Runs;
 use crate::table::TaskTable;
 use crate::task::Task;
 use crate::watch::Watches;
@@ -42,7 +44,10 @@ pub(crate) struct State {
     pub(crate) deadlines: Deadlines,
     pub(crate) workers: Workers,
     pub(crate) drains: Drains,
-    pub(crate) watches: Watches,
+    pub(crate) affinities: Affinities,
+    pub(crate) bindings: Bindings,
+    pub(crate) watches: Watches<TaskId>,
+    pub(crate) runs: Runs,
     pub(crate) loads: Loads,
 }
 
@@ -88,7 +93,10 @@ impl State {
             deadlines: Deadlines::default(),
             workers: Workers::default(),
             drains: Drains::default(),
+            affinities: Affinities::default(),
+            bindings: Bindings::default(),
             watches: Watches::default(),
+            runs: Runs::default(),
             loads: Loads::default(),
         }
     }
@@ -102,12 +110,6 @@ impl State {
 
     pub(crate) fn rank(&self, task: &Task) -> ReadyRank {
         (Reverse(self.placement.spec(task.spec).priority), task.id)
-    }
-
-    /// The chain of middlewares that a task stands in.
-    pub(crate) fn chain_of(&self, task: &Task) -> Option<Arc<Chain>> {
-        let _ = task;
-        None
     }
 
     /// The whole of a live task, as the store would give it back.
@@ -151,10 +153,14 @@ impl State {
         assert_eq!(self.queues, expected.queues, "queue counts");
         assert_eq!(self.live_bytes, expected.live_bytes, "live bytes");
         assert_eq!(self.placement.ready_len(), expected.placement.ready_len(), "ready tasks");
+        self.check_affinities();
+        self.check_bindings();
         assert_eq!(self.choosy_ready, self.count_choosy(), "choosy tasks");
         assert_eq!(self.workers.asking_len(), self.placement.waiting_len(), "who asks");
         assert_eq!(self.workers.held_len(), expected.workers.held_len(), "leases held");
         deadlines += self.placement.waiting_len() + self.watches.len() + self.workers.len();
+        let calls = self.runs.callers.values().filter(|(_, _, until)| until.is_some()).count();
+        deadlines += self.runs.watches.len() + calls;
         assert_eq!(self.deadlines.len(), deadlines, "deadlines");
     }
 
@@ -168,10 +174,8 @@ impl State {
                 assert_eq!(task.unmet(), self.live_dependencies(task).count(), "{task:?}");
             }
             TaskState::Ready => {
-                let slot = task.concurrency_key().map(|key| &self.keys[key]);
-                let is_front = slot.is_none_or(|slot| slot.front == Some(task.id));
-                assert_eq!(is_ready, is_front, "ready and visible: {task:?}");
-                self.check_pin(task, is_front);
+                assert_eq!(is_ready, self.is_visible(task), "ready and visible: {task:?}");
+                check_pin(task, is_ready);
             }
             TaskState::Leased(lease) => {
                 assert!(!is_ready, "leased and ready: {task:?}");

@@ -1,0 +1,434 @@
+//! Runs: a node begins when all that it waits for have ended, and what it is decides how it is
+//! executed. Nothing here recurses along edges: whose turn has come stands in a line.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use flow::{EvalError, Item, OnError, OnSkip, Program, Work};
+use model::{Failure, NodeLink, RunId, TaskId, TaskSpec, Timestamp};
+use serde_json::Value;
+
+use crate::change::{Change, Progress, Settlement, TaskRecord, TaskState};
+use crate::command::{NewRun, Ticket};
+use crate::coordinator::Turn;
+use crate::deadline::Deadline;
+use crate::effect::{Answer, Chain, Refusal};
+use crate::planted::{self, Bug};
+use crate::run::{
+    Due, LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, Many, Phase, Place, RUN_TASKS_MAX, Run, UnitEnd,
+    bytes_of, parsed,
+};
+use crate::run_apply::{After, put};
+use crate::run_change::{NodeEnd, NodeWord, RunChange, RunRecord};
+use crate::signal::OwnSpec;
+use crate::state::State;
+use crate::task::Task;
+use crate::watch::WATCHES_MAX;
+
+/// The code of a node whose expressions could not be evaluated.
+const EXPRESSION_FAILED: &str = "E.FLOW.EXPRESSION";
+
+impl State {
+    /// The chain of middlewares that a task stands in.
+    pub(crate) fn chain_of(&self, task: &Task) -> Option<Arc<Chain>> {
+        let link = task.link()?;
+        let node = self.runs.live.get(&link.run)?.node(link.frame, link.node)?;
+        (!node.middlewares.is_empty()).then(|| {
+            let middlewares = node.middlewares.iter().map(|step| step.id).collect();
+            Arc::new(Chain { host: node.id, middlewares })
+        })
+    }
+}
+
+impl Turn<'_> {
+    pub(crate) fn on_start_run(&mut self, ticket: Ticket, new: NewRun) {
+        let answer = match self.start_run(new) {
+            Ok((run, existed)) => Answer::RunStarted { run, existed },
+            Err(refusal) => Answer::Refused(refusal),
+        };
+        self.answer(ticket, answer);
+    }
+
+    fn start_run(&mut self, new: NewRun) -> Result<(RunId, bool), Refusal> {
+        if let Some(mark) = &new.idempotency
+            && let Some((run, fingerprint)) = self.state.runs.keys.get(&mark.key)
+        {
+            if fingerprint == mark.fingerprint {
+                return Ok((run, true));
+            }
+            return Err(Refusal::RunConflict { key: mark.key.clone() });
+        }
+        self.check_run_room(&new.program)?;
+        let id = RunId::of(self.state.shard, self.state.runs.next);
+        let record = RunRecord {
+            id,
+            definition: new.program.source.clone(),
+            inputs: new.inputs,
+            idempotency: new.idempotency,
+            created_at: self.now(),
+            about: new.about,
+            end: None,
+        };
+        self.state.insert_run(&record, new.program);
+        self.step.runs.push(RunChange::RunStarted(Box::new(record)));
+        for reused in new.reused {
+            let end = NodeEnd {
+                word: reused.word,
+                at: self.now(),
+                result: reused.result,
+                failure: None,
+                reused: reused.task,
+            };
+            self.end_node(id, (0, reused.node), end);
+        }
+        Ok((id, false))
+    }
+
+    fn check_run_room(&mut self, program: &Program) -> Result<(), Refusal> {
+        let runs = &self.state.runs;
+        let bytes = runs.definition_bytes + program.source.len();
+        if runs.live.len() >= LIVE_RUNS_MAX || bytes > LIVE_DEFINITION_BYTES_MAX {
+            return Err(Refusal::RunsFull);
+        }
+        // Equal specs are one: an author's thousand nodes of one type make one demand.
+        let mut last: Option<&Arc<TaskSpec>> = None;
+        let specs = specs_of(program).filter(|spec| {
+            let is_new = last.is_none_or(|last| !Arc::ptr_eq(last, spec));
+            last = Some(spec);
+            is_new
+        });
+        let specs: Vec<&Arc<TaskSpec>> = specs.collect();
+        if self.state.placement.has_room_for(specs.into_iter()) {
+            Ok(())
+        } else {
+            Err(Refusal::DemandsFull)
+        }
+    }
+
+    pub(crate) fn on_cancel_run(&mut self, ticket: Ticket, run: RunId, by: &str) {
+        if !self.state.runs.live.contains_key(&run) {
+            return self.answer(ticket, Answer::NotLive);
+        }
+        let failure = Some(Failure::new("E.RUN.CANCELLED", format!("{by} stopped it")));
+        let end = UnitEnd { word: NodeWord::Cancelled, result: None, failure };
+        self.close_run(run, None, end);
+        self.answer(ticket, Answer::Stopped);
+    }
+
+    pub(crate) fn on_watch_run(&mut self, ticket: Ticket, run: RunId, until: Timestamp) {
+        if !self.state.runs.live.contains_key(&run) {
+            return self.answer(ticket, Answer::NotLive);
+        }
+        if until <= self.now() {
+            return self.answer(ticket, Answer::WatchEnded);
+        }
+        if self.state.runs.watches.len() >= WATCHES_MAX {
+            return self.answer(ticket, Answer::Refused(Refusal::RequestsFull));
+        }
+        self.state.runs.watches.add(ticket, run, until);
+        self.state.deadlines.insert(until, Deadline::Watch(ticket));
+    }
+
+    // ----- whose turn has come
+
+    /// Begins what can be begun, in every run that something happened to.
+    pub(crate) fn advance_runs(&mut self) {
+        while let Some(run) = self.state.runs.unreadable.pop() {
+            self.fail_unreadable(run);
+        }
+        while let Some(run) = self.state.runs.due.pop_front() {
+            if let Some(live) = self.state.runs.live.get_mut(&run) {
+                live.is_due = false;
+            }
+            self.advance(run);
+        }
+    }
+
+    fn advance(&mut self, id: RunId) {
+        while let Some(run) = self.state.runs.live.get_mut(&id) {
+            if run.busy >= RUN_TASKS_MAX {
+                return;
+            }
+            let Some(due) = run.line.pop_front() else { return };
+            match due {
+                Due::Node { frame, node } => self.begin_node(id, frame, node),
+                Due::Items { frame, node } => self.begin_items(id, frame, node),
+            }
+        }
+    }
+
+    fn begin_node(&mut self, id: RunId, frame: u32, node: u32) {
+        let Some(run) = self.state.runs.live.get(&id) else { return };
+        match first_look(run, frame, node) {
+            Look::Gone => {}
+            Look::Ends(end) => self.end_node(id, (frame, node), end.at(self.now())),
+            Look::Many(items) => {
+                let run = self.state.runs.live.get_mut(&id).expect("looked at");
+                let frame_state = run.frames.get_mut(&frame).expect("looked at");
+                frame_state.nodes[node as usize].phase = Phase::Many(Box::new(Many::new(items)));
+                self.begin_items(id, frame, node);
+            }
+            Look::One => {
+                let place = Place { frame, node, item: None, level: 0, call: None };
+                if let Err(end) = self.begin_unit(id, &place, None) {
+                    self.end_node(id, (frame, node), end.at(self.now()));
+                }
+            }
+        }
+    }
+
+    /// Begins one execution: of a node, of one element, or of one link of a chain.
+    pub(crate) fn begin_unit(
+        &mut self,
+        id: RunId,
+        place: &Place,
+        payload: Option<&Value>,
+    ) -> Result<(), UnitEnd> {
+        let run = self.state.runs.live.get(&id).expect("a run that is advanced");
+        let parameters = filled(run, place, payload)?;
+        let program = Arc::clone(&run.program);
+        let graph = run.frames[&place.frame].graph;
+        let step = program.graphs[graph as usize].nodes[place.node as usize].step(place.level);
+        match &step.work {
+            Work::Task { spec, concurrency_key, .. } => {
+                let key = concurrency_key.as_ref().map(|key| key.parse()).transpose();
+                let key = key.map_err(|error: model::InvalidText| {
+                    UnitEnd::failed(EXPRESSION_FAILED, error.to_string())
+                })?;
+                let new = UnitTask { spec, parameters, state: TaskState::Ready, key };
+                self.submit_unit(id, place, step.id, new);
+                Ok(())
+            }
+            Work::Container { graph, .. } => {
+                self.open_frame(id, place, *graph, parameters);
+                Ok(())
+            }
+            Work::Delay | Work::WaitEvent { .. } | Work::Approve { .. } => {
+                let state = self.first_wait(&step.work, &parameters)?;
+                let spec = &step.work.own_spec();
+                let new = UnitTask { spec, parameters, state, key: None };
+                self.submit_unit(id, place, step.id, new);
+                Ok(())
+            }
+        }
+    }
+
+    fn submit_unit(&mut self, run: RunId, place: &Place, step_id: uuid::Uuid, new: UnitTask<'_>) {
+        let id = TaskId::of(self.state.shard, self.state.next_number);
+        let live = self.state.runs.live.get(&run).expect("a run that is advanced");
+        let link = NodeLink {
+            run,
+            frame: place.frame,
+            node: place.node,
+            item: place.item,
+            level: u16::try_from(place.level).expect("a node has few middlewares"),
+            step_id,
+            call: place.call.clone(),
+        };
+        let record = TaskRecord {
+            id,
+            spec: Arc::clone(new.spec),
+            parameters: new.parameters,
+            created_at: self.now(),
+            concurrency_key: new.key,
+            idempotency: None,
+            run: Some(live.name.clone()),
+            after: Vec::new(),
+            link: Some(Arc::new(link)),
+            pin: None,
+            progress: Progress { state: new.state, attempt: 0, epoch: 0, losses: 0 },
+            ended_attempts: Vec::new(),
+        };
+        self.change(Change::TaskSubmitted(Box::new(record)));
+    }
+
+    // ----- ends
+
+    /// A task of a run has come to its end.
+    pub(crate) fn after_linked(&mut self, link: &NodeLink, after: After) {
+        self.follow(link.run, &Place::of(link), after);
+        self.state.runs.set_due(link.run);
+    }
+
+    /// What follows when something at a place has ended.
+    pub(crate) fn follow(&mut self, run: RunId, place: &Place, after: After) {
+        let node = (place.frame, place.node);
+        match after {
+            After::Nothing => {}
+            After::NodeEnded(failure) => self.after_node(run, node, failure),
+            After::ItemEnded => self.after_item(run, node),
+            After::NodeEnds(end) => self.end_node(run, node, end.at(self.now())),
+            After::CallEnded(answer) => {
+                let call = place.call.as_deref().expect("the end of a call");
+                self.answer_call(run, call, answer);
+            }
+        }
+    }
+
+    /// A node ends in a way that no single task tells.
+    pub(crate) fn end_node(&mut self, id: RunId, (frame, node): (u32, u32), end: NodeEnd) {
+        let Some(run) = self.state.runs.live.get_mut(&id) else { return };
+        let Some(step_id) = run.node(frame, node).map(|node| node.id) else { return };
+        run.note_node_end(frame, node, &UnitEnd::from(&end));
+        let (end, failure) = (Box::new(end.clone()), end.failure);
+        self.step.runs.push(RunChange::NodeEnded { run: id, frame, node, step_id, end });
+        self.after_node(id, (frame, node), failure);
+    }
+
+    /// A node has ended: its frame may fail with it, or be done.
+    fn after_node(&mut self, id: RunId, (frame, node): (u32, u32), failure: Option<Failure>) {
+        let Some(run) = self.state.runs.live.get(&id) else { return };
+        let Some(state) = run.frames.get(&frame) else { return };
+        let Some(word) = state.word(node) else { return };
+        let definition = &run.graph(state).nodes[node as usize];
+        let is_bad = matches!(word, NodeWord::Failed | NodeWord::Cancelled);
+        if is_bad && definition.on_error == OnError::Fail {
+            let end = UnitEnd { word, result: None, failure };
+            return self.close_frame(id, frame, Some(node), end);
+        }
+        if state.open == 0 {
+            let end = match outputs(run, frame) {
+                Ok(result) => {
+                    UnitEnd { word: NodeWord::Succeeded, result: Some(result), failure: None }
+                }
+                Err(end) => end,
+            };
+            return self.close_frame(id, frame, None, end);
+        }
+        self.state.runs.set_due(id);
+    }
+}
+
+/// A task that a run makes.
+struct UnitTask<'a> {
+    spec: &'a Arc<TaskSpec>,
+    parameters: Bytes,
+    state: TaskState,
+    key: Option<model::ConcurrencyKey>,
+}
+
+/// What a node does when its turn has come.
+enum Look {
+    /// Its frame is closed.
+    Gone,
+    /// It ends at once.
+    Ends(UnitEnd),
+    /// It is executed once per element.
+    Many(Vec<Value>),
+    /// It is executed.
+    One,
+}
+
+fn first_look(run: &Run, frame: u32, node: u32) -> Look {
+    let Some(state) = run.frames.get(&frame) else { return Look::Gone };
+    let graph = run.graph(state);
+    let definition = &graph.nodes[node as usize];
+    for earlier in &definition.waits_for {
+        let on_error = graph.nodes[*earlier as usize].on_error;
+        let name = || graph.nodes[*earlier as usize].name();
+        let is_left_out = !planted::is(Bug::SkipNotPassedOn);
+        match state.word(*earlier) {
+            Some(NodeWord::Failed | NodeWord::Cancelled)
+                if on_error == OnError::Skip && is_left_out =>
+            {
+                return Look::Ends(UnitEnd::skipped(
+                    NodeWord::Blocked,
+                    format!("`{}` failed, and says that those after it are skipped", name()),
+                ));
+            }
+            Some(NodeWord::Blocked) if is_left_out => {
+                return Look::Ends(UnitEnd::skipped(
+                    NodeWord::Blocked,
+                    format!("`{}` was skipped because of a failure before it", name()),
+                ));
+            }
+            Some(NodeWord::Skipped) if definition.on_skip == OnSkip::Skip => {
+                return Look::Ends(UnitEnd::skipped(
+                    NodeWord::Skipped,
+                    format!("`{}` was skipped, and it says to be skipped then", name()),
+                ));
+            }
+            _ => {}
+        }
+    }
+    let scope = run.scope(state);
+    if let Some(when) = &definition.when {
+        match flow::says_yes(when, &scope) {
+            Ok(true) => {}
+            Ok(false) => {
+                let reason = format!("its condition `{}` says no", when.source);
+                return Look::Ends(UnitEnd::skipped(NodeWord::Skipped, reason));
+            }
+            Err(error) => return Look::Ends(expression_failed(&error)),
+        }
+    }
+    let Some(map) = &definition.map else { return Look::One };
+    match flow::list_of(map, &scope) {
+        Ok(items) => Look::Many(items),
+        Err(error) => Look::Ends(expression_failed(&error)),
+    }
+}
+
+fn expression_failed(error: &EvalError) -> UnitEnd {
+    UnitEnd::failed(EXPRESSION_FAILED, error.to_string())
+}
+
+/// What the step at a place is given.
+fn filled(run: &Run, place: &Place, payload: Option<&Value>) -> Result<Bytes, UnitEnd> {
+    let frame = &run.frames[&place.frame];
+    let node = &run.graph(frame).nodes[place.node as usize];
+    let value = place.item.and_then(|item| frame.many(place.node)?.items.get(item as usize));
+    let item = value.zip(place.item).map(|(value, index)| Item { value, index });
+    let scope = flow::Scope { item, payload, ..run.scope(frame) };
+    let parameters =
+        flow::fill(node.step(place.level), &scope).map_err(|error| expression_failed(&error))?;
+    match frame.poured.get(&place.node) {
+        Some(poured) if place.level == node.host_level() => Ok(pour(&parameters, poured)),
+        _ => Ok(parameters),
+    }
+}
+
+/// Lays what came through the container's ports over the parameters.
+fn pour(parameters: &Bytes, poured: &[(Vec<String>, Value)]) -> Bytes {
+    let mut value = parsed(parameters);
+    for (path, new) in poured {
+        put(&mut value, path, new.clone());
+    }
+    bytes_of(&value)
+}
+
+/// What a frame gives, when all its nodes have ended.
+fn outputs(run: &Run, frame: u32) -> Result<Bytes, UnitEnd> {
+    let frame = &run.frames[&frame];
+    let outputs = flow::outputs_of(run.graph(frame), &run.scope(frame));
+    outputs.map(|outputs| bytes_of(&outputs)).map_err(|error| expression_failed(&error))
+}
+
+/// The specs of every step that workers execute.
+fn specs_of(program: &Program) -> impl Iterator<Item = &Arc<TaskSpec>> {
+    let nodes = program.graphs.iter().flat_map(|graph| &graph.nodes);
+    let steps = nodes.flat_map(|node| node.middlewares.iter().chain([&node.host]));
+    steps.filter_map(|step| match &step.work {
+        Work::Task { spec, .. } => Some(spec),
+        Work::Container { .. } | Work::Delay | Work::WaitEvent { .. } | Work::Approve { .. } => {
+            None
+        }
+    })
+}
+
+impl UnitEnd {
+    fn skipped(word: NodeWord, reason: String) -> Self {
+        let failure = Some(Failure::new("E.NODE.SKIPPED", reason));
+        Self { word, result: None, failure }
+    }
+
+    pub(crate) fn at(self, at: Timestamp) -> NodeEnd {
+        let Self { word, result, failure } = self;
+        NodeEnd { word, at, result, failure, reused: None }
+    }
+}
+
+/// The settlement of a task that nobody executed.
+pub(crate) fn unexecuted(outcome: crate::change::Outcome, at: Timestamp) -> Settlement {
+    Settlement { outcome, at, holder: None, report: None, result: None, failure: None, extra: None }
+}

@@ -1,0 +1,169 @@
+//! Expressions: `{{ nodes.open.results.url }}` in a text, or on their own as a condition.
+//!
+//! An expression is taken apart first (`scan`): every path into the run is replaced by a place
+//! holder, so that only what is looked at is ever handed to the engine, and so that an id with
+//! hyphens can be written as it is.
+
+mod convert;
+mod engine;
+mod filters;
+mod look;
+mod meter;
+mod pieces;
+mod scan;
+
+use std::collections::BTreeSet;
+
+pub(crate) use look::{View, kind_of};
+pub(crate) use pieces::bare;
+use pieces::{Piece, pieces};
+use scan::{Code, Origin, scan};
+use serde_json::Value;
+
+/// The longest text of one expression.
+pub const EXPRESSION_BYTES_MAX: usize = 16 * 1024;
+
+/// The most that one expression gives, as JSON.
+pub const OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The most instructions that the engine carries out for one expression.
+pub const FUEL_MAX: u64 = 100_000;
+
+/// The most operators, filters and brackets in one expression: each may cost a call within a call.
+pub const OPERATIONS_MAX: usize = 400;
+
+/// The most parts of lists that one expression takes.
+pub const SLICES_MAX: usize = 32;
+
+/// What an expression on its own gives.
+pub(crate) fn evaluate(source: &str, view: View<'_>) -> Result<Value, String> {
+    let code = scan(source).map_err(|fault| fault.sentence(source, 0))?;
+    engine::evaluate(code, view)
+}
+
+/// What a text gives: a text that is one expression and nothing else gives its value, a text with
+/// something around it gives a text.
+pub(crate) fn render(text: &str, view: View<'_>) -> Result<Value, String> {
+    let pieces = pieces(text)?;
+    let mut rendered = String::new();
+    for piece in &pieces {
+        match piece {
+            Piece::Text(text) => rendered.push_str(text),
+            Piece::Code { source, at } => {
+                let code = scan(source).map_err(|fault| fault.sentence(text, *at))?;
+                let value = engine::evaluate(code, view)?;
+                if pieces.len() == 1 {
+                    return Ok(value);
+                }
+                rendered.push_str(&convert::to_text(&value));
+            }
+        }
+        if rendered.len() > OUTPUT_BYTES_MAX {
+            return Err(format!("it gives more than {OUTPUT_BYTES_MAX} bytes"));
+        }
+    }
+    Ok(Value::String(rendered))
+}
+
+/// The names (alias or id, as written) of all nodes that a text looks at, each once: a text with
+/// `{{ }}` in it, else an expression on its own. Or a sentence that says where the text is wrong.
+pub(crate) fn references(text: &str) -> Result<Vec<String>, String> {
+    let mut names = BTreeSet::new();
+    let pieces =
+        if text.contains("{{") { pieces(text)? } else { vec![Piece::Code { source: text, at: 0 }] };
+    for piece in pieces {
+        let Piece::Code { source, at } = piece else { continue };
+        let code = scan(source).map_err(|fault| fault.sentence(text, at))?;
+        check(&code).map_err(|reason| {
+            format!("{reason}, in the expression at character {}", scan::character(text, at))
+        })?;
+        names.extend(code.paths.into_iter().filter_map(|path| match path.origin {
+            Origin::Node(name) => Some(name),
+            _ => None,
+        }));
+    }
+    Ok(names.into_iter().collect())
+}
+
+/// Whether the engine can read it, and knows all that it names.
+fn check(code: &Code) -> Result<(), String> {
+    let environment = minijinja::Environment::empty();
+    let expression =
+        environment.compile_expression(&code.source).map_err(|error| engine::reason(&error))?;
+    // In order, so that the same text gives the same sentence.
+    let unknown: BTreeSet<String> = expression.undeclared_variables(false).into_iter().collect();
+    match unknown.iter().find(|name| !scan::is_place_holder(name) && *name != "range") {
+        None => Ok(()),
+        Some(name) => {
+            Err(format!("{name} is not known here; there are nodes, run, inputs, item and index"))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ID: &str = "0b6f2f3e-4c5d-4e6f-8a9b-0c1d2e3f4a5b";
+
+    #[test]
+    fn every_node_that_is_looked_at_is_named() {
+        for (text, expected) in [
+            ("nothing", Err("nothing is not known here")),
+            ("{{ 1 + 1 }}", Ok(vec![])),
+            ("plain nodes.x {{ inputs.a }} nodes.y", Ok(vec![])),
+            ("{{ nodes.open.results.url }}", Ok(vec!["open"])),
+            ("nodes.open.status == 'failed'", Ok(vec!["open"])),
+            ("a {{ nodes.b.status }} c {{ nodes.a.status }}{{nodes.b.status}}", Ok(vec!["a", "b"])),
+            (&format!("{{{{ nodes.{ID}.results }}}}"), Ok(vec![ID])),
+            (
+                &format!("{{{{ nodes.{}.results }}}}", ID.to_uppercase()),
+                Ok(vec![&ID.to_uppercase()]),
+            ),
+            (&format!("nodes[\"{ID}\"].results.x - 1"), Ok(vec![ID])),
+            ("nodes['open'].results", Ok(vec!["open"])),
+            ("nodes [ 'open' ] . results", Ok(vec!["open"])),
+            ("nodes.a.results[nodes.b.results.index]", Ok(vec!["a", "b"])),
+            ("nodes.a.results.list[1:2]", Ok(vec!["a"])),
+            ("nodes.a.results.list[nodes.b.results.x:]", Ok(vec!["a", "b"])),
+            ("inputs.nodes.x + item.nodes", Ok(vec![])),
+            ("'nodes.x' ~ \"{{ nodes.y }}\"", Ok(vec!["y"])),
+            ("{{ 'nodes.x' ~ \"}} nodes.y\" ~ '\\'nodes.z' }}", Ok(vec![])),
+            ("{{ {'nodes': {'a': nodes.b.status}} }}", Ok(vec!["b"])),
+            ("nodes.a.results.xs | map(attribute='b') | list", Ok(vec!["a"])),
+            (
+                "nodes.a.results.x if nodes.b.status == 'x' else nodes.c.results.y",
+                Ok(vec!["a", "b", "c"]),
+            ),
+            ("nodes", Err("name the node directly")),
+            ("nodes[inputs.x].results", Err("name the node directly")),
+            ("nodes[0]", Err("name the node directly")),
+            ("nodes | length", Err("name the node directly")),
+            ("{{ nodes.a.results( ) }}", Err("not a function")),
+            ("{{ nodes.a.results", Err("at character 1 is never closed")),
+            ("ü {{ 1 + }}", Err("in the expression at character 5")),
+            ("{{ }}", Err("unexpected")),
+            ("{{ foo.bar }}", Err("foo is not known here")),
+            ("{{ _0 }}", Err("_0")),
+            ("{{ (1 }}", Err("never closed")),
+            ("{% if x %} {{ inputs.x }}", Err("{% %}")),
+        ] {
+            let found = references(text);
+            match (&found, expected) {
+                (Ok(names), Ok(expected)) => assert_eq!(*names, expected, "{text}"),
+                (Err(sentence), Err(part)) => {
+                    assert!(sentence.contains(part), "{text}: {sentence}")
+                }
+                (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn an_expression_has_a_longest_length() {
+        let long = |length: usize| format!("{{{{{}1}}}}", " ".repeat(length - 1));
+        assert_eq!(references(&long(EXPRESSION_BYTES_MAX)), Ok(vec![]));
+        let sentence = references(&long(EXPRESSION_BYTES_MAX + 1)).unwrap_err();
+        assert!(sentence.contains("16384"), "{sentence}");
+    }
+}

@@ -1,0 +1,264 @@
+//! Goes through an expression word by word.
+//!
+//! Besides finding paths it puts a filter behind each operand of some operators. The engine would
+//! repeat a text or a list that is multiplied, a hundred million times if asked, and it would do
+//! so while it reads the expression; and `~` would write lists in a notation that doubles with
+//! each level. The filters let numbers through, and weigh texts.
+
+use std::collections::HashMap;
+
+use super::path::{identifier_end, read_path, skip_blanks};
+use super::{Code, Fault, Path, place_holder, string_end};
+
+/// What an operator wants of the operands before and behind it.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Wants {
+    /// Anything.
+    #[default]
+    Anything,
+    /// A number, for `*` and its like.
+    Number,
+    /// Something that can be a text, for `~`.
+    Text,
+}
+
+impl Wants {
+    /// The filter that makes sure of it.
+    fn filter(self) -> &'static str {
+        match self {
+            Self::Anything => "",
+            Self::Number => " |_number ",
+            Self::Text => " |_text ",
+        }
+    }
+}
+
+/// What came before the current word, as far as it matters.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Last {
+    /// A value, or the end of one.
+    Operand,
+    /// Something that wants a value behind it.
+    Operator,
+    /// A dot or a bar: a name of something follows, and no variable.
+    Link,
+    /// `is` or `is not`: a test follows.
+    Is,
+}
+
+pub(super) struct Scanner<'s> {
+    source: &'s str,
+    pub(super) here: usize,
+    last: Last,
+    /// Open brackets, and for each level what is wanted of the operand that stands there.
+    brackets: Vec<u8>,
+    wanted: Vec<Wants>,
+    places: HashMap<Path, usize>,
+    code: Code,
+}
+
+impl<'s> Scanner<'s> {
+    pub(super) fn new(source: &'s str) -> Self {
+        Self {
+            source,
+            here: 0,
+            last: Last::Operator,
+            brackets: Vec::new(),
+            wanted: vec![Wants::Anything],
+            places: HashMap::new(),
+            code: Code::default(),
+        }
+    }
+
+    /// Goes on by one word.
+    pub(super) fn token(&mut self) -> Result<(), Fault> {
+        let bytes = self.source.as_bytes();
+        match bytes[self.here] {
+            byte if byte.is_ascii_whitespace() => self.copy(1),
+            b'"' | b'\'' => {
+                let end = string_end(bytes, self.here)
+                    .ok_or_else(|| Fault::new(self.here, "a string is never closed"))?;
+                self.copy(end - self.here);
+                self.last = Last::Operand;
+            }
+            b'0'..=b'9' => {
+                self.copy(number_end(bytes, self.here, self.last == Last::Link) - self.here);
+                self.last = Last::Operand;
+            }
+            byte if byte.is_ascii_alphabetic() || byte == b'_' => self.word()?,
+            byte if byte.is_ascii() => self.operator(byte)?,
+            _ => {
+                let length = self.source[self.here..].chars().next().map_or(1, char::len_utf8);
+                self.copy(length);
+            }
+        }
+        Ok(())
+    }
+
+    /// What is left for the engine, when all words were looked at.
+    pub(super) fn finish(mut self) -> Result<Code, Fault> {
+        if !self.brackets.is_empty() {
+            return Err(Fault::new(self.source.len(), "a bracket is never closed"));
+        }
+        self.end_operand();
+        self.code.is_path =
+            self.code.paths.len() == 1 && self.code.source.trim() == place_holder(0);
+        Ok(self.code)
+    }
+
+    fn word(&mut self) -> Result<(), Fault> {
+        let bytes = self.source.as_bytes();
+        let (begin, end) = (self.here, identifier_end(bytes, self.here));
+        let word = &self.source[begin..end];
+        match (self.last, word) {
+            (Last::Is, "not") => self.copy(end - begin),
+            (Last::Link | Last::Is, _) => {
+                self.copy(end - begin);
+                self.last = Last::Operand;
+            }
+            (_, "is") => {
+                self.copy(end - begin);
+                self.last = Last::Is;
+            }
+            (_, "and" | "or" | "not" | "in" | "if" | "else") => {
+                self.end_operand();
+                self.code.operations += 1;
+                self.copy(end - begin);
+                self.last = Last::Operator;
+            }
+            _ if word.starts_with('_') => {
+                return Err(Fault::new(begin, format!("{word} is not known here")));
+            }
+            _ if is_argument_name(bytes, end) => {
+                self.copy(end - begin);
+                self.last = Last::Operand;
+            }
+            _ => {
+                match read_path(self.source, begin, end)? {
+                    Some((path, after)) => self.put_path(path, after),
+                    None => self.copy(end - begin),
+                }
+                self.last = Last::Operand;
+            }
+        }
+        Ok(())
+    }
+
+    fn put_path(&mut self, path: Path, after: usize) {
+        let code = &mut self.code;
+        let place = *self.places.entry(path).or_insert_with_key(|path| {
+            code.paths.push(path.clone());
+            code.paths.len() - 1
+        });
+        self.code.source.push_str(&place_holder(place));
+        self.here = after;
+    }
+
+    fn operator(&mut self, byte: u8) -> Result<(), Fault> {
+        let next = self.source.as_bytes().get(self.here + 1).copied();
+        if !matches!(byte, b',' | b':') {
+            self.code.operations += 1;
+        }
+        let before = std::mem::replace(&mut self.last, Last::Operator);
+        match byte {
+            b'.' | b'|' => {
+                self.last = Last::Link;
+                self.copy(1);
+            }
+            b'(' | b'[' | b'{' => {
+                self.brackets.push(byte);
+                self.wanted.push(Wants::Anything);
+                self.copy(1);
+            }
+            b')' | b']' | b'}' => {
+                self.close(byte)?;
+                self.last = Last::Operand;
+            }
+            b'*' if before != Last::Operand => {
+                return Err(Fault::new(self.here, "a * has nothing before it"));
+            }
+            b'*' | b'/' | b'%' => {
+                *self.level() = Wants::Number;
+                self.end_operand();
+                *self.level() = Wants::Number;
+                self.copy(if next == Some(byte) { 2 } else { 1 });
+            }
+            b'~' => {
+                if *self.level() == Wants::Anything {
+                    *self.level() = Wants::Text;
+                }
+                self.end_operand();
+                *self.level() = Wants::Text;
+                self.copy(1);
+            }
+            b'-' if before != Last::Operand => self.copy(1),
+            _ => {
+                if byte == b':' && self.brackets.last() == Some(&b'[') {
+                    self.code.slices += 1;
+                }
+                self.end_operand();
+                self.copy(1);
+            }
+        }
+        Ok(())
+    }
+
+    fn close(&mut self, byte: u8) -> Result<(), Fault> {
+        let open = match byte {
+            b')' => b'(',
+            b']' => b'[',
+            _ => b'{',
+        };
+        if self.brackets.pop() != Some(open) {
+            let reason = format!("a {} closes nothing", char::from(byte));
+            return Err(Fault::new(self.here, reason));
+        }
+        self.end_operand();
+        self.wanted.pop();
+        self.copy(1);
+        Ok(())
+    }
+
+    /// An operand ends where an operator stands that binds less.
+    fn end_operand(&mut self) {
+        let wanted = std::mem::take(self.level());
+        self.code.source.push_str(wanted.filter());
+    }
+
+    fn level(&mut self) -> &mut Wants {
+        self.wanted.last_mut().expect("the outermost level is never closed")
+    }
+
+    fn copy(&mut self, length: usize) {
+        self.code.source.push_str(&self.source[self.here..self.here + length]);
+        self.here += length;
+    }
+}
+
+/// Whether what ends here is the name of an argument, as in `f(name=1)`.
+fn is_argument_name(bytes: &[u8], end: usize) -> bool {
+    let next = skip_blanks(bytes, end);
+    bytes.get(next) == Some(&b'=') && bytes.get(next + 1) != Some(&b'=')
+}
+
+/// Behind the end of a number, which may be one like `1_000`, `0xff`, `1.5` or `1e-7`. Behind a
+/// dot it is the place in a list, which has no dot of its own.
+fn number_end(bytes: &[u8], begin: usize, is_place: bool) -> usize {
+    let is_digit = |at: usize| bytes.get(at).is_some_and(u8::is_ascii_digit);
+    let is_plain = !matches!(bytes.get(begin + 1), Some(b'x' | b'X' | b'b' | b'B' | b'o' | b'O'));
+    let mut here = begin;
+    loop {
+        match bytes.get(here) {
+            Some(b'.') if !is_place && is_plain && is_digit(here + 1) => here += 1,
+            Some(b'e' | b'E')
+                if is_plain
+                    && matches!(bytes.get(here + 1), Some(b'+' | b'-'))
+                    && is_digit(here + 2) =>
+            {
+                here += 2;
+            }
+            Some(byte) if byte.is_ascii_alphanumeric() || *byte == b'_' => here += 1,
+            _ => return here,
+        }
+    }
+}

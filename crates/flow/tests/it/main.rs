@@ -1,0 +1,3 @@
+//! What a definition becomes.
+
+mod seed_003;
