@@ -7,8 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use flow::{Affinity, AffinityMode};
-use model::{AffinityKey, InvalidText, Pin, TaskId, Timestamp, WorkerId};
+use model::{AffinityKey, Pin, TaskId, Timestamp, WorkerId};
 
 use crate::change::{TaskRecord, TaskState};
 use crate::coordinator::Turn;
@@ -145,18 +144,6 @@ impl Task {
     pub(crate) fn sticky_key(&self) -> Option<&AffinityKey> {
         self.affinity().filter(|(_, is_hard, _)| *is_hard).map(|(key, ..)| key)
     }
-}
-
-/// The pin of a task that is to stay with others. `key` is what came of the author's expression.
-///
-/// # Errors
-/// When the key is empty, too long or no plain text.
-pub(crate) fn pin_for(affinity: &Affinity, key: &str) -> Result<Box<Pin>, InvalidText> {
-    let is_hard = match affinity.mode {
-        AffinityMode::Sticky => true,
-        AffinityMode::Preferred => false,
-    };
-    Ok(Box::new(Pin::Key { key: key.parse()?, is_hard, ttl: affinity.ttl }))
 }
 
 impl State {

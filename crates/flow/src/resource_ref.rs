@@ -38,6 +38,16 @@ pub enum ResourceConflict {
     },
 }
 
+impl ResourceConflict {
+    /// The code that a task with such parameters fails with.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Self::TwoWorkers { .. } => "E.RESOURCE.CONFLICT",
+            Self::Malformed { .. } => "E.REQUEST.INVALID",
+        }
+    }
+}
+
 /// The worker that alone can execute a task with these parameters; `None` where any can.
 ///
 /// # Errors

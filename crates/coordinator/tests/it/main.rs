@@ -17,6 +17,7 @@ mod placement;
 mod prop;
 mod restart;
 mod retry;
+mod runs;
 mod story;
 mod submit;
 mod verdicts;

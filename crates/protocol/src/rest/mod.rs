@@ -4,12 +4,18 @@
 //! read leniently, so that an older client understands a newer server.
 
 pub mod actions;
+pub mod events;
 pub mod health;
+pub mod hooks;
 pub mod leases;
 pub mod logs;
 pub mod plans;
 pub mod problem;
 pub mod queues;
+pub mod run_nodes;
+pub mod runs;
+pub mod schedules;
 pub mod tasks;
 pub mod tokens;
 pub mod workers;
+pub mod workflows;

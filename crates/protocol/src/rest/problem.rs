@@ -20,4 +20,24 @@ pub struct ProblemDetail {
     pub message: String,
     /// What to do next.
     pub hint: String,
+    /// Everything that is wrong with a workflow, where one was refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub problems: Vec<FlowProblem>,
+}
+
+/// One thing that is wrong with a workflow, or odd.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct FlowProblem {
+    /// A short code, like `E.FLOW.CYCLE`.
+    #[schema(example = "E.FLOW.CYCLE")]
+    pub code: String,
+    /// `error`: it does not run. `warning`: it runs all the same.
+    pub severity: String,
+    /// The node that it is about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Where in the workflow, as a JSON pointer.
+    pub path: String,
+    /// A sentence.
+    pub message: String,
 }

@@ -7,13 +7,17 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use coordinator::{Answer, Refusal};
 use protocol::error_code::ErrorCode;
-use protocol::rest::problem::{Problem, ProblemDetail};
+use protocol::rest::problem::{FlowProblem, Problem, ProblemDetail};
 use serde::Serialize;
 use store::StoreError;
 
 use super::answers::state_word;
 use crate::auth::TokenError;
 use crate::handle::AskError;
+use crate::runs::programs::CompileError;
+use crate::runs::retry::RetryError;
+use crate::runs::start::RunError;
+use crate::runs::view::problem;
 
 /// A request that is not carried out. Nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,11 +25,13 @@ pub(crate) struct ApiError {
     pub(crate) code: ErrorCode,
     pub(crate) message: String,
     pub(crate) hint: Option<String>,
+    /// Everything that is wrong with a workflow.
+    pub(crate) problems: Vec<FlowProblem>,
 }
 
 impl ApiError {
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None }
+        Self { code, message: message.into(), hint: None, problems: Vec::new() }
     }
 
     /// A hint that is closer to the case than the code's own.
@@ -33,6 +39,28 @@ impl ApiError {
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
+    }
+
+    /// A workflow that cannot run, with everything that is wrong with it.
+    pub(crate) fn flow(problems: Vec<FlowProblem>) -> Self {
+        let errors = problems.iter().filter(|problem| problem.severity == "error");
+        let message = match errors.clone().next() {
+            Some(first) if errors.count() == 1 => first.message.clone(),
+            Some(first) => format!("{}; {} problems in all", first.message, problems.len()),
+            None => "the workflow cannot run as it stands".to_owned(),
+        };
+        Self { problems, ..Self::new(ErrorCode::FlowInvalid, message) }
+    }
+
+    /// The same words for an id that is none, is unknown or belongs to another tenant.
+    pub(crate) fn no_such_run() -> Self {
+        Self::new(ErrorCode::RunNotFound, "no run with this id")
+    }
+
+    /// A node that the run's workflow does not have.
+    pub(crate) fn no_such_node(node: impl Display) -> Self {
+        Self::new(ErrorCode::RunNotFound, format!("the run has no node {node}"))
+            .with_hint("list its nodes with `astra run show`")
     }
 
     /// A field that breaks its rule.
@@ -160,6 +188,44 @@ impl From<Refusal> for ApiError {
     }
 }
 
+impl From<CompileError> for ApiError {
+    fn from(error: CompileError) -> Self {
+        match error {
+            CompileError::Invalid(problems) => Self::flow(problems.iter().map(problem).collect()),
+            CompileError::Broken => Self::internal("the definition could not be read"),
+        }
+    }
+}
+
+impl From<RunError> for ApiError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Compile(error) => error.into(),
+            RunError::NoWorkflow { .. } => {
+                Self::new(ErrorCode::WorkflowNotFound, error.to_string())
+            }
+            RunError::Refused(refusal) => refusal.into(),
+            RunError::Ask(error) => error.into(),
+            RunError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<RetryError> for ApiError {
+    fn from(error: RetryError) -> Self {
+        let message = error.to_string();
+        match error {
+            RetryError::StillLive => Self::new(ErrorCode::RunConflict, message)
+                .with_hint("wait for its end, or stop it with `astra run cancel`"),
+            RetryError::NothingFailed => Self::new(ErrorCode::RunConflict, message)
+                .with_hint("name the node to begin with: `nodeId`; `fromFailed: false` is all"),
+            RetryError::NoNode(_) => Self::new(ErrorCode::RequestInvalid, message)
+                .with_hint("list its nodes with `astra run show`"),
+            RetryError::Unreadable => Self::internal(message),
+        }
+    }
+}
+
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
         let entry = self.code.entry();
@@ -168,6 +234,7 @@ impl IntoResponse for ApiError {
             code: entry.name.to_owned(),
             message: self.message,
             hint: self.hint.unwrap_or_else(|| entry.hint.to_owned()),
+            problems: self.problems,
         };
         let mut response = json(status, &Problem { error: detail });
         let headers = response.headers_mut();
