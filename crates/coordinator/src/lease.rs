@@ -49,7 +49,7 @@ fn heartbeat_every(spec: &TaskSpec) -> Duration {
 }
 
 /// What the worker's own limits leave, given what it holds.
-fn room_of(
+pub(crate) fn room_of(
     placement: &Placement,
     workers: &Workers,
     tasks: &TaskTable,
