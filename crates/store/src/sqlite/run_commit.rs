@@ -31,7 +31,7 @@ pub(super) fn write(connection: &Connection, changes: &[&RunChange]) -> Result<(
             RunChange::FrameClosed { run, frame, end } => {
                 statements.close_frame(*run, *frame, end)?;
             }
-            RunChange::NodeEnded { run, frame, node, end } => {
+            RunChange::NodeEnded { run, frame, node, end, .. } => {
                 statements.end_node(*run, *frame, *node, end)?;
             }
             RunChange::RunSettled { run, end } => statements.settle(*run, end)?,
