@@ -1,18 +1,35 @@
 //! The worker that a task belongs to, as one JSON text in its row.
 
-use model::{InvalidText, Pin, Timestamp};
+use std::time::Duration;
+
+use model::{InvalidText, Pin};
 use serde::{Deserialize, Serialize};
 
 /// An unknown field may be a condition; to skip it could give the task to another worker than the
 /// one that it belongs to. So it is refused.
 #[derive(Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+enum PinDocument {
+    Worker(WorkerDocument),
+    Key(KeyDocument),
+}
+
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct PinDocument {
+struct WorkerDocument {
     worker: String,
     hard: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    give_up_at: Option<i64>,
+    wait_max_ms: Option<u64>,
     because: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct KeyDocument {
+    key: String,
+    hard: bool,
+    ttl_ms: u64,
 }
 
 /// Why a stored pin cannot be read.
@@ -24,25 +41,44 @@ pub(crate) enum PinError {
     Text(#[from] InvalidText),
 }
 
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// The document of a pin.
 pub(crate) fn write(pin: &Pin) -> String {
-    let document = PinDocument {
-        worker: pin.worker.to_string(),
-        hard: pin.is_hard,
-        give_up_at: pin.give_up_at.map(Timestamp::to_integer),
-        because: pin.because.clone(),
+    let document = match pin {
+        Pin::Worker { worker, is_hard, wait_max, because } => {
+            PinDocument::Worker(WorkerDocument {
+                worker: worker.to_string(),
+                hard: *is_hard,
+                wait_max_ms: wait_max.map(millis),
+                because: because.clone(),
+            })
+        }
+        Pin::Key { key, is_hard, ttl } => PinDocument::Key(KeyDocument {
+            key: key.to_string(),
+            hard: *is_hard,
+            ttl_ms: millis(*ttl),
+        }),
     };
     serde_json::to_string(&document).expect("texts and numbers always become JSON")
 }
 
 /// The pin of a row.
 pub(crate) fn read(document: &str) -> Result<Pin, PinError> {
-    let document: PinDocument = serde_json::from_str(document)?;
-    Ok(Pin {
-        worker: document.worker.parse()?,
-        is_hard: document.hard,
-        give_up_at: document.give_up_at.map(Timestamp::from_integer),
-        because: document.because,
+    Ok(match serde_json::from_str(document)? {
+        PinDocument::Worker(document) => Pin::Worker {
+            worker: document.worker.parse()?,
+            is_hard: document.hard,
+            wait_max: document.wait_max_ms.map(Duration::from_millis),
+            because: document.because,
+        },
+        PinDocument::Key(document) => Pin::Key {
+            key: document.key.parse()?,
+            is_hard: document.hard,
+            ttl: Duration::from_millis(document.ttl_ms),
+        },
     })
 }
 
@@ -52,14 +88,18 @@ mod tests {
 
     #[test]
     fn every_part_comes_back() {
-        let pin = Pin {
+        let worker = |is_hard, wait_max| Pin::Worker {
             worker: "w1".parse().expect("valid"),
-            is_hard: true,
-            give_up_at: Some(Timestamp::from_millis(1_790_000_000_000)),
+            is_hard,
+            wait_max,
             because: "only \"w1\" has it".into(),
         };
-        let soft = Pin { is_hard: false, give_up_at: None, ..pin.clone() };
-        for pin in [pin, soft] {
+        let (key, ttl) = ("browser".parse().expect("valid"), Duration::from_secs(90));
+        for pin in [
+            worker(true, Some(Duration::from_millis(7))),
+            worker(false, None),
+            Pin::Key { key, is_hard: true, ttl },
+        ] {
             assert_eq!(read(&write(&pin)).expect("valid"), pin);
         }
         assert!(read(r#"{"worker":"w1","hard":true,"because":"","zone":"a"}"#).is_err());

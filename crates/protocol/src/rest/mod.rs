@@ -4,6 +4,7 @@
 //! read leniently, so that an older client understands a newer server.
 
 pub mod actions;
+pub mod events;
 pub mod health;
 pub mod hooks;
 pub mod leases;
