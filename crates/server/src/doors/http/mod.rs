@@ -4,7 +4,7 @@
 //! `permissions` (who may do what), `body` (bytes to types), `payload` (what stays
 //! bytes), `convert` and its neighbours (words
 //! to commands and back), then one file per noun: `tasks`, `logs`, `leases`, `reports`,
-//! `plans`, `actions`, `jobs`, `workers`, `queues`, `tokens`, `health`. `problem` is how a refusal looks.
+//! `run_starts`, `runs`, `run_nodes`, `workflows`, `schedules`, `hooks`, `plans`, `actions`, `jobs`, `workers`, `queues`, `tokens`, `health`. `problem` is how a refusal looks.
 
 pub(crate) mod actions;
 pub(crate) mod answers;
@@ -28,10 +28,12 @@ mod reference;
 pub(crate) mod reports;
 mod router;
 pub(crate) mod run_nodes;
+mod run_starts;
 mod runs;
 pub(crate) mod tasks;
 pub(crate) mod tokens;
 mod workers;
+mod workflows;
 
 pub use reference::reference_pages;
 pub use router::{openapi, router};
