@@ -34,6 +34,7 @@ use crate::sessions::{Carried, Notice};
 
 mod business;
 mod ending;
+mod telling;
 mod work;
 
 /// The name in `sender.id` of everything that this server says.
