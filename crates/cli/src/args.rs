@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    action, bench, completion, demo, dev, explain, internal, plan, queue, run, server, task, token,
-    worker,
+    action, bench, completion, demo, dev, explain, flow, internal, plan, queue, run, server, task,
+    token, worker,
 };
 use crate::config::Flags;
 use crate::output::{Color, Format};
@@ -54,6 +54,9 @@ impl View {
 pub(crate) enum Command {
     Dev(dev::Arguments),
     Run(run::Arguments),
+    /// Write, check, keep and run workflows.
+    #[command(subcommand)]
+    Flow(flow::Command),
     /// Run a server.
     #[command(subcommand)]
     Server(server::Command),

@@ -3,6 +3,7 @@
 use std::fmt::Display;
 
 use protocol::error_code::ErrorCode;
+use protocol::rest::problem::FlowProblem;
 use worker::client::ClientError;
 
 use crate::exit_code::ExitCode;
@@ -17,6 +18,8 @@ pub(crate) struct Failure {
     pub(crate) message: String,
     /// What to do next.
     pub(crate) hint: String,
+    /// Everything that is wrong with a workflow, where one was refused.
+    pub(crate) problems: Vec<FlowProblem>,
 }
 
 pub(crate) type Result<T> = std::result::Result<T, Failure>;
@@ -34,7 +37,8 @@ impl Failure {
             ExitCode::WaitTimeout => "E.CLI.WAIT_TIMEOUT",
             ExitCode::Interrupted => "E.CLI.INTERRUPTED",
         };
-        Self { exit, code: code.into(), message: message.to_string(), hint: hint.to_string() }
+        let (message, hint) = (message.to_string(), hint.to_string());
+        Self { exit, code: code.into(), message, hint, problems: Vec::new() }
     }
 
     pub(crate) fn usage(message: impl Display, hint: impl Display) -> Self {
@@ -118,6 +122,18 @@ fn exit_of(code: ErrorCode) -> ExitCode {
     }
 }
 
+/// A problem of a workflow: which node, what is wrong with it, and where.
+pub(crate) fn problem_line(problem: &FlowProblem, name: Option<&str>) -> String {
+    let mark = if problem.severity == "error" { "✗" } else { "!" };
+    let about = match (name, &problem.node) {
+        (Some(name), _) => format!("{name}: "),
+        (None, Some(node)) => format!("node {node}: "),
+        (None, None) => String::new(),
+    };
+    let place = if problem.path.is_empty() { "/" } else { &problem.path };
+    format!("  {mark} {about}{}  ({place}, {})", problem.message, problem.code)
+}
+
 impl From<ClientError> for Failure {
     fn from(error: ClientError) -> Self {
         let refusal = error.refusal();
@@ -128,6 +144,7 @@ impl From<ClientError> for Failure {
                 code: detail.code,
                 message: detail.message,
                 hint: detail.hint,
+                problems: detail.problems,
             },
             ClientError::Unreachable { .. } => Self::new(
                 ExitCode::Unreachable,

@@ -10,9 +10,11 @@ mod cuts;
 mod demo;
 mod duration;
 mod embedded;
+mod events;
 mod exit_code;
 mod failure;
 mod generate;
+mod interrupts;
 mod journal;
 mod lab;
 mod logging;
@@ -23,6 +25,7 @@ mod proxy;
 mod run;
 mod selector;
 mod words;
+mod workflow_run;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;

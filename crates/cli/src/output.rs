@@ -9,7 +9,7 @@ use comfy_table::{Table, presets};
 use protocol::rest::problem::{Problem, ProblemDetail};
 use serde::Serialize;
 
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 
 /// How data is written.
 ///
@@ -122,6 +122,9 @@ fn failure_in_words(failure: &Failure) {
     let mut stderr = anstream::stderr().lock();
     let (red, blue) = (AnsiColor::Red.on_default().bold(), AnsiColor::Cyan.on_default().bold());
     let _ = writeln!(stderr, "{red}error:{red:#} {}", failure.message);
+    for problem in &failure.problems {
+        let _ = writeln!(stderr, "{}", failure::problem_line(problem, None));
+    }
     if !failure.hint.is_empty() {
         let _ = writeln!(stderr, "{blue}hint:{blue:#} {}", failure.hint);
     }
@@ -133,7 +136,7 @@ fn problem(failure: &Failure) -> Problem {
             code: failure.code.clone(),
             message: failure.message.clone(),
             hint: failure.hint.clone(),
-            problems: Vec::new(),
+            problems: failure.problems.clone(),
         },
     }
 }

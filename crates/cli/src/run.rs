@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 
 use crate::args::{Cli, Command};
 use crate::commands::{
-    self, action, bench, completion, demo, dev, explain, internal, plan, queue, server, task,
+    self, action, bench, completion, demo, dev, explain, flow, internal, plan, queue, server, task,
     token, version, worker,
 };
 use crate::config::{self, ServerFlags};
@@ -58,7 +58,7 @@ async fn run(cli: Cli, output: Output) -> Result<ExitCode> {
             | Command::Server(_)
             | Command::Worker(_)
             | Command::Internal(_)
-    );
+    ) || matches!(&cli.command, Command::Flow(command) if command.outlives_interruption());
     let work = dispatch(cli, output);
     if is_service {
         return work.await;
@@ -77,6 +77,7 @@ async fn dispatch(cli: Cli, output: Output) -> Result<ExitCode> {
     match command {
         Command::Dev(arguments) => dev::run(arguments, &flags, output).await,
         Command::Run(arguments) => commands::run::run(arguments, &context()?).await,
+        Command::Flow(command) => flow::run(command, &flags, output).await,
         Command::Server(command) => server::run(command, &flags).await,
         Command::Worker(command) => worker::run(command, &flags, output).await,
         Command::Task(command) => task::run(command, &context()?).await,

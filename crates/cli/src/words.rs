@@ -4,6 +4,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anstyle::{AnsiColor, Style};
 use model::Timestamp;
+use protocol::rest::runs::{NodeStatus, RunStatus};
 use protocol::rest::tasks::State;
 
 /// The word on screen for a state; the same on every surface.
@@ -39,6 +40,57 @@ pub(crate) fn style(state: State) -> Style {
         State::Failed | State::Dead => AnsiColor::Red.on_default(),
         State::Stopped => AnsiColor::Yellow.on_default(),
     }
+}
+
+/// The word on screen for where a node of a workflow stands.
+pub(crate) const fn node_status(status: NodeStatus) -> &'static str {
+    match status {
+        NodeStatus::Queued => "Queued",
+        NodeStatus::Running => "Running",
+        NodeStatus::Succeeded => "Succeeded",
+        NodeStatus::Failed => "Failed",
+        NodeStatus::Cancelled => "Stopped",
+        NodeStatus::Skipped => "Skipped",
+    }
+}
+
+/// A mark that goes with the word, so that colour is never alone.
+pub(crate) const fn node_mark(status: NodeStatus) -> &'static str {
+    match status {
+        NodeStatus::Queued => "·",
+        NodeStatus::Running => "▸",
+        NodeStatus::Succeeded => "✓",
+        NodeStatus::Failed => "✗",
+        NodeStatus::Cancelled => "■",
+        NodeStatus::Skipped => "○",
+    }
+}
+
+pub(crate) fn node_style(status: NodeStatus) -> Style {
+    match status {
+        NodeStatus::Queued | NodeStatus::Skipped => Style::new(),
+        NodeStatus::Running => AnsiColor::Blue.on_default(),
+        NodeStatus::Succeeded => AnsiColor::Green.on_default(),
+        NodeStatus::Failed => AnsiColor::Red.on_default(),
+        NodeStatus::Cancelled => AnsiColor::Yellow.on_default(),
+    }
+}
+
+/// A run stands where a node can stand, in the same words.
+pub(crate) const fn as_node(status: RunStatus) -> NodeStatus {
+    match status {
+        RunStatus::Queued => NodeStatus::Queued,
+        RunStatus::Running => NodeStatus::Running,
+        RunStatus::Succeeded => NodeStatus::Succeeded,
+        RunStatus::Failed => NodeStatus::Failed,
+        RunStatus::Cancelled => NodeStatus::Cancelled,
+    }
+}
+
+/// The mark and the word of a run.
+pub(crate) fn run_status(status: RunStatus) -> String {
+    let status = as_node(status);
+    format!("{} {}", node_mark(status), node_status(status))
 }
 
 /// A stretch of time in its two largest units: `250ms`, `3.2s`, `2m 10s`, `4h 5m`, `3d 2h`.

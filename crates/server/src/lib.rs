@@ -5,6 +5,7 @@
 //! [`doors`], [`feedback`] (what never enters a coordinator), [`events`] (what is told of runs), [`scratch`] (keys and values), [`auth`], [`metrics`].
 
 pub mod app;
+mod artifacts;
 pub mod auth;
 mod bulk;
 pub mod clock;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName, HeaderValue};
 use hyper::{Method, Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use protocol::error_code::ErrorCode;
@@ -24,6 +24,8 @@ pub mod lines;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How long an answer may take beyond the wait that was asked for.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
+/// Makes a request that starts something one that may be sent twice.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Connections that are kept for the next request.
 const IDLE_CONNECTIONS_MAX: usize = 256;
 /// The first pause before a request is sent again; it doubles up to the longest.
@@ -158,7 +160,7 @@ impl Client {
 
     /// `GET path`.
     pub async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A, ClientError> {
-        self.typed(Method::GET, path, Bytes::new(), Duration::ZERO).await
+        self.typed(self.request(Method::GET, path, Bytes::new()), Duration::ZERO).await
     }
 
     /// `GET path`, where the server may hold the answer back for `wait`.
@@ -167,7 +169,7 @@ impl Client {
         path: &str,
         wait: Duration,
     ) -> Result<A, ClientError> {
-        self.typed(Method::GET, path, Bytes::new(), wait).await
+        self.typed(self.request(Method::GET, path, Bytes::new()), wait).await
     }
 
     /// `POST path`. It is sent once: whether it was carried out is unknown after an interruption.
@@ -176,7 +178,7 @@ impl Client {
         path: &str,
         body: &impl Serialize,
     ) -> Result<A, ClientError> {
-        self.typed(Method::POST, path, encode(body), Duration::ZERO).await
+        self.typed(self.request(Method::POST, path, encode(body)), Duration::ZERO).await
     }
 
     /// `POST path`, where the server may hold the answer back for `wait`.
@@ -186,7 +188,7 @@ impl Client {
         body: &impl Serialize,
         wait: Duration,
     ) -> Result<A, ClientError> {
-        self.typed(Method::POST, path, encode(body), wait).await
+        self.typed(self.request(Method::POST, path, encode(body)), wait).await
     }
 
     /// `POST path` for a request that says the same however often it arrives: passing trouble is
@@ -197,13 +199,35 @@ impl Client {
         body: &impl Serialize,
         patience: Patience,
     ) -> Result<A, ClientError> {
-        let body = encode(body);
+        let request = self.request(Method::POST, path, encode(body));
+        self.patiently(&request, patience).await
+    }
+
+    /// `POST path` under an idempotency key, which makes it a request that may be repeated.
+    pub async fn post_with_key<A: DeserializeOwned>(
+        &self,
+        path: &str,
+        body: &impl Serialize,
+        key: &str,
+        patience: Patience,
+    ) -> Result<A, ClientError> {
+        let mut request = self.request(Method::POST, path, encode(body));
+        let key = HeaderValue::from_str(key).map_err(|_| ClientError::InvalidToken)?;
+        request.headers_mut().insert(IDEMPOTENCY_KEY, key);
+        self.patiently(&request, patience).await
+    }
+
+    async fn patiently<A: DeserializeOwned>(
+        &self,
+        request: &Request<Full<Bytes>>,
+        patience: Patience,
+    ) -> Result<A, ClientError> {
         let started = tokio::time::Instant::now();
         let mut pause = RETRY_PAUSE;
         loop {
-            match self.typed(Method::POST, path, body.clone(), Duration::ZERO).await {
+            match self.typed(request.clone(), Duration::ZERO).await {
                 Err(error) if error.is_passing() && started.elapsed() + pause < patience.total => {
-                    tracing::debug!(path, %error, "sending again");
+                    tracing::debug!(path = request.uri().path(), %error, "sending again");
                     tokio::time::sleep(pause).await;
                     pause = (pause * 2).min(RETRY_PAUSE_MAX);
                 }
@@ -214,12 +238,13 @@ impl Client {
 
     /// `DELETE path`.
     pub async fn delete<A: DeserializeOwned>(&self, path: &str) -> Result<A, ClientError> {
-        self.typed(Method::DELETE, path, Bytes::new(), Duration::ZERO).await
+        self.typed(self.request(Method::DELETE, path, Bytes::new()), Duration::ZERO).await
     }
 
     /// `GET path`, as text; for answers that are not JSON.
     pub async fn get_text(&self, path: &str) -> Result<String, ClientError> {
-        let bytes = self.raw(Method::GET, path, Bytes::new(), Duration::ZERO).await?;
+        let request = self.request(Method::GET, path, Bytes::new());
+        let bytes = self.raw(request, Duration::ZERO).await?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -230,17 +255,15 @@ impl Client {
         body: Bytes,
         wait: Duration,
     ) -> Result<Bytes, ClientError> {
-        self.raw(Method::POST, path, body, wait).await
+        self.raw(self.request(Method::POST, path, body), wait).await
     }
 
     async fn typed<A: DeserializeOwned>(
         &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
+        request: Request<Full<Bytes>>,
         wait: Duration,
     ) -> Result<A, ClientError> {
-        let answer = self.raw(method, path, body, wait).await?;
+        let answer = self.raw(request, wait).await?;
         // An answer without content is `null` to its reader.
         let text: &[u8] = if answer.is_empty() { b"null" } else { &answer };
         serde_json::from_slice(text).map_err(|_| self.unintelligible(StatusCode::OK))
@@ -248,16 +271,14 @@ impl Client {
 
     async fn raw(
         &self,
-        method: Method,
-        path: &str,
-        body: Bytes,
+        request: Request<Full<Bytes>>,
         wait: Duration,
     ) -> Result<Bytes, ClientError> {
         let limit = ANSWER_TIMEOUT + wait;
-        let exchange = self.exchange(self.request(method, path, body));
-        let (status, body) = tokio::time::timeout(limit, exchange).await.map_err(|_| {
-            ClientError::TimedOut { endpoint: self.shared.endpoint.clone(), waited: limit }
-        })??;
+        let (status, body) =
+            tokio::time::timeout(limit, self.exchange(request)).await.map_err(|_| {
+                ClientError::TimedOut { endpoint: self.shared.endpoint.clone(), waited: limit }
+            })??;
         if status.is_success() {
             return Ok(body);
         }

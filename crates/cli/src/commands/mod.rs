@@ -1,7 +1,7 @@
 //! One file per command: its arguments, and what it does.
 //!
-//! Reading order: [`dev`], [`server`] and [`worker`] run things; [`mod@run`], [`task`], [`plan`],
-//! [`action`], [`explain`], [`queue`] and [`token`] ask a server; [`demo`] and [`bench`] show and measure; [`version`],
+//! Reading order: [`dev`], [`server`] and [`worker`] run things; [`mod@run`], [`mod@flow`], [`task`],
+//! [`plan`], [`action`], [`explain`], [`queue`] and [`token`] ask a server; [`demo`] and [`bench`] show and measure; [`version`],
 //! [`completion`] and [`internal`] are chores.
 
 pub(crate) mod action;
@@ -10,6 +10,7 @@ pub(crate) mod completion;
 pub(crate) mod demo;
 pub(crate) mod dev;
 pub(crate) mod explain;
+pub(crate) mod flow;
 pub(crate) mod internal;
 pub(crate) mod plan;
 pub(crate) mod queue;

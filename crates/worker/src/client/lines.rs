@@ -3,15 +3,19 @@
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http_body_util::BodyExt as _;
+use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
-use hyper::{Method, Response};
+use hyper::header::{ACCEPT, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response};
 use protocol::rest::problem::Problem;
 
 use super::{ANSWER_TIMEOUT, Client, ClientError, Connection};
 
 /// The longest line. A page of a log is 64 KiB, and text grows at most sixfold in JSON.
 const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// Where a reader of events goes on.
+const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 
 /// An answer under way. Dropping it ends the request.
 pub struct Lines {
@@ -27,7 +31,21 @@ pub struct Lines {
 impl Client {
     /// `GET path`, whose answer may go on for as long as the server likes.
     pub async fn get_lines(&self, path: &str) -> Result<Lines, ClientError> {
-        let (answer, connection) = self.within(ANSWER_TIMEOUT, self.open(path)).await?;
+        self.lines_of(self.request(Method::GET, path, Bytes::new())).await
+    }
+
+    /// `GET path`, an event stream, from after the event that was heard last.
+    pub async fn get_events(&self, path: &str, last: Option<u64>) -> Result<Lines, ClientError> {
+        let mut request = self.request(Method::GET, path, Bytes::new());
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static("text/event-stream"));
+        if let Some(last) = last {
+            request.headers_mut().insert(LAST_EVENT_ID, HeaderValue::from(last));
+        }
+        self.lines_of(request).await
+    }
+
+    async fn lines_of(&self, request: Request<Full<Bytes>>) -> Result<Lines, ClientError> {
+        let (answer, connection) = self.within(ANSWER_TIMEOUT, self.open(request)).await?;
         let status = answer.status();
         if status.is_success() {
             let (body, unread) = (answer.into_body(), BytesMut::new());
@@ -45,8 +63,10 @@ impl Client {
         }
     }
 
-    async fn open(&self, path: &str) -> Result<(Response<Incoming>, Connection), ClientError> {
-        let mut request = self.request(Method::GET, path, Bytes::new());
+    async fn open(
+        &self,
+        mut request: Request<Full<Bytes>>,
+    ) -> Result<(Response<Incoming>, Connection), ClientError> {
         loop {
             let (mut connection, is_fresh) = self.connection().await?;
             match connection.try_send_request(request).await {
@@ -140,6 +160,24 @@ mod tests {
         assert_eq!(lines.next(PATIENCE).await.expect("goes on").as_deref(), Some(&b"a"[..]));
         let cut = lines.next(PATIENCE).await.expect_err("cut");
         assert!(matches!(cut, ClientError::Interrupted { .. }), "{cut}");
+    }
+
+    #[tokio::test]
+    async fn a_reader_of_events_says_what_it_heard_last() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
+        let address = listener.local_addr().expect("bound");
+        let asked = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("accepts");
+            let mut request = vec![0; 4096];
+            let n = stream.read(&mut request).await.expect("asks");
+            stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.expect("sends");
+            String::from_utf8_lossy(&request[..n]).into_owned()
+        });
+        let client = Client::new(address.to_string().parse().expect("address"), None).expect("ok");
+        let _ = client.get_events("/x", Some(41)).await.expect("answers");
+        let asked = asked.await.expect("asked");
+        assert!(asked.contains("last-event-id: 41\r\n"), "{asked}");
+        assert!(asked.contains("accept: text/event-stream\r\n"), "{asked}");
     }
 
     #[tokio::test]

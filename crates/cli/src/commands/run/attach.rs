@@ -8,13 +8,14 @@ use protocol::rest::tasks::Task;
 use tokio::sync::mpsc;
 
 use super::ending::{self, Written};
-use super::interrupt::Interrupts;
+use super::interrupt;
 use super::log_reader::{Heard, LogReader};
 use super::voice::{self, Voice};
 use super::watch::{self, Notice};
 use crate::context::Context;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
+use crate::interrupts::Interrupts;
 use crate::words;
 
 /// A command that starts sooner is told once, with its worker.
@@ -58,7 +59,7 @@ pub(super) async fn follow(attachment: Attachment, context: &Context) -> Result<
         tokio::select! {
             biased;
             () = interrupts.next() => {
-                return interrupts.leave(&story.about.run, story.about.voice, context).await;
+                return interrupt::leave(interrupts, &story.about.run, story.about.voice, context).await;
             }
             heard = log.recv() => match heard.unwrap_or(Ok(Heard::End)).map_err(|f| story.cut(f))? {
                 Heard::Line(line) => story.line(&line).await?,

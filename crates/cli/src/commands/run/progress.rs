@@ -7,7 +7,7 @@ use protocol::rest::tasks::{State, Task};
 use serde::Serialize;
 
 use super::ending;
-use super::interrupt::Interrupts;
+use super::interrupt;
 use super::plan::Parameters;
 use super::tally::{self, Tally};
 use super::voice::Voice;
@@ -15,6 +15,7 @@ use super::why::Why;
 use crate::context::Context;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
+use crate::interrupts::Interrupts;
 use crate::output::{self, Show};
 use crate::words;
 
@@ -56,7 +57,7 @@ pub(super) async fn follow(many: Many, context: &Context) -> Result<ExitCode> {
             biased;
             () = interrupts.next() => {
                 display.finish();
-                return interrupts.leave(&many.run, many.voice, context).await;
+                return interrupt::leave(interrupts, &many.run, many.voice, context).await;
             }
             () = tokio::time::sleep(pause) => {}
         }
