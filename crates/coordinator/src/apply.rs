@@ -116,8 +116,9 @@ impl State {
                     self.set_deadline(id, until);
                 }
             }
+            TaskState::Ready if task.rare.is_none() => self.placement.add_ready(spec, id, None),
             TaskState::Ready if task.concurrency_key().is_some() => self.enter_key(id),
-            TaskState::Ready => self.placement.add_ready(spec, id),
+            TaskState::Ready => self.show_ready(id),
             TaskState::Leased(lease) => {
                 let (at, holder) = (lease_deadline(lease), lease.holder.clone());
                 self.set_deadline(id, at);
@@ -142,8 +143,9 @@ impl State {
         match &task.progress.state {
             TaskState::Waiting { why: WaitReason::After, .. } => self.stop_waiting_for_others(id),
             TaskState::Waiting { .. } => {}
+            TaskState::Ready if task.rare.is_none() => self.placement.remove_ready(spec, id, None),
             TaskState::Ready if task.concurrency_key().is_some() => self.leave_key(id),
-            TaskState::Ready => self.placement.remove_ready(spec, id),
+            TaskState::Ready => self.hide_ready(id),
             TaskState::Leased(lease) => {
                 let holder = lease.holder.clone();
                 self.workers.remove_held(&holder, id);
@@ -186,7 +188,7 @@ impl State {
         self.deadlines.insert(at, Deadline::Task(id));
     }
 
-    fn clear_deadline(&mut self, id: TaskId) {
+    pub(crate) fn clear_deadline(&mut self, id: TaskId) {
         let task = self.tasks.get_mut(id).expect("live tasks have deadlines");
         if let Some(at) = task.deadline.take() {
             self.deadlines.remove(at, Deadline::Task(id));
@@ -217,13 +219,13 @@ impl State {
     fn leave_key(&mut self, id: TaskId) {
         let task = self.tasks.get(id).expect("live");
         let Some(key) = task.concurrency_key().cloned() else { return };
-        let (rank, spec) = (self.rank(task), task.spec);
+        let rank = self.rank(task);
         let was_ready = matches!(task.progress.state, TaskState::Ready);
         let slot = self.slot(&key);
         if slot.front == Some(id) {
             slot.front = None;
             if was_ready {
-                self.placement.remove_ready(spec, id);
+                self.hide_ready(id);
             }
         } else {
             slot.parked.remove(&rank);
@@ -233,8 +235,8 @@ impl State {
     fn park_front(&mut self, front: TaskId) {
         let task = self.tasks.get(front).expect("live");
         let key = task.concurrency_key().expect("at the front of a key").clone();
-        let (rank, spec) = (self.rank(task), task.spec);
-        self.placement.remove_ready(spec, front);
+        let rank = self.rank(task);
+        self.hide_ready(front);
         self.slot(&key).parked.insert(rank);
     }
 
@@ -256,8 +258,7 @@ impl State {
         let slot = self.slot(key);
         slot.parked.remove(&best);
         slot.front = Some(best.1);
-        let spec = self.tasks.get(best.1).expect("parked tasks are live").spec;
-        self.placement.add_ready(spec, best.1);
+        self.show_ready(best.1);
     }
 
     fn is_ready_behind(&self, front: TaskId, rank: ReadyRank) -> bool {

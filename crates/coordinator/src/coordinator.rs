@@ -141,6 +141,7 @@ pub(crate) struct Turn<'a> {
 
 impl<'a> Turn<'a> {
     fn new(state: &'a mut State, at: Moment) -> Self {
+        state.now = at.now;
         Self { state, step: Step::default(), at, facts: Facts::default() }
     }
 

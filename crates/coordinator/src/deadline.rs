@@ -9,7 +9,8 @@ use crate::command::Ticket;
 /// What is due.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Deadline {
-    /// A waiting task may start, or a leased task's lease ends; its state says which.
+    /// A waiting task may start, a leased task's lease ends, or a ready one has waited long enough
+    /// for its worker; its state says which.
     Task(TaskId),
     /// A worker's request for leases has waited long enough.
     Request(Ticket),

@@ -7,6 +7,8 @@ use model::WorkerId;
 use crate::command::{DrainCause, Ticket};
 use crate::coordinator::Turn;
 use crate::effect::{Answer, Refusal};
+use crate::placement::LaneKey;
+use crate::state::State;
 use crate::worker::WORKERS_MAX;
 
 /// The drained workers, each with its causes.
@@ -60,7 +62,11 @@ impl Turn<'_> {
         self.state.drains.set(worker, cause, on);
         let is_drained = self.state.drains.is_drained(worker);
         if was_drained != is_drained {
-            self.state.placement.set_drained(worker, is_drained);
+            let State { placement, workers, .. } = &mut *self.state;
+            placement.set_drained(workers.asking(worker), is_drained);
+            if !is_drained {
+                placement.serve_lane(LaneKey::Worker(worker.clone()));
+            }
         }
         self.answer(ticket, Answer::DrainSet);
     }

@@ -8,6 +8,8 @@ use crate::change::{TaskState, WaitReason};
 use crate::command::Ticket;
 use crate::coordinator::Turn;
 use crate::effect::{Answer, StateWord, WorkerHealth};
+use crate::pin;
+use crate::placement::LaneKey;
 use crate::task::Task;
 
 /// Tasks that a blocked task names; the others are only counted.
@@ -82,6 +84,24 @@ pub enum Reason {
         key: ConcurrencyKey,
         /// Which task has it.
         by: TaskId,
+    },
+    /// It belongs to a worker that is lost, or was never heard of.
+    PinnedAway {
+        /// Which one.
+        worker: WorkerId,
+        /// Why it belongs there, for people.
+        because: String,
+        /// It fails then.
+        until: Option<Timestamp>,
+    },
+    /// It belongs to a worker that is there, and takes nothing right now.
+    PinnedBusy {
+        /// Which one.
+        worker: WorkerId,
+        /// Why it belongs there, for people.
+        because: String,
+        /// It fails then.
+        until: Option<Timestamp>,
     },
     /// No worker was heard of at all.
     NoWorkers,
@@ -230,11 +250,36 @@ impl Turn<'_> {
         {
             return vec![Reason::KeyHeld { key: key.clone(), by }];
         }
-        let mut reasons = self.reasons_of_workers(task);
-        let ahead = self.state.placement.tasks_ahead(task.spec, task.id);
+        let lane = self.state.lane_of(task);
+        let mut reasons = match &lane {
+            Some(LaneKey::Worker(worker)) => self.reasons_of_pin(task, worker),
+            None => self.reasons_of_workers(task),
+        };
+        let ahead = self.state.placement.tasks_ahead(task.spec, task.id, lane.as_ref());
         if ahead > 0 {
             reasons.push(Reason::Behind { tasks: ahead as u64 });
         }
+        reasons
+    }
+
+    /// Why the one worker that may have it does not.
+    fn reasons_of_pin(&self, task: &Task, worker: &WorkerId) -> Vec<Reason> {
+        let (worker, until) = (worker.clone(), pin::until(task));
+        let because = self.state.why_pinned(task);
+        if self.state.workers.is_away(&worker, self.now()) {
+            return vec![Reason::PinnedAway { worker, because, until }];
+        }
+        let demand = &self.state.placement.spec(task.spec).demand;
+        let offer = self.state.workers.offer(&worker);
+        let offer = offer.map(|offer| self.state.placement.offer(offer));
+        let mut reasons = Vec::new();
+        if let Some(what) = offer.and_then(|offer| Lack::first(offer, demand)) {
+            reasons.push(Reason::Lacking { what, workers: 1 });
+        }
+        if self.state.drains.is_drained(&worker) {
+            reasons.push(Reason::Drained { workers: 1 });
+        }
+        reasons.push(Reason::PinnedBusy { worker, because, until });
         reasons
     }
 

@@ -31,6 +31,7 @@ impl Turn<'_> {
         let is_empty = run.frames[&record.number].open == 0;
         let number = record.number;
         self.step.runs.push(RunChange::FrameOpened { run: id, frame: Box::new(record) });
+        self.state.runs.set_due(id);
         if is_empty {
             let result = Some(Bytes::from_static(b"{}"));
             let end = UnitEnd { word: NodeWord::Succeeded, result, failure: None };

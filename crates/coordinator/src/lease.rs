@@ -86,7 +86,7 @@ impl Turn<'_> {
             return self.answer(ticket, Answer::Refused(Refusal::RequestsFull));
         }
         self.state.deadlines.insert(request.wait_until, Deadline::Request(ticket));
-        self.state.workers.set_asking(&request.worker, |asking| *asking += 1);
+        self.state.workers.add_asking(&request.worker, ticket);
         let in_flight = self.state.workers.in_flight(&request.worker);
         let is_drained = self.state.drains.is_drained(&request.worker);
         self.state.placement.add_waiting(ticket, request, in_flight, is_drained);
@@ -102,6 +102,7 @@ impl Turn<'_> {
     /// Gives ready tasks to requests that wait for them.
     pub(crate) fn place(&mut self) {
         while let Some(ticket) = self.next_to_serve() {
+            let ticket = self.rather(ticket);
             let (request, offer) = self.stop_waiting(ticket).expect("it waits");
             self.touch_worker(&request.worker);
             let grants = self.grant_up_to(&request, offer);
@@ -110,10 +111,19 @@ impl Turn<'_> {
     }
 
     fn next_to_serve(&mut self) -> Option<Ticket> {
+        if let Some(ticket) = self.next_in_lanes() {
+            return Some(ticket);
+        }
         let State { placement, workers, tasks, .. } = &mut *self.state;
         placement.next_to_serve(|placement, request, task_type| {
             room_of(placement, workers, tasks, request).has(task_type)
         })
+    }
+
+    /// What a worker's own limits leave.
+    pub(crate) fn room_of(&self, request: &LeaseRequest) -> Room {
+        let State { placement, workers, tasks, .. } = &*self.state;
+        room_of(placement, workers, tasks, request)
     }
 
     fn grant_up_to(&mut self, request: &LeaseRequest, offer: OfferIdx) -> Vec<Grant> {
@@ -121,10 +131,12 @@ impl Turn<'_> {
         if self.state.drains.is_drained(&request.worker) {
             return grants;
         }
-        let State { placement, workers, tasks, .. } = &*self.state;
-        let mut room = room_of(placement, workers, tasks, request);
+        let (worker, mut room) = (&request.worker, self.room_of(request));
         while grants.len() < request.max as usize {
-            let Some(task) = self.state.placement.best_for(offer, &room) else { break };
+            let Some(task) = self.state.placement.best_for(worker, offer, &room) else { break };
+            if !grants.is_empty() && self.better_asker(task, worker).is_some() {
+                break;
+            }
             let grant = self.grant(task, request);
             room.take(&grant.spec.demand.task_type);
             grants.push(grant);
@@ -174,7 +186,7 @@ impl Turn<'_> {
     pub(crate) fn on_request_due(&mut self, ticket: Ticket) {
         // The deadline has been taken from its table already, so only the request goes.
         let Some(waiting) = self.state.placement.remove_waiting(ticket) else { return };
-        self.state.workers.set_asking(&waiting.request.worker, |asking| *asking -= 1);
+        self.state.workers.remove_asking(&waiting.request.worker, ticket);
         self.touch_worker(&waiting.request.worker);
         self.answer(ticket, Answer::Leases(Vec::new()));
     }
@@ -192,7 +204,7 @@ impl Turn<'_> {
         let waiting = self.state.placement.remove_waiting(ticket)?;
         let until = waiting.request.wait_until;
         self.state.deadlines.remove(until, Deadline::Request(ticket));
-        self.state.workers.set_asking(&waiting.request.worker, |asking| *asking -= 1);
+        self.state.workers.remove_asking(&waiting.request.worker, ticket);
         Some((waiting.request, waiting.offer))
     }
 
@@ -317,9 +329,8 @@ impl Turn<'_> {
                     self.expire(id);
                 }
             }
-            TaskState::Ready | TaskState::Settled(_) => {
-                panic!("only waiting and leased tasks have deadlines")
-            }
+            TaskState::Ready => self.give_up(id),
+            TaskState::Settled(_) => panic!("a settled task has no deadline"),
         }
     }
 

@@ -4,7 +4,7 @@
 //! Reading order: [`Command`] (everything that can be asked), [`Change`] (every fact that can
 //! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
 //! in), then one file per rule: `submit`, `after`, `lease`, `report`, `retry`, `cancel`, `worker`,
-//! `ladder`, `pause`, `peek`, `explain`, `load`; for runs `dag`, `frame`, `list`, `chain`,
+//! `ladder`, `pause`, `pin`, `peek`, `explain`, `load`; for runs `dag`, `frame`, `list`, `chain`,
 //! `signal`. Underneath: `state` (the tables), `apply` and `run_apply` (the only code that writes
 //! tasks and runs), `run`, `placement`, `table`, `deadline`, `watch`.
 
@@ -27,6 +27,7 @@ mod list;
 mod load;
 mod pause;
 mod peek;
+mod pin;
 mod placement;
 pub mod planted;
 mod report;

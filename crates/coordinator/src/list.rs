@@ -74,7 +74,8 @@ impl Turn<'_> {
             let end = many.joined();
             return self.end_node(id, (frame, node), end.at(self.at.now));
         }
-        if !many.is_due {
+        let has_more = (many.next as usize) < many.items.len();
+        if has_more && !many.is_due {
             many.is_due = true;
             run.line.push_back(Due::Items { frame, node });
             self.state.runs.set_due(id);

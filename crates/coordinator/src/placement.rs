@@ -4,7 +4,10 @@
 //! at the kinds of demand that an offer covers (few), never at all tasks or all workers.
 
 mod invariants;
+mod lanes;
 mod pauses;
+mod ready;
+mod requests;
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +16,12 @@ use std::sync::Arc;
 use model::{Demand, Offer, QueueName, TaskId, TaskSpec, TypeName, WorkerId};
 use slab::Slab;
 
+use self::lanes::Lane;
+pub(crate) use self::lanes::LaneKey;
+pub(crate) use self::ready::ReadyRank;
+use self::ready::ReadySet;
+use self::requests::RequestRank;
+pub(crate) use self::requests::WaitingRequest;
 use crate::command::{LeaseRequest, Pause, Ticket};
 use crate::planted::{self, Bug};
 
@@ -27,9 +36,6 @@ const IDLE_ENTRIES_KEPT: usize = 256;
 /// more walks over the heads of all in order, and meets one that it covers soon.
 const DEMANDS_LOOKED_AT: usize = 32;
 
-/// `explain` counts no further than this.
-const TASKS_AHEAD_COUNTED: usize = 100_000;
-
 /// An interned [`TaskSpec`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SpecIdx(u32);
@@ -41,20 +47,6 @@ pub(crate) struct DemandIdx(u32);
 /// An interned [`Offer`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct OfferIdx(u32);
-
-/// A request that waits for a task.
-#[derive(Clone, Debug)]
-pub(crate) struct WaitingRequest {
-    pub(crate) request: LeaseRequest,
-    pub(crate) offer: OfferIdx,
-    rank: RequestRank,
-}
-
-/// Which waiting request goes first: fewest leases in flight, then the one that waits longest.
-type RequestRank = (u64, Ticket);
-
-/// The order of ready tasks: higher priority first, then the older one.
-pub(crate) type ReadyRank = (Reverse<i16>, TaskId);
 
 #[derive(Debug)]
 struct SpecEntry {
@@ -69,8 +61,7 @@ struct DemandEntry {
     specs: u64,
     /// Its queue is paused: what is ready stays, and nobody is given it.
     is_paused: bool,
-    ready: BTreeMap<Reverse<i16>, BTreeSet<TaskId>>,
-    ready_len: u64,
+    ready: ReadySet,
     /// Requests whose offer covers this demand.
     requests: BTreeSet<RequestRank>,
 }
@@ -123,6 +114,10 @@ pub(crate) struct Placement {
     offer_by_value: BTreeMap<Arc<Offer>, OfferIdx>,
     waiting: BTreeMap<Ticket, WaitingRequest>,
     pauses: BTreeMap<QueueName, Pause>,
+    /// Ready tasks that not everyone may have.
+    lanes: BTreeMap<LaneKey, Lane>,
+    /// Lanes that gained a ready task, or someone who may have it.
+    unserved_lanes: BTreeSet<LaneKey>,
     /// The best ready task of each demand that has one and is not paused.
     heads: BTreeSet<(ReadyRank, DemandIdx)>,
     /// Demands that gained a ready task while requests wait for it.
@@ -211,8 +206,7 @@ impl Placement {
             demand: Arc::clone(&demand),
             specs: 0,
             is_paused: self.pauses.contains_key(&demand.queue),
-            ready: BTreeMap::new(),
-            ready_len: 0,
+            ready: ReadySet::default(),
             requests,
         };
         let idx = DemandIdx(index(self.demands.insert(entry)));
@@ -249,34 +243,35 @@ impl Placement {
 
     // ----- ready tasks
 
-    pub(crate) fn add_ready(&mut self, spec: SpecIdx, task: TaskId) {
+    fn rank(&self, spec: SpecIdx, task: TaskId) -> (DemandIdx, ReadyRank) {
         let SpecEntry { spec, demand, .. } = &self.specs[spec.0 as usize];
-        let (rank, demand) = (Reverse(spec.priority), *demand);
+        (*demand, (Reverse(spec.priority), task))
+    }
+
+    /// Shows a ready task to everyone, or to those whom its lane is open to.
+    pub(crate) fn add_ready(&mut self, spec: SpecIdx, task: TaskId, lane: Option<&LaneKey>) {
+        let (demand, rank) = self.rank(spec, task);
+        self.ready_len += 1;
+        if let Some(lane) = lane {
+            return self.add_to_lane(lane, demand, rank);
+        }
         let before = self.head(demand);
         let entry = &mut self.demands[demand.0 as usize];
-        let is_new = entry.ready.entry(rank).or_default().insert(task);
-        assert!(is_new, "a task is ready once");
-        entry.ready_len += 1;
+        entry.ready.insert(rank);
         if !entry.requests.is_empty() && !entry.is_paused {
             self.unserved.insert(demand);
         }
-        self.ready_len += 1;
         self.move_head(demand, before);
     }
 
-    pub(crate) fn remove_ready(&mut self, spec: SpecIdx, task: TaskId) {
-        let SpecEntry { spec, demand, .. } = &self.specs[spec.0 as usize];
-        let (rank, demand) = (Reverse(spec.priority), *demand);
-        let before = self.head(demand);
-        let entry = &mut self.demands[demand.0 as usize];
-        let same_priority = entry.ready.get_mut(&rank).expect("the task is ready");
-        let was_ready = same_priority.remove(&task);
-        assert!(was_ready, "the task is ready");
-        if same_priority.is_empty() {
-            entry.ready.remove(&rank);
-        }
-        entry.ready_len -= 1;
+    pub(crate) fn remove_ready(&mut self, spec: SpecIdx, task: TaskId, lane: Option<&LaneKey>) {
+        let (demand, rank) = self.rank(spec, task);
         self.ready_len -= 1;
+        if let Some(lane) = lane {
+            return self.remove_from_lane(lane, demand, rank);
+        }
+        let before = self.head(demand);
+        self.demands[demand.0 as usize].ready.remove(rank);
         self.move_head(demand, before);
     }
 
@@ -293,51 +288,52 @@ impl Placement {
         }
     }
 
-    pub(crate) fn is_ready(&self, spec: SpecIdx, task: TaskId) -> bool {
-        let SpecEntry { spec, demand, .. } = &self.specs[spec.0 as usize];
-        let ready = &self.demands[demand.0 as usize].ready;
-        ready.get(&Reverse(spec.priority)).is_some_and(|tasks| tasks.contains(&task))
+    fn ready_set(&self, demand: DemandIdx, lane: Option<&LaneKey>) -> Option<&ReadySet> {
+        match lane {
+            Some(lane) => self.lane(lane, demand),
+            None => Some(&self.demands[demand.0 as usize].ready),
+        }
+    }
+
+    pub(crate) fn is_ready(&self, spec: SpecIdx, task: TaskId, lane: Option<&LaneKey>) -> bool {
+        let (demand, rank) = self.rank(spec, task);
+        self.ready_set(demand, lane).is_some_and(|ready| ready.contains(rank))
     }
 
     pub(crate) fn ready_len(&self) -> usize {
         self.ready_len
     }
 
-    /// How many ready tasks with the same demand go before this one.
-    pub(crate) fn tasks_ahead(&self, spec: SpecIdx, task: TaskId) -> usize {
-        let SpecEntry { spec, demand, .. } = &self.specs[spec.0 as usize];
-        let own = Reverse(spec.priority);
-        let ready = &self.demands[demand.0 as usize].ready;
-        let higher: usize = ready.range(..own).map(|(_, tasks)| tasks.len()).sum();
-        higher
-            + ready
-                .get(&own)
-                .map_or(0, |tasks| tasks.range(..task).take(TASKS_AHEAD_COUNTED).count())
+    /// How many ready tasks with the same demand, and in the same lane, go before this one.
+    pub(crate) fn tasks_ahead(&self, spec: SpecIdx, task: TaskId, lane: Option<&LaneKey>) -> usize {
+        let (demand, rank) = self.rank(spec, task);
+        self.ready_set(demand, lane).map_or(0, |ready| ready.ahead_of(rank))
+    }
+
+    fn ready_sets(&self) -> impl Iterator<Item = (&Demand, &ReadySet)> {
+        let common = self.demands.iter().map(|(_, entry)| (entry.demand.as_ref(), &entry.ready));
+        common.chain(self.lane_sets())
     }
 
     /// The oldest ready task of each demand and priority, for the age of a queue.
     pub(crate) fn oldest_ready(&self) -> impl Iterator<Item = (&Demand, TaskId)> {
-        self.demands.iter().flat_map(|(_, entry)| {
-            let oldest = entry.ready.values().filter_map(BTreeSet::first);
-            oldest.map(|task| (entry.demand.as_ref(), *task))
-        })
+        self.ready_sets().flat_map(|(demand, ready)| ready.oldest().map(move |task| (demand, task)))
     }
 
-    /// The ready tasks of each demand, how many and which, best first.
+    /// The ready tasks of each demand and lane, how many and which, best first.
     pub(crate) fn ready_lists(
         &self,
     ) -> impl Iterator<Item = (&Demand, u64, impl Iterator<Item = ReadyRank>)> {
-        self.demands.iter().map(|(_, entry)| {
-            let ranks = entry
-                .ready
-                .iter()
-                .flat_map(|(priority, tasks)| tasks.iter().map(|task| (*priority, *task)));
-            (&*entry.demand, entry.ready_len, ranks)
-        })
+        self.ready_sets().map(|(demand, ready)| (demand, ready.len(), ready.ranks()))
     }
 
     /// The ready task that a worker with this offer, and this room, should get next.
-    pub(crate) fn best_for(&self, offer: OfferIdx, room: &Room) -> Option<TaskId> {
+    pub(crate) fn best_for(
+        &self,
+        worker: &WorkerId,
+        offer: OfferIdx,
+        room: &Room,
+    ) -> Option<TaskId> {
         let covered = &self.offers[offer.0 as usize].demands;
         let has_room = |idx: DemandIdx| room.has(&self.demands[idx.0 as usize].demand.task_type);
         let best = if covered.len() <= DEMANDS_LOOKED_AT {
@@ -346,6 +342,10 @@ impl Placement {
             let mut heads = self.heads.iter();
             let fits = |demand: &DemandIdx| covered.contains(demand) && has_room(*demand);
             heads.find(|(_, demand)| fits(demand)).map(|(rank, _)| *rank)
+        };
+        let best = match self.lanes.is_empty() {
+            true => best,
+            false => best.into_iter().chain(self.best_in_lanes(worker, offer, room)).min(),
         };
         best.map(|(_, task)| task)
     }
@@ -356,8 +356,7 @@ impl Placement {
         if entry.is_paused && !planted::is(Bug::PauseIgnored) {
             return None;
         }
-        let (priority, tasks) = entry.ready.first_key_value()?;
-        tasks.first().map(|task| (*priority, *task))
+        entry.ready.first()
     }
 
     // ----- offers
@@ -404,94 +403,5 @@ impl Placement {
             let entry = self.offers.remove(key);
             self.offer_by_value.remove(&entry.offer);
         }
-    }
-
-    // ----- requests that wait
-
-    pub(crate) fn waiting_len(&self) -> usize {
-        self.waiting.len()
-    }
-
-    /// A request that is not eligible waits too, but is given nothing.
-    pub(crate) fn add_waiting(
-        &mut self,
-        ticket: Ticket,
-        request: LeaseRequest,
-        in_flight: u64,
-        is_drained: bool,
-    ) {
-        let offer = self.add_offer_user(&request.offer);
-        let rank = (in_flight, ticket);
-        if !is_drained {
-            self.show(offer, rank, false);
-        }
-        let before = self.waiting.insert(ticket, WaitingRequest { request, offer, rank });
-        assert!(before.is_none(), "a ticket is used once");
-    }
-
-    fn show(&mut self, offer: OfferIdx, rank: RequestRank, is_back: bool) {
-        let entry = &mut self.offers[offer.0 as usize];
-        entry.requests.insert(rank);
-        for demand in &entry.demands {
-            let entry = &mut self.demands[demand.0 as usize];
-            entry.requests.insert(rank);
-            // A new request has been offered what is ready; one that comes back has not.
-            if is_back && !entry.ready.is_empty() && !entry.is_paused {
-                self.unserved.insert(*demand);
-            }
-        }
-    }
-
-    fn hide(&mut self, offer: OfferIdx, rank: RequestRank) {
-        let entry = &mut self.offers[offer.0 as usize];
-        entry.requests.remove(&rank);
-        for demand in &entry.demands {
-            self.demands[demand.0 as usize].requests.remove(&rank);
-        }
-    }
-
-    /// Hides the waiting requests of a worker from all tasks, or shows them again. Looks at every
-    /// request: people drain workers, machines do not.
-    pub(crate) fn set_drained(&mut self, worker: &WorkerId, is_drained: bool) {
-        let own = self.waiting.values().filter(|waiting| waiting.request.worker == *worker);
-        let own: Vec<_> = own.map(|waiting| (waiting.offer, waiting.rank)).collect();
-        for (offer, rank) in own {
-            if is_drained { self.hide(offer, rank) } else { self.show(offer, rank, true) }
-        }
-    }
-
-    /// The waiting requests of a worker. Looks at every request, as `set_drained` does.
-    pub(crate) fn waiting_of(&self, worker: &WorkerId) -> Vec<Ticket> {
-        let own = self.waiting.iter().filter(|(_, waiting)| waiting.request.worker == *worker);
-        own.map(|(ticket, _)| *ticket).collect()
-    }
-
-    pub(crate) fn remove_waiting(&mut self, ticket: Ticket) -> Option<WaitingRequest> {
-        let waiting = self.waiting.remove(&ticket)?;
-        self.hide(waiting.offer, waiting.rank);
-        self.remove_offer_user(waiting.offer);
-        Some(waiting)
-    }
-
-    /// A request that a ready task has been found for, if there is one. `has_room` is asked about
-    /// requests with limits of their own.
-    pub(crate) fn next_to_serve(
-        &mut self,
-        has_room: impl Fn(&Self, &LeaseRequest, &TypeName) -> bool,
-    ) -> Option<Ticket> {
-        while let Some(demand) = self.unserved.first().copied() {
-            let DemandEntry { demand: wanted, ready, requests, is_paused, .. } =
-                &self.demands[demand.0 as usize];
-            let takes = |ticket: &Ticket| {
-                let request = &self.waiting[ticket].request;
-                !request.is_limited() || has_room(self, request, &wanted.task_type)
-            };
-            let mut tickets = requests.iter().map(|(_, ticket)| *ticket);
-            match tickets.find(takes) {
-                Some(ticket) if !ready.is_empty() && !is_paused => return Some(ticket),
-                Some(_) | None => self.unserved.remove(&demand),
-            };
-        }
-        None
     }
 }

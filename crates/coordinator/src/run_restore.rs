@@ -3,21 +3,27 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use model::{NodeLink, RunId, TaskId, Timestamp};
 
-use crate::change::{TaskRecord, TaskState};
+use crate::change::{Settlement, TaskState};
 use crate::coordinator::Turn;
 use crate::planted::{self, Bug};
-use crate::run::{Due, Many, Phase, UnitEnd};
+use crate::run::{Due, Many, Phase, Run, UnitEnd};
 use crate::run_change::{FrameRecord, NodeEnd, RestoredRun};
 
-/// Something that happened in a run, in the order in which it did.
+/// Something that happened in a run.
 enum Past {
     Opened(FrameRecord),
-    Task(TaskRecord),
+    Begun(TaskId, Arc<NodeLink>, Bytes),
+    Ended(TaskId, Arc<NodeLink>, Box<Settlement>),
     NodeEnded(u32, u32, NodeEnd),
     Closed(u32, NodeEnd),
 }
+
+/// What cannot have happened yet, by the node whose turn must come first. Moments are told in
+/// milliseconds, and much happens within one.
+type Later = BTreeMap<(u32, u32), Vec<Past>>;
 
 impl Turn<'_> {
     pub(crate) fn restore_runs(&mut self, next: u64, runs: impl IntoIterator<Item = RestoredRun>) {
@@ -46,33 +52,46 @@ impl Turn<'_> {
             return;
         };
         self.state.insert_run(&restored.record, Arc::new(compiled.program));
-        for past in in_order(restored) {
-            self.restore_past(id, past);
-        }
-        for (task, link) in live {
-            self.restore_lists(id, &link);
-            let parameters = self.state.tasks.get(task).expect("live").parameters.clone();
-            self.state.note_run_task(&link, task, &parameters);
+        let mut later = Later::new();
+        for past in self.in_order(restored, live) {
+            self.restore_past(id, past, &mut later);
         }
         self.line_up_again(id);
     }
 
-    fn restore_past(&mut self, id: RunId, past: Past) {
+    /// Takes in what happened, and then whatever waited for that.
+    fn restore_past(&mut self, id: RunId, past: Past, later: &mut Later) {
+        let mut stack = vec![past];
+        while let Some(past) = stack.pop() {
+            let run = self.state.runs.live.get_mut(&id).expect("just inserted");
+            if let Some(node) = run.must_come_first(&past) {
+                later.entry(node).or_default().push(past);
+                continue;
+            }
+            let seen = run.line.len();
+            self.restore_one(id, past);
+            let run = self.state.runs.live.get_mut(&id).expect("just inserted");
+            for due in run.line.iter().skip(seen) {
+                if let Due::Node { frame, node } = due {
+                    let waiting = later.remove(&(*frame, *node)).unwrap_or_default();
+                    stack.extend(waiting.into_iter().rev());
+                }
+            }
+        }
+    }
+
+    fn restore_one(&mut self, id: RunId, past: Past) {
         match past {
-            Past::Task(record) => {
-                let (Some(link), TaskState::Settled(settlement)) =
-                    (&record.link, &record.progress.state)
-                else {
-                    return;
-                };
-                self.restore_lists(id, link);
-                self.state.note_run_task(link, record.id, &record.parameters);
-                self.state.note_run_task_end(link, record.id, settlement);
+            Past::Begun(task, link, parameters) => {
+                self.restore_list(id, link.frame, link.node, link.item);
+                self.state.note_run_task(&link, task, &parameters);
+            }
+            Past::Ended(task, link, settlement) => {
+                self.state.note_run_task_end(&link, task, &settlement);
             }
             Past::Opened(frame) => {
                 self.restore_list(id, frame.parent, frame.node, frame.item);
-                let run = self.state.runs.live.get_mut(&id).expect("just inserted");
-                run.note_frame(&frame);
+                self.state.runs.live.get_mut(&id).expect("just inserted").note_frame(&frame);
             }
             Past::NodeEnded(frame, node, end) => {
                 let run = self.state.runs.live.get_mut(&id).expect("just inserted");
@@ -83,10 +102,6 @@ impl Turn<'_> {
                 run.note_frame_end(frame, &UnitEnd::from(&end));
             }
         }
-    }
-
-    fn restore_lists(&mut self, id: RunId, link: &NodeLink) {
-        self.restore_list(id, link.frame, link.node, link.item);
     }
 
     /// A node that is executed once per element has no fact of its own when it begins: its list is
@@ -110,7 +125,7 @@ impl Turn<'_> {
     /// Whose turn had come, and who was not begun yet.
     fn line_up_again(&mut self, id: RunId) {
         let Some(run) = self.state.runs.live.get_mut(&id) else { return };
-        let is_begun = |run: &crate::run::Run, due: &Due| match due {
+        let is_begun = |run: &Run, due: &Due| match due {
             Due::Node { frame, node } => run
                 .frames
                 .get(frame)
@@ -133,25 +148,54 @@ impl Turn<'_> {
         }
         run.line = line.into();
     }
+
+    /// Everything that happened, by its moment; within one, what began comes before what ended.
+    fn in_order(&self, restored: RestoredRun, live: Vec<(TaskId, Arc<NodeLink>)>) -> Vec<Past> {
+        let mut past: Vec<((Timestamp, u8, u64), Past)> = Vec::new();
+        for frame in restored.frames {
+            past.push(((frame.opened_at, 0, u64::from(frame.number)), Past::Opened(frame)));
+        }
+        for record in restored.settled {
+            let (Some(link), TaskState::Settled(settlement)) = (record.link, record.progress.state)
+            else {
+                continue;
+            };
+            let (id, number) = (record.id, record.id.number());
+            let begun = Past::Begun(id, Arc::clone(&link), record.parameters);
+            past.push(((record.created_at, 1, number), begun));
+            // Within one moment, what was called ended before its caller.
+            let rank = (u64::from(u16::MAX - link.level) << 40) | number;
+            past.push(((settlement.at, 2, rank), Past::Ended(id, link, settlement)));
+        }
+        for (id, link) in live {
+            let task = self.state.tasks.get(id).expect("live");
+            let begun = Past::Begun(id, link, task.parameters.clone());
+            past.push(((task.created_at, 1, id.number()), begun));
+        }
+        for (frame, node, end) in restored.ended {
+            past.push(((end.at, 3, u64::from(node)), Past::NodeEnded(frame, node, end)));
+        }
+        for (frame, end) in restored.closed {
+            // Inner frames have higher numbers, and close before those around them.
+            past.push(((end.at, 4, u64::MAX - u64::from(frame)), Past::Closed(frame, end)));
+        }
+        past.sort_by_key(|(key, _)| *key);
+        past.into_iter().map(|(_, past)| past).collect()
+    }
 }
 
-/// Everything that happened, by its moment; at the same moment frames open first and close last.
-fn in_order(restored: RestoredRun) -> Vec<Past> {
-    let mut past: Vec<((Timestamp, u8, u64), Past)> = Vec::new();
-    for frame in restored.frames {
-        past.push(((frame.opened_at, 0, u64::from(frame.number)), Past::Opened(frame)));
+impl Run {
+    /// The node whose turn must come before this can have happened, if it has not come.
+    fn must_come_first(&self, past: &Past) -> Option<(u32, u32)> {
+        let (frame, node) = match past {
+            Past::Opened(record) => (record.parent, record.node),
+            Past::Begun(_, link, _) | Past::Ended(_, link, _) => (link.frame, link.node),
+            Past::NodeEnded(frame, node, _) => {
+                return (!self.frames.contains_key(frame)).then_some((*frame, *node));
+            }
+            Past::Closed(..) => return None,
+        };
+        let state = self.frames.get(&frame).map(|frame| &frame.nodes[node as usize].phase);
+        matches!(state, None | Some(Phase::Waiting)).then_some((frame, node))
     }
-    for record in restored.settled {
-        let TaskState::Settled(settlement) = &record.progress.state else { continue };
-        past.push(((settlement.at, 1, record.id.number()), Past::Task(record.clone())));
-    }
-    for (frame, node, end) in restored.ended {
-        past.push(((end.at, 2, u64::from(node)), Past::NodeEnded(frame, node, end)));
-    }
-    for (frame, end) in restored.closed {
-        // Inner frames have higher numbers, and close before those around them.
-        past.push(((end.at, 3, u64::MAX - u64::from(frame)), Past::Closed(frame, end)));
-    }
-    past.sort_by_key(|(key, _)| *key);
-    past.into_iter().map(|(_, past)| past).collect()
 }

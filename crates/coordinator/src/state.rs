@@ -25,6 +25,8 @@ use crate::worker::Workers;
 pub(crate) struct State {
     pub(crate) shard: ShardId,
     pub(crate) next_number: u64,
+    /// The moment of the call that is carried out.
+    pub(crate) now: Timestamp,
     pub(crate) tasks: TaskTable,
     pub(crate) placement: Placement,
     pub(crate) keys: BTreeMap<ConcurrencyKey, KeySlot>,
@@ -32,6 +34,8 @@ pub(crate) struct State {
     /// Who waits for a live task; tasks that nobody waits for have no entry.
     pub(crate) dependents: BTreeMap<TaskId, BTreeSet<TaskId>>,
     pub(crate) queues: BTreeMap<QueueName, QueueCounts>,
+    /// Ready tasks that would rather go to one worker than to another.
+    pub(crate) choosy_ready: u64,
     /// Bytes that live tasks take: their parameters, and what they wait for.
     pub(crate) live_bytes: usize,
     pub(crate) deadlines: Deadlines,
@@ -72,12 +76,14 @@ impl State {
         Self {
             shard,
             next_number,
+            now: Timestamp::default(),
             tasks: TaskTable::default(),
             placement: Placement::default(),
             keys: BTreeMap::new(),
             idempotency: BTreeMap::new(),
             dependents: BTreeMap::new(),
             queues: BTreeMap::new(),
+            choosy_ready: 0,
             live_bytes: 0,
             deadlines: Deadlines::default(),
             workers: Workers::default(),
@@ -140,6 +146,8 @@ impl State {
         assert_eq!(self.queues, expected.queues, "queue counts");
         assert_eq!(self.live_bytes, expected.live_bytes, "live bytes");
         assert_eq!(self.placement.ready_len(), expected.placement.ready_len(), "ready tasks");
+        assert_eq!(self.choosy_ready, self.count_choosy(), "choosy tasks");
+        assert_eq!(self.workers.asking_len(), self.placement.waiting_len(), "who asks");
         assert_eq!(self.workers.held_len(), expected.workers.held_len(), "leases held");
         deadlines += self.placement.waiting_len() + self.watches.len() + self.workers.len();
         let calls = self.runs.callers.values().filter(|(_, _, until)| until.is_some()).count();
@@ -148,7 +156,8 @@ impl State {
     }
 
     fn check_task(&self, task: &Task) {
-        let is_ready = self.placement.is_ready(task.spec, task.id);
+        let lane = self.lane_of(task);
+        let is_ready = self.placement.is_ready(task.spec, task.id, lane.as_ref());
         match &task.progress.state {
             TaskState::Waiting { until, .. } => {
                 let is_blocked = self.live_dependencies(task).next().is_some();
@@ -159,7 +168,7 @@ impl State {
                 let slot = task.concurrency_key().map(|key| &self.keys[key]);
                 let is_front = slot.is_none_or(|slot| slot.front == Some(task.id));
                 assert_eq!(is_ready, is_front, "ready and visible: {task:?}");
-                assert_eq!(task.deadline, None);
+                self.check_pin(task, is_front);
             }
             TaskState::Leased(lease) => {
                 assert!(!is_ready, "leased and ready: {task:?}");

@@ -32,16 +32,16 @@ struct KnownWorker {
     health: WorkerHealth,
     granted: u64,
     /// Requests of this worker that wait right now.
-    asking: u32,
+    asking: BTreeSet<Ticket>,
     /// Where it stands in the table of deadlines.
     deadline: Timestamp,
 }
 
 impl KnownWorker {
     fn health_at(&self, now: Timestamp) -> WorkerHealth {
-        match self.asking {
-            0 => self.ladder.health_after(now.since(self.last_seen)),
-            _ => WorkerHealth::Healthy, // Its request is still open: it lives.
+        match self.asking.is_empty() {
+            true => self.ladder.health_after(now.since(self.last_seen)),
+            false => WorkerHealth::Healthy, // Its request is still open: it lives.
         }
     }
 }
@@ -87,8 +87,9 @@ impl Workers {
     pub(crate) fn offers(
         &self,
     ) -> impl Iterator<Item = (&WorkerId, WorkerHealth, Option<OfferIdx>, bool)> {
-        let view =
-            |(id, worker): (_, &KnownWorker)| (id, worker.health, worker.offer, worker.asking > 0);
+        let view = |(id, worker): (_, &KnownWorker)| {
+            (id, worker.health, worker.offer, !worker.asking.is_empty())
+        };
         self.known.iter().map(view)
     }
 
@@ -98,10 +99,37 @@ impl Workers {
         }
     }
 
-    pub(crate) fn set_asking(&mut self, worker: &WorkerId, change: impl Fn(&mut u32)) {
+    /// The requests of a worker that wait right now.
+    pub(crate) fn asking(&self, worker: &WorkerId) -> impl Iterator<Item = Ticket> {
+        self.known.get(worker).into_iter().flat_map(|known| &known.asking).copied()
+    }
+
+    pub(crate) fn add_asking(&mut self, worker: &WorkerId, ticket: Ticket) {
         if let Some(known) = self.known.get_mut(worker) {
-            change(&mut known.asking);
+            known.asking.insert(ticket);
         }
+    }
+
+    pub(crate) fn remove_asking(&mut self, worker: &WorkerId, ticket: Ticket) {
+        if let Some(known) = self.known.get_mut(worker) {
+            known.asking.remove(&ticket);
+        }
+    }
+
+    /// How many requests wait; for tests.
+    pub(crate) fn asking_len(&self) -> usize {
+        self.known.values().map(|known| known.asking.len()).sum()
+    }
+
+    /// Whether a worker is taken for lost, or was never heard of.
+    pub(crate) fn is_away(&self, worker: &WorkerId, now: Timestamp) -> bool {
+        let known = self.known.get(worker);
+        known.is_none_or(|known| known.health_at(now) == WorkerHealth::Lost)
+    }
+
+    /// What a worker offered last.
+    pub(crate) fn offer(&self, worker: &WorkerId) -> Option<OfferIdx> {
+        self.known.get(worker)?.offer
     }
 }
 
@@ -140,7 +168,7 @@ impl Turn<'_> {
             last_seen: now,
             health: WorkerHealth::Healthy,
             granted: 0,
-            asking: 0,
+            asking: BTreeSet::new(),
             deadline: at,
         };
         workers.known.insert(worker.clone(), known);
@@ -179,7 +207,8 @@ impl Turn<'_> {
     pub(crate) fn on_unregister(&mut self, ticket: Ticket, worker: &WorkerId) {
         let held = self.leases_of(worker);
         self.on_give_back(worker, &held);
-        for request in self.state.placement.waiting_of(worker) {
+        let asking: Vec<Ticket> = self.state.workers.asking(worker).collect();
+        for request in asking {
             self.stop_waiting(request);
             self.answer(request, Answer::Leases(Vec::new()));
         }
@@ -205,7 +234,7 @@ impl Turn<'_> {
         let now = self.now();
         let holds = self.state.workers.in_flight(&worker) > 0;
         let Some(known) = self.state.workers.known.get_mut(&worker) else { return };
-        if known.asking > 0 {
+        if !known.asking.is_empty() {
             known.last_seen = now; // Its request is still open: it lives.
         }
         known.health = known.ladder.health_after(now.since(known.last_seen));
@@ -229,7 +258,7 @@ impl Turn<'_> {
             last_seen: known.last_seen,
             in_flight: workers.in_flight(worker),
             granted: known.granted,
-            is_asking: known.asking > 0,
+            is_asking: !known.asking.is_empty(),
             drained_by: self.state.drains.causes(worker),
             offer: known.offer.map(|offer| placement.offer(offer).clone()).unwrap_or_default(),
         };

@@ -18,9 +18,12 @@ mod sources;
 mod spec;
 mod work;
 
+use std::collections::HashSet;
+
 use bytes::Bytes;
 
 use crate::check;
+use crate::check::schema::Schemas;
 use crate::definition::{self, Workflow};
 use crate::problem::{Problem, Problems};
 use crate::program::Program;
@@ -31,9 +34,15 @@ use reach::Reached;
 use sources::Source;
 use spec::Specs;
 
-pub(crate) use containers::Inner;
+pub(crate) use containers::{CONTAINER_KEY, Inner, is_container};
+pub(crate) use draft::StepDraft;
+pub(crate) use edges::Flow;
+pub(crate) use graph::GraphDraft;
 pub(crate) use links::Links;
-pub(crate) use sources::Sources;
+pub(crate) use names::uuid;
+pub(crate) use ports::Bound;
+pub(crate) use sources::{Sources, place_of};
+pub(crate) use work::{APPROVE, DELAY, WAIT_EVENT};
 
 /// A program, and what is odd about it.
 #[derive(Debug)]
@@ -70,6 +79,11 @@ impl<'s> Context<'s> {
         &self.sources.0[self.graph]
     }
 
+    /// Another graph as authored.
+    pub(crate) fn other(&self, graph: u32) -> &'s Source<'s> {
+        &self.sources.0[graph as usize]
+    }
+
     /// The names of its nodes.
     pub(crate) fn names(&self) -> &'s Names<'s> {
         &self.names[self.graph]
@@ -99,11 +113,7 @@ fn graphs(workflow: &Workflow<'_>, bytes: &Bytes, problems: &mut Problems) -> Ve
     let mut reached: Vec<_> = (0..n_graphs).map(|_| Reached::default()).collect();
     let ports: Vec<_> =
         (0..n_graphs).map(|graph| reach::ports(&context(graph), &mut reached)).collect();
-    let drafts: Vec<_> = reached
-        .iter()
-        .enumerate()
-        .map(|(graph, reached)| graph::draft(&context(graph), reached, problems))
-        .collect();
+    let drafts = drafts(&context, &reached, problems);
     if problems.has_errors() {
         return Vec::new();
     }
@@ -113,4 +123,27 @@ fn graphs(workflow: &Workflow<'_>, bytes: &Bytes, problems: &mut Problems) -> Ve
         Workshop::new(bytes, &mut specs, ports, &reached.fed).graph(&context(graph), draft)
     })
     .collect()
+}
+
+/// Reads all graphs, and says what is wrong with each of them.
+fn drafts<'s>(
+    context: &impl Fn(usize) -> Context<'s>,
+    reached: &'s [Reached],
+    problems: &mut Problems,
+) -> Vec<GraphDraft<'s>> {
+    let mut told = HashSet::new();
+    let mut schemas = Schemas::default();
+    let mut drafts = Vec::new();
+    for (graph, reached) in reached.iter().enumerate() {
+        let context = context(graph);
+        check::kinds::check(&context, &mut told, problems);
+        let draft = graph::draft(&context, reached, problems);
+        check::wire_type::check(&context, &draft, &mut schemas, problems);
+        drafts.push(draft);
+    }
+    let mut check = check::parameters::Check::new(&mut schemas);
+    for (graph, draft) in drafts.iter().enumerate() {
+        check.graph(&context(graph), draft, problems);
+    }
+    drafts
 }

@@ -35,8 +35,9 @@ pub const OPERATIONS_MAX: usize = 400;
 /// The most parts of lists that one expression takes.
 pub const SLICES_MAX: usize = 32;
 
-/// What an expression on its own gives.
+/// What an expression on its own gives, with or without braces around it.
 pub(crate) fn evaluate(source: &str, view: View<'_>) -> Result<Value, String> {
+    let source = bare(source);
     let code = scan(source).map_err(|fault| fault.sentence(source, 0))?;
     engine::evaluate(code, view)
 }

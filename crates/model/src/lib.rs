@@ -21,7 +21,7 @@ pub use task::{
     TIMEOUT_MAX, TaskSpec,
 };
 pub use text::{
-    ConcurrencyKey, IdempotencyKey, InvalidText, PackageName, PackageVersion, QueueName, RunName,
-    TagKey, TagValue, TenantId, ToolName, TypeName, WorkerId,
+    AffinityKey, ConcurrencyKey, IdempotencyKey, InvalidText, PackageName, PackageVersion,
+    QueueName, RunName, TagKey, TagValue, TenantId, ToolName, TypeName, WorkerId,
 };
 pub use time::{InvalidTimestamp, Timestamp};

@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use crate::id::TaskId;
 use crate::text::{
-    ConcurrencyKey, IdempotencyKey, PackageName, PackageVersion, QueueName, RunName, TagKey,
-    TagValue, ToolName, TypeName, WorkerId,
+    AffinityKey, ConcurrencyKey, IdempotencyKey, PackageName, PackageVersion, QueueName, RunName,
+    TagKey, TagValue, ToolName, TypeName, WorkerId,
 };
 use crate::time::Timestamp;
 
@@ -117,17 +117,30 @@ impl std::fmt::Display for After {
     }
 }
 
-/// The worker that a task belongs to.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Pin {
-    /// Which worker.
-    pub worker: WorkerId,
-    /// Nobody else may have it. Otherwise others get it when that worker has no room.
-    pub is_hard: bool,
-    /// Unless that worker took it by then, the task fails.
-    pub give_up_at: Option<Timestamp>,
-    /// Why, for people: the resource that only this worker has.
-    pub because: String,
+/// Which worker a task belongs to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pin {
+    /// A certain one.
+    Worker {
+        /// Which worker.
+        worker: WorkerId,
+        /// Nobody else may have the task. Otherwise others get it when that worker has no room.
+        is_hard: bool,
+        /// The task fails unless that worker takes it within this time from when it is ready.
+        wait_max: Option<Duration>,
+        /// Why, for people: the resource that only this worker has.
+        because: String,
+    },
+    /// Whichever had the last task with the same key.
+    Key {
+        /// Tasks with this key belong together.
+        key: AffinityKey,
+        /// Nobody else may have the task while that worker is alive. Otherwise others get it when
+        /// that worker has no room.
+        is_hard: bool,
+        /// How long the worker is kept in mind after the last task with the key.
+        ttl: Duration,
+    },
 }
 
 /// A task that is to be.
@@ -147,6 +160,6 @@ pub struct NewTask {
     pub run: Option<RunName>,
     /// It does not start before all of these are completed; it fails if one of them does not.
     pub after: Vec<After>,
-    /// The worker that it belongs to.
+    /// Which worker it belongs to.
     pub pin: Option<Box<Pin>>,
 }

@@ -110,6 +110,10 @@ text_type! {
     is_printable
 }
 text_type! {
+    /// Tasks with this key belong to one worker.
+    AffinityKey, "affinity.key", "1 to 256 bytes without control characters", 1..=256, is_printable
+}
+text_type! {
     /// Names a run: the tasks that were asked for together.
     RunName, "run", "1 to 64 characters of A-Z a-z 0-9 - _", 1..=64,
     |text| text.bytes().all(is_id_byte)

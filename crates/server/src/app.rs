@@ -22,9 +22,11 @@ use crate::doors::resp::{self, Crew};
 use crate::doors::tls::TlsError;
 use crate::doors::ws::listener::WS_CONNECTIONS_MAX;
 use crate::doors::{http, tls};
+use crate::events::{Events, Tickets};
 use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
 use crate::plans::Plans;
+use crate::runs::programs::Programs;
 use crate::scratch::Scratch;
 use crate::sessions::Sessions;
 use crate::shards::{Common, Shards};
@@ -102,9 +104,9 @@ impl Options {
         TcpListener::bind(address).await.map_err(listen_error)
     }
 
-    fn open_feedback(&self) -> Result<Arc<FeedbackHub>, StartError> {
+    fn open_feedback(&self, events: Arc<Events>) -> Result<Arc<FeedbackHub>, StartError> {
         let hub = FeedbackHub::open(self.data_dir.join(LOGS_FOLDER), LogLimits::default())?;
-        Ok(Arc::new(hub))
+        Ok(Arc::new(hub.telling(events)))
     }
 }
 
@@ -180,12 +182,18 @@ pub struct App {
     pub feedback: Arc<FeedbackHub>,
     /// Plans, and the jobs that were made of them.
     pub(crate) plans: Plans,
+    /// Definitions that were made ready to run.
+    pub(crate) programs: Programs,
     /// The workers that speak the Redis protocol.
     pub(crate) crew: Crew,
     /// What connections of the Redis door share.
     pub(crate) resp: Arc<Door>,
     /// Who listens to tasks.
     pub(crate) updates: Arc<Updates>,
+    /// What is told of runs, nodes and workers.
+    pub(crate) events: Arc<Events>,
+    /// Ways to the events without a header.
+    pub(crate) tickets: Tickets,
     /// The time.
     pub clock: Clock,
     /// This build.
@@ -328,16 +336,19 @@ impl App {
         let (clock, metrics) = (Clock::start(), Arc::new(Metrics::new()));
         let sessions = Arc::new(Sessions::load(Arc::clone(&store), clock.now()).await?);
         let updates = Arc::new(Updates::default());
+        let events = Arc::new(Events::load(Arc::clone(&store), clock).await?);
         let shards = Shards::new(Common {
             store: Arc::clone(&store),
             clock,
             metrics: Arc::clone(&metrics),
             sessions: Arc::clone(&sessions),
             updates: Arc::clone(&updates),
+            events: Arc::clone(&events),
             shutdown: shutdown.clone(),
         });
         Ok(Self {
             plans: Plans::load(Arc::clone(&store)).await?,
+            programs: Programs::default(),
             crew: Crew::load(Arc::clone(&store)).await?,
             resp: Arc::new(Door::new(options.resp.shapes)),
             scratch: Scratch::new(Arc::clone(&store), shards.clone(), clock),
@@ -346,8 +357,10 @@ impl App {
             auth,
             metrics,
             sessions,
-            feedback: options.open_feedback()?,
+            feedback: options.open_feedback(Arc::clone(&events))?,
             updates,
+            events,
+            tickets: Tickets::default(),
             clock,
             version: env!("CARGO_PKG_VERSION"),
             shutdown,

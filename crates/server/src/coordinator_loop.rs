@@ -23,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
 use crate::dice::Dice;
+use crate::events::{Event, Events, TenantEvents};
 use crate::handle::Message;
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
@@ -51,6 +52,8 @@ pub(crate) struct LoopParts {
     pub(crate) sessions: Arc<Sessions>,
     /// Whoever wants to hear of tasks.
     pub(crate) updates: Arc<Updates>,
+    /// What is told of runs.
+    pub(crate) events: Arc<Events>,
     /// Whether the shard answers right now.
     pub(crate) is_ready: Arc<AtomicBool>,
     /// Where others find the claim.
@@ -116,11 +119,14 @@ struct Live<'a> {
     claim: ClaimedShard,
     coordinator: Coordinator,
     outbox: Outbox,
+    events: Arc<TenantEvents>,
     dice: Dice,
     /// Turns on their way to the store, oldest first.
     in_flight: VecDeque<PendingTurn>,
     /// Orders that the loop gives itself.
     own: Vec<Command>,
+    /// What the turn has to tell beside its facts.
+    overheard: Vec<Event>,
     alarm: Pin<Box<Sleep>>,
 }
 
@@ -132,6 +138,8 @@ struct PendingTurn {
     revoked: Vec<(WorkerId, Revoked)>,
     /// What those hear who listen to tasks.
     updates: Vec<TaskUpdate>,
+    /// What those hear who watch runs.
+    events: Vec<Event>,
 }
 
 impl<'a> Live<'a> {
@@ -143,6 +151,8 @@ impl<'a> Live<'a> {
         parts.claim.set(claim);
         let restored = parts.store.restore(claim).await?;
         let live_tasks = restored.tasks.len();
+        let known = (&restored.tasks[..], &restored.runs[..]);
+        let events = parts.events.begin(&parts.tenant, claim, known).await?;
         let mut dice = Dice::seeded();
         let at = Moment { now: parts.clock.now(), entropy: dice.roll() };
         let mut coordinator =
@@ -163,9 +173,11 @@ impl<'a> Live<'a> {
             claim,
             coordinator,
             outbox: Outbox::new(claim.shard, Arc::clone(&parts.store)),
+            events,
             dice,
             in_flight: VecDeque::new(),
             own: Vec::new(),
+            overheard: Vec::new(),
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
         })
     }
@@ -214,6 +226,7 @@ impl<'a> Live<'a> {
                 if let Command::Withdraw { ticket } = &command {
                     live.outbox.forget(*ticket);
                 }
+                live.overhear(&command, at);
                 let more = live.coordinator.handle(at, command);
                 step.changes.extend(more.changes);
                 step.runs.extend(more.runs);
@@ -221,6 +234,13 @@ impl<'a> Live<'a> {
             }
             step
         });
+    }
+
+    /// A sign of life shows that a worker has what it was given. No fact comes of it.
+    fn overhear(&mut self, command: &Command, at: Moment) {
+        if let Command::Heartbeat { worker, leases: Some(leases), .. } = command {
+            self.overheard.extend(self.events.confirmed(worker, leases, at.now));
+        }
     }
 
     fn turn(&mut self, decide: impl FnOnce(&mut Self, Moment) -> Step) {
@@ -240,10 +260,12 @@ impl<'a> Live<'a> {
         } else {
             Vec::new()
         };
+        let mut events = std::mem::take(&mut self.overheard);
+        events.extend(self.events.make(&step.changes, &step.runs, at.now));
         let turn = Turn { claim: self.claim, changes: step.changes, runs: step.runs };
         let commit = self.parts.store.commit(turn);
         let effects = step.effects;
-        self.in_flight.push_back(PendingTurn { commit, effects, changes, revoked, updates });
+        self.in_flight.push_back(PendingTurn { commit, effects, changes, revoked, updates, events });
     }
 
     /// The oldest turn is durable: its effects may leave. Or it is lost.
@@ -261,6 +283,7 @@ impl<'a> Live<'a> {
         if !turn.updates.is_empty() {
             self.parts.updates.tell(&self.parts.tenant, turn.updates);
         }
+        self.events.publish(turn.events);
         for effect in turn.effects {
             self.observe(&effect);
             let leases = self.outbox.send(effect);

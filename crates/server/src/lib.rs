@@ -2,15 +2,17 @@
 //!
 //! Reading order: [`app`] (the whole), [`handle`] (how doors talk to a loop), `coordinator_loop`
 //! (the one turn that everything goes through), `outbox` (effects leave), [`shards`], then
-//! [`doors`], [`feedback`] (what never enters a coordinator), [`scratch`] (keys and values), [`auth`], [`metrics`].
+//! [`doors`], [`feedback`] (what never enters a coordinator), [`events`] (what is told of runs), [`scratch`] (keys and values), [`auth`], [`metrics`].
 
 pub mod app;
+mod artifacts;
 pub mod auth;
 mod bulk;
 pub mod clock;
 mod coordinator_loop;
 mod dice;
 pub mod doors;
+pub mod events;
 pub mod feedback;
 pub mod handle;
 pub mod limits;
@@ -18,6 +20,7 @@ pub mod metrics;
 mod outbox;
 mod pauses;
 mod plans;
+mod runs;
 pub mod scratch;
 mod sessions;
 pub mod shards;

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
 use crate::coordinator_loop::{self, LoopParts};
+use crate::events::Events;
 use crate::handle::{AskError, CoordinatorHandle};
 use crate::metrics::Metrics;
 use crate::sessions::Sessions;
@@ -30,6 +31,7 @@ pub(crate) struct Common {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) updates: Arc<Updates>,
+    pub(crate) events: Arc<Events>,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -113,6 +115,7 @@ impl Shards {
             metrics: Arc::clone(&common.metrics),
             sessions: Arc::clone(&common.sessions),
             updates: Arc::clone(&common.updates),
+            events: Arc::clone(&common.events),
             is_ready: Arc::clone(&is_ready),
             claim: current.clone(),
             shutdown: common.shutdown.clone(),

@@ -189,6 +189,13 @@ pub struct Turn {
     pub runs: Vec<RunChange>,
 }
 
+impl Turn {
+    /// Whether there is nothing to keep.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.runs.is_empty()
+    }
+}
+
 /// What became true in a scratch keyspace.
 #[derive(Clone, Debug)]
 pub struct ScratchTurn {

@@ -8,15 +8,19 @@ mod claims;
 #[doc(hidden)]
 pub mod conformance;
 mod contract;
+mod link_document;
 mod memory;
 mod page;
+mod pin_document;
 mod rows;
+mod run_tables;
 mod scratch_rows;
 mod scratch_tables;
 mod spec_document;
 pub mod sqlite;
 mod tables;
 mod words;
+mod workflow_tables;
 
 pub use contract::{
     ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, RunKey, RunPage,

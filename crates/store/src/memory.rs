@@ -4,15 +4,16 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{LoadKey, TaskRecord};
+use coordinator::{LoadKey, RunRecord, TaskRecord};
 use keyspace::row::KeyRow;
-use model::{QueueName, ShardId, TenantId};
+use model::{QueueName, RunId, ShardId, TenantId, Timestamp};
 use parking_lot::Mutex;
 
 use crate::claims::Claims;
 use crate::contract::{
-    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, ScratchTurn, Store,
-    StoreError, StoreFuture, TaskPage, TokenRow, Turn,
+    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, RunKey, RunPage,
+    RunParts, RunQuery, ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow, Turn,
+    WorkflowVersion, WorkflowWrite, WorkflowWritten,
 };
 use crate::tables::Tables;
 
@@ -54,12 +55,12 @@ impl MemoryStore {
 impl Inner {
     fn commit(&mut self, turn: &Turn) -> Result<Committed, CommitError> {
         self.claims.check(turn.claim)?;
-        let kept = if turn.changes.is_empty() {
+        let kept = if turn.is_empty() {
             Ok(())
         } else if self.is_unavailable {
             Err(CommitError::Unavailable(TOLD_TO_FAIL.into()))
         } else {
-            self.tables.commit(turn.claim, &turn.changes)
+            self.tables.commit(turn)
         };
         kept.inspect_err(|error| self.claims.broke(turn.claim, error))?;
         Ok(Committed { took: Duration::ZERO })
@@ -102,6 +103,64 @@ impl Store for MemoryStore {
         keys: Vec<LoadKey>,
     ) -> StoreFuture<Result<Vec<(LoadKey, TaskRecord)>, StoreError>> {
         self.ask(|inner| inner.tables.load(shard, &keys))
+    }
+
+    fn run(
+        &self,
+        shard: ShardId,
+        key: RunKey,
+    ) -> StoreFuture<Result<Option<RunRecord>, StoreError>> {
+        self.ask(|inner| inner.tables.run(shard, &key))
+    }
+
+    fn runs(&self, shard: ShardId, query: RunQuery) -> StoreFuture<Result<RunPage, StoreError>> {
+        self.ask(|inner| inner.tables.runs(shard, &query))
+    }
+
+    fn run_parts(&self, shard: ShardId, run: RunId) -> StoreFuture<Result<RunParts, StoreError>> {
+        self.ask(|inner| inner.tables.run_parts(shard, run))
+    }
+
+    fn put_workflow(
+        &self,
+        write: WorkflowWrite,
+    ) -> StoreFuture<Result<WorkflowWritten, StoreError>> {
+        self.ask(|inner| inner.tables.put_workflow(write))
+    }
+
+    fn workflow(
+        &self,
+        tenant: TenantId,
+        id: String,
+        version: Option<u64>,
+    ) -> StoreFuture<Result<Option<WorkflowVersion>, StoreError>> {
+        self.ask(|inner| inner.tables.workflow(&tenant, &id, version))
+    }
+
+    fn workflows(
+        &self,
+        tenant: TenantId,
+        after: Option<String>,
+        limit: u32,
+    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
+        self.ask(|inner| inner.tables.workflows(&tenant, after.as_deref(), limit))
+    }
+
+    fn workflow_versions(
+        &self,
+        tenant: TenantId,
+        id: String,
+    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
+        self.ask(|inner| inner.tables.workflow_versions(&tenant, &id))
+    }
+
+    fn delete_workflow(
+        &self,
+        tenant: TenantId,
+        id: String,
+        at: Timestamp,
+    ) -> StoreFuture<Result<bool, StoreError>> {
+        self.ask(|inner| inner.tables.delete_workflow(&tenant, &id, at))
     }
 
     fn list(&self, shard: ShardId, query: PageQuery) -> StoreFuture<Result<TaskPage, StoreError>> {

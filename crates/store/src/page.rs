@@ -1,10 +1,10 @@
-//! Which tasks belong on a page.
+//! Which tasks and which runs belong on a page.
 
 use bytes::Bytes;
-use coordinator::{Ending, StateWord, TaskRecord, TaskState};
+use coordinator::{Ending, RunWord, StateWord, TaskRecord, TaskState};
 use model::Failure;
 
-use crate::contract::PageQuery;
+use crate::contract::{PageQuery, RunQuery};
 
 /// One call looks at no more rows than this, so that a rare state cannot make the store read
 /// everything.
@@ -56,6 +56,25 @@ impl PageQuery {
     }
 
     /// A page holds at least one task, so that following the cursors always ends.
+    pub(crate) fn page_size(&self) -> usize {
+        usize::try_from(self.limit.max(1)).unwrap_or(ROWS_PER_LIST_MAX)
+    }
+}
+
+impl RunQuery {
+    /// Whether a run with these properties is asked for; a live one has no end.
+    pub(crate) fn admits(
+        &self,
+        end: Option<RunWord>,
+        client_id: Option<&str>,
+        workflow_id: &str,
+    ) -> bool {
+        (self.ends.is_empty() || self.ends.contains(&end))
+            && self.client_id.as_deref().is_none_or(|wanted| Some(wanted) == client_id)
+            && self.workflow_id.as_deref().is_none_or(|wanted| wanted == workflow_id)
+    }
+
+    /// A page holds at least one run, so that following the cursors always ends.
     pub(crate) fn page_size(&self) -> usize {
         usize::try_from(self.limit.max(1)).unwrap_or(ROWS_PER_LIST_MAX)
     }

@@ -7,11 +7,11 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use coordinator::{Change, EndedAttempt, Ending, Progress, TaskRecord, TaskState};
-use model::{Failure, ReportKey, TaskId};
+use coordinator::{Change, EndedAttempt, Ending, Progress, RunChange, TaskRecord, TaskState};
+use model::{Failure, ReportKey, ResultExtra, RunId, TaskId};
 
 use crate::contract::Turn;
-use crate::words::{ending_text, state_text, state_word};
+use crate::words::{ending_text, state_text, state_word, wait_text};
 
 /// A change that cannot follow from what the store holds: an error in the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +31,27 @@ pub enum Contradiction {
     /// An attempt ended twice.
     #[error("an attempt of task {0} ended twice")]
     AttemptEndedTwice(TaskId),
+    /// The change is about another shard's run.
+    #[error("run {0} belongs to another shard")]
+    ForeignRun(RunId),
+    /// A run was started twice.
+    #[error("run {0} exists")]
+    RunExists(RunId),
+    /// An idempotency key was given to a second run.
+    #[error("the idempotency key of run {0} belongs to another run")]
+    RunKeyTaken(RunId),
+    /// There is no such run, or it has ended.
+    #[error("run {0} is not live")]
+    RunNotLive(RunId),
+    /// A frame was opened twice.
+    #[error("frame {1} of run {0} exists")]
+    FrameExists(RunId, u32),
+    /// There is no such frame, or it was closed.
+    #[error("frame {1} of run {0} is not open")]
+    FrameNotOpen(RunId, u32),
+    /// A node ended twice.
+    #[error("node {2} in frame {1} of run {0} ended twice")]
+    NodeEndedTwice(RunId, u32, u32),
 }
 
 /// What one transaction writes.
@@ -40,6 +61,8 @@ pub(crate) struct Batch<'a> {
     pub tasks: Vec<TaskWrite<'a>>,
     /// Attempts for the history, oldest first.
     pub ended: Vec<EndedWrite<'a>>,
+    /// Facts about runs, in order; each is a row of its own.
+    pub runs: Vec<&'a RunChange>,
     slots: HashMap<TaskId, usize, foldhash::fast::RandomState>,
 }
 
@@ -86,6 +109,8 @@ impl<'a> Batch<'a> {
                 }
                 batch.add(task, change)?;
             }
+            check_runs_are_own(turn)?;
+            batch.runs.extend(&turn.runs);
         }
         Ok(batch)
     }
@@ -134,6 +159,12 @@ impl<'a> TaskWrite<'a> {
     }
 }
 
+/// Whether all facts about runs are about runs of the turn's own shard.
+pub(crate) fn check_runs_are_own(turn: &Turn) -> Result<(), Contradiction> {
+    let foreign = turn.runs.iter().map(RunChange::run).find(|run| run.shard() != turn.claim.shard);
+    foreign.map_or(Ok(()), |run| Err(Contradiction::ForeignRun(run)))
+}
+
 /// Whether `change` may follow when the task stands at `before`; `None` when there is no task.
 pub(crate) fn check_order(before: Option<&Progress>, change: &Change) -> Result<(), Contradiction> {
     let task = change.task();
@@ -169,12 +200,14 @@ pub(crate) struct ProgressRow<'a> {
     pub granted_at: Option<i64>,
     pub expires_at: Option<i64>,
     pub attempt_ends_at: Option<i64>,
+    pub wait_for: Option<&'static str>,
     pub settled_at: Option<i64>,
     pub report_key: Option<[u8; 16]>,
     pub failure_code: Option<&'a str>,
     pub failure_reason: Option<&'a str>,
     pub failure_details: Option<&'a [u8]>,
     pub result: Option<&'a [u8]>,
+    pub extra: Option<&'a ResultExtra>,
 }
 
 impl<'a> From<&'a Progress> for ProgressRow<'a> {
@@ -189,12 +222,14 @@ impl<'a> From<&'a Progress> for ProgressRow<'a> {
             granted_at: None,
             expires_at: None,
             attempt_ends_at: None,
+            wait_for: None,
             settled_at: None,
             report_key: None,
             failure_code: None,
             failure_reason: None,
             failure_details: None,
             result: None,
+            extra: None,
         };
         row.fill(&progress.state);
         row
@@ -204,7 +239,10 @@ impl<'a> From<&'a Progress> for ProgressRow<'a> {
 impl<'a> ProgressRow<'a> {
     fn fill(&mut self, state: &'a TaskState) {
         match state {
-            TaskState::Waiting { until, .. } => self.wait_until = Some(until.to_integer()),
+            TaskState::Waiting { until, why } => {
+                self.wait_until = Some(until.to_integer());
+                self.wait_for = wait_text(*why);
+            }
             TaskState::Ready => {}
             // `confirm_by` has no column. Signs of life are not written, so after a restart nobody
             // knows whether the holder confirmed; the lease gets a fresh term instead.
@@ -219,6 +257,7 @@ impl<'a> ProgressRow<'a> {
                 self.settled_at = Some(settlement.at.to_integer());
                 self.report_key = settlement.report.map(report_key_bytes);
                 self.result = settlement.result.as_deref();
+                self.extra = settlement.extra.as_deref();
                 self.set_failure(settlement.failure.as_ref());
             }
         }

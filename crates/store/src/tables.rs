@@ -2,17 +2,24 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use coordinator::{Change, EndedAttempt, LoadKey, Progress, StateWord, TaskRecord, TaskState};
+use coordinator::{
+    Change, EndedAttempt, LoadKey, Progress, RestoredRun, RunChange, RunRecord, StateWord,
+    TaskRecord, TaskState,
+};
 use keyspace::row::{KeyRow, Write};
-use model::{IdempotencyKey, QueueName, ShardId, TaskId, TenantId};
+use model::{IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId, Timestamp};
 
 use crate::contract::{
-    ClaimedShard, CommitError, Note, NoteKind, PageQuery, Restored, StoreError, TaskPage, TokenRow,
+    ClaimedShard, CommitError, Note, NoteKind, PageQuery, Restored, RunKey, RunPage, RunParts,
+    RunQuery, StoreError, TaskPage, TokenRow, Turn, WorkflowVersion, WorkflowWrite,
+    WorkflowWritten,
 };
 use crate::page::{PageFill, ROWS_PER_LIST_MAX};
-use crate::rows::{Contradiction, check_order};
+use crate::rows::{Contradiction, check_order, check_runs_are_own};
+use crate::run_tables::RunTables;
 use crate::scratch_tables::ScratchTables;
 use crate::words::state_word;
+use crate::workflow_tables::WorkflowTables;
 
 /// The facts, without I/O, clock or locks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -23,6 +30,8 @@ pub struct Tables {
     tokens: BTreeMap<String, TokenRow>,
     notes: BTreeMap<(NoteKind, String, String), String>,
     scratch: BTreeMap<ShardId, ScratchTables>,
+    runs: RunTables,
+    workflows: WorkflowTables,
 }
 
 impl Tables {
@@ -42,13 +51,15 @@ impl Tables {
         self.shards.insert(tenant, claim);
     }
 
-    /// The fence, then [`Tables::apply`].
-    pub fn commit(&mut self, claim: ClaimedShard, changes: &[Change]) -> Result<(), CommitError> {
-        self.fence(claim)?;
-        let foreign = changes.iter().map(Change::task).find(|task| task.shard() != claim.shard);
+    /// The fence, then [`Tables::apply_all`].
+    pub fn commit(&mut self, turn: &Turn) -> Result<(), CommitError> {
+        self.fence(turn.claim)?;
+        let tasks = turn.changes.iter().map(Change::task);
+        let foreign = tasks.into_iter().find(|task| task.shard() != turn.claim.shard);
         foreign
             .map_or(Ok(()), |task| Err(Contradiction::ForeignTask(task)))
-            .and_then(|()| self.apply(changes))
+            .and_then(|()| check_runs_are_own(turn))
+            .and_then(|()| self.apply_all(&turn.changes, &turn.runs))
             .map_err(|why| CommitError::Unavailable(why.to_string()))
     }
 
@@ -78,9 +89,22 @@ impl Tables {
 
     /// Makes changes true, all or none.
     pub fn apply(&mut self, changes: &[Change]) -> Result<(), Contradiction> {
+        self.apply_all(changes, &[])
+    }
+
+    /// Makes changes and facts about runs true, all or none.
+    pub fn apply_all(
+        &mut self,
+        changes: &[Change],
+        runs: &[RunChange],
+    ) -> Result<(), Contradiction> {
         self.check(changes)?;
+        self.runs.check(runs)?;
         for change in changes {
             self.apply_one(change);
+        }
+        for change in runs {
+            self.runs.apply(change);
         }
         Ok(())
     }
@@ -138,16 +162,28 @@ impl Tables {
         self.tasks.insert(record.id, TaskRecord { progress, ..record.clone() });
     }
 
-    /// Every live task of a shard, and the number that the next new task gets.
+    /// Every live task and every live run of a shard, and the numbers that the next new ones get.
     pub fn restore(&self, shard: ShardId) -> Restored {
         let live = self.of_shard(shard).filter(|record| !is_settled(record));
         let last = self.of_shard(shard).next_back();
         Restored {
             tasks: live.cloned().collect(),
             next_number: last.map_or(0, |record| record.id.number() + 1),
-            runs: Vec::new(),
-            next_run: 1,
+            runs: self.restore_runs(shard),
+            next_run: self.runs.next_run(shard),
         }
+    }
+
+    fn restore_runs(&self, shard: ShardId) -> Vec<RestoredRun> {
+        // By run, so that each task is looked at once.
+        let mut settled: BTreeMap<RunId, Vec<TaskRecord>> = BTreeMap::new();
+        for record in self.of_shard(shard).filter(|record| is_settled(record)) {
+            if let Some(run) = run_of(record) {
+                settled.entry(run).or_default().push(record.clone());
+            }
+        }
+        let live = self.runs.live(shard);
+        live.map(|run| run.restored(settled.remove(&run.id()).unwrap_or_default())).collect()
     }
 
     /// The tasks that these keys name, in the order of the keys.
@@ -162,6 +198,60 @@ impl Tables {
                 Some((key.clone(), record.clone()))
             })
             .collect()
+    }
+
+    /// A run, live or ended.
+    pub fn run(&self, shard: ShardId, key: &RunKey) -> Option<RunRecord> {
+        self.runs.run(shard, key)
+    }
+
+    /// A page of runs, newest first.
+    pub fn runs(&self, shard: ShardId, query: &RunQuery) -> RunPage {
+        self.runs.page(shard, query)
+    }
+
+    /// Everything that belongs to a run.
+    pub fn run_parts(&self, shard: ShardId, run: RunId) -> RunParts {
+        if run.shard() != shard {
+            return RunParts::default();
+        }
+        let own = self.of_shard(shard).filter(|record| run_of(record) == Some(run));
+        self.runs.parts(run, own.cloned().collect())
+    }
+
+    /// Keeps the next version of a workflow, unless another version came first.
+    pub fn put_workflow(&mut self, write: WorkflowWrite) -> WorkflowWritten {
+        self.workflows.put(write)
+    }
+
+    /// A version of a workflow, the newest unless a number says which.
+    pub fn workflow(
+        &self,
+        tenant: &TenantId,
+        id: &str,
+        version: Option<u64>,
+    ) -> Option<WorkflowVersion> {
+        self.workflows.get(tenant, id, version)
+    }
+
+    /// A page of a tenant's workflows that are not deleted, by id.
+    pub fn workflows(
+        &self,
+        tenant: &TenantId,
+        after: Option<&str>,
+        limit: u32,
+    ) -> Vec<WorkflowVersion> {
+        self.workflows.page(tenant, after, limit)
+    }
+
+    /// Every version of a workflow, newest first.
+    pub fn workflow_versions(&self, tenant: &TenantId, id: &str) -> Vec<WorkflowVersion> {
+        self.workflows.versions(tenant, id)
+    }
+
+    /// Hides a workflow; `false` when there is none to hide.
+    pub fn delete_workflow(&mut self, tenant: &TenantId, id: &str, at: Timestamp) -> bool {
+        self.workflows.delete(tenant, id, at)
     }
 
     /// A page of tasks, newest first.
@@ -251,6 +341,12 @@ impl Tables {
 
 fn is_settled(record: &TaskRecord) -> bool {
     matches!(record.progress.state, TaskState::Settled(_))
+}
+
+/// The run that made a task. A person may name any run; only a link ties a task to one.
+fn run_of(record: &TaskRecord) -> Option<RunId> {
+    let run = record.link.as_ref()?.run;
+    (record.run.as_ref().map(RunName::as_str) == Some(&*run.to_string())).then_some(run)
 }
 
 fn has_ended(record: &TaskRecord, attempt: &EndedAttempt) -> bool {

@@ -147,10 +147,12 @@ fn wire_report(around: &Surroundings, lease_id: &str, outcome: Outcome) -> Repor
         code: None,
         retryable: None,
         details: None,
+        artifacts: None,
+        skipped: None,
         report_id: Some(Uuid::new_v4().to_string()),
     };
     match outcome {
-        Outcome::Completed { result } => Report { result: Some(result), ..blank },
+        Outcome::Completed { result, .. } => Report { result: Some(result), ..blank },
         Outcome::Failed { code, reason, retryable, details } => Report {
             outcome: ReportOutcome::Fail,
             reason: Some(reason),

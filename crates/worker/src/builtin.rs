@@ -1,10 +1,13 @@
 //! Types that every worker executes: the package `core`.
 //!
-//! Reading order: this file has the table and the types that take no time; [`sleep`], [`log`],
-//! [`transform`] and [`http_request`] have one type each.
+//! Reading order: this file has the table and the types that take no time; [`fail`], [`sleep`],
+//! [`log`], [`transform`] and [`http_request`] have one type each, [`middleware`] has those that are
+//! wrapped around others.
 
+mod fail;
 mod http_request;
 mod log;
+pub(crate) mod middleware;
 mod sleep;
 mod transform;
 
@@ -17,8 +20,6 @@ use crate::executor::{
     Assignment, Context, Executor, Outcome, PARAMETERS_INVALID, TYPE_UNKNOWN, Work,
 };
 
-/// A failure that was asked for.
-const FAILURE_ASKED: &str = "E.RUNNER.FAILURE";
 /// A gate that is not open.
 const GATE_CLOSED: &str = "E.GATE.CLOSED";
 
@@ -30,14 +31,17 @@ pub struct Builtin {
     pub with_test_types: bool,
 }
 
-const TYPES: [&str; 8] = [
+const TYPES: [&str; 11] = [
     "core.echo",
     "core.fail",
     "core.gate",
     "core.http_request",
     "core.log",
+    "core.loop",
     "core.noop",
+    "core.retry",
     "core.sleep",
+    "core.timeout",
     "core.transform",
 ];
 const TEST_TYPES: [&str; 2] = ["core.crash", "core.stamp"];
@@ -61,9 +65,9 @@ impl Executor for Builtin {
 
     fn execute_at_once(&self, assignment: Assignment) -> Result<Outcome, Assignment> {
         match assignment.task_type.as_str() {
-            "core.noop" => Ok(Outcome::Completed { result: RawValue::NULL.to_owned() }),
-            "core.echo" => Ok(Outcome::Completed { result: assignment.parameters }),
-            "core.fail" => Ok(fail(&assignment.parameters)),
+            "core.noop" => Ok(Outcome::done(RawValue::NULL.to_owned())),
+            "core.echo" => Ok(Outcome::done(assignment.parameters)),
+            "core.fail" => Ok(fail::run(&assignment)),
             "core.gate" => Ok(gate(&assignment.parameters)),
             "core.crash" if self.with_test_types => std::process::abort(),
             _ => Err(assignment),
@@ -73,6 +77,7 @@ impl Executor for Builtin {
 
 impl Builtin {
     async fn work(self, assignment: Assignment, context: Context) -> Outcome {
+        let assignment = middleware::lay_aside(assignment, &context);
         let assignment = match self.execute_at_once(assignment) {
             Ok(outcome) => return outcome,
             Err(assignment) => assignment,
@@ -81,33 +86,14 @@ impl Builtin {
         match assignment.task_type.as_str() {
             "core.http_request" => http_request::run(parameters).await,
             "core.log" => log::run(parameters, &context).await,
+            "core.loop" => middleware::run_loop(parameters, &context).await,
+            "core.retry" => middleware::run_retry(parameters, &context).await,
+            "core.timeout" => middleware::run_timeout(parameters, &context).await,
             "core.sleep" => sleep::run(parameters, &context).await,
             "core.transform" => transform::run(parameters),
             "core.stamp" if self.with_test_types => stamp(&assignment).await,
             other => Outcome::hopeless(TYPE_UNKNOWN, format!("{other} is not offered here")),
         }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Fail {
-    reason: Option<String>,
-    code: Option<String>,
-    retryable: Option<bool>,
-    details: Option<Box<RawValue>>,
-}
-
-fn fail(parameters: &RawValue) -> Outcome {
-    match read::<Fail>(parameters, r#"core.fail wants {"reason", "code", "retryable", "details"}"#)
-    {
-        Ok(fail) => Outcome::Failed {
-            code: fail.code.unwrap_or_else(|| FAILURE_ASKED.into()),
-            reason: fail.reason.unwrap_or_else(|| "core.fail fails, as asked".into()),
-            retryable: fail.retryable.unwrap_or(true),
-            details: fail.details,
-        },
-        Err(outcome) => outcome,
     }
 }
 
@@ -122,7 +108,7 @@ struct Gate {
 fn gate(parameters: &RawValue) -> Outcome {
     match read::<Gate>(parameters, r#"core.gate wants {"open": true, "reason": "..."}"#) {
         Ok(Gate { open: true, reason }) => {
-            Outcome::Completed { result: raw(&json!({ "open": true, "reason": reason })) }
+            Outcome::done(raw(&json!({ "open": true, "reason": reason })))
         }
         Ok(Gate { open: false, reason }) => {
             Outcome::hopeless(GATE_CLOSED, reason.unwrap_or_else(|| "the gate is closed".into()))
@@ -134,7 +120,7 @@ fn gate(parameters: &RawValue) -> Outcome {
 /// Takes `ms`, then says under which lease it ran, so that a result tells whose it is.
 async fn stamp(assignment: &Assignment) -> Outcome {
     tokio::time::sleep(sleep::pause_of(&assignment.parameters)).await;
-    Outcome::Completed { result: raw(&json!({ "lease_id": assignment.lease_id })) }
+    Outcome::done(raw(&json!({ "lease_id": assignment.lease_id })))
 }
 
 /// The parameters, or a failure that says what was wanted.

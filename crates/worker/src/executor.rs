@@ -3,11 +3,13 @@
 use std::future::Future;
 use std::pin::Pin;
 
+use protocol::session::payload::resource::Artifact;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::feedback::FeedbackSink;
+use crate::next::Next;
 
 /// Work that was stopped before its end.
 pub(crate) const CANCELLED: &str = "E.RUNNER.CANCELLED";
@@ -40,6 +42,8 @@ pub enum Outcome {
     Completed {
         /// Any JSON.
         result: Box<RawValue>,
+        /// What only few results have.
+        extra: Option<Box<Extra>>,
     },
     /// It failed. Whether it is tried again is not ours to decide (seed 002 section 6.3).
     Failed {
@@ -55,7 +59,33 @@ pub enum Outcome {
     },
 }
 
+/// What only few results have.
+#[derive(Clone, Debug, Default)]
+pub struct Extra {
+    /// There was nothing to do.
+    pub is_skipped: bool,
+    /// What the work left on this worker.
+    pub artifacts: Vec<Artifact>,
+}
+
 impl Outcome {
+    /// The work is done.
+    pub fn done(result: Box<RawValue>) -> Self {
+        Self::Completed { result, extra: None }
+    }
+
+    /// There was nothing to do.
+    pub fn skipped(result: Box<RawValue>) -> Self {
+        let extra = Extra { is_skipped: true, ..Extra::default() };
+        Self::Completed { result, extra: Some(Box::new(extra)) }
+    }
+
+    /// The work is done, and left something behind.
+    pub fn leaving(result: Box<RawValue>, artifacts: Vec<Artifact>) -> Self {
+        let extra = Extra { artifacts, ..Extra::default() };
+        Self::Completed { result, extra: Some(Box::new(extra)) }
+    }
+
     /// A failure that another attempt would only repeat.
     pub fn hopeless(code: &str, reason: impl Into<String>) -> Self {
         Self::Failed { code: code.into(), reason: reason.into(), retryable: false, details: None }
@@ -81,12 +111,15 @@ pub struct Context {
     pub stop: CancellationToken,
     /// When the attempt has to be over; who does not look at it is stopped a little later.
     pub deadline: Option<Instant>,
+    /// Calls the next in line, where the task is a middleware.
+    pub next: Next,
 }
 
 impl Context {
     /// Surroundings in which nobody listens and nothing presses.
     pub fn detached() -> Self {
-        Self { feedback: FeedbackSink::deaf(), stop: CancellationToken::new(), deadline: None }
+        let (feedback, stop) = (FeedbackSink::deaf(), CancellationToken::new());
+        Self { feedback, stop, deadline: None, next: Next::nowhere() }
     }
 }
 

@@ -1,7 +1,8 @@
 //! Executes: does the work of leases, reports, and obeys the verdict (seed 002).
 //!
 //! Reading order: [`executor`] is what a worker can do, [`builtin`] what every worker can do,
-//! [`runner`] runs programs, [`feedback`] is what work says before its end. [`session`] is the
+//! [`runner`] runs programs, [`feedback`] is what work says before its end, [`next`] how a middleware calls
+//! what it is wrapped around. [`session`] is the
 //! worker that holds a session over a WebSocket, [`resp`] the one that pulls jobs over the Redis
 //! protocol. The third worker pulls leases over HTTP: [`endpoint`] and [`client`] talk to a server;
 //! [`worker`] is its loop, [`attempt`] one lease from its grant to its verdict.
@@ -12,6 +13,7 @@ pub mod client;
 pub mod endpoint;
 pub mod executor;
 pub mod feedback;
+pub mod next;
 pub mod resp;
 pub mod runner;
 pub mod session;

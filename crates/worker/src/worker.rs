@@ -11,6 +11,7 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::attempt::{self, CONFIRM, Judgement, Listener, Surroundings};
+use crate::builtin::middleware::is_middleware;
 use crate::client::{Client, ClientError};
 use crate::executor::Executor;
 
@@ -87,9 +88,12 @@ pub struct Worker {
 impl Worker {
     /// A worker that has not asked for anything yet.
     pub fn new(options: Options) -> Self {
+        let mut types = options.executor.types();
+        // This door has no way to call the next in line.
+        types.retain(|name| !is_middleware(name));
         let request = RequestLeases {
             worker_id: options.worker_id.to_string(),
-            types: Some(options.executor.types()),
+            types: Some(types),
             queues: options.queues,
             tools: options.tools,
             tags: options.tags,

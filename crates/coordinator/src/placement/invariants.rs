@@ -16,9 +16,11 @@ impl Placement {
             assert_eq!(entry.is_paused, self.pauses.contains_key(&entry.demand.queue), "pauses");
             assert!(!(entry.is_paused && self.unserved.contains(&idx)), "paused and to be served");
             heads.extend(self.head(idx).map(|rank| (rank, idx)));
-            let n_ready: usize = entry.ready.values().map(BTreeSet::len).sum();
-            assert_eq!(entry.ready_len, n_ready as u64, "ready tasks of a demand");
         }
+        self.check_lanes();
+        self.ready_sets().for_each(|(_, ready)| ready.check());
+        let n_ready: u64 = self.ready_sets().map(|(_, ready)| ready.len()).sum();
+        assert_eq!(self.ready_len as u64, n_ready, "ready tasks");
         assert_eq!(self.heads, heads, "heads");
     }
 }

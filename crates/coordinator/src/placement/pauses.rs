@@ -30,6 +30,9 @@ impl Placement {
                 self.unserved.insert(demand);
             }
             self.move_head(demand, before);
+            if !is_paused {
+                self.serve_lanes_of(demand);
+            }
         }
         match pause {
             Some(pause) => drop(self.pauses.insert(queue, pause)),

@@ -311,6 +311,7 @@ fn one_worker_too_many_is_refused_by_every_way_in() {
     expect![[r#"
         Step {
             changes: [],
+            runs: [],
             effects: [
                 Answer {
                     ticket: Ticket(
@@ -340,6 +341,7 @@ fn one_worker_too_many_is_refused_by_every_way_in() {
     expect![[r#"
         Step {
             changes: [],
+            runs: [],
             effects: [
                 Answer {
                     ticket: Ticket(

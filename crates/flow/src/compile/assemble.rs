@@ -1,6 +1,6 @@
 //! Puts a program together, once nothing is wrong with it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -26,7 +26,7 @@ pub(crate) struct Workshop<'s, 'w> {
     /// The ports of its containers.
     pub(crate) ports: BTreeMap<u32, ContainerPorts>,
     /// Nodes that are fed from outside, through a container.
-    pub(crate) fed: &'w BTreeSet<u32>,
+    pub(crate) fed: &'w BTreeMap<u32, Vec<Vec<String>>>,
     /// What flows, by the node and the level that it goes to; last first.
     wires: Vec<Flow>,
 }
@@ -37,7 +37,7 @@ impl<'s, 'w> Workshop<'s, 'w> {
         source: &'s Bytes,
         specs: &'w mut Specs<'s>,
         ports: BTreeMap<u32, ContainerPorts>,
-        fed: &'w BTreeSet<u32>,
+        fed: &'w BTreeMap<u32, Vec<Vec<String>>>,
     ) -> Self {
         Self { source, specs, ports, fed, wires: Vec::new() }
     }
@@ -45,7 +45,6 @@ impl<'s, 'w> Workshop<'s, 'w> {
     /// Makes a graph of its draft.
     pub(crate) fn graph(mut self, context: &Context<'s>, draft: GraphDraft<'s>) -> Graph {
         self.wires = draft.edges.flows;
-        self.wires.sort_by_key(|flow| (flow.to.node, flow.to.middleware));
         self.wires.reverse();
         let nodes = draft.nodes.into_iter().zip(draft.links);
         let nodes: Vec<_> = nodes.map(|(node, links)| self.node(context, node, links)).collect();
@@ -65,7 +64,7 @@ impl<'s, 'w> Workshop<'s, 'w> {
     fn node(&mut self, context: &Context<'s>, draft: NodeDraft<'s>, links: Links) -> Node {
         let NodeDraft { index, host, middlewares, when, map, references: _ } = draft;
         let authored = host.node;
-        let is_fed = self.fed.contains(&index);
+        let is_fed = self.fed.contains_key(&index);
         let own_work = match context.inner().get(&index) {
             Some(graph) => container(*graph, index, &mut self.ports),
             None => work(authored, self.specs),
@@ -100,9 +99,7 @@ impl<'s, 'w> Workshop<'s, 'w> {
         is_fed: bool,
     ) -> Step {
         let mut wires = Vec::new();
-        while let Some(flow) =
-            self.wires.pop_if(|flow| (flow.to.node, flow.to.middleware) == (index, level))
-        {
+        while let Some(flow) = self.wires.pop_if(|flow| flow.step() == (index, level)) {
             wires.push(flow.wire());
         }
         let StepDraft { node, rendered, references } = draft;

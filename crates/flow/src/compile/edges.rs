@@ -18,6 +18,11 @@ pub(crate) struct Flow {
 }
 
 impl Flow {
+    /// Where it goes.
+    pub(crate) fn step(&self) -> (u32, Option<u32>) {
+        (self.to.node, self.to.middleware)
+    }
+
     /// The same, as it is executed.
     pub(crate) fn wire(&self) -> Wire {
         let Bound { node, middleware, root, path, .. } = self.from.clone();
@@ -30,8 +35,18 @@ impl Flow {
 pub(crate) struct Edges {
     /// (who comes first, who comes after), as often as it is said.
     pub(crate) order: Vec<(u32, u32)>,
-    /// In the order of the edges.
+    /// By the step that they go to; those of one step in the order of the edges.
     pub(crate) flows: Vec<Flow>,
+}
+
+impl Edges {
+    /// What flows into one step: a node, or one of its middlewares.
+    pub(crate) fn into_step(&self, node: u32, middleware: Option<u32>) -> &[Flow] {
+        let step = (node, middleware);
+        let begin = self.flows.partition_point(|flow| flow.step() < step);
+        let n = self.flows[begin..].partition_point(|flow| flow.step() == step);
+        &self.flows[begin..begin + n]
+    }
 }
 
 /// Reads the edges of a graph.
@@ -60,6 +75,7 @@ pub(crate) fn edges(context: &Context<'_>, problems: &mut Problems) -> Edges {
             made.flows.push(Flow { from, to, edge: position });
         }
     }
+    made.flows.sort_by_key(Flow::step);
     made
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 
 use crate::check;
+use crate::check::parameters::OpenPlaces;
 use crate::compile::Context;
 use crate::compile::draft::{NodeDraft, drafts};
 use crate::compile::edges::{Edges, edges};
@@ -26,12 +27,28 @@ pub(crate) struct GraphDraft<'s> {
     pub(crate) outputs: BTreeMap<String, Value>,
     /// The nodes that it is made of.
     pub(crate) outputs_read: Vec<u32>,
+    /// Nodes into whose parameters containers put values, and where.
+    fed: &'s BTreeMap<u32, Vec<Vec<String>>>,
+}
+
+impl GraphDraft<'_> {
+    /// Where values come into the parameters of a step from elsewhere.
+    pub(crate) fn open_places(&self, node: u32, middleware: Option<u32>) -> OpenPlaces {
+        let mut open = OpenPlaces::default();
+        for flow in self.edges.into_step(node, middleware) {
+            open.add(&flow.to.path);
+        }
+        if middleware.is_none() {
+            self.fed.get(&node).into_iter().flatten().for_each(|path| open.add(path));
+        }
+        open
+    }
 }
 
 /// Reads a graph, and says what is wrong with it.
 pub(crate) fn draft<'s>(
     context: &Context<'s>,
-    reached: &Reached,
+    reached: &'s Reached,
     problems: &mut Problems,
 ) -> GraphDraft<'s> {
     let nodes = drafts(context, problems);
@@ -56,7 +73,7 @@ pub(crate) fn draft<'s>(
     for node in &references.parameters {
         links[*node as usize].keeps_parameters = true;
     }
-    GraphDraft { nodes, edges, links, outputs, outputs_read }
+    GraphDraft { nodes, edges, links, outputs, outputs_read, fed: &reached.fed }
 }
 
 fn outputs(

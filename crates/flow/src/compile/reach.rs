@@ -1,6 +1,6 @@
 //! Ports of containers that reach into their subgraphs.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::compile::Context;
 use crate::compile::ports::{Side, bound};
@@ -12,8 +12,8 @@ use crate::program::{ContainerPorts, Root};
 pub(crate) struct Reached {
     /// Nodes whose values they give on, and whether parameters are among these.
     pub(crate) read: BTreeMap<u32, bool>,
-    /// Nodes into whose parameters they put values.
-    pub(crate) fed: BTreeSet<u32>,
+    /// Nodes into whose parameters they put values, and where.
+    pub(crate) fed: BTreeMap<u32, Vec<Vec<String>>>,
 }
 
 /// The ports of all containers of a graph, by the container's place. What they reach is noted
@@ -57,7 +57,7 @@ fn one_side(
         let reached = &mut reached[inside.graph as usize];
         match side {
             Side::Input => {
-                reached.fed.insert(inside.node);
+                reached.fed.entry(inside.node).or_default().push(inside.path.clone());
                 ports.inputs.push((path, inside.node, inside.path));
             }
             Side::Output => {

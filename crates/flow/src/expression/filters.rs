@@ -3,7 +3,7 @@
 
 mod own;
 
-use minijinja::value::{Rest, ValueKind};
+use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
 use minijinja::{Environment, Error, State, Value, filters, functions, tests};
 
 use super::meter::{VALUE_BYTES, hold, touch, weigh};
@@ -23,12 +23,13 @@ enum Makes {
 pub(super) fn add_all(engine: &mut Environment<'_>) {
     own::add_all(engine);
     for (name, makes, filter) in engine_filters() {
-        engine.add_filter(name, move |state: &mut State, args: Rest<Value>| {
-            guarded(&filter, makes, state, &args)
+        engine.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| {
+            guarded(&filter, makes, state, &args.into_values())
         });
     }
     for (name, test) in engine_tests() {
-        engine.add_test(name, move |state: &mut State, args: Rest<Value>| {
+        engine.add_test(name, move |state: &mut State, args: Rest<ValueOrKwargs>| {
+            let args = args.into_values();
             go_through(&args)?;
             test.call(state, &args)
         });

@@ -15,7 +15,7 @@ pub use node::{
     ArtifactReady, ChunkMeta, DeltaOperation, DeltaPayload, EventError, NodeErrorData,
     NodeStateData, NodeStateWords, NodeStatusData, NodeStatusWord, ResultDelta, ResultSnapshot,
 };
-pub use run::{EventTicket, RunSnapshotData, RunStatusData, RunStatusWord};
+pub use run::{EventTicket, RunSnapshotData, RunStatusData};
 pub use worker::{
     CommandAnswer, HeartbeatMetrics, HeartbeatPackages, HeartbeatWords, WorkerHeartbeatData,
     WorkerPackageData,

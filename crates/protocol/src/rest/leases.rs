@@ -112,6 +112,14 @@ pub struct Complete {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub result: Option<Box<RawValue>>,
+    /// What the work left on its worker: references with `resource_id`, `worker_name`, `type` and,
+    /// optionally, `size_bytes`, `inline`, `expires_at`, `metadata`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<serde_json::Value>>)]
+    pub artifacts: Option<Vec<Box<RawValue>>>,
+    /// Whether the worker found that there was nothing to do. Default `false`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<bool>,
     /// The worker's own name for this report; the same one when it is sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_id: Option<String>,
@@ -177,6 +185,14 @@ pub struct Report {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub details: Option<Box<RawValue>>,
+    /// With `complete`: what the work left on its worker: references with `resource_id`, `worker_name`, `type` and,
+    /// optionally, `size_bytes`, `inline`, `expires_at`, `metadata`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = Option<Vec<serde_json::Value>>)]
+    pub artifacts: Option<Vec<Box<RawValue>>>,
+    /// With `complete`: whether the worker found that there was nothing to do. Default `false`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skipped: Option<bool>,
     /// The worker's own name for this report; the same one when it is sent again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_id: Option<String>,

@@ -1,11 +1,14 @@
 //! What a connection is told from elsewhere in the server.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use coordinator::LostAuthority;
 use model::{LeaseId, TaskId};
 use protocol::session::server_session::Session;
 use tokio::sync::oneshot;
+
+use super::call::Call;
 
 /// Notices that wait for one connection; further ones are dropped, and the next heartbeat says
 /// the same.
@@ -47,4 +50,6 @@ pub(crate) struct Carried {
     pub(crate) held: BTreeMap<TaskId, LeaseId>,
     /// What of it the worker has not confirmed yet.
     pub(crate) unconfirmed: Vec<LeaseId>,
+    /// The calls of `next` that it waits for.
+    pub(crate) calls: Vec<Arc<Call>>,
 }

@@ -6,6 +6,9 @@ use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ToSql};
 
 use super::error::WriteError;
+use super::run_commit;
+use crate::link_document;
+use crate::pin_document;
 use crate::rows::{Batch, Contradiction, EndedWrite, EndingRow, ProgressRow, TaskWrite, WriteKind};
 use crate::spec_document::LastDocument;
 
@@ -37,7 +40,7 @@ pub(super) fn write(
     for ended in &batch.ended {
         statements.end_attempt(ended)?;
     }
-    Ok(())
+    run_commit::write(connection, &batch.runs)
 }
 
 /// Looked up once per transaction, because the look-up costs about as much as binding a row.
@@ -75,18 +78,20 @@ impl<'c> Statements<'c> {
         let row = ProgressRow::from(write.progress);
         bind_live(statement, &row)?;
         bind_settled(statement, &row)?;
-        statement.raw_bind_parameter(16, write.task.to_integer())?;
-        statement.raw_bind_parameter(17, demand.task_type.as_str())?;
-        statement.raw_bind_parameter(18, demand.queue.as_str())?;
-        statement.raw_bind_parameter(19, record.spec.priority)?;
-        statement.raw_bind_parameter(20, documents.of(&record.spec))?;
+        statement.raw_bind_parameter(19, write.task.to_integer())?;
+        statement.raw_bind_parameter(20, demand.task_type.as_str())?;
+        statement.raw_bind_parameter(21, demand.queue.as_str())?;
+        statement.raw_bind_parameter(22, record.spec.priority)?;
+        statement.raw_bind_parameter(23, documents.of(&record.spec))?;
         let concurrency_key = record.concurrency_key.as_ref();
-        statement.raw_bind_parameter(21, concurrency_key.map(model::ConcurrencyKey::as_str))?;
+        statement.raw_bind_parameter(24, concurrency_key.map(model::ConcurrencyKey::as_str))?;
         let mark = record.idempotency.as_ref();
-        statement.raw_bind_parameter(22, mark.map(|mark| mark.key.as_str()))?;
-        statement.raw_bind_parameter(23, record.created_at.to_integer())?;
-        statement.raw_bind_parameter(24, record.run.as_ref().map(model::RunName::as_str))?;
-        statement.raw_bind_parameter(25, after_document(&record.after))?;
+        statement.raw_bind_parameter(25, mark.map(|mark| mark.key.as_str()))?;
+        statement.raw_bind_parameter(26, record.created_at.to_integer())?;
+        statement.raw_bind_parameter(27, record.run.as_ref().map(model::RunName::as_str))?;
+        statement.raw_bind_parameter(28, after_document(&record.after))?;
+        statement.raw_bind_parameter(29, record.link.as_deref().map(link_document::write))?;
+        statement.raw_bind_parameter(30, record.pin.as_deref().map(pin_document::write))?;
         statement
             .raw_execute()
             .map_err(|error| meaning(error, Contradiction::TaskExists(write.task)))?;
@@ -123,14 +128,14 @@ impl<'c> Statements<'c> {
         let n_updated = if stays_live {
             let statement = &mut self.update_live;
             bind_live(statement, &row)?;
-            statement.raw_bind_parameter(10, write.task.to_integer())?;
+            statement.raw_bind_parameter(11, write.task.to_integer())?;
             statement.raw_execute()?
         } else {
             let statement = &mut self.update_whole;
             bind_live(statement, &row)?;
             bind_settled(statement, &row)?;
-            statement.raw_bind_parameter(16, write.task.to_integer())?;
-            statement.raw_bind_parameter(17, was_settled)?;
+            statement.raw_bind_parameter(19, write.task.to_integer())?;
+            statement.raw_bind_parameter(20, was_settled)?;
             statement.raw_execute()?
         };
         must_be_one(n_updated, write.task)
@@ -158,7 +163,7 @@ impl<'c> Statements<'c> {
     }
 }
 
-/// Parameters 1 to 9: what changes while a task lives.
+/// Parameters 1 to 10: what changes while a task lives.
 fn bind_live(
     statement: &mut CachedStatement<'_>,
     row: &ProgressRow<'_>,
@@ -171,20 +176,24 @@ fn bind_live(
     statement.raw_bind_parameter(6, row.holder)?;
     statement.raw_bind_parameter(7, row.granted_at)?;
     statement.raw_bind_parameter(8, row.expires_at)?;
-    statement.raw_bind_parameter(9, row.attempt_ends_at)
+    statement.raw_bind_parameter(9, row.attempt_ends_at)?;
+    statement.raw_bind_parameter(10, row.wait_for)
 }
 
-/// Parameters 10 to 15: what a settlement adds.
+/// Parameters 11 to 18: what a settlement adds.
 fn bind_settled(
     statement: &mut CachedStatement<'_>,
     row: &ProgressRow<'_>,
 ) -> Result<(), rusqlite::Error> {
-    statement.raw_bind_parameter(10, row.settled_at)?;
-    statement.raw_bind_parameter(11, row.report_key)?;
-    statement.raw_bind_parameter(12, row.failure_code)?;
-    statement.raw_bind_parameter(13, row.failure_reason)?;
-    statement.raw_bind_parameter(14, row.failure_details.map(Text))?;
-    statement.raw_bind_parameter(15, row.result.map(Text))
+    statement.raw_bind_parameter(11, row.settled_at)?;
+    statement.raw_bind_parameter(12, row.report_key)?;
+    statement.raw_bind_parameter(13, row.failure_code)?;
+    statement.raw_bind_parameter(14, row.failure_reason)?;
+    statement.raw_bind_parameter(15, row.failure_details.map(Text))?;
+    statement.raw_bind_parameter(16, row.result.map(Text))?;
+    statement.raw_bind_parameter(17, row.extra.map(|extra| extra.is_skipped))?;
+    let artifacts = row.extra.and_then(|extra| extra.artifacts.as_deref());
+    statement.raw_bind_parameter(18, artifacts.map(Text))
 }
 
 /// The tasks that a task waits for, as they stand in `tasks.id`; most wait for none.
@@ -200,7 +209,7 @@ fn must_be_one(n_updated: usize, task: TaskId) -> Result<(), WriteError> {
 }
 
 /// A broken PRIMARY KEY has a meaning here; every other error keeps its own.
-fn meaning(error: rusqlite::Error, contradiction: Contradiction) -> WriteError {
+pub(super) fn meaning(error: rusqlite::Error, contradiction: Contradiction) -> WriteError {
     match error.sqlite_error().map(|error| error.extended_code) {
         Some(rusqlite::ffi::SQLITE_CONSTRAINT_PRIMARYKEY) => contradiction.into(),
         _ => error.into(),
@@ -208,7 +217,7 @@ fn meaning(error: rusqlite::Error, contradiction: Contradiction) -> WriteError {
 }
 
 /// JSON from the coordinator: text by the door's check, which is not repeated here.
-struct Text<'a>(&'a [u8]);
+pub(super) struct Text<'a>(pub &'a [u8]);
 
 impl ToSql for Text<'_> {
     fn to_sql(&self) -> rusqlite::Result<ToSqlOutput<'_>> {

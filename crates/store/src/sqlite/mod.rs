@@ -2,9 +2,10 @@
 //!
 //! Reading order: `store` (the contract), `open` (folder, lock, settings), `migrations`,
 //! `queue` and `writer` (one thread writes everything, in order), `part` (what shares a
-//! transaction), `commit` (rows of tasks), `scratch` (rows of keys and values), `checkpoint` (keeps
-//! the write-ahead log short), `restore`, `read` (pages and look-ups), `record` (rows become tasks
-//! again).
+//! transaction), `commit` (rows of tasks), `run_commit` (rows of runs), `scratch` (rows of keys and
+//! values), `checkpoint` (keeps the write-ahead log short), `restore`, `read` and `run_read` (pages
+//! and look-ups), `record` and `run_record` (rows become tasks and runs again), `workflow` (what
+//! people saved).
 //!
 //! What is promised: an answer of `commit` means that the turn is synced to the disk; a turn is
 //! kept as a whole or not at all; a turn of a stale claim is never kept; nothing is ever deleted
@@ -21,8 +22,12 @@ mod queue;
 mod read;
 mod record;
 mod restore;
+mod run_commit;
+mod run_read;
+mod run_record;
 mod scratch;
 mod store;
+mod workflow;
 mod writer;
 
 pub use store::SqliteStore;

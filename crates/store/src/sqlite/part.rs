@@ -44,7 +44,7 @@ impl Part {
     pub(super) fn of_tasks(pending: Vec<PendingTurn>, claims: &Claims) -> Self {
         let mut part = Self { turns: Turns::Tasks(Vec::new()), fates: BTreeMap::new() };
         for PendingTurn { turn, .. } in &pending {
-            part.expect(turn.claim, !turn.changes.is_empty(), || claims.check(turn.claim));
+            part.expect(turn.claim, !turn.is_empty(), || claims.check(turn.claim));
         }
         part.turns = Turns::Tasks(pending);
         part

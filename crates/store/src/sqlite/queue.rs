@@ -3,12 +3,13 @@
 use std::mem;
 use std::time::Duration;
 
-use model::{ShardId, TenantId};
+use model::{ShardId, TenantId, Timestamp};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use crate::contract::{
     ClaimedShard, CommitError, Committed, Note, ScratchTurn, StoreError, TokenRow, Turn,
+    WorkflowWrite, WorkflowWritten,
 };
 
 /// One thing to do.
@@ -26,6 +27,10 @@ pub(super) enum Job {
     PutToken(Box<TokenRow>, Reply<Result<(), StoreError>>),
     /// Keep a small document.
     PutNote(PendingNote),
+    /// Keep the next version of a workflow.
+    PutWorkflow(Box<WorkflowWrite>, Reply<Result<WorkflowWritten, StoreError>>),
+    /// Hide a workflow.
+    DeleteWorkflow(TenantId, String, Timestamp, Reply<Result<bool, StoreError>>),
     /// Write and sync something.
     Probe(Reply<Result<(), StoreError>>),
     /// The background checkpoint is over.

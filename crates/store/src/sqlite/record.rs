@@ -2,31 +2,34 @@
 
 use std::fmt::Display;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{
     EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, StateWord, TaskRecord, TaskState,
     WaitReason,
 };
-use model::{Failure, IdempotencyMark, ReportKey, TaskId, Timestamp};
+use model::{Failure, IdempotencyMark, NodeLink, Pin, ReportKey, ResultExtra, TaskId, Timestamp};
 use rusqlite::types::FromSql;
 use rusqlite::{CachedStatement, Connection, Row};
 
 use super::commit::NO_PARAMETERS;
 use crate::contract::StoreError;
+use crate::link_document;
+use crate::pin_document;
 use crate::spec_document::{SpecCache, SpecColumns};
 use crate::words::{
     ENDING_EXPIRED, ENDING_FAILED, ENDING_STOPPED, ENDING_TIMED_OUT, ENDING_UNDELIVERED,
-    state_from_text,
+    WAIT_FOR_DELAY, WAIT_FOR_SIGNAL, state_from_text,
 };
 
-/// Reads rows of `select_task.sql` and `select_live_tasks.sql`.
+/// Reads rows of `select_task.sql`, `select_live_tasks.sql` and `select_run_tasks.sql`.
 pub(super) struct RecordReader<'c> {
     specs: SpecCache,
     ended_attempts: CachedStatement<'c>,
 }
 
-/// The columns, in the order in which both queries name them.
+/// The columns, in the order in which all queries name them.
 mod column {
     pub(super) const ID: usize = 0;
     pub(super) const TYPE: usize = 1;
@@ -48,13 +51,16 @@ mod column {
     pub(super) const SETTLED_AT: usize = 17;
     pub(super) const REPORT_KEY: usize = 18;
     pub(super) const FAILURE_CODE: usize = 19;
-    pub(super) const FAILURE_REASON: usize = 20;
-    pub(super) const FAILURE_DETAILS: usize = 21;
     pub(super) const RESULT: usize = 22;
     pub(super) const PARAMETERS: usize = 23;
     pub(super) const FINGERPRINT: usize = 24;
     pub(super) const RUN: usize = 25;
     pub(super) const AFTER_TASKS: usize = 26;
+    pub(super) const LINK: usize = 27;
+    pub(super) const PIN: usize = 28;
+    pub(super) const WAIT_FOR: usize = 29;
+    pub(super) const SKIPPED: usize = 30;
+    pub(super) const ARTIFACTS: usize = 31;
 }
 
 impl<'c> RecordReader<'c> {
@@ -98,8 +104,8 @@ impl<'c> RecordReader<'c> {
             idempotency: read_mark(row)?,
             run: parsed_if_any(row, column::RUN)?,
             after,
-            link: None,
-            pin: None,
+            link: read_link(row)?,
+            pin: read_pin(row)?,
             ended_attempts: self.read_ended_attempts(id, &progress)?,
             progress,
         })
@@ -148,14 +154,22 @@ fn read_after(row: &Row<'_>) -> Result<Vec<TaskId>, StoreError> {
     ids.into_iter().map(task).collect()
 }
 
-/// A task that has to run after others waits for that reason alone.
+fn read_link(row: &Row<'_>) -> Result<Option<Arc<NodeLink>>, StoreError> {
+    let Some(document) = text_if_any(row, column::LINK)? else { return Ok(None) };
+    link_document::read(document).map(|link| Some(Arc::new(link))).map_err(damaged)
+}
+
+fn read_pin(row: &Row<'_>) -> Result<Option<Box<Pin>>, StoreError> {
+    let Some(document) = text_if_any(row, column::PIN)? else { return Ok(None) };
+    pin_document::read(document).map(|pin| Some(Box::new(pin))).map_err(damaged)
+}
+
 fn read_progress(row: &Row<'_>, has_after: bool) -> Result<Progress, StoreError> {
     let word = text(row, column::STATE)?;
     let word = state_from_text(word)
         .ok_or_else(|| StoreError::Damaged(format!("{word} is no state of a task")))?;
     let state = match word {
-        StateWord::Waiting if has_after => waiting(row, WaitReason::After)?,
-        StateWord::Waiting => waiting(row, WaitReason::Scheduled)?,
+        StateWord::Waiting => waiting(row, wait_reason(row, has_after)?)?,
         StateWord::Retrying => waiting(row, WaitReason::Backoff)?,
         StateWord::Queued => TaskState::Ready,
         StateWord::Running => TaskState::Leased(read_lease(row)?),
@@ -170,6 +184,19 @@ fn read_progress(row: &Row<'_>, has_after: bool) -> Result<Progress, StoreError>
         epoch: row.get(column::EPOCH)?,
         losses: row.get(column::LOSSES)?,
     })
+}
+
+/// Without a word of its own, a task that has to run after others waits for that reason alone.
+fn wait_reason(row: &Row<'_>, has_after: bool) -> Result<WaitReason, StoreError> {
+    match text_if_any(row, column::WAIT_FOR)? {
+        Some(WAIT_FOR_DELAY) => Ok(WaitReason::Delay),
+        Some(WAIT_FOR_SIGNAL) => Ok(WaitReason::Signal),
+        Some(other) => {
+            Err(StoreError::Damaged(format!("{other} is nothing that a task waits for")))
+        }
+        None if has_after => Ok(WaitReason::After),
+        None => Ok(WaitReason::Scheduled),
+    }
 }
 
 fn waiting(row: &Row<'_>, why: WaitReason) -> Result<TaskState, StoreError> {
@@ -187,9 +214,6 @@ fn read_lease(row: &Row<'_>) -> Result<Lease, StoreError> {
 }
 
 fn settled(row: &Row<'_>, outcome: Outcome) -> Result<TaskState, StoreError> {
-    let code: Option<String> = row.get(column::FAILURE_CODE)?;
-    let reason: Option<String> = row.get(column::FAILURE_REASON)?;
-    let details = bytes_if_any(row, column::FAILURE_DETAILS)?;
     let report: Option<[u8; 16]> = row.get(column::REPORT_KEY)?;
     Ok(TaskState::Settled(Box::new(Settlement {
         outcome,
@@ -197,9 +221,22 @@ fn settled(row: &Row<'_>, outcome: Outcome) -> Result<TaskState, StoreError> {
         holder: parsed_if_any(row, column::HOLDER)?,
         report: report.map(report_key),
         result: bytes_if_any(row, column::RESULT)?,
-        failure: code.zip(reason).map(|(code, reason)| Failure { code, reason, details }),
-        extra: None,
+        failure: read_failure(row, column::FAILURE_CODE)?,
+        extra: read_extra(row)?,
     })))
+}
+
+/// Three columns side by side: code, reason and details.
+pub(super) fn read_failure(row: &Row<'_>, first: usize) -> Result<Option<Failure>, StoreError> {
+    let Some(code) = row.get(first)? else { return Ok(None) };
+    let details = bytes_if_any(row, first + 2)?;
+    Ok(Some(Failure { code, reason: row.get(first + 1)?, details }))
+}
+
+fn read_extra(row: &Row<'_>) -> Result<Option<Box<ResultExtra>>, StoreError> {
+    let Some(is_skipped) = row.get(column::SKIPPED)? else { return Ok(None) };
+    let artifacts = bytes_if_any(row, column::ARTIFACTS)?;
+    Ok(Some(Box::new(ResultExtra { is_skipped, artifacts })))
 }
 
 fn read_ending(row: &Row<'_>) -> Result<Ending, StoreError> {
@@ -224,19 +261,22 @@ fn report_key(bytes: [u8; 16]) -> ReportKey {
     ReportKey(u128::from_be_bytes(bytes))
 }
 
-fn damaged(why: impl Display) -> StoreError {
+pub(super) fn damaged(why: impl Display) -> StoreError {
     StoreError::Damaged(why.to_string())
 }
 
-fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, StoreError> {
+pub(super) fn text<'r>(row: &'r Row<'_>, column: usize) -> Result<&'r str, StoreError> {
     row.get_ref(column)?.as_str().map_err(damaged)
 }
 
-fn text_if_any<'r>(row: &'r Row<'_>, column: usize) -> Result<Option<&'r str>, StoreError> {
+pub(super) fn text_if_any<'r>(
+    row: &'r Row<'_>,
+    column: usize,
+) -> Result<Option<&'r str>, StoreError> {
     row.get_ref(column)?.as_str_or_null().map_err(damaged)
 }
 
-fn bytes_if_any(row: &Row<'_>, column: usize) -> Result<Option<Bytes>, StoreError> {
+pub(super) fn bytes_if_any(row: &Row<'_>, column: usize) -> Result<Option<Bytes>, StoreError> {
     let bytes = row.get_ref(column)?.as_bytes_or_null().map_err(damaged)?;
     Ok(bytes.map(Bytes::copy_from_slice))
 }
@@ -245,7 +285,7 @@ pub(super) fn parsed<T: FromStr<Err: Display>>(text: &str) -> Result<T, StoreErr
     text.parse().map_err(damaged)
 }
 
-fn parsed_if_any<T: FromStr<Err: Display>>(
+pub(super) fn parsed_if_any<T: FromStr<Err: Display>>(
     row: &Row<'_>,
     column: usize,
 ) -> Result<Option<T>, StoreError> {

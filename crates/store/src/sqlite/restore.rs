@@ -4,11 +4,12 @@ use model::{ShardId, TaskId};
 use rusqlite::Connection;
 
 use super::record::RecordReader;
+use super::run_read::{next_run, restore_runs};
 use crate::contract::{Restored, StoreError};
 
-/// Every live task of a shard, and the number that the next new task gets.
+/// Every live task and every live run of a shard, and the numbers that the next new ones get.
 pub(super) fn restore(connection: &Connection, shard: ShardId) -> Result<Restored, StoreError> {
-    // One snapshot: the tasks and the next number belong together.
+    // One snapshot: the tasks, the runs and the next numbers belong together.
     let snapshot = connection.unchecked_transaction()?;
     let next_number = next_number(&snapshot, shard)?;
     let range = [shard.first_task().to_integer(), shard.last_task().to_integer()];
@@ -19,7 +20,8 @@ pub(super) fn restore(connection: &Connection, shard: ShardId) -> Result<Restore
     while let Some(row) = rows.next()? {
         tasks.push(reader.read(row)?);
     }
-    Ok(Restored { tasks, next_number, runs: Vec::new(), next_run: 1 })
+    let runs = restore_runs(&snapshot, shard)?;
+    Ok(Restored { tasks, next_number, runs, next_run: next_run(&snapshot, shard)? })
 }
 
 fn next_number(connection: &Connection, shard: ShardId) -> Result<u64, StoreError> {

@@ -4,9 +4,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use coordinator::{LoadKey, TaskRecord};
+use coordinator::{LoadKey, RunRecord, TaskRecord};
 use keyspace::row::KeyRow;
-use model::{QueueName, ShardId, TenantId};
+use model::{QueueName, RunId, ShardId, TenantId, Timestamp};
 use tokio::sync::oneshot;
 
 use super::checkpoint::Checkpoints;
@@ -15,12 +15,15 @@ use super::open::DataFolder;
 use super::queue::{Job, PendingNote, PendingScratch, PendingTurn, Queue, Reply};
 use super::read::{self, Readers};
 use super::restore;
+use super::run_read;
 use super::scratch;
+use super::workflow;
 use super::writer::Writer;
 use crate::claims::Claims;
 use crate::contract::{
-    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, ScratchTurn, Store,
-    StoreError, StoreFuture, TaskPage, TokenRow, Turn,
+    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, RunKey, RunPage,
+    RunParts, RunQuery, ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow, Turn,
+    WorkflowVersion, WorkflowWrite, WorkflowWritten,
 };
 use crate::spec_document::LastDocument;
 
@@ -127,6 +130,65 @@ impl Store for SqliteStore {
         keys: Vec<LoadKey>,
     ) -> StoreFuture<Result<Vec<(LoadKey, TaskRecord)>, StoreError>> {
         self.readers.ask(move |connection| read::load(connection, shard, keys))
+    }
+
+    fn run(
+        &self,
+        shard: ShardId,
+        key: RunKey,
+    ) -> StoreFuture<Result<Option<RunRecord>, StoreError>> {
+        self.readers.ask(move |connection| run_read::run(connection, shard, &key))
+    }
+
+    fn runs(&self, shard: ShardId, query: RunQuery) -> StoreFuture<Result<RunPage, StoreError>> {
+        self.readers.ask(move |connection| run_read::runs(connection, shard, &query))
+    }
+
+    fn run_parts(&self, shard: ShardId, run: RunId) -> StoreFuture<Result<RunParts, StoreError>> {
+        self.readers.ask(move |connection| run_read::run_parts(connection, shard, run))
+    }
+
+    fn put_workflow(
+        &self,
+        write: WorkflowWrite,
+    ) -> StoreFuture<Result<WorkflowWritten, StoreError>> {
+        self.order(|reply| Job::PutWorkflow(Box::new(write), reply))
+    }
+
+    fn workflow(
+        &self,
+        tenant: TenantId,
+        id: String,
+        version: Option<u64>,
+    ) -> StoreFuture<Result<Option<WorkflowVersion>, StoreError>> {
+        self.readers.ask(move |connection| workflow::get(connection, &tenant, &id, version))
+    }
+
+    fn workflows(
+        &self,
+        tenant: TenantId,
+        after: Option<String>,
+        limit: u32,
+    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
+        self.readers
+            .ask(move |connection| workflow::page(connection, &tenant, after.as_deref(), limit))
+    }
+
+    fn workflow_versions(
+        &self,
+        tenant: TenantId,
+        id: String,
+    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
+        self.readers.ask(move |connection| workflow::versions(connection, &tenant, &id))
+    }
+
+    fn delete_workflow(
+        &self,
+        tenant: TenantId,
+        id: String,
+        at: Timestamp,
+    ) -> StoreFuture<Result<bool, StoreError>> {
+        self.order(|reply| Job::DeleteWorkflow(tenant, id, at, reply))
     }
 
     fn list(&self, shard: ShardId, query: PageQuery) -> StoreFuture<Result<TaskPage, StoreError>> {

@@ -18,6 +18,7 @@ use super::failpoint::{Failpoint, Place};
 use super::open::checkpoint_all;
 use super::part::Part;
 use super::queue::{Job, PendingNote, PendingScratch, PendingTurn, Queue};
+use super::workflow;
 use crate::claims::Claims;
 use crate::contract::{ClaimedShard, Note, StoreError, TokenRow};
 use crate::spec_document::LastDocument;
@@ -52,7 +53,7 @@ impl Gathered {
     fn take(&mut self, job: Job) -> Option<Job> {
         match job {
             Job::Commit(pending) => {
-                self.n_changes += pending.turn.changes.len();
+                self.n_changes += pending.turn.changes.len() + pending.turn.runs.len();
                 self.tasks.push(pending);
             }
             Job::CommitScratch(pending) => {
@@ -144,6 +145,13 @@ impl Writer {
             Job::Claim(tenant, reply) => drop(reply.send(self.claim(&tenant))),
             Job::PutToken(token, reply) => {
                 drop(reply.send(self.keep(|connection| put_token(connection, &token))));
+            }
+            Job::PutWorkflow(write, reply) => {
+                drop(reply.send(self.keep(|connection| workflow::put(connection, &write))));
+            }
+            Job::DeleteWorkflow(tenant, id, at, reply) => {
+                let delete = |connection: &_| workflow::delete(connection, &tenant, &id, at);
+                drop(reply.send(self.keep(delete)));
             }
             Job::Probe(reply) => drop(reply.send(self.keep(probe))),
             Job::CheckpointEnded => self.checkpoints.on_ended(&self.connection),

@@ -59,7 +59,7 @@ pub(super) async fn run(parameters: &RawValue) -> Outcome {
         Err(why) => return Outcome::hopeless(PARAMETERS_INVALID, why),
     };
     match tokio::time::timeout(patience, exchange(request, max_bytes)).await {
-        Ok(Ok(answer)) => Outcome::Completed { result: raw(&answer) },
+        Ok(Ok(answer)) => Outcome::done(raw(&answer)),
         Ok(Err(outcome)) => outcome,
         Err(_) => {
             let ms = patience.as_millis();

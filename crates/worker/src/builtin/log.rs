@@ -51,5 +51,5 @@ pub(super) async fn run(parameters: &RawValue, context: &Context) -> Outcome {
     };
     context.feedback.write(channel.unwrap_or(Channel::Log), line).await;
     context.feedback.say(Status { message: Some(message), ..Status::default() });
-    Outcome::Completed { result: raw(&json!({})) }
+    Outcome::done(raw(&json!({})))
 }

@@ -26,7 +26,7 @@ pub(super) async fn run(parameters: &RawValue, context: &Context) -> Outcome {
     match serde_json::from_str(parameters.get()).map(pause) {
         Ok(Some(pause)) => {
             sleep(pause, context).await;
-            Outcome::Completed { result: raw(&json!({ "slept_ms": pause.as_millis() })) }
+            Outcome::done(raw(&json!({ "slept_ms": pause.as_millis() })))
         }
         Ok(None) | Err(_) => Outcome::hopeless(
             PARAMETERS_INVALID,

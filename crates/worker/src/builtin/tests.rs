@@ -172,7 +172,7 @@ async fn run(task_type: &str, parameters: &str) -> String {
 
 fn show(outcome: Outcome) -> String {
     match outcome {
-        Outcome::Completed { result } => format!("completed {}", result.get()),
+        Outcome::Completed { result, .. } => format!("completed {}", result.get()),
         Outcome::Failed { code, retryable, .. } => {
             format!("failed {code} {}", if retryable { "retryable" } else { "final" })
         }

@@ -36,7 +36,7 @@ pub(super) fn run(parameters: &RawValue) -> Outcome {
         Err(outcome) => return outcome,
     };
     match apply(transform) {
-        Ok(output) => Outcome::Completed { result: raw(&json!({ "output": output })) },
+        Ok(output) => Outcome::done(raw(&json!({ "output": output }))),
         Err(why) => Outcome::hopeless(PARAMETERS_INVALID, format!("core.transform: {why}")),
     }
 }

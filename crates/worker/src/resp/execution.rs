@@ -101,7 +101,9 @@ impl Execution<'_> {
         let feedback = FeedbackSink::new(move || waker.notify_one());
         let stop = CancellationToken::new();
         let deadline = self.job.time.map(|time| Instant::now() + time);
-        let context = Context { feedback: feedback.clone(), stop: stop.clone(), deadline };
+        let (feedback_kept, stop_kept) = (feedback.clone(), stop.clone());
+        let context =
+            Context { feedback: feedback_kept, stop: stop_kept, deadline, ..Context::detached() };
         let work = tokio::spawn(self.around.executor.execute(assignment, context));
         let mut work = AbortOnDropHandle::new(work);
         let (news, heard) = watch::channel(Progress::START);

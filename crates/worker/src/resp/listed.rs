@@ -118,7 +118,7 @@ async fn ask_until_heard(line: &Line, requests: Vec<Request>) -> Option<Vec<Repl
 /// The status, and what all steps wrote.
 fn told(outcome: &Outcome) -> (&'static str, String, String) {
     let (status, json, reason) = match outcome {
-        Outcome::Completed { result } => ("completed", Some(result), None),
+        Outcome::Completed { result, .. } => ("completed", Some(result), None),
         Outcome::Failed { reason, details, .. } => ("failed", details.as_ref(), Some(reason)),
     };
     let steps: PlanResult =
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn outputs_of_all_steps_stand_one_after_the_other() {
         let result = to_raw_value(&steps(&[("a\n", ""), ("b\n", "odd")])).expect("JSON");
-        let done = Outcome::Completed { result: result.clone() };
+        let done = Outcome::done(result.clone());
         assert_eq!(told(&done), ("completed", "a\nb\n".into(), "odd".into()));
         let failed = Outcome::Failed {
             code: "E".into(),

@@ -92,7 +92,7 @@ impl Speaker<'_> {
     /// recognises them.
     pub(super) fn ended(self, outcome: &Outcome) -> Request {
         self.request(&match outcome {
-            Outcome::Completed { result } => Update {
+            Outcome::Completed { result, .. } => Update {
                 status: "completed",
                 completed_at: Some(now()),
                 task_results: results(result),

@@ -348,7 +348,7 @@ fn json_of(ended: &Ended, stdout: &CapturedText, stderr: &CapturedText) -> Box<R
 
 fn outcome_of(ended: &Ended, result: &RawValue, retry_exit: bool) -> Outcome {
     let (code, sentence) = match ended.ending {
-        Ending::Exited(0) => return Outcome::Completed { result: result.to_owned() },
+        Ending::Exited(0) => return Outcome::done(result.to_owned()),
         Ending::Exited(code) => (EXIT, format!("the program exited with code {code}")),
         Ending::Signalled(signal) => (EXIT, format!("the program was killed by signal {signal}")),
         Ending::TimedOut => {

@@ -156,7 +156,7 @@ impl Run<'_> {
                 return failure.outcome(task, self.steps.result(bytes_max.min(DETAILS_BYTES_MAX)));
             }
         }
-        Outcome::Completed { result: self.steps.result(bytes_max) }
+        Outcome::done(self.steps.result(bytes_max))
     }
 
     fn announce(&self, idx: usize, n_tasks: usize, task: &PlanTask) {

@@ -1,5 +1,6 @@
 //! One dispatch while it runs: a task of its own, with a deadline.
 
+use std::fmt;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::attempt::PANICKED;
 use crate::executor::{Assignment, Context, Executor, Outcome, TIMEOUT};
 use crate::feedback::FeedbackSink;
+use crate::next::{Calling, ChainPlace, Next};
 
 /// How much longer an executor that watches its deadline itself may take; it ends more orderly.
 const DEADLINE_SLACK: Duration = Duration::from_millis(100);
@@ -27,6 +29,8 @@ pub(crate) type Number = u64;
 pub(crate) enum Note {
     /// It has something to say.
     Said(Number),
+    /// It calls the next in line.
+    Calls(Number, Calling),
     /// It is over.
     Ended(Number, Outcome),
 }
@@ -39,7 +43,14 @@ pub(crate) struct Attempt {
     pub(crate) feedback: FeedbackSink,
     pub(crate) stop: CancellationToken,
     pub(crate) time: Option<Duration>,
+    pub(crate) place: Option<Arc<ChainPlace>>,
     pub(crate) notes: mpsc::UnboundedSender<Note>,
+}
+
+impl fmt::Debug for Attempt {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Attempt").field("number", &self.number).finish_non_exhaustive()
+    }
 }
 
 impl Attempt {
@@ -58,7 +69,14 @@ impl Attempt {
     async fn execute(self) -> Outcome {
         let deadline = self.time.map(|time| Instant::now() + time);
         let inner_stop = self.stop.child_token();
-        let context = Context { feedback: self.feedback, stop: inner_stop.clone(), deadline };
+        let (number, notes) = (self.number, self.notes);
+        let next = self.place.map_or_else(Next::nowhere, |place| {
+            Next::new(place, inner_stop.clone(), move |calling| {
+                // Nobody listens when the session has ended; then the work is stopped too.
+                let _ = notes.send(Note::Calls(number, calling));
+            })
+        });
+        let context = Context { feedback: self.feedback, stop: inner_stop.clone(), deadline, next };
         let mut work = self.executor.execute(self.assignment, context);
         let time_is_up = async {
             match deadline {

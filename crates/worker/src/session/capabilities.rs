@@ -28,8 +28,15 @@ const TOOL_BYTES_MAX: usize = 128;
 /// The frames that a worker understands and sends.
 ///
 /// Verdicts as frames are not among them: the acks of reports say the same.
-const PAYLOAD_TYPES: [Kind; 5] =
-    [Kind::ExecDispatch, Kind::ExecResult, Kind::ExecFeedback, Kind::ExecError, Kind::ExecCancel];
+const PAYLOAD_TYPES: [Kind; 7] = [
+    Kind::ExecDispatch,
+    Kind::ExecResult,
+    Kind::ExecFeedback,
+    Kind::ExecError,
+    Kind::ExecCancel,
+    Kind::NextRequest,
+    Kind::NextResponse,
+];
 
 /// What a worker can do.
 #[derive(Clone, Debug, Default)]

@@ -16,11 +16,12 @@ use protocol::session::payload::exec::{
     ErrorContext, ExecError, ExecResult, ResultError, ResultStatus,
 };
 use protocol::session::payload::feedback::Feedback;
+use protocol::session::payload::next::NextRequest;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::desk::Errand;
-use crate::executor::Outcome;
+use crate::executor::{CANCELLED, Extra, Outcome};
 use crate::feedback::Batch;
 
 /// The largest result; around it an envelope must fit into a frame.
@@ -80,13 +81,22 @@ impl Namer {
         outcome: Outcome,
         duration: Duration,
     ) -> BusinessFrame {
+        let mut artifacts = None;
         let (status, result, error, metadata) = match outcome {
-            Outcome::Completed { result } => {
-                (ResultStatus::Succeeded, as_object(result), None, None)
+            Outcome::Completed { result, extra } => {
+                let Extra { is_skipped, artifacts: left } =
+                    extra.map(|extra| *extra).unwrap_or_default();
+                artifacts = (!left.is_empty()).then_some(left);
+                let skipped = is_skipped.then_some(ResultStatus::Skipped);
+                let status = skipped.unwrap_or(ResultStatus::Succeeded);
+                (status, as_object(result), None, None)
+            }
+            Outcome::Failed { code, reason, .. } if code == CANCELLED => {
+                let error = ResultError { code, message: cut(&reason), remediation: None };
+                (ResultStatus::Cancelled, OpenObject::empty(), Some(error), None)
             }
             Outcome::Failed { code, reason, retryable, details } => {
-                let message = reason.chars().take(REASON_CHARS_MAX).collect();
-                let error = ResultError { code, message, remediation: None };
+                let error = ResultError { code, message: cut(&reason), remediation: None };
                 let metadata = open(&json!({ "retryable": retryable }));
                 let details = details.map_or_else(OpenObject::empty, as_object);
                 (ResultStatus::Failed, details, Some(error), metadata)
@@ -99,10 +109,15 @@ impl Namer {
             result,
             duration_ms: Some(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)),
             metadata,
-            artifacts: None,
+            artifacts,
             error,
         };
         self.frame(&Payload::ExecResult(result), &errand.lease_id, errand.seq)
+    }
+
+    /// A middleware calls the next in line.
+    pub(crate) fn next(&mut self, errand: &Errand, request: &NextRequest) -> BusinessFrame {
+        self.frame(&Payload::NextRequest(request.clone()), corr(errand), None)
     }
 
     /// Why a dispatch is not done.
@@ -147,6 +162,10 @@ fn within_a_frame(mut outcome: Outcome) -> Outcome {
         *details = None;
     }
     outcome
+}
+
+fn cut(reason: &str) -> String {
+    reason.chars().take(REASON_CHARS_MAX).collect()
 }
 
 fn corr(errand: &Errand) -> &str {

@@ -1,9 +1,11 @@
 //! The one task that owns a worker's session: the socket, the machine, and what is under way.
 //!
 //! It wakes for whatever comes first, takes everything else that is ready too, acts, and flushes
-//! once. `arrivals` is what comes in, `speech` what goes out, `leaving` how it ends.
+//! once. `arrivals` is what comes in, `speech` what goes out, `chain` what middlewares call
+//! for, `leaving` how it ends.
 
 mod arrivals;
+mod chain;
 mod leaving;
 mod speech;
 
@@ -22,6 +24,7 @@ use tokio::time::{Instant, sleep_until};
 
 use self::leaving::Leaving;
 use super::attempt::{Note, Number};
+use super::calls::Calls;
 use super::clock::Clock;
 use super::desk::Desk;
 use super::frames::Namer;
@@ -80,6 +83,8 @@ pub(crate) struct Link {
     unjudged: HashMap<String, String>,
     /// Refusals that the server has not confirmed.
     unconfirmed_refusals: HashSet<String>,
+    /// What middlewares wait for.
+    calls: Calls,
     namer: Namer,
     leaving: Option<Leaving>,
     /// Until when the server wants nothing new to be taken.
@@ -116,6 +121,7 @@ impl Link {
             unconfirmed: HashMap::new(),
             unjudged: HashMap::new(),
             unconfirmed_refusals: HashSet::new(),
+            calls: Calls::default(),
             namer: Namer::default(),
             leaving: None,
             drained_until: None,
@@ -195,6 +201,7 @@ impl Link {
         self.parts.machine.tick(self.clock.now());
         self.watch_silence();
         self.on_events();
+        self.admit();
         self.speak();
         // What was said may have made the machine speak.
         self.on_events();

@@ -3,10 +3,11 @@
 //! Reading order: [`worker`] starts one and stops it; [`settings`], [`identity`] and
 //! [`capabilities`] say who it is and what it can do; `link` is the one task that owns the socket
 //! and the protocol's machine; `desk` has what is under way, `attempt` is one errand while it
-//! runs, `frames` what is said about it.
+//! runs, `calls` are what middlewares wait for, `frames` what is said about it.
 
 pub mod address;
 mod attempt;
+mod calls;
 pub mod capabilities;
 mod clock;
 mod desk;

@@ -1,5 +1,6 @@
 //! The worker against a server on a real socket, with real programs.
 
+mod chaining;
 mod ending;
 mod executing;
 mod reconnecting;

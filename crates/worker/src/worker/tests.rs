@@ -214,7 +214,7 @@ impl Executor for TestExecutor {
                 let _on_drop = on_drop;
                 std::future::pending::<Infallible>().await;
             }
-            Outcome::Completed { result: assignment.parameters }
+            Outcome::done(assignment.parameters)
         })
     }
 }

@@ -5,7 +5,7 @@ use coordinator::{
     LoadKey, LostAuthority, Progress, QueueView, Reason, Refusal, Settlement, StateWord, TaskState,
     Verdict, Violation, WaitReason, WorkerView,
 };
-use model::{LeaseId, TaskId};
+use model::{LeaseId, TaskId, Timestamp};
 
 use super::texts::{START, time_text};
 use super::{Question, World, shard};
@@ -197,6 +197,12 @@ impl World {
                 format!("attempt {attempt} of {max_attempts} failed, next at {until}")
             }
             Reason::KeyHeld { key, by } => format!("{} has the key {key}", self.name(*by)),
+            Reason::PinnedAway { worker, because, until } => {
+                format!("it needs {because} of {worker}, which is away{}", until_text(*until))
+            }
+            Reason::PinnedBusy { worker, because, until } => {
+                format!("it needs {because} of {worker}, which is busy{}", until_text(*until))
+            }
             Reason::NoWorkers => "no worker is known".into(),
             Reason::Lacking { what, workers } => format!("{workers} lack {}", lack(what)),
             Reason::Lost { workers } => format!("{workers} could take it and are lost"),
@@ -274,6 +280,10 @@ fn state_text(state: &TaskState) -> String {
         TaskState::Ready | TaskState::Leased(_) => word,
         TaskState::Settled(settlement) => format!("{word}{}", end(settlement)),
     }
+}
+
+fn until_text(until: Option<Timestamp>) -> String {
+    until.map_or_else(String::new, |until| format!(", until {}", time_text(until)))
 }
 
 fn heartbeat_text(verdict: &HeartbeatVerdict) -> String {

@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use coordinator::LeaseRequest;
 use model::{
-    Demand, IdempotencyMark, NewTask, Offer, PackageRef, RetryPolicy, TaskSpec, Timestamp, WorkerId,
+    Demand, IdempotencyMark, NewTask, Offer, PackageRef, Pin, RetryPolicy, TaskSpec, Timestamp,
+    WorkerId,
 };
 
 /// The moment that a story calls `0s`. Not the beginning of time, so that nothing saturates.
@@ -131,12 +132,23 @@ fn set_in_task(task: &mut NewTask, key: &str, value: &str) {
     match key {
         "after" => task.not_before = Some(moment(value)),
         "ckey" => task.concurrency_key = Some(value.parse().expect("a key")),
+        "pin" | "prefer" => task.pin = Some(Box::new(worker_pin(value, key == "pin"))),
         "key" => {
             let key = value.parse().expect("a key");
             task.idempotency = Some(IdempotencyMark { key, fingerprint: 0 });
         }
         _ => panic!("no such option: {key}"),
     }
+}
+
+/// `w1`, or `w1:30s` for one that gives up.
+fn worker_pin(text: &str, is_hard: bool) -> Pin {
+    let (worker, wait_max) = match text.split_once(':') {
+        Some((worker, wait_max)) => (worker, Some(duration(wait_max))),
+        None => (text, None),
+    };
+    let worker = worker.parse().expect("a worker");
+    Pin::Worker { worker, is_hard, wait_max, because: "resource r1".to_owned() }
 }
 
 fn add_need(demand: &mut Demand, need: &str) {

@@ -6,23 +6,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
+use super::super::runs::RunStatus;
 use super::node::EventError;
-
-/// Where a run stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RunStatusWord {
-    /// It was taken and has not begun.
-    Queued,
-    /// It goes on.
-    Running,
-    /// It came to a good end.
-    Succeeded,
-    /// It failed.
-    Failed,
-    /// It was stopped.
-    Cancelled,
-}
 
 /// `run.status`: a run began or came to its end.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -35,7 +20,7 @@ pub struct RunStatusData<'a> {
     /// The number that people call it by.
     pub number: u64,
     /// Where it stands.
-    pub status: RunStatusWord,
+    pub status: RunStatus,
     /// When it began.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub started_at: Option<Cow<'a, str>>,

@@ -145,7 +145,6 @@ pub struct ExecResult {
 impl ExecResult {
     pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
         let fields = value.object()?;
-        let artifacts = |value: &Value<'_>| value.list(Artifact::read);
         Ok(Self {
             run_id: fields.required("run_id", Value::name)?,
             task_id: fields.required("task_id", Value::name)?,
@@ -153,7 +152,7 @@ impl ExecResult {
             result: fields.required("result", Value::open)?,
             duration_ms: fields.optional("duration_ms", Value::count)?,
             metadata: fields.optional("metadata", Value::open)?,
-            artifacts: fields.optional("artifacts", artifacts)?,
+            artifacts: fields.optional("artifacts", Artifact::read_good)?,
             error: fields.optional("error", ResultError::read)?,
         })
     }

@@ -7,7 +7,7 @@ use super::super::alias;
 use super::super::decode::DecodeError;
 use super::super::encode::{Object, raw};
 use super::super::open::OpenObject;
-use super::super::read::Value;
+use super::super::read::{Path, Value};
 
 /// Something that must already be on the worker.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -116,6 +116,18 @@ pub struct Artifact {
 }
 
 impl Artifact {
+    /// Reads one that stands outside of a frame.
+    pub fn decode(artifact: &RawValue) -> Result<Self, DecodeError> {
+        Self::read(&Value::new(artifact, Path::root("artifact")))
+    }
+
+    /// The good ones of a list. A result is worth more than a reference in it that nobody could
+    /// follow.
+    pub(super) fn read_good(value: &Value<'_>) -> Result<Vec<Self>, DecodeError> {
+        let artifacts = value.list(|artifact| Ok(Self::read(artifact).ok()))?;
+        Ok(artifacts.into_iter().flatten().collect())
+    }
+
     pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
         let fields = value.object()?;
         Ok(Self {

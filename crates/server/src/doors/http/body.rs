@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use axum::body::Body;
 use axum::extract::{FromRequest, Request};
-use axum::http::{HeaderMap, header};
+use axum::http::{HeaderMap, HeaderValue, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use protocol::error_code::ErrorCode;
@@ -18,6 +18,8 @@ use crate::app::App;
 
 /// The largest body that is read.
 pub(crate) const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// The largest body that holds a workflow.
+pub(crate) const DEFINITION_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// How long a body may take to arrive.
 pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 /// So much of a body that is too large is still taken in and thrown away: a peer that is cut off
@@ -32,16 +34,21 @@ impl FromRequest<Arc<App>> for JsonBytes {
 
     async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, ApiError> {
         check_media_type(request.headers())?;
-        let reading = read_bounded(request.into_body());
+        Self::of(request.into_body(), BODY_BYTES_MAX).await
+    }
+}
+
+impl JsonBytes {
+    /// The whole body, if it arrives in time and is not too large.
+    async fn of(body: Body, bytes_max: usize) -> Result<Self, ApiError> {
+        let reading = read_bounded(body, bytes_max);
         let bytes = tokio::time::timeout(BODY_TIMEOUT, reading).await.map_err(|_| {
             let message = format!("the body did not arrive within {} s", BODY_TIMEOUT.as_secs());
             ApiError::new(ErrorCode::RequestTimeout, message)
         })??;
         Ok(Self(bytes))
     }
-}
 
-impl JsonBytes {
     /// The body as this type.
     pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
         self.try_read().map_err(|error| self.explain(&error))
@@ -82,6 +89,45 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
     }
 }
 
+/// A body that may be left out.
+pub(crate) struct OptionalJson<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for OptionalJson<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
+        if request.headers().contains_key(header::CONTENT_TYPE) {
+            let bytes = JsonBytes::from_request(request, app).await?;
+            return if bytes.0.is_empty() {
+                Ok(Self(T::default()))
+            } else {
+                bytes.read().map(Self)
+            };
+        }
+        let bytes = JsonBytes::of(request.into_body(), BODY_BYTES_MAX).await?;
+        if bytes.0.is_empty() { Ok(Self(T::default())) } else { Err(no_media_type()) }
+    }
+}
+
+/// A body that holds a workflow: larger than others, and JSON whatever a client like `curl -d`
+/// declares when nobody told it.
+pub(crate) struct DefinitionBytes(pub(crate) JsonBytes);
+
+impl FromRequest<Arc<App>> for DefinitionBytes {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, ApiError> {
+        let is_form = |value: &HeaderValue| value.as_bytes().eq_ignore_ascii_case(FORM);
+        if !request.headers().get(header::CONTENT_TYPE).is_none_or(is_form) {
+            check_media_type(request.headers())?;
+        }
+        JsonBytes::of(request.into_body(), DEFINITION_BODY_BYTES_MAX).await.map(Self)
+    }
+}
+
+/// What `curl -d` declares.
+const FORM: &[u8] = b"application/x-www-form-urlencoded";
+
 fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
     let given = headers.get(header::CONTENT_TYPE).map(|value| value.to_str().unwrap_or("?"));
     let essence = given.and_then(|value| value.split(';').next()).map(str::trim);
@@ -91,27 +137,31 @@ fn check_media_type(headers: &HeaderMap) -> Result<(), ApiError> {
             ErrorCode::RequestMediaType,
             format!("the body is declared as `{other}`, not as application/json"),
         )),
-        None => Err(ApiError::new(ErrorCode::RequestMediaType, "the body has no Content-Type")),
+        None => Err(no_media_type()),
     }
 }
 
+fn no_media_type() -> ApiError {
+    ApiError::new(ErrorCode::RequestMediaType, "the body has no Content-Type")
+}
+
 /// Reads as much as may be read. Memory follows what arrived, never what a header promises.
-async fn read_bounded(mut body: Body) -> Result<Bytes, ApiError> {
+async fn read_bounded(mut body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
     let Some(first) = next_data(&mut body).await? else { return Ok(Bytes::new()) };
     let mut whole: Option<BytesMut> = None;
     let mut length = first.len();
     while let Some(data) = next_data(&mut body).await? {
         length += data.len();
-        if length > BODY_BYTES_MAX {
+        if length > bytes_max {
             // What was read is freed before the rest is taken in.
             drop((first, whole));
             discard(&mut body).await;
-            return Err(too_large());
+            return Err(too_large(bytes_max));
         }
         whole.get_or_insert_with(|| BytesMut::from(first.as_ref())).extend_from_slice(&data);
     }
-    if length > BODY_BYTES_MAX {
-        return Err(too_large());
+    if length > bytes_max {
+        return Err(too_large(bytes_max));
     }
     Ok(whole.map_or(first, BytesMut::freeze))
 }
@@ -139,7 +189,7 @@ async fn discard(body: &mut Body) {
     }
 }
 
-fn too_large() -> ApiError {
-    let message = format!("the body is larger than {} MiB", BODY_BYTES_MAX / 1024 / 1024);
+fn too_large(bytes_max: usize) -> ApiError {
+    let message = format!("the body is larger than {} MiB", bytes_max / 1024 / 1024);
     ApiError::new(ErrorCode::RequestTooLarge, message)
 }

@@ -29,6 +29,8 @@ pub(crate) const WAIT_MS_MAX: i64 = 60_000;
 pub(crate) const CONFIRM_MS_MAX: i64 = 600_000;
 /// Tasks on a page.
 pub(crate) const PAGE_TASKS_MAX: i64 = 500;
+/// Runs, and workflows, on a page.
+pub(crate) const PAGE_RUNS_MAX: i64 = 200;
 /// Types, queues, tools, tags or packages that a worker may offer, of each.
 pub(crate) const OFFER_ENTRIES_MAX: usize = 1_000;
 
@@ -59,6 +61,9 @@ pub(crate) const CONFIRM_MS: NumberRange = range("confirm_ms", 1, CONFIRM_MS_MAX
 pub(crate) const PAGE_LIMIT: NumberRange = range("limit", 1, PAGE_TASKS_MAX);
 pub(crate) const PAGE_OFFSET: NumberRange = range("offset", 0, i64::MAX);
 pub(crate) const LOG_OFFSET: NumberRange = range("offset", 0, i64::MAX);
+pub(crate) const RUNS_LIMIT: NumberRange = range("limit", 1, PAGE_RUNS_MAX);
+pub(crate) const RUN_WAIT: NumberRange = range("wait", 0, WAIT_MS_MAX / 1_000);
+pub(crate) const FRAME: NumberRange = range("frame", 0, u32::MAX as i64);
 pub(crate) const QUEUE_MAX: NumberRange = range("max", 1, TASKS_PER_CALL_MAX);
 
 const RANGES: [NumberRange; 10] = [

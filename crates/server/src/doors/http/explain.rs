@@ -101,6 +101,16 @@ fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
             words("key_held", format!("task {by} has the concurrency key `{key}` and goes first"))
                 .hint(format!("wait for it, or stop it with `astra task cancel {by}`"))
         }
+        Reason::PinnedAway { worker, because, until } => {
+            let text = format!("it needs {because}, and worker {worker} is away");
+            words("pinned_away", give_up(text, *until, now))
+                .hint(format!("bring worker {worker} back"))
+        }
+        Reason::PinnedBusy { worker, because, until } => {
+            let text = format!("it needs {because}, and worker {worker} takes nothing right now");
+            words("pinned_busy", give_up(text, *until, now))
+                .hint(format!("wait until {worker} asks for work, or give it more slots"))
+        }
         Reason::NoWorkers => words("no_workers", "no worker has asked for work yet".to_owned())
             .hint("start one with `astra worker start`".to_owned()),
         Reason::Lacking { what, workers } => lacking(what, *workers),
@@ -125,6 +135,13 @@ fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
                 .count(*tasks)
                 .hint("add workers, or give it a higher priority".to_owned())
         }
+    }
+}
+
+fn give_up(text: String, until: Option<Timestamp>, now: Timestamp) -> String {
+    match until {
+        Some(until) => format!("{text}; it gives up in {}", seconds_until(until, now)),
+        None => text,
     }
 }
 
@@ -225,6 +242,13 @@ mod tests {
         let task = model::ShardId::new(1).expect("fits").first_task();
         let blocked = Reason::BlockedBy { tasks: vec![task], total: 7 };
         check(&blocked, "blocked_by", &format!("it runs after 7 tasks: {task}, ..."));
+        let (worker, because) = ("w1".parse().expect("valid"), "resource r7".to_owned());
+        let until = Some(Timestamp::from_millis(90_000));
+        let text = "it needs resource r7, and worker w1 is away; it gives up in 90.0 s";
+        check(&Reason::PinnedAway { worker, because, until }, "pinned_away", text);
+        let (worker, because) = ("w1".parse().expect("valid"), "affinity `k`".to_owned());
+        let text = "it needs affinity `k`, and worker w1 takes nothing right now";
+        check(&Reason::PinnedBusy { worker, because, until: None }, "pinned_busy", text);
         check(&Reason::NoWorkers, "no_workers", "no worker has asked for work yet");
         let asking = Reason::NoneAsking { workers: 3 };
         check(&asking, "none_asking", "3 workers can take it, and none asks for work right now");

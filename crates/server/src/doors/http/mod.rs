@@ -27,6 +27,8 @@ mod queues;
 mod reference;
 pub(crate) mod reports;
 mod router;
+pub(crate) mod run_nodes;
+mod runs;
 pub(crate) mod tasks;
 pub(crate) mod tokens;
 mod workers;

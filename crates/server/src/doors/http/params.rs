@@ -4,12 +4,14 @@ use std::sync::Arc;
 
 use axum::extract::{FromRequestParts, Path, Query};
 use axum::http::request::Parts;
-use model::{ShardId, TaskId};
+use model::{RunId, ShardId, TaskId};
 use protocol::error_code::ErrorCode;
+use uuid::Uuid;
 
 use super::convert::{NumberRange, PAGE_LIMIT, PAGE_OFFSET};
 use super::problem::ApiError;
 use crate::app::App;
+use crate::runs::find;
 
 /// The one name in a path, as it was sent. Text that is not UTF-8 names nothing, as empty text.
 pub(super) struct PathName(String);
@@ -32,6 +34,33 @@ impl PathName {
     pub(super) fn task(&self, shard: ShardId) -> Result<TaskId, ApiError> {
         let task: TaskId = self.0.parse().map_err(|_| ApiError::no_such_task())?;
         if task.shard() == shard { Ok(task) } else { Err(ApiError::no_such_task()) }
+    }
+
+    /// The run of this shard that the path names, by its id or its number.
+    pub(super) fn run(&self, shard: ShardId) -> Result<RunId, ApiError> {
+        find::by_name(&self.0, shard).ok_or_else(ApiError::no_such_run)
+    }
+}
+
+/// The two names in a path, as they were sent: a run and one of its nodes.
+pub(super) struct RunNodePath(PathName, String);
+
+impl FromRequestParts<Arc<App>> for RunNodePath {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let names = Path::<(String, String)>::from_request_parts(parts, app).await;
+        let (run, node) = names.map(|Path(names)| names).unwrap_or_default();
+        Ok(Self(PathName(run), node))
+    }
+}
+
+impl RunNodePath {
+    /// The run, and the id of the node, which may still be none of its nodes.
+    pub(super) fn run_and_node(&self, shard: ShardId) -> Result<(RunId, Uuid), ApiError> {
+        let run = self.0.run(shard)?;
+        let node = Uuid::try_parse(&self.1).map_err(|_| ApiError::no_such_node(&self.1))?;
+        Ok((run, node))
     }
 }
 

@@ -14,6 +14,10 @@ use store::StoreError;
 use super::answers::state_word;
 use crate::auth::TokenError;
 use crate::handle::AskError;
+use crate::runs::programs::CompileError;
+use crate::runs::retry::RetryError;
+use crate::runs::start::RunError;
+use crate::runs::view::problem;
 
 /// A request that is not carried out. Nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +55,12 @@ impl ApiError {
     /// The same words for an id that is none, is unknown or belongs to another tenant.
     pub(crate) fn no_such_run() -> Self {
         Self::new(ErrorCode::RunNotFound, "no run with this id")
+    }
+
+    /// A node that the run's workflow does not have.
+    pub(crate) fn no_such_node(node: impl Display) -> Self {
+        Self::new(ErrorCode::RunNotFound, format!("the run has no node {node}"))
+            .with_hint("list its nodes with `astra run show`")
     }
 
     /// A field that breaks its rule.
@@ -174,6 +184,44 @@ impl From<Refusal> for ApiError {
                 format!("the task is {}; it cannot be requeued", state_word(state).word()),
             )
             .with_hint("a FAILED, DEAD or STOPPED task can be requeued"),
+        }
+    }
+}
+
+impl From<CompileError> for ApiError {
+    fn from(error: CompileError) -> Self {
+        match error {
+            CompileError::Invalid(problems) => Self::flow(problems.iter().map(problem).collect()),
+            CompileError::Broken => Self::internal("the definition could not be read"),
+        }
+    }
+}
+
+impl From<RunError> for ApiError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Compile(error) => error.into(),
+            RunError::NoWorkflow { .. } => {
+                Self::new(ErrorCode::WorkflowNotFound, error.to_string())
+            }
+            RunError::Refused(refusal) => refusal.into(),
+            RunError::Ask(error) => error.into(),
+            RunError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<RetryError> for ApiError {
+    fn from(error: RetryError) -> Self {
+        let message = error.to_string();
+        match error {
+            RetryError::StillLive => Self::new(ErrorCode::RunConflict, message)
+                .with_hint("wait for its end, or stop it with `astra run cancel`"),
+            RetryError::NothingFailed => Self::new(ErrorCode::RunConflict, message)
+                .with_hint("name the node to begin with: `nodeId`; `fromFailed: false` is all"),
+            RetryError::NoNode(_) => Self::new(ErrorCode::RequestInvalid, message)
+                .with_hint("list its nodes with `astra run show`"),
+            RetryError::Unreadable => Self::internal(message),
         }
     }
 }

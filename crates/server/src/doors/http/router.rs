@@ -16,7 +16,10 @@ use utoipa_axum::routes;
 use super::gate::gate;
 use super::permissions::{Access, Lookup, Permission, find};
 use super::problem::ApiError;
-use super::{actions, health, jobs, leases, logs, plans, queues, reports, tasks, tokens, workers};
+use super::{
+    actions, health, jobs, leases, logs, plans, queues, reports, run_nodes, runs, tasks, tokens,
+    workers,
+};
 use crate::app::App;
 use crate::doors::ws;
 use crate::ui;
@@ -33,6 +36,7 @@ use crate::ui;
     security(("bearer" = [])),
     tags(
         (name = "tasks", description = "Submit, look at, stop, requeue, explain."),
+        (name = "runs", description = "Workflows that are executed, node by node."),
         (name = "leases", description = "Ask for work, stay alive, report."),
         (name = "plans", description = "Plans of Unix tools, and the jobs that execute them."),
         (name = "queues", description = "Who is next; pause, requeue, purge."),
@@ -71,6 +75,13 @@ fn documented() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(actions::show))
         .routes(routes!(actions::cancel))
         .routes(routes!(jobs::submit))
+        .routes(routes!(runs::submit, runs::list))
+        .routes(routes!(runs::show))
+        .routes(routes!(runs::cancel))
+        .routes(routes!(runs::definition))
+        .routes(routes!(runs::retry))
+        .routes(routes!(run_nodes::signal))
+        .routes(routes!(run_nodes::explain))
         .routes(routes!(queues::list))
         .routes(routes!(queues::peek))
         .routes(routes!(queues::pause))

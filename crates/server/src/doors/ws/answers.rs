@@ -34,10 +34,14 @@ pub(super) fn dispatch(
         Some(package) => (package.name.to_string(), package.version.to_string()),
         None => (CORE_PACKAGE.to_owned(), CORE_VERSION.to_owned()),
     };
+    let run_id = grant.run.as_ref().map(ToString::to_string);
+    let run_id = run_id.or_else(|| grant.link.as_ref().map(|link| link.run.to_string()));
+    let node_id = grant.link.as_ref().map(|link| link.step_id.to_string());
+    let chain = grant.chain.as_deref();
     let timeout = grant.spec.timeout.map(|timeout| timeout.as_millis());
     let payload = Payload::ExecDispatch(Box::new(Dispatch {
-        run_id: grant.run.as_ref().map_or_else(|| task_id.clone(), ToString::to_string),
-        node_id: task_id.clone(),
+        run_id: run_id.unwrap_or_else(|| task_id.clone()),
+        node_id: node_id.unwrap_or_else(|| task_id.clone()),
         task_id: task_id.clone(),
         node_type: demand.task_type.to_string(),
         package_name,
@@ -47,9 +51,10 @@ pub(super) fn dispatch(
             timeout_ms: timeout.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
         },
         priority: (grant.spec.priority != 0).then(|| i64::from(grant.spec.priority)),
-        host_node_id: None,
-        middleware_chain: None,
-        chain_index: None,
+        host_node_id: chain.map(|chain| chain.host.to_string()),
+        middleware_chain: chain
+            .map(|chain| chain.middlewares.iter().map(ToString::to_string).collect()),
+        chain_index: chain_index(grant),
         concurrency_key: grant.concurrency_key.as_ref().map(ToString::to_string),
         resource_refs: None,
         affinity: None,
@@ -62,6 +67,18 @@ pub(super) fn dispatch(
         wants_ack,
         payload: payload.encode_for(vocabulary).1,
     }
+}
+
+/// The place of a middleware among its peers; the node itself has none.
+fn chain_index(grant: &Grant) -> Option<u64> {
+    let (link, chain) = grant.link.as_ref().zip(grant.chain.as_ref())?;
+    let is_middleware = usize::from(link.level) < chain.middlewares.len();
+    is_middleware.then_some(u64::from(link.level))
+}
+
+/// Results travel to middlewares as objects: nothing becomes an empty one.
+pub(super) fn object(json: &[u8]) -> OpenObject {
+    if json == b"null" || json.is_empty() { OpenObject::empty() } else { parameters(json) }
 }
 
 /// Dispatches carry objects alone; anything else becomes the value of one.

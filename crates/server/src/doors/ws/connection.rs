@@ -4,13 +4,14 @@
 //! leaves with one flush. What a frame asks of the coordinator goes out in one command for all
 //! frames of a turn; its answers come back as [`Done`].
 
+use std::collections::VecDeque;
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::Poll;
 use std::time::Duration;
 
-use coordinator::{Answer, Command, DrainCause, HeartbeatVerdict, Judgement};
+use coordinator::{Answer, Command, DrainCause, HeartbeatVerdict, Judgement, NextEnd};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use model::{LeaseId, Report, Timestamp};
@@ -27,12 +28,14 @@ use tokio::time::Instant;
 use super::desk::{BEAT_EVERY, Desk};
 use super::gate::{self, Applicant, OPENING_WITHIN, Opened, REFUSAL_DELAY, Refusal};
 use super::log;
+use super::next::Response;
 use super::wire::{Gone, Received, Wire};
 use crate::app::App;
 use crate::handle::{AskError, CoordinatorHandle};
-use crate::sessions::{Carried, Notice};
+use crate::sessions::{Call, Carried, Notice};
 
 mod business;
+mod chain;
 mod ending;
 mod work;
 
@@ -55,6 +58,8 @@ pub(super) enum Done {
     Refused(Refusal),
     /// A request for leases came to its end.
     Leases { request: Asked, answer: Result<Answer, AskError> },
+    /// The next in line behind a middleware came to its end.
+    Next { call: Arc<Call>, end: Box<NextEnd> },
     /// Reports are judged, and durable.
     Judged { reports: Vec<Reported>, judgements: Vec<Judgement> },
     /// Leases live on, or do not.
@@ -70,7 +75,8 @@ pub(super) struct Asked {
     /// For whom: a connection may carry several sessions, one after the other.
     claim: u64,
     handle: CoordinatorHandle,
-    slots: u32,
+    /// Which of the desk's requests.
+    id: u64,
 }
 
 /// A frame whose report is being judged.
@@ -121,6 +127,8 @@ pub(super) struct Connection {
     desk: Option<Desk>,
     reports: (Vec<Reported>, Vec<Report>),
     confirmed: Vec<LeaseId>,
+    /// Answers to calls of `next` that the session had no room for yet.
+    answers: VecDeque<(Arc<Call>, Response)>,
     /// When a peer without a session is closed.
     open_by: Instant,
     heard_at: Instant,
@@ -151,6 +159,7 @@ impl Connection {
             desk: None,
             reports: Default::default(),
             confirmed: Vec::new(),
+            answers: VecDeque::new(),
             open_by: now + OPENING_WITHIN,
             heard_at: now,
             ping_at: now + BEAT_EVERY,
@@ -346,6 +355,7 @@ impl Connection {
                 self.machine.refuse(now, refusal.code, &refusal.reason, retry_after_ms);
             }
             Done::Leases { request, answer } => self.take_leases(request, answer),
+            Done::Next { call, end } => self.take_next(call, &end),
             Done::Judged { reports, judgements } => self.take_judgements(reports, &judgements),
             Done::Beaten { leases, verdicts } => self.take_verdicts(&leases, &verdicts),
             Done::Taken { token } => self.machine.commit(self.now(), token, None),
@@ -355,7 +365,7 @@ impl Connection {
     }
 
     fn begin(&mut self, opened: Opened) {
-        let Opened { grant, desk, mailbox, session } = opened;
+        let Opened { grant, desk, mailbox, session, calls } = opened;
         let now = self.now();
         tracing::info!(
             tenant = %desk.tenant, worker = %desk.worker, sender.id = desk.instance_id,
@@ -370,6 +380,10 @@ impl Connection {
         match session {
             Some(session) => self.machine.resume(now, session, grant),
             None => self.machine.accept(now, grant),
+        }
+        self.answers.clear();
+        for call in &calls {
+            self.open_call(call);
         }
         self.ping_at = Instant::now();
     }

@@ -15,7 +15,8 @@ use protocol::session::payload::heartbeat::Metrics;
 use protocol::session::payload::register::{PackageStatus, Register};
 use serde::Deserialize;
 
-use crate::doors::http::convert::reports::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key};
+use crate::artifacts;
+use crate::doors::http::convert::reports::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key, extra};
 
 /// Tasks that one worker may work on at the same time.
 pub(crate) const SLOTS_MAX: u32 = 4_096;
@@ -27,6 +28,8 @@ pub(crate) const LISTED_LEASES_MAX: usize = 10_000;
 /// The package of nodes that every worker of ours has.
 pub(super) const CORE_PACKAGE: &str = "core";
 const DEFAULT_CODE: &str = "E.RUNNER.FAILURE";
+/// A result that holds more than it may.
+const RESULT_TOO_LARGE: &str = "E.RESULT.TOO_LARGE";
 
 /// Features in which workers say more than the protocol has fields for.
 const TOOL_FEATURE: &str = "tool:";
@@ -130,17 +133,29 @@ pub(super) fn lease_of(
 /// A result as a report.
 pub(super) fn result_report(lease: LeaseId, worker: &WorkerId, result: ExecResult) -> Report {
     let outcome = match result.status {
-        // A worker that skips its work is done with it.
-        ResultStatus::Succeeded | ResultStatus::Skipped => {
-            ReportedOutcome::Completed { result: bytes(result.result), extra: None }
-        }
+        ResultStatus::Succeeded | ResultStatus::Skipped => completed(result),
         ResultStatus::Failed => failed_result(result),
         ResultStatus::Cancelled => ReportedOutcome::Failed {
             failure: failure("E.RUNNER.CANCELLED", "the worker gave the work up"),
-            retryable: true,
+            retryable: false,
         },
     };
     report(lease, worker, outcome)
+}
+
+/// A worker that skips its work is done with it, and says so.
+fn completed(result: ExecResult) -> ReportedOutcome {
+    let is_skipped = result.status == ResultStatus::Skipped;
+    match artifacts::kept(result.artifacts.as_deref().unwrap_or_default()) {
+        Ok(artifacts) => ReportedOutcome::Completed {
+            result: bytes(result.result),
+            extra: extra(is_skipped, artifacts),
+        },
+        Err(error) => ReportedOutcome::Failed {
+            failure: failure(RESULT_TOO_LARGE, &format!("{error}; {}", artifacts::HINT)),
+            retryable: false,
+        },
+    }
 }
 
 fn failed_result(result: ExecResult) -> ReportedOutcome {

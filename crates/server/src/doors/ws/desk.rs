@@ -4,14 +4,20 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Grant, LeaseRequest};
-use model::{LeaseId, Offer, TaskId, TenantId, Timestamp, WorkerId};
+use coordinator::{Chain, Grant, LeaseRequest};
+use model::{LeaseId, NodeLink, Offer, TaskId, TenantId, Timestamp, TypeName, WorkerId};
 use protocol::session::payload::heartbeat::Metrics;
+use tokio_util::sync::CancellationToken;
 
+use self::calls::Calls;
+use self::requests::Requests;
 use super::convert::{Registered, SLOTS_MAX};
 use crate::handle::CoordinatorHandle;
 use crate::metrics::WsMetrics;
 use crate::sessions::Carried;
+
+pub(crate) mod calls;
+mod requests;
 
 /// A dispatch that shows no sign of life for so long is taken back.
 pub(crate) const DISPATCH_CONFIRM_WITHIN: Duration = Duration::from_secs(5);
@@ -46,8 +52,8 @@ pub(super) struct Desk {
     pub(super) registered: Registered,
     offer: Arc<Offer>,
     held: BTreeMap<TaskId, Held>,
-    /// Slots for which requests are out.
-    asked: u32,
+    pub(super) calls: Calls,
+    requests: Requests,
     /// Dispatches so far.
     dispatched: u64,
     /// Leases that one request asks for at most: as many as fitted into the session lately.
@@ -65,6 +71,42 @@ struct Held {
     lease: LeaseId,
     is_confirmed: bool,
     unlisted: u8,
+    /// What it is, where it was granted on this connection.
+    about: Option<About>,
+}
+
+/// What is known of a lease that was granted on this connection.
+struct About {
+    task_type: TypeName,
+    place: Option<ChainPlace>,
+}
+
+/// Where a task stands in a chain of middlewares.
+#[derive(Clone, Debug)]
+pub(crate) struct ChainPlace {
+    pub(crate) link: Arc<NodeLink>,
+    pub(crate) chain: Arc<Chain>,
+}
+
+impl ChainPlace {
+    fn of(grant: &Grant) -> Option<Self> {
+        let (link, chain) = grant.link.as_ref().zip(grant.chain.as_ref())?;
+        Some(Self { link: Arc::clone(link), chain: Arc::clone(chain) })
+    }
+
+    /// Whether the next in line is the node itself.
+    pub(super) fn is_before_host(&self) -> bool {
+        usize::from(self.link.level) + 1 == self.chain.middlewares.len()
+    }
+}
+
+/// A question for leases.
+pub(super) struct Question {
+    /// Names it.
+    pub(super) id: u64,
+    /// Says that it is no longer wanted.
+    pub(super) stop: CancellationToken,
+    pub(super) request: LeaseRequest,
 }
 
 /// Who a desk is for.
@@ -91,7 +133,7 @@ impl Desk {
         let offer = Arc::new(registered.offer.clone());
         let held = |lease| {
             let is_confirmed = is_same_process && !carried.unconfirmed.contains(&lease);
-            Held { lease, is_confirmed, unlisted: 0 }
+            Held { lease, is_confirmed, unlisted: 0, about: None }
         };
         Self {
             tenant: place.tenant,
@@ -104,7 +146,8 @@ impl Desk {
             registered,
             offer,
             held: carried.leases().map(|(task, lease)| (task, held(lease))).collect(),
-            asked: 0,
+            calls: Calls::default(),
+            requests: Requests::default(),
             dispatched: 0,
             request_max: SLOTS_MAX,
             beat_every: BEAT_EVERY,
@@ -121,29 +164,57 @@ impl Desk {
     }
 
     /// A request for as many leases as the worker has free slots that nobody asked for yet.
-    pub(super) fn next_request(&mut self, now: Timestamp) -> Option<(u32, LeaseRequest)> {
-        let held = u32::try_from(self.held.len()).unwrap_or(u32::MAX);
-        let free = self.registered.slots.saturating_sub(held).saturating_sub(self.asked);
-        let free = free.min(self.request_max);
+    ///
+    /// A task that waits in `next` holds its lease and takes no slot.
+    pub(super) fn next_request(&mut self, now: Timestamp) -> Option<Question> {
+        let (held, waiting) = (count(self.held.len()), self.n_waiting());
+        let slots = self.registered.slots;
+        let free = slots.saturating_sub(held - waiting);
+        let limit = slots.saturating_add(waiting);
+        self.requests.take_back(free, limit);
+        let free = free.saturating_sub(self.requests.slots()).min(self.request_max);
         if free == 0 || self.is_leaving || self.is_doubted {
             return None;
         }
-        self.asked += free;
+        let (id, stop) = self.requests.add(free, limit);
         let request = LeaseRequest {
             worker: self.worker.clone(),
-            offer: Arc::clone(&self.offer),
+            offer: self.offer_now(),
             max: free,
-            slots: Some(self.registered.slots),
+            slots: Some(limit),
             wait_until: now.after(REQUEST_WAIT),
             confirm_within: Some(DISPATCH_CONFIRM_WITHIN),
             timeout_grace: TIMEOUT_GRACE,
         };
-        Some((free, request))
+        Some(Question { id, stop, request })
+    }
+
+    /// Tasks that wait for the next in line.
+    fn n_waiting(&self) -> u32 {
+        count(self.waiting().count())
+    }
+
+    fn waiting(&self) -> impl Iterator<Item = &Held> {
+        self.held.values().filter(|held| self.calls.is_waiting(held.lease))
+    }
+
+    /// What the worker can do, its limits raised by those that wait in `next`.
+    fn offer_now(&self) -> Arc<Offer> {
+        if self.offer.limits.is_empty() {
+            return Arc::clone(&self.offer);
+        }
+        let mut offer = Offer::clone(&self.offer);
+        for about in self.waiting().filter_map(|held| held.about.as_ref()) {
+            if let Some(limit) = offer.limits.get_mut(&about.task_type) {
+                *limit = limit.saturating_add(1);
+            }
+        }
+        Arc::new(offer)
     }
 
     /// A request came to its end.
-    pub(super) fn answered(&mut self, asked: u32) {
-        self.asked -= asked;
+    pub(super) fn answered(&mut self, request: u64) {
+        self.requests.remove(request);
     }
 
     /// The number of the next dispatch.
@@ -163,7 +234,10 @@ impl Desk {
     }
 
     pub(super) fn take(&mut self, grant: &Grant) {
-        let held = Held { lease: grant.lease, is_confirmed: false, unlisted: 0 };
+        let about =
+            About { task_type: grant.spec.demand.task_type.clone(), place: ChainPlace::of(grant) };
+        let (is_confirmed, about) = (false, Some(about));
+        let held = Held { lease: grant.lease, is_confirmed, unlisted: 0, about };
         self.held.insert(grant.lease.task, held);
         self.beat_every = self.beat_every.min(grant.heartbeat_every).max(BEAT_EVERY_MIN);
     }
@@ -174,6 +248,7 @@ impl Desk {
         if is_held {
             self.held.remove(&lease.task);
         }
+        self.calls.close_all_of(lease);
         if self.held.is_empty() {
             self.beat_every = BEAT_EVERY;
         }
@@ -201,14 +276,21 @@ impl Desk {
     /// The worker says what it works on: what it never lists is not kept alive on its behalf.
     pub(super) fn note_listed(&mut self, listed: &[LeaseId]) {
         for lease in listed {
-            let held = Held { lease: *lease, is_confirmed: true, unlisted: 0 };
-            self.held.insert(lease.task, held);
+            self.keep(*lease);
         }
         self.held.retain(|_, held| {
             let is_listed = listed.contains(&held.lease);
             held.unlisted = if is_listed || !held.is_confirmed { 0 } else { held.unlisted + 1 };
             held.unlisted < UNLISTED_MAX
         });
+    }
+
+    /// The worker speaks of a lease, so it works on it.
+    pub(super) fn keep(&mut self, lease: LeaseId) {
+        let known = self.held.remove(&lease.task).filter(|held| held.lease == lease);
+        let about = known.and_then(|held| held.about);
+        let held = Held { lease, is_confirmed: true, unlisted: 0, about };
+        self.held.insert(lease.task, held);
     }
 
     /// Whether a change of the worker's load changes what it is given.
@@ -234,6 +316,30 @@ impl Desk {
     pub(super) fn lease_of(&self, task: TaskId) -> Option<LeaseId> {
         self.held.get(&task).map(|held| held.lease)
     }
+
+    /// Where a lease stands in its chain; `None` where that is not known here.
+    pub(super) fn place_of(&self, lease: LeaseId) -> Option<&ChainPlace> {
+        let held = self.held.get(&lease.task).filter(|held| held.lease == lease)?;
+        held.about.as_ref()?.place.as_ref()
+    }
+
+    /// The lease of a middleware, by its id and its run's.
+    pub(super) fn lease_of_middleware(&self, run_id: &str, middleware_id: &str) -> Option<LeaseId> {
+        let mut of_run = self.held.values().filter(|held| {
+            let place = held.about.as_ref().and_then(|about| about.place.as_ref());
+            place.is_some_and(|place| {
+                place.link.run.to_string() == run_id
+                    && place.link.step_id.to_string() == middleware_id
+            })
+        });
+        // In a list or in two subgraphs the same middleware may run twice; nobody should guess.
+        let first = of_run.next()?.lease;
+        of_run.next().is_none().then_some(first)
+    }
+}
+
+fn count(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 #[cfg(test)]

@@ -22,7 +22,7 @@ use super::desk::{Desk, Place};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::handle::CoordinatorHandle;
-use crate::sessions::{Carried, Claim, ClaimError, Parting, SessionRecord, TOKEN_LIFETIME};
+use crate::sessions::{Call, Carried, Claim, ClaimError, Parting, SessionRecord, TOKEN_LIFETIME};
 
 /// A connection proves who it is within this time, or is closed.
 pub(crate) const OPENING_WITHIN: Duration = Duration::from_secs(5);
@@ -80,6 +80,8 @@ pub(super) struct Opened {
     pub(super) mailbox: tokio::sync::mpsc::Receiver<crate::sessions::Notice>,
     /// The session from before, where it goes on.
     pub(super) session: Option<Session>,
+    /// The calls of `next` that the worker waits for.
+    pub(super) calls: Vec<Arc<Call>>,
 }
 
 /// What a connection carried before, if it begins anew.
@@ -87,6 +89,7 @@ pub(super) struct Former {
     pub(super) claim: u64,
     pub(super) held: BTreeMap<TaskId, LeaseId>,
     pub(super) unconfirmed: Vec<LeaseId>,
+    pub(super) calls: Vec<Arc<Call>>,
 }
 
 /// Judges a handshake.
@@ -181,7 +184,9 @@ pub(super) async fn open(
     }
     let carried = match former {
         _ if is_new_process => Carried::default(),
-        Some(Former { held, unconfirmed, .. }) => Carried { session: None, held, unconfirmed },
+        Some(Former { held, unconfirmed, calls, .. }) => {
+            Carried { session: None, held, unconfirmed, calls }
+        }
         None => claimed.carried,
     };
     stay(&handle, &claimed.worker).await;
@@ -220,7 +225,8 @@ pub(super) async fn open(
         handle,
     };
     let desk = Desk::new(place, registered, &carried, is_same_process);
-    Ok(Opened { grant, desk, mailbox: claimed.mailbox, session: None })
+    let calls = if is_same_process { carried.calls } else { Vec::new() };
+    Ok(Opened { grant, desk, mailbox: claimed.mailbox, session: None, calls })
 }
 
 async fn coordinator(app: &App, tenant: &TenantId) -> Result<CoordinatorHandle, Refusal> {
@@ -284,7 +290,8 @@ pub(super) async fn resume(
         handle,
     };
     let desk = Desk::new(place, registered, &claimed.carried, true);
-    Ok(Opened { grant, desk, mailbox: claimed.mailbox, session: Some(session) })
+    let (session, calls) = (Some(session), claimed.carried.calls);
+    Ok(Opened { grant, desk, mailbox: claimed.mailbox, session, calls })
 }
 
 pub(super) fn read_register(register: &RawValue) -> Result<Registered, Refusal> {

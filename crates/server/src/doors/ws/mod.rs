@@ -2,7 +2,8 @@
 //!
 //! Reading order: `listener` (a request becomes a socket), `wire` (frames in, frames out),
 //! `connection` (the loop of one socket), `gate` (who may open or resume a session), `convert`
-//! (wire words to commands) and `answers` (back again), `desk` (what a worker does for us).
+//! (wire words to commands) and `answers` (back again), `next` (the same for middlewares), `desk`
+//! (what a worker does for us).
 
 mod answers;
 mod connection;
@@ -11,4 +12,5 @@ pub(crate) mod desk;
 pub(crate) mod gate;
 pub(crate) mod listener;
 mod log;
+mod next;
 pub(crate) mod wire;

@@ -219,7 +219,7 @@ async fn a_result_fits_however_many_steps_talk() {
     let tasks = json!([talk, talk, ["echo", "short"], talk, talk]);
     let outcome =
         runner.execute(assignment(&plan(&tasks, &Value::Null)), Context::detached()).await;
-    let Outcome::Completed { result } = outcome else { panic!("{outcome:?}") };
+    let Outcome::Completed { result, .. } = outcome else { panic!("{outcome:?}") };
     assert!(result.get().len() <= 20_000, "{}", result.get().len());
     let result: PlanResult = serde_json::from_str(result.get()).expect("a result");
     let told = &result.task_results;
@@ -277,7 +277,7 @@ async fn run_in(runner: &PlanRunner, job: &Value, context: Context) -> (String, 
     let work = runner.execute(assignment(job), context);
     let outcome = tokio::time::timeout(PATIENCE, work).await.expect("bounded");
     let told = match &outcome {
-        Outcome::Completed { result } => Some(result.clone()),
+        Outcome::Completed { result, .. } => Some(result.clone()),
         Outcome::Failed { details, .. } => details.clone(),
     };
     let steps = told.map(|json| serde_json::from_str::<PlanResult>(json.get()).expect("a result"));

@@ -1,5 +1,6 @@
 //! What comes in: the machine's events, and the frames in them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::rest::leases::VerdictWord;
@@ -17,6 +18,7 @@ use super::Link;
 use crate::attempt::Judgement;
 use crate::executor::Assignment;
 use crate::feedback::FeedbackSink;
+use crate::next::ChainPlace;
 use crate::session::attempt::{Attempt, Note};
 use crate::session::desk::{DRAINING, Errand, Refusal, UNKNOWN};
 use crate::session::history::End;
@@ -83,6 +85,7 @@ impl Link {
             address = %self.parts.address,
             "ready"
         );
+        self.call_again();
         self.say_state();
     }
 
@@ -111,6 +114,7 @@ impl Link {
             Some(Ok(Payload::ExecDispatch(dispatch))) => self.on_dispatch(frame, *dispatch),
             Some(Ok(Payload::ExecCancel(cancel))) => self.on_cancel(&cancel),
             Some(Ok(Payload::ExecVerdict(verdict))) => self.on_verdict(verdict),
+            Some(Ok(Payload::NextResponse(response))) => self.on_next_response(response),
             Some(Err(error)) if frame.kind == Kind::ExecDispatch.name() => {
                 let task_id = frame.corr.clone().unwrap_or_default();
                 let errand = errand_of_unreadable(frame, task_id);
@@ -122,7 +126,8 @@ impl Link {
         }
     }
 
-    fn on_dispatch(&mut self, frame: &BusinessFrame, dispatch: Dispatch) {
+    fn on_dispatch(&mut self, frame: &BusinessFrame, mut dispatch: Dispatch) {
+        let place = place_of(&mut dispatch);
         let time = dispatch.constraints.timeout_ms.map(Duration::from_millis);
         let (errand, assignment) = split(frame, dispatch);
         match self.check(&errand) {
@@ -133,9 +138,14 @@ impl Link {
             Err(Refusal::Because(code, why)) => return self.refuse(&errand, code, &why),
         }
         let began = Instant::now();
-        match self.parts.executor.execute_at_once(assignment) {
+        // Who stands in a chain looks around itself first.
+        let at_once = match place {
+            None => self.parts.executor.execute_at_once(assignment),
+            Some(_) => Err(assignment),
+        };
+        match at_once {
             Ok(outcome) => self.report(&errand, outcome, began.elapsed()),
-            Err(assignment) => self.start(errand, assignment, time),
+            Err(assignment) => self.start(errand, Plan { assignment, time, place }),
         }
     }
 
@@ -155,7 +165,8 @@ impl Link {
         is_known
     }
 
-    fn start(&mut self, errand: Errand, assignment: Assignment, time: Option<Duration>) {
+    fn start(&mut self, errand: Errand, plan: Plan) {
+        let Plan { assignment, time, place } = plan;
         let number = self.parts.desk.next_number();
         let (stop, notes) = (CancellationToken::new(), self.notes_sender.clone());
         let wake = notes.clone();
@@ -170,10 +181,12 @@ impl Link {
             feedback: feedback.clone(),
             stop: stop.clone(),
             time,
+            place: place.clone(),
             notes,
         };
-        self.parts.desk.start(errand, feedback, stop);
-        self.tasks.spawn(attempt.run());
+        // It starts in the same turn, if there is a slot.
+        self.parts.desk.add(errand, place, Box::new(attempt));
+        self.admit();
     }
 
     fn on_cancel(&mut self, cancel: &Cancel) {
@@ -226,6 +239,19 @@ impl Link {
         self.summary.add(Some(judgement));
         (self.parts.listener)(judgement);
     }
+}
+
+/// What is executed, for how long, and what it is wrapped around.
+struct Plan {
+    assignment: Assignment,
+    time: Option<Duration>,
+    place: Option<Arc<ChainPlace>>,
+}
+
+fn place_of(dispatch: &mut Dispatch) -> Option<Arc<ChainPlace>> {
+    let middlewares = dispatch.middleware_chain.take()?;
+    let host_node_id = dispatch.host_node_id.take()?;
+    Some(Arc::new(ChainPlace { host_node_id, middlewares, index: dispatch.chain_index }))
 }
 
 /// What is reported about, and what is executed.

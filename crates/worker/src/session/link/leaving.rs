@@ -6,6 +6,7 @@ use tokio::time::Instant;
 
 use super::Link;
 use crate::session::attempt::STOP_LIMIT;
+use crate::session::desk::DRAINING;
 use crate::session::worker::{Order, State, WorkerError};
 use crate::worker::Summary;
 
@@ -73,7 +74,7 @@ impl Link {
     pub(super) fn watch_drain(&mut self) {
         let now = Instant::now();
         if self.drained_until.is_some_and(|until| until <= now) {
-            self.parts.desk.give_back_all();
+            self.give_back_all();
             self.drained_until = None;
         }
         let is_clear = self.parts.desk.is_clear() && self.backlog.is_empty();
@@ -85,7 +86,7 @@ impl Link {
             }
             Some(Leaving::Finishing { until }) if until <= now => {
                 tracing::warn!(n_running = self.parts.desk.n_running(), "the time is up");
-                self.parts.desk.give_back_all();
+                self.give_back_all();
                 Some(Leaving::Stopping { until: now + STOP_LIMIT })
             }
             Some(Leaving::Stopping { until }) if is_clear || until <= now => {
@@ -93,6 +94,13 @@ impl Link {
             }
             other => other,
         };
+    }
+
+    /// Stops what runs; what has not begun is given back on the spot.
+    fn give_back_all(&mut self) {
+        for errand in self.parts.desk.give_back_all() {
+            self.refuse(&errand, DRAINING, "this worker finishes and takes nothing new");
+        }
     }
 
     fn is_confirmed(&self) -> bool {

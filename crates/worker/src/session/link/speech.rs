@@ -17,10 +17,14 @@ impl Link {
     pub(super) fn on_note(&mut self, note: Note) {
         match note {
             Note::Said(number) => self.schedule(number),
-            Note::Ended(number, outcome) => match self.parts.desk.end(number, outcome) {
-                Some(entry) => self.on_stopped(&entry),
-                None => self.schedule(number),
-            },
+            Note::Calls(number, calling) => self.on_call(number, calling),
+            Note::Ended(number, outcome) => {
+                match self.parts.desk.end(number, outcome) {
+                    Some(entry) => self.on_stopped(&entry),
+                    None => self.schedule(number),
+                }
+                self.end_calls(number);
+            }
         }
     }
 
@@ -43,7 +47,14 @@ impl Link {
             (None, Phase::Ended { .. }) => {
                 self.speaking.insert(number, now);
             }
-            (None, Phase::Running | Phase::Stopping { .. }) => {
+            (
+                None,
+                Phase::Queued(_)
+                | Phase::Running
+                | Phase::Calling { .. }
+                | Phase::Returning
+                | Phase::Stopping { .. },
+            ) => {
                 self.speaking.remove(&number);
             }
         }
@@ -121,7 +132,7 @@ impl Link {
         self.post(frame);
     }
 
-    fn post(&mut self, frame: BusinessFrame) {
+    pub(super) fn post(&mut self, frame: BusinessFrame) {
         if self.backlog.is_empty() && !self.parts.machine.is_full() {
             self.give(frame);
         } else {

@@ -274,14 +274,14 @@ impl Executor for Counting {
         let stopped = Arc::clone(&self.stopped);
         Box::pin(async move {
             tokio::select! {
-                () = tokio::time::sleep(pause) => Outcome::Completed { result },
+                () = tokio::time::sleep(pause) => Outcome::done(result),
                 () = context.stop.cancelled() => {
                     stopped.notify_one();
                     if parameters["fails"] == true {
                 let (code, reason) = ("E.LARGE".into(), "no".into());
                 return Outcome::Failed { code, reason, retryable: true, details: Some(result) };
             }
-            Outcome::Completed { result }
+            Outcome::done(result)
                 }
             }
         })
@@ -307,7 +307,7 @@ impl Executor for Large {
                 let (code, reason) = ("E.LARGE".into(), "no".into());
                 return Outcome::Failed { code, reason, retryable: true, details: Some(result) };
             }
-            Outcome::Completed { result }
+            Outcome::done(result)
         })
     }
 }

@@ -1,13 +1,16 @@
 //! Reports about leases.
 
 use bytes::Bytes;
-use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, WorkerId};
+use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ResultExtra, ShardId, WorkerId};
+use protocol::error_code::ErrorCode;
 use protocol::rest::leases::{self as wire, Complete, Fail, ReportOutcome};
+use protocol::session::payload::resource::Artifact;
 use serde_json::value::RawValue;
 
 use super::super::answers::NoLease;
 use super::super::payload::payload;
 use super::{ApiError, digest_of, prose, text};
+use crate::artifacts;
 
 /// Reports in one call.
 pub(crate) const REPORTS_PER_CALL_MAX: usize = 10_000;
@@ -35,7 +38,9 @@ pub(crate) fn complete(
     body: Complete,
 ) -> Result<Judgeable, ApiError> {
     let worker = text(&"", &body.worker_id)?;
-    let outcome = completed(body.result)?;
+    let words =
+        CompletedWords { result: body.result, artifacts: body.artifacts, skipped: body.skipped };
+    let outcome = completed(words)?;
     let key = key(body.report_id.as_deref(), &outcome)?;
     Ok(lease.map(|lease| Report { lease, worker, key, outcome }))
 }
@@ -90,10 +95,13 @@ fn report(
             refuse("code", report.code.is_some())?;
             refuse("retryable", report.retryable.is_some())?;
             refuse("details", report.details.is_some())?;
-            completed(report.result)?
+            let (result, artifacts) = (report.result, report.artifacts);
+            completed(CompletedWords { result, artifacts, skipped: report.skipped })?
         }
         ReportOutcome::Fail => {
             refuse("result", report.result.is_some())?;
+            refuse("artifacts", report.artifacts.is_some())?;
+            refuse("skipped", report.skipped.is_some())?;
             let reason = report.reason.ok_or_else(|| {
                 ApiError::invalid("reason", "is missing; a failed attempt says why")
             })?;
@@ -113,12 +121,39 @@ fn refuse(field: &str, is_given: bool) -> Result<(), ApiError> {
     Ok(())
 }
 
-fn completed(result: Option<Box<RawValue>>) -> Result<ReportedOutcome, ApiError> {
-    let result = match result {
+/// What a completed attempt says of itself.
+struct CompletedWords {
+    result: Option<Box<RawValue>>,
+    artifacts: Option<Vec<Box<RawValue>>>,
+    skipped: Option<bool>,
+}
+
+fn completed(words: CompletedWords) -> Result<ReportedOutcome, ApiError> {
+    let result = match words.result {
         Some(result) => payload("result", result, RESULT_BYTES_MAX)?,
         None => Bytes::from_static(b"null"),
     };
-    Ok(ReportedOutcome::Completed { result, extra: None })
+    let artifacts = read_artifacts(&words.artifacts.unwrap_or_default())?;
+    let is_skipped = words.skipped.unwrap_or(false);
+    Ok(ReportedOutcome::Completed { result, extra: extra(is_skipped, artifacts) })
+}
+
+/// What only few results have; `None` where this one has none of it.
+pub(crate) fn extra(is_skipped: bool, artifacts: Option<Bytes>) -> Option<Box<ResultExtra>> {
+    let has_some = is_skipped || artifacts.is_some();
+    has_some.then(|| Box::new(ResultExtra { is_skipped, artifacts }))
+}
+
+fn read_artifacts(given: &[Box<RawValue>]) -> Result<Option<Bytes>, ApiError> {
+    let read = |(position, raw): (usize, &Box<RawValue>)| {
+        Artifact::decode(raw).map_err(|error| {
+            ApiError::new(ErrorCode::RequestInvalid, format!("artifacts[{position}]: {error}"))
+        })
+    };
+    let artifacts = given.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+    artifacts::kept(&artifacts).map_err(|error| {
+        ApiError::new(ErrorCode::RequestTooLarge, error.to_string()).with_hint(artifacts::HINT)
+    })
 }
 
 /// What a failed attempt says of itself.
@@ -149,8 +184,13 @@ fn key(report_id: Option<&str>, outcome: &ReportedOutcome) -> Result<ReportKey, 
 /// Recognises a report that has no name by what it says.
 pub(crate) fn content_key(outcome: &ReportedOutcome) -> ReportKey {
     key_of(&match outcome {
-        ReportedOutcome::Completed { result, .. } => {
+        ReportedOutcome::Completed { result, extra: None } => {
             digest_of(b"astra.report.complete.v1", &[result])
+        }
+        ReportedOutcome::Completed { result, extra: Some(extra) } => {
+            let is_skipped = [u8::from(extra.is_skipped)];
+            let artifacts = extra.artifacts.as_deref().unwrap_or_default();
+            digest_of(b"astra.report.complete.v2", &[result, &is_skipped, artifacts])
         }
         ReportedOutcome::Failed { failure, retryable } => {
             let retryable = [u8::from(*retryable)];

@@ -1,6 +1,5 @@
 //! What workers say: results, errors, feedback, heartbeats.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use coordinator::{Command, DrainCause};
@@ -11,7 +10,6 @@ use protocol::session::kind::Kind;
 use protocol::session::payload::Payload;
 use protocol::session::payload::exec::{ExecError, ExecResult};
 use protocol::session::payload::feedback::Feedback;
-use protocol::session::payload::next::{NextError, NextRequest, NextResponse};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -50,7 +48,7 @@ impl Connection {
             Payload::ExecResult(result) => self.on_result(token, frame, result),
             Payload::ExecError(error) => self.on_error(token, frame, &error),
             Payload::ExecFeedback(feedback) => self.on_feedback(token, frame, feedback),
-            Payload::NextRequest(request) => self.on_next(token, request),
+            Payload::NextRequest(request) => self.on_next(token, frame, request),
             Payload::PackageEvent(event) => {
                 tracing::info!(worker = self.worker_name(), ?event, "package event");
                 self.machine.commit(self.now(), token, None);
@@ -84,7 +82,7 @@ impl Connection {
         self.reports.1.push(make(lease, &desk.worker));
     }
 
-    fn find_lease(
+    pub(super) fn find_lease(
         &self,
         frame: &BusinessFrame,
         task_id: Option<&str>,
@@ -147,36 +145,6 @@ impl Connection {
             let _ = hub.take(lease, feedback).await;
             Done::Taken { token }
         }));
-    }
-
-    /// No chain of middlewares waits here; whoever asks must not be left hanging.
-    fn on_next(&mut self, token: CommitToken, request: NextRequest) {
-        let (now, vocabulary) = (self.now(), self.machine.vocabulary());
-        self.machine.commit(now, token, None);
-        let request_id = request.request_id.clone();
-        let error = NextError {
-            code: "next_no_chain".to_owned(),
-            message: "this task belongs to no chain of middlewares".to_owned(),
-        };
-        let payload = Payload::NextResponse(NextResponse {
-            request_id: request.request_id,
-            run_id: request.run_id,
-            node_id: request.node_id,
-            middleware_id: request.middleware_id,
-            result: None,
-            error: Some(error),
-            trace: None,
-        });
-        let frame = BusinessFrame {
-            kind: Cow::Borrowed(Kind::NextResponse.name()),
-            id: format!("next-{request_id}"),
-            corr: Some(request_id),
-            seq: None,
-            wants_ack: false,
-            payload: payload.encode_for(vocabulary).1,
-        };
-        // A session that is full is one that its worker does not read; it asks again.
-        let _ = self.machine.send(now, frame);
     }
 
     pub(super) fn on_heartbeat(&mut self, payload: &RawValue) {

@@ -19,6 +19,7 @@ impl Connection {
             claim: desk.connection,
             held: desk.leases(),
             unconfirmed: desk.unconfirmed(),
+            calls: desk.calls.all(),
         })
     }
 
@@ -42,6 +43,7 @@ impl Connection {
                 session: None,
                 held: desk.leases(),
                 unconfirmed: desk.unconfirmed(),
+                calls: desk.calls.all(),
             },
         };
         // Whoever took over meanwhile has what it needs.
@@ -68,7 +70,12 @@ impl Connection {
         let session = self.machine.take_session().filter(|_| is_settled);
         let Some(desk) = self.desk.take() else { return };
         desk.metrics.disconnected();
-        let carried = Carried { session, held: desk.leases(), unconfirmed: desk.unconfirmed() };
+        let carried = Carried {
+            session,
+            held: desk.leases(),
+            unconfirmed: desk.unconfirmed(),
+            calls: desk.calls.all(),
+        };
         if let Leaving::HandedOver(reply) = leaving {
             // Whoever takes over may have gone meanwhile; then the session waits for the next.
             let _ = reply.send(carried);

@@ -4,6 +4,7 @@ use coordinator::{Answer, Command, HeartbeatVerdict, Judgement, LostAuthority};
 use model::{LeaseId, Report, WorkerId};
 use tokio::time::Instant;
 
+use super::super::desk::Question;
 use super::super::{answers, convert};
 use super::{ASK_AGAIN_AFTER, Asked, Connection, Done, Reported};
 use crate::doors::http::answers::verdict_answer;
@@ -14,6 +15,7 @@ impl Connection {
     /// more, so that one turn of the coordinator can answer both.
     pub(super) fn act(&mut self) {
         self.take_events();
+        self.say_answers();
         let now = self.now();
         let Some(desk) = &mut self.desk else {
             self.reports = Default::default();
@@ -25,7 +27,7 @@ impl Connection {
         let confirmed: Vec<_> =
             confirmed.into_iter().filter(|lease| desk.confirm(*lease)).collect();
         // A worker that does not keep up is given nothing more until it does.
-        let request = if self.machine.is_full() { None } else { desk.next_request(now) };
+        let question = if self.machine.is_full() { None } else { desk.next_request(now) };
         let (handle, worker, claim) = (desk.handle.clone(), desk.worker.clone(), desk.connection);
         if !reports.is_empty() {
             self.begun.push(Box::pin(judge(handle.clone(), reported, reports)));
@@ -33,12 +35,9 @@ impl Connection {
         if !confirmed.is_empty() {
             self.begun.push(Box::pin(beat(handle.clone(), worker, confirmed)));
         }
-        if let Some((slots, request)) = request {
-            let asked = Asked { claim, handle: handle.clone(), slots };
-            self.later(async move {
-                let command = |ticket| Command::RequestLeases { ticket, request };
-                Done::Leases { request: asked, answer: handle.ask(command).await }
-            });
+        if let Some(question) = question {
+            let asked = Asked { claim, handle, id: question.id };
+            self.later(ask(asked, question));
         }
     }
 
@@ -57,7 +56,7 @@ impl Connection {
             let leases = grants.iter().map(|grant| grant.lease).collect();
             return request.handle.tell(Command::ReturnLeases { leases });
         };
-        desk.answered(request.slots);
+        desk.answered(request.id);
         if desk.is_doubted && !grants.is_empty() {
             let leases = grants.iter().map(|grant| grant.lease).collect();
             return desk.handle.tell(Command::ReturnLeases { leases });
@@ -140,6 +139,18 @@ impl Connection {
             let _ = self.machine.send(now, answers::cancel(lease, why, vocabulary));
         }
     }
+}
+
+/// Waits for leases, until they are no longer wanted.
+async fn ask(asked: Asked, question: Question) -> Done {
+    let Question { request, stop, .. } = question;
+    let asking = asked.handle.ask(|ticket| Command::RequestLeases { ticket, request });
+    let answer = tokio::select! {
+        biased;
+        answer = asking => answer,
+        () = stop.cancelled() => Ok(Answer::Leases(Vec::new())),
+    };
+    Done::Leases { request: asked, answer }
 }
 
 /// Has reports judged, however long the store is in trouble: the frames are acked only then.

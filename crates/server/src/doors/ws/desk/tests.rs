@@ -3,37 +3,39 @@ use std::collections::BTreeMap;
 use model::{Demand, ShardId, TaskSpec};
 use protocol::session::payload::heartbeat::Metrics;
 
+use super::calls::Opening;
 use super::*;
 use crate::metrics::Metrics as ServerMetrics;
+use crate::sessions::Call;
 
 const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
 
 #[test]
 fn a_worker_is_asked_for_as_many_slots_as_are_free() {
     let mut desk = desk(3);
-    let (asked, request) = desk.next_request(NOW).expect("all slots are free");
-    assert_eq!((asked, request.max, request.slots), (3, 3, Some(3)));
+    let Question { id, request, .. } = desk.next_request(NOW).expect("all slots are free");
+    assert_eq!((request.max, request.slots), (3, Some(3)));
     assert!(desk.next_request(NOW).is_none(), "all are asked for");
-    desk.answered(3);
+    desk.answered(id);
     desk.take(&grant(1, 1));
     desk.take(&grant(2, 1));
-    assert_eq!(desk.next_request(NOW).expect("one is free").0, 1);
+    assert_eq!(asked_for(&mut desk), 1, "one is free");
     assert!(desk.release(lease(1, 1)));
-    assert_eq!(desk.next_request(NOW).expect("another is free").0, 1);
+    assert_eq!(asked_for(&mut desk), 1, "another is free");
 }
 
 #[test]
 fn after_a_full_session_less_is_asked_for_and_then_more_again() {
     let mut desk = desk(100);
-    let (asked, _) = desk.next_request(NOW).expect("all are free");
-    assert_eq!(asked, 100);
-    desk.answered(100);
+    let Question { id, request, .. } = desk.next_request(NOW).expect("all are free");
+    assert_eq!(request.max, 100);
+    desk.answered(id);
     desk.note_delivered(0, false);
-    let (asked, _) = desk.next_request(NOW).expect("asks");
-    assert_eq!(asked, 1);
-    desk.answered(1);
+    let Question { id, request, .. } = desk.next_request(NOW).expect("asks");
+    assert_eq!(request.max, 1);
+    desk.answered(id);
     desk.note_delivered(1, true);
-    assert_eq!(desk.next_request(NOW).expect("asks").0, 2);
+    assert_eq!(asked_for(&mut desk), 2);
 }
 
 #[test]
@@ -75,7 +77,79 @@ fn what_a_worker_lists_takes_a_slot_even_if_it_was_forgotten_here() {
     let mut desk = desk(2);
     desk.note_listed(&[lease(7, 4)]);
     assert_eq!(desk.confirmed(), [lease(7, 4)]);
-    assert_eq!(desk.next_request(NOW).expect("one is free").0, 1);
+    assert_eq!(asked_for(&mut desk), 1, "one is free");
+}
+
+#[test]
+fn a_task_that_waits_in_next_needs_no_slot() {
+    let mut desk = desk(1);
+    desk.take(&grant(1, 1));
+    assert!(desk.next_request(NOW).is_none(), "no slot is free");
+    let call = call(lease(1, 1), "next-0");
+    assert!(matches!(desk.calls.open(&call), Opening::Open(_)));
+    assert!(matches!(desk.calls.open(&call), Opening::Known));
+    let question = desk.next_request(NOW).expect("its slot is free");
+    assert_eq!((question.request.max, question.request.slots), (1, Some(2)));
+    desk.calls.close(&call);
+    assert!(desk.next_request(NOW).is_none(), "it has its slot again");
+    assert!(question.stop.is_cancelled(), "and nobody else may have it");
+    desk.answered(question.id);
+    assert!(desk.release(lease(1, 1)));
+    assert_eq!(asked_for(&mut desk), 1);
+}
+
+#[test]
+fn a_request_that_would_be_held_to_too_few_leases_is_made_again() {
+    let mut desk = desk(2);
+    desk.take(&grant(1, 1));
+    let first = desk.next_request(NOW).expect("one is free");
+    assert_eq!(first.request.slots, Some(2));
+    assert!(matches!(desk.calls.open(&call(lease(1, 1), "next-0")), Opening::Open(_)));
+    let second = desk.next_request(NOW).expect("another is free");
+    assert_eq!((second.request.max, second.request.slots), (1, Some(3)));
+    assert!(first.stop.is_cancelled() && !second.stop.is_cancelled());
+    desk.answered(first.id);
+    let third = desk.next_request(NOW).expect("the first one's is asked for again");
+    assert_eq!((third.request.max, third.request.slots), (1, Some(3)));
+}
+
+#[test]
+fn who_is_done_waits_for_nothing() {
+    let mut desk = desk(1);
+    desk.take(&grant(1, 1));
+    let call = call(lease(1, 1), "next-0");
+    let Opening::Open(stop) = desk.calls.open(&call) else { panic!("new") };
+    assert_eq!(desk.calls.all().len(), 1);
+    desk.release(lease(1, 1));
+    assert!(stop.is_cancelled() && !desk.calls.is_open(&call));
+}
+
+#[test]
+fn limits_of_types_do_not_count_who_waits() {
+    let mut desk = desk(4);
+    let offer =
+        Offer { limits: [("core.noop".parse().expect("a name"), 1)].into(), ..Offer::default() };
+    desk.refresh(Registered { offer, ..desk.registered.clone() });
+    desk.take(&grant(1, 1));
+    assert!(matches!(desk.calls.open(&call(lease(1, 1), "next-0")), Opening::Open(_)));
+    let offer = desk.next_request(NOW).expect("asks").request.offer;
+    assert_eq!(offer.limits.values().copied().collect::<Vec<_>>(), [2]);
+}
+
+fn asked_for(desk: &mut Desk) -> u32 {
+    desk.next_request(NOW).expect("asks").request.max
+}
+
+fn call(lease: LeaseId, request: &str) -> Arc<Call> {
+    Arc::new(Call {
+        lease,
+        request: request.into(),
+        run_id: "r".into(),
+        node_id: "n".into(),
+        middleware_id: "m".into(),
+        payload: bytes::Bytes::new(),
+        until: None,
+    })
 }
 
 #[test]

@@ -1,0 +1,196 @@
+//! Tasks that belong to a worker: who alone may have them, who is asked first, and how long they
+//! wait.
+
+use std::time::Duration;
+
+use model::{Failure, Pin, TaskId, Timestamp, WorkerId};
+
+use crate::change::{Change, Outcome, Progress, Settlement, TaskState};
+use crate::command::Ticket;
+use crate::coordinator::Turn;
+use crate::placement::{LaneKey, WaitingRequest};
+use crate::state::State;
+use crate::task::Task;
+
+/// The code of a task whose worker did not take it in time.
+const WORKER_AWAY: &str = "E.RESOURCE.AWAY";
+
+impl Task {
+    /// How long it waits for the worker that alone may have it.
+    fn wait_max(&self) -> Option<Duration> {
+        match self.pin()?.as_ref() {
+            Pin::Worker { is_hard: true, wait_max, .. } => *wait_max,
+            Pin::Worker { is_hard: false, .. } | Pin::Key { .. } => None,
+        }
+    }
+
+    /// Whether one worker may be better than another for it, although both may have it.
+    fn is_choosy(&self) -> bool {
+        match self.pin().map(Box::as_ref) {
+            Some(Pin::Worker { is_hard, .. } | Pin::Key { is_hard, .. }) => !is_hard,
+            None => false,
+        }
+    }
+}
+
+impl State {
+    /// The lane that a ready task stands in; `None` where everyone may have it.
+    pub(crate) fn lane_of(&self, task: &Task) -> Option<LaneKey> {
+        match task.pin()?.as_ref() {
+            Pin::Worker { worker, is_hard: true, .. } => Some(LaneKey::Worker(worker.clone())),
+            Pin::Worker { is_hard: false, .. } | Pin::Key { .. } => None,
+        }
+    }
+
+    /// Lets placement see a ready task.
+    pub(crate) fn show_ready(&mut self, id: TaskId) {
+        let task = self.tasks.get(id).expect("ready tasks are live");
+        let (spec, lane, wait_max) = (task.spec, self.lane_of(task), task.wait_max());
+        self.choosy_ready += u64::from(task.is_choosy());
+        self.placement.add_ready(spec, id, lane.as_ref());
+        if let Some(wait_max) = wait_max {
+            self.set_deadline(id, self.now.after(wait_max));
+        }
+    }
+
+    /// Hides a ready task from placement.
+    pub(crate) fn hide_ready(&mut self, id: TaskId) {
+        self.clear_deadline(id);
+        let task = self.tasks.get(id).expect("ready tasks are live");
+        let (spec, lane) = (task.spec, self.lane_of(task));
+        self.choosy_ready -= u64::from(task.is_choosy());
+        self.placement.remove_ready(spec, id, lane.as_ref());
+    }
+
+    /// The worker that is asked first, where others may have the task too.
+    fn preferred<'a>(&'a self, task: &'a Task) -> Option<&'a WorkerId> {
+        match task.pin()?.as_ref() {
+            Pin::Worker { worker, is_hard: false, .. } => Some(worker),
+            Pin::Worker { is_hard: true, .. } | Pin::Key { .. } => None,
+        }
+    }
+
+    /// Why a task belongs to one worker, for people.
+    pub(crate) fn why_pinned(&self, task: &Task) -> String {
+        match task.pin().map(Box::as_ref) {
+            Some(Pin::Worker { because, .. }) => because.clone(),
+            Some(Pin::Key { key, .. }) => format!("affinity `{key}`"),
+            None => String::new(),
+        }
+    }
+
+    pub(crate) fn check_pin(&self, task: &Task, is_visible: bool) {
+        let waits = task.wait_max().is_some() && is_visible;
+        assert_eq!(task.deadline.is_some(), waits, "who waits for a worker gives up: {task:?}");
+    }
+
+    /// How many of the ready tasks that placement can see are choosy; for tests.
+    pub(crate) fn count_choosy(&self) -> u64 {
+        let is_ready = |task: &&Task| matches!(task.progress.state, TaskState::Ready);
+        let is_visible = |task: &&Task| {
+            let slot = task.concurrency_key().map(|key| &self.keys[key]);
+            slot.is_none_or(|slot| slot.front == Some(task.id))
+        };
+        let ready = self.tasks.iter().filter(is_ready).filter(is_visible);
+        ready.filter(|task| task.is_choosy()).count() as u64
+    }
+}
+
+impl Turn<'_> {
+    /// A request in a lane that something was found for, if there is one.
+    pub(crate) fn next_in_lanes(&mut self) -> Option<Ticket> {
+        while let Some(lane) = self.state.placement.first_unserved_lane().cloned() {
+            let LaneKey::Worker(worker) = &lane;
+            let has_work = |ticket: &Ticket| {
+                let waiting = self.state.placement.waiting(*ticket);
+                let room = self.room_of(&waiting.request);
+                self.state.placement.lane_has(&lane, waiting.offer, &room)
+            };
+            let mut asking = self.asking(worker);
+            if let Some(ticket) = asking.find(has_work) {
+                return Some(ticket);
+            }
+            drop(asking);
+            self.state.placement.lane_is_served(&lane);
+        }
+        None
+    }
+
+    /// The requests of a worker that wait for something.
+    fn asking(&self, worker: &WorkerId) -> impl Iterator<Item = Ticket> {
+        let is_drained = self.state.drains.is_drained(worker);
+        self.state.workers.asking(worker).filter(move |_| !is_drained)
+    }
+
+    /// The request that is served in the place of this one, because its best task would rather go
+    /// there. Each step leads to a better task, so it comes to an end.
+    pub(crate) fn rather(&self, mut ticket: Ticket) -> Ticket {
+        while self.state.choosy_ready > 0 {
+            let WaitingRequest { request, offer, .. } = self.state.placement.waiting(ticket);
+            let room = self.room_of(request);
+            let best = self.state.placement.best_for(&request.worker, *offer, &room);
+            match best.and_then(|task| self.better_asker(task, &request.worker)) {
+                Some(other) => ticket = other,
+                None => break,
+            }
+        }
+        ticket
+    }
+
+    /// A waiting request of another worker that should rather have this task.
+    pub(crate) fn better_asker(&self, task: TaskId, than: &WorkerId) -> Option<Ticket> {
+        if self.state.choosy_ready == 0 {
+            return None;
+        }
+        let task = self.state.tasks.get(task).expect("ready tasks are live");
+        let preferred = self.state.preferred(task).filter(|worker| *worker != than)?;
+        let demand = &self.state.placement.spec(task.spec).demand;
+        self.asking(preferred).find(|ticket| {
+            let request = &self.state.placement.waiting(*ticket).request;
+            request.offer.covers(demand) && self.room_of(request).has(&demand.task_type)
+        })
+    }
+
+    /// A ready task has waited long enough for its worker. While its queue is paused that is
+    /// nobody's absence, and it waits on.
+    pub(crate) fn give_up(&mut self, id: TaskId) {
+        let task = self.state.tasks.get(id).expect("ready tasks are live");
+        let Some(Pin::Worker { worker, because, wait_max: Some(waited), .. }) =
+            task.pin().map(Box::as_ref)
+        else {
+            panic!("only tasks that wait for a worker have deadlines while they are ready")
+        };
+        let queue = &self.state.placement.spec(task.spec).demand.queue;
+        if self.state.placement.pause(queue).is_some() {
+            return self.state.set_deadline(id, self.state.now.after(*waited));
+        }
+        let settlement = Settlement {
+            outcome: Outcome::Failed,
+            at: self.now(),
+            holder: None,
+            report: None,
+            result: None,
+            failure: Some(self.worker_away(worker, because, *waited)),
+            extra: None,
+        };
+        let state = TaskState::Settled(Box::new(settlement));
+        let progress = Progress { state, ..task.progress };
+        self.change(Change::TaskSettled { task: id, attempt: None, progress });
+    }
+
+    fn worker_away(&self, worker: &WorkerId, because: &str, waited: Duration) -> Failure {
+        let how = match self.state.workers.is_away(worker, self.now()) {
+            true => "has been away",
+            false if self.state.drains.is_drained(worker) => "is drained and took nothing",
+            false => "was busy",
+        };
+        let waited = waited.as_secs_f64();
+        let reason = format!("its worker {worker} {how} for {waited} s; it needs {because}");
+        Failure::new(WORKER_AWAY, reason)
+    }
+}
+
+/// When a task that waits for its worker gives up.
+pub(crate) fn until(task: &Task) -> Option<Timestamp> {
+    task.deadline.filter(|_| matches!(task.progress.state, TaskState::Ready))
+}

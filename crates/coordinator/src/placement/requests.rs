@@ -1,0 +1,102 @@
+//! Requests that wait for a task, by what they offer.
+
+use model::TypeName;
+
+use super::{DemandEntry, OfferIdx, Placement};
+use crate::command::{LeaseRequest, Ticket};
+
+/// A request that waits for a task.
+#[derive(Clone, Debug)]
+pub(crate) struct WaitingRequest {
+    pub(crate) request: LeaseRequest,
+    pub(crate) offer: OfferIdx,
+    rank: RequestRank,
+}
+
+/// Which waiting request goes first: fewest leases in flight, then the one that waits longest.
+pub(super) type RequestRank = (u64, Ticket);
+
+impl Placement {
+    pub(crate) fn waiting_len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// A request that is not eligible waits too, but is given nothing.
+    pub(crate) fn add_waiting(
+        &mut self,
+        ticket: Ticket,
+        request: LeaseRequest,
+        in_flight: u64,
+        is_drained: bool,
+    ) {
+        let offer = self.add_offer_user(&request.offer);
+        let rank = (in_flight, ticket);
+        if !is_drained {
+            self.show(offer, rank, false);
+        }
+        let before = self.waiting.insert(ticket, WaitingRequest { request, offer, rank });
+        assert!(before.is_none(), "a ticket is used once");
+    }
+
+    fn show(&mut self, offer: OfferIdx, rank: RequestRank, is_back: bool) {
+        let entry = &mut self.offers[offer.0 as usize];
+        entry.requests.insert(rank);
+        for demand in &entry.demands {
+            let entry = &mut self.demands[demand.0 as usize];
+            entry.requests.insert(rank);
+            // A new request has been offered what is ready; one that comes back has not.
+            if is_back && !entry.ready.is_empty() && !entry.is_paused {
+                self.unserved.insert(*demand);
+            }
+        }
+    }
+
+    fn hide(&mut self, offer: OfferIdx, rank: RequestRank) {
+        let entry = &mut self.offers[offer.0 as usize];
+        entry.requests.remove(&rank);
+        for demand in &entry.demands {
+            self.demands[demand.0 as usize].requests.remove(&rank);
+        }
+    }
+
+    /// Hides waiting requests from all tasks, or shows them again.
+    pub(crate) fn set_drained(&mut self, tickets: impl Iterator<Item = Ticket>, is_drained: bool) {
+        for ticket in tickets {
+            let WaitingRequest { offer, rank, .. } = self.waiting[&ticket];
+            if is_drained { self.hide(offer, rank) } else { self.show(offer, rank, true) }
+        }
+    }
+
+    pub(crate) fn waiting(&self, ticket: Ticket) -> &WaitingRequest {
+        &self.waiting[&ticket]
+    }
+
+    pub(crate) fn remove_waiting(&mut self, ticket: Ticket) -> Option<WaitingRequest> {
+        let waiting = self.waiting.remove(&ticket)?;
+        self.hide(waiting.offer, waiting.rank);
+        self.remove_offer_user(waiting.offer);
+        Some(waiting)
+    }
+
+    /// A request that a ready task has been found for, if there is one. `has_room` is asked about
+    /// requests with limits of their own.
+    pub(crate) fn next_to_serve(
+        &mut self,
+        has_room: impl Fn(&Self, &LeaseRequest, &TypeName) -> bool,
+    ) -> Option<Ticket> {
+        while let Some(demand) = self.unserved.first().copied() {
+            let DemandEntry { demand: wanted, ready, requests, is_paused, .. } =
+                &self.demands[demand.0 as usize];
+            let takes = |ticket: &Ticket| {
+                let request = &self.waiting[ticket].request;
+                !request.is_limited() || has_room(self, request, &wanted.task_type)
+            };
+            let mut tickets = requests.iter().map(|(_, ticket)| *ticket);
+            match tickets.find(takes) {
+                Some(ticket) if !ready.is_empty() && !is_paused => return Some(ticket),
+                Some(_) | None => self.unserved.remove(&demand),
+            };
+        }
+        None
+    }
+}

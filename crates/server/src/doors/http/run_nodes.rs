@@ -1,0 +1,190 @@
+//! The nodes of a run: a word for one that waits, and why one does not run.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use bytes::Bytes;
+use coordinator::{Answer, Command, Signal};
+use model::TaskId;
+use protocol::rest::problem::Problem;
+use protocol::rest::runs::{NodeExplanation, NodeStatus, SignalNode, Signalled};
+use protocol::rest::tasks::Reason;
+
+use super::body::OptionalJson;
+use super::convert::tasks::PARAMETERS_BYTES_MAX;
+use super::convert::{FRAME, prose};
+use super::explain::explain_live;
+use super::gate::{AskerName, Coordinator};
+use super::params::{QueryPairs, RunNodePath};
+use super::payload::payload;
+use super::problem::{ApiError, json};
+use super::runs::on_board;
+use crate::app::App;
+use crate::runs::board::{Board, Spot};
+use crate::runs::{explain, standing};
+
+/// The name of an event, in characters.
+pub(crate) const EVENT_CHARS_MAX: usize = 256;
+
+/// Send a word to a node
+///
+/// For `core.wait_event` (with `event`) and `core.approve` (with `approved`). The answer comes when
+/// the word survives a crash.
+#[utoipa::path(
+    post, path = "/api/v1/runs/{run_id}/nodes/{node_id}/signal", tag = "runs",
+    operation_id = "signal_node", request_body = SignalNode,
+    params(
+        ("run_id" = String, Path, description = "The run: its id or its number."),
+        ("node_id" = String, Path, description = "The node, by its id as authored.")
+    ),
+    responses(
+        (status = 200, body = Signalled, description = "The word was heard."),
+        (status = 404, body = Problem, description = "E.RUN.NOT_FOUND: no such run, or no such node."),
+        (status = 409, body = Problem, description = "E.RUN.NOT_WAITING"),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn signal(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    AskerName(by): AskerName,
+    path: RunNodePath,
+    OptionalJson(body): OptionalJson<SignalNode>,
+) -> Result<Response, ApiError> {
+    let (run, node) = path.run_and_node(coordinator.handle.shard())?;
+    if let Some(event) = &body.event {
+        prose(&"event", event, EVENT_CHARS_MAX)?;
+    }
+    let null = || Ok(Bytes::from_static(b"null"));
+    let given = body.payload.map(|given| payload("payload", given, PARAMETERS_BYTES_MAX));
+    let signal = Signal {
+        run,
+        node,
+        frame: body.frame,
+        event: body.event,
+        approved: body.approved,
+        payload: given.unwrap_or_else(null)?,
+        by,
+    };
+    let signal = Box::new(signal);
+    match coordinator.handle.ask(|ticket| Command::Signal { ticket, signal }).await? {
+        Answer::Signalled => Ok(json(StatusCode::OK, &Signalled { status: "ok".to_owned() })),
+        // Ended, or never there: the store knows which, and what the node came to.
+        Answer::NotLive => Err(not_waiting(&app, run, node, body.frame).await),
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+/// Why a node of a run that has ended cannot hear anything.
+async fn not_waiting(
+    app: &App,
+    run: model::RunId,
+    node: uuid::Uuid,
+    frame: Option<u32>,
+) -> ApiError {
+    let status = on_board(app, run, move |board| {
+        let spot = board.find(node, frame)?;
+        Some(board.frames[spot.frame].nodes[spot.node].status)
+    });
+    match status.await {
+        Err(error) => error,
+        Ok(None) => ApiError::no_such_node(node),
+        Ok(Some(status)) => {
+            let instead = format!("the run has ended, and the node is {}", status.word());
+            coordinator::Refusal::NotWaiting { instead }.into()
+        }
+    }
+}
+
+/// Explain a node
+///
+/// Why it does not run, also before its turn has come.
+#[utoipa::path(
+    get, path = "/api/v1/runs/{run_id}/nodes/{node_id}/explain", tag = "runs",
+    operation_id = "explain_node",
+    params(
+        ("run_id" = String, Path, description = "The run: its id or its number."),
+        ("node_id" = String, Path, description = "The node, by its id as authored."),
+        ("frame" = Option<i64>, Query,
+            description = "Which subgraph, where the node stands in several.")
+    ),
+    responses(
+        (status = 200, body = NodeExplanation, description = "The reasons, most telling first."),
+        (status = 404, body = Problem, description = "E.RUN.NOT_FOUND: no such run, or no such node."),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn explain(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    path: RunNodePath,
+    query: QueryPairs,
+) -> Result<Response, ApiError> {
+    let (run, node) = path.run_and_node(coordinator.handle.shard())?;
+    let query = query.only(&[FRAME.name()])?;
+    let frame = query.number(FRAME)?.map(|number| u32::try_from(number).expect("its range"));
+    let found =
+        on_board(&app, run, move |board| board.find(node, frame).map(|spot| known(board, spot)));
+    let Known { status, task, mut reasons } =
+        found.await?.ok_or_else(|| ApiError::no_such_node(node))?;
+    if let Some(task) = task.filter(|_| !status.is_terminal()) {
+        reasons.extend(of_task(&app, &coordinator, task).await?);
+    }
+    let why = reasons.first().map_or("its turn comes at once", |reason| &reason.message);
+    let explanation = NodeExplanation {
+        run_id: run.to_string(),
+        node_id: node.to_string(),
+        task_id: task.map(|task| task.to_string()),
+        status,
+        summary: format!("{}: {why}", status.word()),
+        reasons,
+    };
+    Ok(json(StatusCode::OK, &explanation))
+}
+
+/// What the store tells of a node.
+struct Known {
+    status: NodeStatus,
+    /// The newest task that has not ended, else the newest one.
+    task: Option<TaskId>,
+    reasons: Vec<Reason>,
+}
+
+fn known(board: &Board<'_>, spot: Spot) -> Known {
+    let (_, parts) = board.frames[spot.frame].node(spot.node);
+    let of_step = |task: &&&coordinator::TaskRecord| match spot.middleware {
+        None => true,
+        Some(level) => task.link.as_ref().is_some_and(|link| usize::from(link.level) == level),
+    };
+    let mut tasks = parts.tasks.iter().rev().filter(of_step);
+    let open = tasks.clone().find(|task| !standing::of_task(task).is_terminal());
+    let task = open.or_else(|| tasks.next());
+    Known {
+        status: parts.status,
+        task: task.map(|task| task.id),
+        reasons: explain::reasons(board, spot),
+    }
+}
+
+async fn of_task(
+    app: &App,
+    coordinator: &Coordinator,
+    task: TaskId,
+) -> Result<Vec<Reason>, ApiError> {
+    match coordinator.handle.ask(|ticket| Command::Explain { ticket, task }).await? {
+        Answer::Explained(explanation) => {
+            Ok(explain_live(task, &explanation, app.clock.now()).reasons)
+        }
+        // It has ended since the store was read.
+        Answer::NotLive => Ok(Vec::new()),
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}

@@ -1,0 +1,105 @@
+//! The events of all tenants.
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
+use std::sync::Arc;
+
+use coordinator::{RestoredRun, TaskRecord};
+use foldhash::fast::RandomState;
+use model::{LeaseId, ShardId, TenantId};
+use parking_lot::RwLock;
+use protocol::session::payload::feedback::Feedback;
+use store::{ClaimedShard, NoteKind, Store, StoreError};
+
+use super::tenant::TenantEvents;
+use crate::clock::Clock;
+use crate::feedback::Snapshot;
+
+/// The events of all tenants.
+pub(crate) struct Events {
+    store: Arc<dyn Store>,
+    clock: Clock,
+    open: RwLock<Open>,
+    /// How far ids may have gone before this process began.
+    floors: BTreeMap<String, u64>,
+}
+
+#[derive(Default)]
+struct Open {
+    tenants: BTreeMap<TenantId, Arc<TenantEvents>>,
+    shards: HashMap<ShardId, Arc<TenantEvents>, RandomState>,
+}
+
+impl fmt::Debug for Events {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Events").finish_non_exhaustive()
+    }
+}
+
+impl Events {
+    /// Reads how far ids have gone.
+    pub(crate) async fn load(store: Arc<dyn Store>, clock: Clock) -> Result<Self, StoreError> {
+        let floors = floors(&*store).await?;
+        Ok(Self { store, clock, open: RwLock::default(), floors })
+    }
+
+    /// A tenant's coordinator begins, with what its store holds. It may have begun before.
+    pub(crate) async fn begin(
+        &self,
+        tenant: &TenantId,
+        shard: ClaimedShard,
+        (tasks, runs): (&[TaskRecord], &[RestoredRun]),
+    ) -> Result<Arc<TenantEvents>, StoreError> {
+        let known = self.open.read().tenants.get(tenant).map(Arc::clone);
+        let events = match known {
+            Some(events) => {
+                let floors = floors(&*self.store).await?;
+                events.start_over(floors.get(tenant.as_str()).copied());
+                events
+            }
+            None => self.open(tenant, shard.shard),
+        };
+        events.restored(tasks, runs);
+        Ok(events)
+    }
+
+    fn open(&self, tenant: &TenantId, shard: ShardId) -> Arc<TenantEvents> {
+        let floor = self.floors.get(tenant.as_str()).copied();
+        let (store, clock) = (Arc::clone(&self.store), self.clock);
+        let events = Arc::new(TenantEvents::new(tenant.clone(), store, clock, floor));
+        let mut open = self.open.write();
+        open.tenants.insert(tenant.clone(), Arc::clone(&events));
+        open.shards.insert(shard, Arc::clone(&events));
+        events
+    }
+
+    /// The events of a tenant whose coordinator has begun.
+    pub(crate) fn of(&self, tenant: &TenantId) -> Option<Arc<TenantEvents>> {
+        self.open.read().tenants.get(tenant).map(Arc::clone)
+    }
+
+    /// What a worker says of an attempt, and all that the attempt said so far.
+    pub(crate) fn overhear(
+        &self,
+        lease: LeaseId,
+        feedback: &Feedback,
+        snapshot: impl FnOnce() -> Option<Snapshot>,
+    ) {
+        let events = self.open.read().shards.get(&lease.task.shard()).map(Arc::clone);
+        if let Some(events) = events {
+            events.overhear(lease, feedback, snapshot);
+        }
+    }
+}
+
+async fn floors(store: &dyn Store) -> Result<BTreeMap<String, u64>, StoreError> {
+    let notes = store.notes(NoteKind::EventFloor).await?;
+    let read = |json: Option<String>| json.and_then(|json| json.parse().ok());
+    notes
+        .into_iter()
+        .map(|note| match read(note.json) {
+            Some(floor) => Ok((note.tenant, floor)),
+            None => Err(StoreError::Damaged(format!("event_floor of {} is no number", note.tenant))),
+        })
+        .collect()
+}

@@ -1,0 +1,25 @@
+//! How much of the past is kept, and how readers are held to their share.
+
+use std::time::Duration;
+
+/// Events of one tenant that are kept for readers that come back; then the oldest go.
+pub const RING_EVENTS_MAX: usize = 50_000;
+/// What they may take in memory, their JSON included; then the oldest go.
+pub const RING_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Connections of one tenant that read events.
+pub const READERS_MAX: usize = 1_000;
+/// Events that a reader looks at in one go.
+pub const READ_EVENTS_MAX: usize = 4_096;
+/// A reader with more than so many events before it is told the newest status of a node alone.
+pub const BEHIND_EVENTS: usize = 512;
+/// What a reader is sent at once.
+pub const CHUNK_BYTES_MAX: usize = 128 * 1024;
+/// A reader that was just told something waits so long before it looks again: turns come by the
+/// thousand in a second, and a write for each would cost more than the turns.
+pub const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// A larger result is not told, only that it is there.
+pub const RESULT_BYTES_MAX: usize = 64 * 1024;
+/// Ids that are set aside in the store at once.
+pub const ID_BLOCK: u64 = 1_000_000;
+/// How long words of workers are kept for readers after the last one has left.
+pub const LINGER_FOR: Duration = Duration::from_mins(1);

@@ -1,0 +1,42 @@
+//! Live events: what becomes of runs, their nodes and workers, for whoever watches.
+//!
+//! Facts become events in the turn that makes them, and are told when the turn is durable. They
+//! decide nothing: nobody who reads can hold up the loop. A reader has no buffer here, only a
+//! place in the ring that all readers of a tenant share; who falls out of it is cut off and comes
+//! back for a snapshot.
+//!
+//! Reading order: `hub` (all tenants), `tenant` (one of them: publish, read), `event` (what is
+//! kept), `live` (what belongs to which run), `make` (facts to events), `feedback` (a worker's
+//! words to events), `ids`, `ring` (the past), `filter` (who wants what), `frame` (events to
+//! bytes), `batch`, `reader` (a place in the ring), `tickets` (a way in without a header), `limits`.
+
+mod batch;
+mod event;
+mod feedback;
+mod filter;
+mod frame;
+mod hub;
+mod ids;
+mod limits;
+mod live;
+mod make;
+mod reader;
+mod ring;
+mod tenant;
+mod tickets;
+
+#[cfg(test)]
+mod tests;
+
+pub(crate) use event::{Event, RunScope};
+pub(crate) use filter::{Filter, UnknownKind};
+pub(crate) use frame::{FRAME_END, opening_data, opening_head};
+pub(crate) use hub::Events;
+pub use limits::{
+    BEHIND_EVENTS, CHUNK_BYTES_MAX, ID_BLOCK, LINGER_FOR, LOOK_EVERY, READERS_MAX,
+    READ_EVENTS_MAX, RESULT_BYTES_MAX, RING_BYTES_MAX, RING_EVENTS_MAX,
+};
+pub(crate) use reader::{Reader, Said};
+pub(crate) use tenant::TenantEvents;
+pub use tickets::{TICKETS_MAX, TICKET_LIFETIME};
+pub(crate) use tickets::{Holder, TicketError, Tickets};

@@ -1,0 +1,274 @@
+//! The events of one tenant.
+
+use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use coordinator::{Change, RestoredRun, RunChange, TaskRecord};
+use model::{LeaseId, TenantId, Timestamp, WorkerId};
+use parking_lot::Mutex;
+use protocol::rest::events::EventKind;
+use protocol::session::payload::feedback::Feedback;
+use serde::Serialize;
+use store::{Note, NoteKind, Store};
+use tokio::sync::{Notify, Semaphore};
+
+use super::event::{Event, News, RunScope};
+use super::feedback::{self, Words};
+use super::filter::Filter;
+use super::limits::{LINGER_FOR, READERS_MAX};
+use super::live::Live;
+use super::make::Maker;
+use super::reader::Reader;
+use super::ring::{Found, Ring};
+use crate::clock::Clock;
+use crate::feedback::Snapshot;
+
+/// The pause between two tries to tell the store how far ids may go.
+const RESERVE_AGAIN_AFTER: Duration = Duration::from_millis(500);
+
+/// What happened to one tenant's runs and workers, for whoever reads.
+pub(crate) struct TenantEvents {
+    tenant: TenantId,
+    store: Arc<dyn Store>,
+    clock: Clock,
+    ring: Mutex<Guarded>,
+    live: Mutex<Live>,
+    /// There is more to read, or ids are free again.
+    changed: Notify,
+    room: Arc<Semaphore>,
+    /// The types that readers want, a bit for each; those of readers that left lately too.
+    wanted: AtomicU16,
+    /// When the last reader left.
+    left_at: AtomicU64,
+}
+
+/// The ring, and whether the store is being told how far ids may go.
+struct Guarded {
+    ring: Ring,
+    is_reserving: bool,
+}
+
+impl TenantEvents {
+    pub(super) fn new(
+        tenant: TenantId,
+        store: Arc<dyn Store>,
+        clock: Clock,
+        floor: Option<u64>,
+    ) -> Self {
+        let ring = Ring::new(clock.now(), floor);
+        Self {
+            tenant,
+            store,
+            clock,
+            ring: Mutex::new(Guarded { ring, is_reserving: false }),
+            live: Mutex::default(),
+            changed: Notify::new(),
+            room: Arc::new(Semaphore::new(READERS_MAX)),
+            wanted: AtomicU16::new(0),
+            left_at: AtomicU64::new(0),
+        }
+    }
+
+    /// The tenant's coordinator begins with this.
+    pub(super) fn restored(&self, tasks: &[TaskRecord], runs: &[RestoredRun]) {
+        *self.live.lock() = Live::restored(tasks, runs);
+    }
+
+    /// The tenant's coordinator began anew: what it had told the store last may be true or not, so
+    /// readers must look for themselves.
+    pub(super) fn start_over(&self, floor: Option<u64>) {
+        let mut guarded = self.ring.lock();
+        guarded.ring.ids().skip_beyond(floor.unwrap_or(0));
+        guarded.ring.forget();
+        drop(guarded);
+        self.changed.notify_waiters();
+    }
+
+    // ----- telling
+
+    /// The events of a turn's facts. They are to be told when the turn is durable.
+    pub(crate) fn make(&self, changes: &[Change], runs: &[RunChange], at: Timestamp) -> Vec<Event> {
+        Maker::new(&mut self.live.lock(), at).make(changes, runs)
+    }
+
+    /// The events of a worker's showing that it has what it was given.
+    pub(crate) fn confirmed(
+        &self,
+        worker: &WorkerId,
+        leases: &[LeaseId],
+        at: Timestamp,
+    ) -> Vec<Event> {
+        Maker::new(&mut self.live.lock(), at).confirmed(worker, leases)
+    }
+
+    /// Tells events, in order. Never waits.
+    pub(crate) fn publish(self: &Arc<Self>, events: Vec<Event>) {
+        if events.is_empty() {
+            return;
+        }
+        let mut guarded = self.ring.lock();
+        guarded.ring.push(events);
+        self.reserve(&mut guarded);
+        drop(guarded);
+        self.changed.notify_waiters();
+    }
+
+    /// What a worker says of an attempt. Nobody may listen; then nothing is made of it.
+    pub(super) fn overhear(
+        self: &Arc<Self>,
+        lease: LeaseId,
+        feedback: &Feedback,
+        snapshot: impl FnOnce() -> Option<Snapshot>,
+    ) {
+        let wanted = self.wanted();
+        if wanted & (EventKind::NodeState.bit() | EventKind::NodeResultDelta.bit()) == 0 {
+            return;
+        }
+        let snapshot = snapshot();
+        let words = Words { lease, feedback, snapshot: snapshot.as_ref(), at: self.clock.now() };
+        let wants = |kind: EventKind| wanted & kind.bit() != 0;
+        let events = feedback::make(&mut self.live.lock(), &words, wants);
+        self.publish(events);
+    }
+
+    /// What is about a worker. Nobody may listen; then nothing is made of it.
+    pub(crate) fn tell<D: Serialize>(
+        self: &Arc<Self>,
+        kind: EventKind,
+        worker: &WorkerId,
+        data: impl FnOnce() -> D,
+    ) {
+        if self.wanted() & kind.bit() == 0 {
+            return;
+        }
+        // A number that JSON cannot write says nothing.
+        let Ok(json) = serde_json::value::to_raw_value(&data()) else { return };
+        let news = News::Told(kind, Some(worker.clone()), json);
+        self.publish(vec![Event::new(self.clock.now(), None, news)]);
+    }
+
+    /// The types that readers want, or wanted a moment ago.
+    fn wanted(&self) -> u16 {
+        let wanted = self.wanted.load(Ordering::Relaxed);
+        if wanted == 0 || self.room.available_permits() < READERS_MAX {
+            return wanted;
+        }
+        let left_at = Timestamp::from_millis(self.left_at.load(Ordering::Relaxed));
+        if self.clock.now().since(left_at) <= LINGER_FOR {
+            return wanted;
+        }
+        self.wanted.store(0, Ordering::Relaxed);
+        0
+    }
+
+    // ----- ids
+
+    /// Tells the store how far ids may go, before they go there.
+    fn reserve(self: &Arc<Self>, guarded: &mut Guarded) {
+        if guarded.is_reserving {
+            return;
+        }
+        let Some(floor) = guarded.ring.ids().wanted_floor() else { return };
+        guarded.is_reserving = true;
+        tokio::spawn(keep_floor(Arc::downgrade(self), floor));
+    }
+
+    fn reserved(self: &Arc<Self>, floor: u64) {
+        let mut guarded = self.ring.lock();
+        guarded.is_reserving = false;
+        guarded.ring.ids().raise(floor);
+        guarded.ring.flush();
+        self.reserve(&mut guarded);
+        drop(guarded);
+        self.changed.notify_waiters();
+    }
+
+    fn floor_note(&self, floor: u64) -> Note {
+        let tenant = self.tenant.to_string();
+        let (kind, json) = (NoteKind::EventFloor, Some(floor.to_string()));
+        Note { kind, key: tenant.clone(), tenant, json }
+    }
+
+    /// Waits until events can have ids.
+    pub(crate) async fn has_ids(self: &Arc<Self>) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            {
+                let mut guarded = self.ring.lock();
+                if guarded.ring.ids().has_room() {
+                    return;
+                }
+                self.reserve(&mut guarded);
+            }
+            changed.await;
+        }
+    }
+
+    // ----- reading
+
+    /// A place in the ring, for one who has seen everything up to `seen`, or who wants only what
+    /// comes. `None` when there are as many as there may be.
+    pub(crate) fn reader(self: &Arc<Self>, filter: Filter, seen: Option<u64>) -> Option<Reader> {
+        let permit = Arc::clone(&self.room).try_acquire_owned().ok()?;
+        self.wanted.fetch_or(filter.kinds(), Ordering::Relaxed);
+        let guarded = self.ring.lock();
+        let last = guarded.ring.last_id();
+        let is_known = seen.is_some_and(|id| guarded.ring.can_resume(id));
+        drop(guarded);
+        let (from, replayed_to) = match seen {
+            Some(id) if is_known => (id, last),
+            Some(_) | None => (last, last),
+        };
+        let is_gap = seen.is_some() && !is_known;
+        Some(Reader::new(Arc::clone(self), filter, (from, replayed_to), is_gap, permit))
+    }
+
+    /// A reader has left.
+    pub(super) fn reader_left(&self) {
+        self.left_at.store(self.clock.now().as_millis(), Ordering::Relaxed);
+    }
+
+    pub(super) fn after(&self, id: u64, n_max: usize) -> Found {
+        self.ring.lock().ring.after(id, n_max)
+    }
+
+    pub(super) fn changed(&self) -> &Notify {
+        &self.changed
+    }
+
+    pub(crate) fn tenant(&self) -> &TenantId {
+        &self.tenant
+    }
+
+    /// The id of the newest event.
+    pub(crate) fn last_id(&self) -> u64 {
+        self.ring.lock().ring.last_id()
+    }
+
+    /// The newest live runs.
+    pub(crate) fn live_runs(&self, n_max: usize) -> Vec<Arc<RunScope>> {
+        self.live.lock().newest_runs(n_max)
+    }
+}
+
+/// A store in trouble keeps no turns either, so there is nothing to tell meanwhile.
+async fn keep_floor(events: Weak<TenantEvents>, floor: u64) {
+    loop {
+        let Some(own) = events.upgrade() else { return };
+        let keeping = own.store.put_note(own.floor_note(floor));
+        drop(own);
+        let kept = keeping.await;
+        let Some(own) = events.upgrade() else { return };
+        match kept {
+            Ok(()) => return own.reserved(floor),
+            Err(error) => {
+                tracing::warn!(tenant = %own.tenant, %error, "ids of events cannot be kept");
+            }
+        }
+        drop(own);
+        tokio::time::sleep(RESERVE_AGAIN_AFTER).await;
+    }
+}

@@ -1,0 +1,1 @@
+//! Events as a whole: from facts to bytes.

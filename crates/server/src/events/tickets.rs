@@ -1,0 +1,116 @@
+//! Tickets: a way to the events for a browser, whose `EventSource` can send no header.
+
+use std::collections::HashMap;
+use std::fmt::Write;
+use std::time::Duration;
+
+use aws_lc_rs::{digest, rand};
+use foldhash::fast::RandomState;
+use model::Timestamp;
+use parking_lot::Mutex;
+
+use crate::auth::Caller;
+
+/// How long a ticket may wait to be used.
+pub const TICKET_LIFETIME: Duration = Duration::from_mins(1);
+/// Tickets that wait to be used, of all tenants.
+pub const TICKETS_MAX: usize = 10_000;
+const TICKET_BYTES: usize = 16;
+
+/// Why no ticket is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum TicketError {
+    /// Too many wait to be used.
+    #[error("{TICKETS_MAX} tickets wait to be used")]
+    TooMany,
+    /// The system gives no random bytes.
+    #[error("the system gives no random bytes")]
+    NoRandomness,
+}
+
+/// Who a ticket stands for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) caller: Caller,
+    /// The token that it was made with: when that one ends, so does what the ticket opened.
+    pub(crate) token_id: Option<String>,
+}
+
+/// The tickets that wait to be used; of each only a digest. A restart forgets them.
+#[derive(Debug, Default)]
+pub(crate) struct Tickets {
+    waiting: Mutex<HashMap<[u8; 32], (Holder, Timestamp), RandomState>>,
+}
+
+impl Tickets {
+    pub(crate) fn issue(&self, holder: Holder, now: Timestamp) -> Result<String, TicketError> {
+        let mut bytes = [0; TICKET_BYTES];
+        rand::fill(&mut bytes).map_err(|_| TicketError::NoRandomness)?;
+        let mut ticket = String::with_capacity(2 * TICKET_BYTES);
+        for byte in bytes {
+            write!(ticket, "{byte:02x}").expect("a String takes everything");
+        }
+        let mut waiting = self.waiting.lock();
+        if waiting.len() >= TICKETS_MAX {
+            waiting.retain(|_, (_, until)| *until > now);
+        }
+        if waiting.len() >= TICKETS_MAX {
+            return Err(TicketError::TooMany);
+        }
+        waiting.insert(digest_of(&ticket), (holder, now.after(TICKET_LIFETIME)));
+        Ok(ticket)
+    }
+
+    /// Who stands behind a ticket. It works once. The digest is looked up, not the ticket: how long
+    /// that takes says nothing about a ticket.
+    pub(crate) fn redeem(&self, ticket: &str, now: Timestamp) -> Option<Holder> {
+        let (holder, until) = self.waiting.lock().remove(&digest_of(ticket))?;
+        (until > now).then_some(holder)
+    }
+}
+
+fn digest_of(ticket: &str) -> [u8; 32] {
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest::digest(&digest::SHA256, ticket.as_bytes()).as_ref());
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use protocol::rest::tokens::Role;
+
+    use super::*;
+
+    fn holder(tenant: &str) -> Holder {
+        let tenant = tenant.parse().expect("a name");
+        let caller = Caller { tenant, role: Role::Viewer, worker: None };
+        Holder { caller, token_id: Some("t1".to_owned()) }
+    }
+
+    #[test]
+    fn a_ticket_works_once_and_for_its_holder_alone() {
+        let (tickets, now) = (Tickets::default(), Timestamp::from_millis(1));
+        let one = tickets.issue(holder("a"), now).expect("a ticket");
+        let other = tickets.issue(holder("b"), now).expect("a ticket");
+        assert_eq!(one.len(), 32);
+        assert_ne!(one, other);
+        assert_eq!(tickets.redeem("0".repeat(32).as_str(), now), None);
+        assert_eq!(tickets.redeem(&one, now), Some(holder("a")));
+        assert_eq!(tickets.redeem(&one, now), None, "once");
+        assert_eq!(tickets.redeem(&other, now), Some(holder("b")));
+    }
+
+    #[test]
+    fn a_ticket_ends_by_its_time_and_makes_room() {
+        let (tickets, now) = (Tickets::default(), Timestamp::from_millis(1));
+        let old = tickets.issue(holder("a"), now).expect("a ticket");
+        for _ in 1..TICKETS_MAX {
+            tickets.issue(holder("a"), now).expect("a ticket");
+        }
+        assert_eq!(tickets.issue(holder("a"), now), Err(TicketError::TooMany));
+        let later = now.after(TICKET_LIFETIME);
+        assert_eq!(tickets.redeem(&old, later), None, "too late");
+        assert!(tickets.issue(holder("a"), later).is_ok());
+        assert_eq!(tickets.waiting.lock().len(), 1);
+    }
+}

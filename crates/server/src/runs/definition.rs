@@ -1,0 +1,225 @@
+//! A run's definition, with something put into its nodes. All the rest stays as it was written,
+//! byte for byte.
+
+use std::collections::HashMap;
+use std::fmt;
+
+use protocol::rest::runs::StageState;
+use serde::de::{MapAccess, Visitor};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::board::Board;
+use super::node_view::Painter;
+use crate::feedback::FeedbackHub;
+
+/// An object in the order in which it was written; its values stay text.
+pub(crate) struct Object<'a>(Vec<(String, Text<'a>)>);
+
+/// A value: as it was written, or new.
+enum Text<'a> {
+    Old(&'a RawValue),
+    New(Box<RawValue>),
+}
+
+impl Text<'_> {
+    fn raw(&self) -> &RawValue {
+        match self {
+            Self::Old(raw) => raw,
+            Self::New(raw) => raw,
+        }
+    }
+}
+
+impl<'a> Object<'a> {
+    /// `None` for what is no object.
+    pub(crate) fn read(json: &'a str) -> Option<Self> {
+        serde_json::from_str(json).ok()
+    }
+
+    /// The value under a key. Of a key that stands twice, the last one counts.
+    pub(crate) fn get(&self, key: &str) -> Option<&RawValue> {
+        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.raw())
+    }
+
+    /// Puts a value in the place of the old one, or at the end.
+    pub(crate) fn set(&mut self, key: &str, value: Box<RawValue>) {
+        match self.0.iter_mut().rev().find(|(name, _)| name == key) {
+            Some((_, old)) => *old = Text::New(value),
+            None => self.0.push((key.to_owned(), Text::New(value))),
+        }
+    }
+
+    /// The object as text again.
+    pub(crate) fn text(&self) -> Option<Box<RawValue>> {
+        serde_json::value::to_raw_value(self).ok()
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        struct Entries;
+        impl<'de> Visitor<'de> for Entries {
+            type Value = Object<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
+                let mut entries = Vec::new();
+                while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
+                    entries.push((key, Text::Old(value)));
+                }
+                Ok(Object(entries))
+            }
+        }
+        from.deserialize_map(Entries)
+    }
+}
+
+impl Serialize for Object<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(Some(self.0.len()))?;
+        for (key, value) in &self.0 {
+            map.serialize_entry(key, value.raw())?;
+        }
+        map.end()
+    }
+}
+
+/// A node that a change may be made to.
+pub(crate) struct AuthoredNode<'n, 'a> {
+    /// The subgraph that it stands in; `None` is the workflow itself.
+    pub(crate) subgraph: Option<Uuid>,
+    /// Its id.
+    pub(crate) id: Uuid,
+    /// The node.
+    pub(crate) object: &'n mut Object<'a>,
+}
+
+/// The definition with each node, in the workflow and in its subgraphs, as `change` leaves it.
+/// `None` where the text is not a workflow.
+pub(crate) fn rewrite(
+    definition: &str,
+    change: &mut dyn FnMut(AuthoredNode<'_, '_>),
+) -> Option<Box<RawValue>> {
+    let mut workflow = Object::read(definition)?;
+    rewrite_nodes(&mut workflow, None, change)?;
+    let subgraphs = workflow.get("subgraphs").map(|raw| raw.get().to_owned());
+    if let Some(subgraphs) = subgraphs.filter(|text| text.starts_with('[')) {
+        let list: Vec<&RawValue> = serde_json::from_str(&subgraphs).ok()?;
+        let changed: Option<Vec<_>> =
+            list.into_iter().map(|one| rewrite_subgraph(one, change)).collect();
+        workflow.set("subgraphs", serde_json::value::to_raw_value(&changed?).ok()?);
+    }
+    workflow.text()
+}
+
+/// A subgraph has its nodes in `definition`, or has them itself.
+fn rewrite_subgraph(
+    subgraph: &RawValue,
+    change: &mut dyn FnMut(AuthoredNode<'_, '_>),
+) -> Option<Box<RawValue>> {
+    let mut subgraph = Object::read(subgraph.get())?;
+    let id = subgraph.get("id").and_then(id_in);
+    match subgraph.get("definition").map(|raw| raw.get().to_owned()) {
+        Some(text) => {
+            let mut inner = Object::read(&text)?;
+            rewrite_nodes(&mut inner, id, change)?;
+            subgraph.set("definition", inner.text()?);
+        }
+        None => rewrite_nodes(&mut subgraph, id, change)?,
+    }
+    subgraph.text()
+}
+
+fn rewrite_nodes(
+    graph: &mut Object<'_>,
+    subgraph: Option<Uuid>,
+    change: &mut dyn FnMut(AuthoredNode<'_, '_>),
+) -> Option<()> {
+    let Some(nodes) = graph.get("nodes").map(|raw| raw.get().to_owned()) else { return Some(()) };
+    let mut nodes: Vec<Object<'_>> = serde_json::from_str(&nodes).ok()?;
+    for object in &mut nodes {
+        if let Some(id) = object.get("id").and_then(id_in) {
+            change(AuthoredNode { subgraph, id, object });
+        }
+    }
+    graph.set("nodes", serde_json::value::to_raw_value(&nodes).ok()?);
+    Some(())
+}
+
+fn id_in(raw: &RawValue) -> Option<Uuid> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+/// The definition with `state` in each node. A node of a subgraph that was entered several times
+/// has the state of the last time.
+pub(crate) fn with_states(
+    definition: &str,
+    board: &Board<'_>,
+    feedback: &FeedbackHub,
+) -> Option<Box<RawValue>> {
+    let painter = Painter { board, feedback };
+    let mut states: HashMap<(Option<Uuid>, Uuid), StageState> = HashMap::new();
+    for frame in &board.frames {
+        let subgraph = frame.entered.map(|_| frame.graph.id);
+        for place in 0..frame.nodes.len() {
+            let row = painter.node(frame, place, None).into_iter().next();
+            if let Some(state) = row.and_then(|row| row.state) {
+                states.insert((subgraph, frame.graph.nodes[place].id), state);
+            }
+        }
+    }
+    rewrite(definition, &mut |node| {
+        let state = states.get(&(node.subgraph, node.id));
+        if let Some(text) = state.and_then(|state| serde_json::value::to_raw_value(state).ok()) {
+            node.object.set("state", text);
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: &str = "11111111-1111-4111-8111-111111111111";
+    const TWO: &str = "22222222-2222-4222-8222-222222222222";
+
+    #[test]
+    fn only_what_is_changed_changes() {
+        let definition = format!(
+            r#"{{"z": 1e400, "nodes": [{{"id":"{ONE}","x":[1,  2],"state":null}}, {{"id":"{TWO}"}}],
+            "subgraphs": [{{"id":"{TWO}","definition":{{"nodes":[{{"id":"{ONE}"}}],"q":{{}}}}}}],
+            "a": 12345678901234567890123}}"#
+        );
+        let mut seen = Vec::new();
+        let made = rewrite(&definition, &mut |node| {
+            seen.push((node.subgraph.map(|id| id.to_string()), node.id.to_string()));
+            if node.id.to_string() == ONE {
+                let state = RawValue::from_string("7".to_owned()).expect("JSON");
+                node.object.set("state", state);
+            }
+        });
+        let text = |one: &str| one.to_owned();
+        let expected =
+            [(None, text(ONE)), (None, text(TWO)), (Some(text(TWO)), text(ONE))].to_vec();
+        assert_eq!(seen, expected);
+        assert_eq!(
+            made.expect("a workflow").get(),
+            format!(
+                r#"{{"z":1e400,"nodes":[{{"id":"{ONE}","x":[1,  2],"state":7}},{{"id":"{TWO}"}}],"subgraphs":[{{"id":"{TWO}","definition":{{"nodes":[{{"id":"{ONE}","state":7}}],"q":{{}}}}}}],"a":12345678901234567890123}}"#
+            )
+        );
+    }
+
+    #[test]
+    fn what_is_no_workflow_stays_what_it_is() {
+        for wrong in ["[]", "7", r#"{"nodes":7}"#, r#"{"nodes":[7]}"#] {
+            assert!(rewrite(wrong, &mut |_| {}).is_none(), "{wrong}");
+        }
+    }
+}

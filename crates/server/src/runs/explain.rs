@@ -1,0 +1,96 @@
+//! Why a node does not run, where no task of its own can tell.
+
+use protocol::rest::runs::NodeStatus;
+use protocol::rest::tasks::Reason;
+
+use super::board::{Board, FrameBoard, Spot};
+use super::standing;
+
+/// Nodes that are told one by one.
+const BLOCKERS_TOLD_MAX: usize = 10;
+
+/// What is known of a node without asking about a task.
+pub(crate) fn reasons(board: &Board<'_>, spot: Spot) -> Vec<Reason> {
+    let frame = &board.frames[spot.frame];
+    let (_, parts) = frame.node(spot.node);
+    match parts.status {
+        NodeStatus::Queued if parts.tasks.is_empty() => blocked(frame, spot.node),
+        NodeStatus::Queued | NodeStatus::Running => inside(board, frame, spot.node),
+        status => vec![ended(frame, spot.node, status)],
+    }
+}
+
+fn blocked(frame: &FrameBoard<'_>, place: usize) -> Vec<Reason> {
+    let blockers = frame.blockers(place);
+    let total = blockers.len() as u64;
+    let told = blockers.iter().take(BLOCKERS_TOLD_MAX).map(|node| {
+        let status = frame
+            .graph
+            .nodes
+            .iter()
+            .position(|other| other.id == node.id)
+            .map_or(NodeStatus::Queued, |other| frame.nodes[other].status);
+        Reason {
+            code: "blocked_by_nodes".to_owned(),
+            message: format!("node {} goes first; it is {}", node.name(), status.word()),
+            hint: Some(format!("see why with `astra explain RUN --node {}`", node.id)),
+            count: Some(total),
+        }
+    });
+    let mut reasons: Vec<Reason> = told.collect();
+    if reasons.is_empty() {
+        let message = standing::blocked(frame, place);
+        let code = "blocked_by_nodes".to_owned();
+        reasons.push(Reason { code, message, hint: Some("ask again".to_owned()), count: None });
+    }
+    reasons
+}
+
+/// A node that takes several tasks or a subgraph: what goes on inside.
+fn inside(board: &Board<'_>, frame: &FrameBoard<'_>, place: usize) -> Vec<Reason> {
+    let (_, parts) = frame.node(place);
+    let mut reasons = Vec::new();
+    for inner in parts.frames.iter().map(|place| &board.frames[*place]) {
+        let open = |status| inner.nodes.iter().filter(|parts| parts.status == status).count();
+        let (queued, running) = (open(NodeStatus::Queued), open(NodeStatus::Running));
+        if queued + running > 0 {
+            reasons.push(Reason {
+                code: "subgraph".to_owned(),
+                message: format!(
+                    "in its subgraph (frame {}), {running} nodes run and {queued} wait",
+                    inner.number
+                ),
+                hint: Some("look at them with `astra run show`".to_owned()),
+                count: Some((queued + running) as u64),
+            });
+        }
+    }
+    let open = parts.tasks.iter().filter(|task| !standing::of_task(task).is_terminal()).count();
+    if parts.tasks.len() > 1 && open > 0 {
+        reasons.push(Reason {
+            code: "elements".to_owned(),
+            message: format!("{open} of its {} tasks have not ended", parts.tasks.len()),
+            hint: None,
+            count: Some(open as u64),
+        });
+    }
+    reasons
+}
+
+fn ended(frame: &FrameBoard<'_>, place: usize, status: NodeStatus) -> Reason {
+    let (_, parts) = frame.node(place);
+    let why = standing::reason(frame, place);
+    let never_began = parts.tasks.is_empty() && parts.end.is_none();
+    let code = if never_began { "run_ended" } else { "ended" };
+    let message = match why {
+        Some(why) => format!("it is {}: {why}", status.word()),
+        None => format!("it is {}", status.word()),
+    };
+    let hint = match status {
+        NodeStatus::Failed | NodeStatus::Cancelled => {
+            Some("take the run up again with `astra run retry --from-failed`".to_owned())
+        }
+        _ => None,
+    };
+    Reason { code: code.to_owned(), message, hint, count: None }
+}

@@ -1,0 +1,240 @@
+//! How a run comes into being: the one way, for people, retries, the clock and calls from outside.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use coordinator::{Answer, Command, NewRun, Refusal, Reused, RunAbout, RunRecord};
+use flow::Problem;
+use model::{IdempotencyKey, IdempotencyMark, RunId, ShardId, TenantId};
+use store::{RunKey, StoreError};
+
+use super::find;
+use super::programs::{CompileError, Ready};
+use crate::app::App;
+use crate::doors::http::convert::digest_of;
+use crate::handle::{AskError, CoordinatorHandle};
+
+/// What a run may be given.
+pub(crate) const RUN_INPUTS_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// The name of the browser or program that wants to hear of it, in characters.
+pub(crate) const CLIENT_ID_CHARS_MAX: usize = 256;
+
+/// A run that someone asks for. The words in it were checked at the door.
+pub(crate) struct NewRunRequest {
+    /// What is executed.
+    pub(crate) source: Source,
+    /// A JSON object.
+    pub(crate) inputs: Bytes,
+    /// Who wants to hear of it.
+    pub(crate) client_id: Option<String>,
+    /// Recognises the same request when it is sent again.
+    pub(crate) key: Option<IdempotencyKey>,
+    /// Who asks.
+    pub(crate) started_by: String,
+    /// What an earlier run has done already.
+    pub(crate) retry: Option<RetryPart>,
+}
+
+/// Where the definition comes from.
+pub(crate) enum Source {
+    /// It came with the request.
+    Inline(Bytes),
+    /// It is kept here.
+    Kept {
+        /// The workflow.
+        workflow_id: String,
+        /// Which version; `None` is the newest.
+        version: Option<u64>,
+    },
+    /// It is the one of an earlier run, perhaps with other parameters.
+    Earlier {
+        /// The definition.
+        definition: Bytes,
+        /// The kept version that the earlier run was started from.
+        version: Option<u64>,
+    },
+}
+
+/// What an earlier run has done already.
+pub(crate) struct RetryPart {
+    /// Which run.
+    pub(crate) of: RunId,
+    /// Nodes that need not be executed again.
+    pub(crate) reused: Vec<Reused>,
+}
+
+/// A run that exists.
+pub(crate) struct Started {
+    /// The run as it is durable, without its definition.
+    pub(crate) record: RunRecord,
+    /// Whether an earlier request with the same key made it.
+    pub(crate) existed: bool,
+    /// What is odd about its definition.
+    pub(crate) warnings: Arc<[Problem]>,
+}
+
+/// Why there is no new run. Nothing was made.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RunError {
+    /// The workflow cannot run.
+    #[error(transparent)]
+    Compile(#[from] CompileError),
+    /// There is no such workflow, or no such version.
+    #[error("no workflow with the id {workflow_id}{}", version_words(*.version))]
+    NoWorkflow {
+        /// Its id.
+        workflow_id: String,
+        /// The version, if one was asked for.
+        version: Option<u64>,
+    },
+    /// The coordinator refused.
+    #[error("{}", refusal_words(.0))]
+    Refused(Refusal),
+    /// Nobody answered.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// The store could not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+fn version_words(version: Option<u64>) -> String {
+    version.map_or_else(String::new, |version| format!(" in version {version}"))
+}
+
+fn refusal_words(refusal: &Refusal) -> &'static str {
+    match refusal {
+        Refusal::RunConflict { .. } => "the key belongs to a run with other content",
+        Refusal::StoreUnavailable => "the store cannot answer right now",
+        _ => "as many live runs or tasks as the server holds",
+    }
+}
+
+/// Starts a run. The answer comes when it survives a crash.
+pub(crate) async fn start(
+    app: &App,
+    tenant: &TenantId,
+    request: NewRunRequest,
+) -> Result<Started, RunError> {
+    let handle = app.shards.of(tenant).await?;
+    let mark = request.mark();
+    if let Some(mark) = &mark
+        && let Some(record) = earlier(app, handle.shard(), mark).await?
+    {
+        return Ok(Started { record, existed: true, warnings: Arc::default() });
+    }
+    let (definition, version) = definition_of(app, tenant, request.source).await?;
+    let ready = app.programs.compile(definition).await?;
+    let retry_of = request.retry.as_ref().map(|retry| retry.of);
+    let about = RunAbout {
+        workflow_version: version,
+        client_id: request.client_id,
+        retry_of,
+        started_by: request.started_by,
+        ..about(&ready)
+    };
+    let run = NewRun {
+        program: Arc::clone(&ready.program),
+        inputs: request.inputs,
+        idempotency: mark,
+        about: Arc::new(about),
+        reused: request.retry.map(|retry| retry.reused).unwrap_or_default(),
+    };
+    let (run, existed) = ask(&handle, run).await?;
+    let record = find::row(app, run).await?.ok_or(AskError::Unavailable)?;
+    Ok(Started { record, existed, warnings: ready.warnings })
+}
+
+/// What the program says about itself.
+fn about(ready: &Ready) -> RunAbout {
+    let graph = ready.program.graphs.first();
+    RunAbout {
+        name: graph.map(|graph| graph.name.clone()).unwrap_or_default(),
+        workflow_id: graph.map(|graph| graph.id.to_string()).unwrap_or_default(),
+        definition_hash: ready.hash.to_string(),
+        nodes: graph.map_or(0, |graph| u32::try_from(graph.nodes.len()).unwrap_or(u32::MAX)),
+        ..RunAbout::default()
+    }
+}
+
+async fn ask(handle: &CoordinatorHandle, run: NewRun) -> Result<(RunId, bool), RunError> {
+    let run = Box::new(run);
+    match handle.ask(|ticket| Command::StartRun { ticket, run }).await? {
+        Answer::RunStarted { run, existed } => Ok((run, existed)),
+        Answer::Refused(refusal) => Err(RunError::Refused(refusal)),
+        other => {
+            tracing::error!(?other, "the coordinator gave an answer to another question");
+            Err(RunError::Ask(AskError::Unavailable))
+        }
+    }
+}
+
+/// The run that an earlier request with the same key made.
+async fn earlier(
+    app: &App,
+    shard: ShardId,
+    mark: &IdempotencyMark,
+) -> Result<Option<RunRecord>, RunError> {
+    let found = app.store.run(shard, RunKey::Idempotency(mark.key.clone())).await?;
+    let Some(record) = found else { return Ok(None) };
+    if record.idempotency.as_ref().is_some_and(|kept| kept.fingerprint == mark.fingerprint) {
+        return Ok(Some(record));
+    }
+    Err(RunError::Refused(Refusal::RunConflict { key: mark.key.clone() }))
+}
+
+async fn definition_of(
+    app: &App,
+    tenant: &TenantId,
+    source: Source,
+) -> Result<(Bytes, Option<u64>), RunError> {
+    match source {
+        Source::Inline(definition) => Ok((definition, None)),
+        Source::Earlier { definition, version } => Ok((definition, version)),
+        Source::Kept { workflow_id, version } => {
+            let found = app.store.workflow(tenant.clone(), workflow_id.clone(), version).await?;
+            let kept = found.filter(|kept| kept.deleted_at.is_none());
+            let kept = kept.ok_or(RunError::NoWorkflow { workflow_id, version })?;
+            Ok((kept.definition, Some(kept.version)))
+        }
+    }
+}
+
+impl NewRunRequest {
+    /// The key, with a digest of what is asked. How the JSON was laid out makes a difference: who
+    /// sends the same request again sends the same bytes.
+    fn mark(&self) -> Option<IdempotencyMark> {
+        let key = self.key.clone()?;
+        let number = |version: &Option<u64>| version.unwrap_or(0).to_be_bytes();
+        let source: [&[u8]; 3] = match &self.source {
+            Source::Inline(definition) => [b"inline", definition, b""],
+            Source::Kept { workflow_id, version } => {
+                [b"kept", workflow_id.as_bytes(), &number(version)]
+            }
+            Source::Earlier { definition, .. } => [b"earlier", definition, b""],
+        };
+        let client = self.client_id.as_deref().unwrap_or_default();
+        let again = self.retry.as_ref().map_or(0, |retry| retry.of.to_integer()).to_be_bytes();
+        let [one, two, three] = source;
+        let parts = [one, two, three, &self.inputs, client.as_bytes(), &again];
+        let digest = digest_of(b"astra run\0", &parts);
+        let first = digest.first_chunk().expect("a digest has 32 bytes");
+        Some(IdempotencyMark { key, fingerprint: u64::from_be_bytes(*first) })
+    }
+}
+
+/// Waits until a run has ended, but no longer than this.
+pub(crate) async fn wait(
+    app: &App,
+    handle: &CoordinatorHandle,
+    run: RunId,
+    at_most: Duration,
+) -> Result<(), RunError> {
+    let until = app.clock.now().after(at_most);
+    match handle.ask(|ticket| Command::WatchRun { ticket, run, until }).await? {
+        Answer::WatchEnded | Answer::NotLive => Ok(()),
+        Answer::Refused(refusal) => Err(RunError::Refused(refusal)),
+        _ => Err(RunError::Ask(AskError::Unavailable)),
+    }
+}

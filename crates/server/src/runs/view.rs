@@ -1,0 +1,170 @@
+//! A run, in words.
+
+use std::collections::BTreeMap;
+
+use coordinator::{RunRecord, TaskRecord, TaskState};
+use protocol::rest::problem::FlowProblem;
+use protocol::rest::runs::{
+    Artifact, Binding, NodeCounts, NodeStatus, Run, RunNode, RunRef, RunStatus,
+};
+
+use super::board::Board;
+use super::node_view::{Painter, error, raw};
+use super::standing;
+use super::start::Started;
+use crate::feedback::FeedbackHub;
+
+/// A run in a few words.
+pub(crate) fn reference(record: &RunRecord, existed: bool) -> RunRef {
+    RunRef {
+        run_id: record.id.to_string(),
+        number: record.id.number(),
+        status: status_of_row(record),
+        definition_hash: record.about.definition_hash.clone(),
+        client_id: record.about.client_id.clone(),
+        created_at: record.created_at.to_string(),
+        existed,
+        warnings: Vec::new(),
+    }
+}
+
+/// A run that was just asked for.
+pub(crate) fn started(started: &Started) -> RunRef {
+    let mut reference = reference(&started.record, started.existed);
+    if !started.existed && !reference.status.is_terminal() {
+        reference.status = RunStatus::Queued;
+    }
+    reference.warnings = started.warnings.iter().map(problem).collect();
+    reference
+}
+
+/// What is wrong with a definition, on the wire.
+pub(crate) fn problem(problem: &flow::Problem) -> FlowProblem {
+    FlowProblem {
+        code: problem.code.to_owned(),
+        severity: match problem.severity {
+            flow::Severity::Warning => "warning".to_owned(),
+            flow::Severity::Error => "error".to_owned(),
+        },
+        node: problem.node.clone(),
+        path: problem.path.clone(),
+        message: problem.message.clone(),
+    }
+}
+
+/// Where a run stands, as far as its own row tells.
+fn status_of_row(record: &RunRecord) -> RunStatus {
+    record.end.as_ref().map_or(RunStatus::Running, |end| standing::of_end(end.word))
+}
+
+/// A run as lists show it.
+pub(crate) fn row(record: &RunRecord) -> Run {
+    let about = &record.about;
+    let end = record.end.as_deref();
+    let failure = end.and_then(|end| end.failure.as_ref()).map(error);
+    Run {
+        run_id: record.id.to_string(),
+        number: record.id.number(),
+        status: status_of_row(record),
+        name: about.name.clone(),
+        workflow_id: about.workflow_id.clone(),
+        workflow_version: about.workflow_version,
+        definition_hash: about.definition_hash.clone(),
+        client_id: about.client_id.clone(),
+        created_at: record.created_at.to_string(),
+        started_at: None,
+        finished_at: end.map(|end| end.at.to_string()),
+        started_by: about.started_by.clone(),
+        retry_of: about.retry_of.map(|run| run.to_string()),
+        inputs: None,
+        outputs: None,
+        error: failure.map(|error| protocol::rest::runs::RunError {
+            node_id: end.and_then(|end| end.node.clone()),
+            ..error
+        }),
+        counts: None,
+        artifacts: None,
+        bindings: None,
+        nodes: None,
+    }
+}
+
+/// A run with everything that is known of it.
+pub(crate) fn whole(board: &Board<'_>, feedback: &FeedbackHub, with_nodes: bool) -> Run {
+    let nodes = nodes(board, feedback);
+    let record = board.record;
+    let end = record.end.as_deref();
+    let artifacts: Vec<Artifact> = nodes.iter().flat_map(|node| node.artifacts.clone()).collect();
+    Run {
+        status: standing::of_run(board),
+        started_at: nodes.iter().filter_map(|node| node.started_at.clone()).min(),
+        inputs: raw(&record.inputs),
+        outputs: end.and_then(|end| end.outputs.as_deref()).and_then(raw),
+        counts: Some(counts(board)),
+        artifacts: Some(artifacts),
+        bindings: Some(bindings(board)),
+        nodes: with_nodes.then_some(nodes),
+        ..row(record)
+    }
+}
+
+/// Every node with its middlewares: of the workflow itself, then of each subgraph that was entered.
+fn nodes(board: &Board<'_>, feedback: &FeedbackHub) -> Vec<RunNode> {
+    let painter = Painter { board, feedback };
+    let mut rows = Vec::new();
+    for (place, frame) in board.frames.iter().enumerate() {
+        let mark = painter.mark(place);
+        for node in 0..frame.nodes.len() {
+            rows.extend(painter.node(frame, node, mark.as_ref()));
+        }
+    }
+    rows
+}
+
+/// Middlewares belong to their node, and are not counted.
+pub(crate) fn counts(board: &Board<'_>) -> NodeCounts {
+    let mut counts = NodeCounts::default();
+    for parts in board.frames.iter().flat_map(|frame| &frame.nodes) {
+        let count = match parts.status {
+            NodeStatus::Queued => &mut counts.queued,
+            NodeStatus::Running => &mut counts.running,
+            NodeStatus::Succeeded => &mut counts.succeeded,
+            NodeStatus::Failed => &mut counts.failed,
+            NodeStatus::Cancelled => &mut counts.cancelled,
+            NodeStatus::Skipped => &mut counts.skipped,
+        };
+        *count += 1;
+        counts.total += 1;
+    }
+    counts
+}
+
+/// The worker that last had a task of each package.
+fn bindings(board: &Board<'_>) -> Vec<Binding> {
+    let mut bound: BTreeMap<String, Binding> = BTreeMap::new();
+    let tasks = board.frames.iter().flat_map(|frame| &frame.nodes).flat_map(|parts| &parts.tasks);
+    for task in tasks {
+        let Some(package) = &task.spec.demand.package else { continue };
+        let Some((worker, bound_at)) = holder(task) else { continue };
+        let package = package.name.to_string();
+        match bound.get_mut(&package) {
+            Some(known) if known.worker == worker => {}
+            Some(known) if known.bound_at > bound_at => {}
+            Some(_) | None => {
+                bound.insert(package.clone(), Binding { package, worker, bound_at });
+            }
+        }
+    }
+    bound.into_values().collect()
+}
+
+fn holder(task: &TaskRecord) -> Option<(String, String)> {
+    match &task.progress.state {
+        TaskState::Leased(lease) => Some((lease.holder.to_string(), lease.granted_at.to_string())),
+        TaskState::Settled(settlement) => {
+            let holder = settlement.holder.as_ref()?;
+            Some((holder.to_string(), task.created_at.to_string()))
+        }
+        TaskState::Waiting { .. } | TaskState::Ready => None,
+    }
+}

@@ -1,0 +1,240 @@
+//! Runs in plain memory: what every store's rows of them are compared with.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
+
+use bytes::Bytes;
+use coordinator::{
+    FrameRecord, NodeEnd, RestoredRun, RunChange, RunEnd, RunRecord, RunWord, TaskRecord,
+};
+use model::{IdempotencyKey, RunId, ShardId};
+
+use crate::contract::{RunKey, RunPage, RunParts, RunQuery};
+use crate::page::ROWS_PER_LIST_MAX;
+use crate::rows::Contradiction;
+
+/// Every run, by id.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct RunTables {
+    runs: BTreeMap<RunId, KeptRun>,
+    marks: BTreeMap<(ShardId, IdempotencyKey), RunId>,
+}
+
+/// A run and its parts, but for its tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct KeptRun {
+    record: RunRecord,
+    frames: BTreeMap<u32, FrameRecord>,
+    closed: BTreeMap<u32, NodeEnd>,
+    ended: BTreeMap<(u32, u32), NodeEnd>,
+}
+
+impl RunTables {
+    /// Walks through the changes as if each had been applied before the next.
+    pub(crate) fn check(&self, changes: &[RunChange]) -> Result<(), Contradiction> {
+        let mut check = Check { kept: self, news: News::default() };
+        changes.iter().try_for_each(|change| check.follow(change))
+    }
+
+    /// Makes a checked change true.
+    pub(crate) fn apply(&mut self, change: &RunChange) {
+        if let RunChange::RunStarted(record) = change {
+            self.insert(record);
+            return;
+        }
+        let kept = self.runs.get_mut(&change.run()).expect("checked: the run exists");
+        match change {
+            RunChange::RunStarted(_) => unreachable!("inserted above"),
+            RunChange::FrameOpened { frame, .. } => {
+                kept.frames.insert(frame.number, (**frame).clone());
+            }
+            RunChange::FrameClosed { frame, end, .. } => {
+                kept.closed.insert(*frame, (**end).clone());
+            }
+            RunChange::NodeEnded { frame, node, end, .. } => {
+                kept.ended.insert((*frame, *node), (**end).clone());
+            }
+            RunChange::RunSettled { end, .. } => kept.record.end = Some(end.clone()),
+        }
+    }
+
+    fn insert(&mut self, record: &RunRecord) {
+        if let Some(mark) = &record.idempotency {
+            self.marks.insert((record.id.shard(), mark.key.clone()), record.id);
+        }
+        let kept = KeptRun {
+            record: record.clone(),
+            frames: BTreeMap::new(),
+            closed: BTreeMap::new(),
+            ended: BTreeMap::new(),
+        };
+        self.runs.insert(record.id, kept);
+    }
+
+    /// The number that the next new run of a shard gets.
+    pub(crate) fn next_run(&self, shard: ShardId) -> u64 {
+        let last = self.of_shard(shard).next_back();
+        last.map_or(1, |kept| kept.record.id.number() + 1)
+    }
+
+    /// Runs without an end, oldest first.
+    pub(crate) fn live(&self, shard: ShardId) -> impl Iterator<Item = &KeptRun> {
+        self.of_shard(shard).filter(|kept| kept.record.end.is_none())
+    }
+
+    pub(crate) fn run(&self, shard: ShardId, key: &RunKey) -> Option<RunRecord> {
+        let run = match key {
+            RunKey::Id(run) => (run.shard() == shard).then_some(*run)?,
+            RunKey::Idempotency(key) => *self.marks.get(&(shard, key.clone()))?,
+        };
+        self.runs.get(&run).map(|kept| kept.record.clone())
+    }
+
+    /// What belongs to a run, with the tasks that the caller found.
+    pub(crate) fn parts(&self, run: RunId, tasks: Vec<TaskRecord>) -> RunParts {
+        let Some(kept) = self.runs.get(&run) else {
+            return RunParts { tasks, ..RunParts::default() };
+        };
+        let RestoredRun { frames, closed, ended, settled, .. } = kept.restored(tasks);
+        RunParts { frames, closed, ended, tasks: settled }
+    }
+
+    pub(crate) fn page(&self, shard: ShardId, query: &RunQuery) -> RunPage {
+        let mut page = RunPage::default();
+        let older = self
+            .of_shard(shard)
+            .rev()
+            .map(|kept| &kept.record)
+            .filter(|record| query.before.is_none_or(|before| record.id < before))
+            .filter(|record| {
+                query.workflow_id.as_ref().is_none_or(|wanted| *wanted == record.about.workflow_id)
+            });
+        for (looked_at, record) in older.enumerate() {
+            let about = &record.about;
+            if query.admits(word(record), about.client_id.as_deref(), &about.workflow_id) {
+                page.runs.push(short(record));
+            }
+            if page.runs.len() == query.page_size() || looked_at + 1 == ROWS_PER_LIST_MAX {
+                page.next_before = Some(record.id);
+                break;
+            }
+        }
+        page
+    }
+
+    fn of_shard(&self, shard: ShardId) -> impl DoubleEndedIterator<Item = &KeptRun> {
+        self.runs.range(runs_of(shard)).map(|(_, kept)| kept)
+    }
+}
+
+impl KeptRun {
+    pub(crate) fn id(&self) -> RunId {
+        self.record.id
+    }
+
+    /// As a restart brings it back, with the settled tasks that the caller found.
+    pub(crate) fn restored(&self, settled: Vec<TaskRecord>) -> RestoredRun {
+        let ended = self.ended.iter();
+        RestoredRun {
+            record: self.record.clone(),
+            frames: self.frames.values().cloned().collect(),
+            closed: self.closed.iter().map(|(frame, end)| (*frame, end.clone())).collect(),
+            ended: ended.map(|(&(frame, node), end)| (frame, node, end.clone())).collect(),
+            settled,
+        }
+    }
+}
+
+/// Runs are numbered as tasks are.
+fn runs_of(shard: ShardId) -> RangeInclusive<RunId> {
+    let run = |id: i64| RunId::from_integer(id).expect("runs are numbered as tasks are");
+    run(shard.first_task().to_integer())..=run(shard.last_task().to_integer())
+}
+
+fn word(record: &RunRecord) -> Option<RunWord> {
+    record.end.as_ref().map(|end| end.word)
+}
+
+/// Without what may be long.
+fn short(record: &RunRecord) -> RunRecord {
+    let end = record.end.as_deref().map(|end| {
+        let mut end = RunEnd { outputs: None, ..end.clone() };
+        if let Some(failure) = &mut end.failure {
+            failure.details = None;
+        }
+        Box::new(end)
+    });
+    RunRecord { definition: Bytes::new(), inputs: Bytes::new(), end, ..record.clone() }
+}
+
+/// What the changes of a turn made true so far.
+#[derive(Debug, Default)]
+struct News {
+    /// Whether the runs that they touch are live.
+    runs: BTreeMap<RunId, bool>,
+    keys: BTreeSet<(ShardId, IdempotencyKey)>,
+    opened: BTreeSet<(RunId, u32)>,
+    closed: BTreeSet<(RunId, u32)>,
+    ended: BTreeSet<(RunId, u32, u32)>,
+}
+
+struct Check<'a> {
+    kept: &'a RunTables,
+    news: News,
+}
+
+impl Check<'_> {
+    fn follow(&mut self, change: &RunChange) -> Result<(), Contradiction> {
+        let run = change.run();
+        let kept = self.kept.runs.get(&run);
+        if let RunChange::RunStarted(record) = change {
+            return self.start(record);
+        }
+        if !self.is_live(run) {
+            return Err(Contradiction::RunNotLive(run));
+        }
+        match change {
+            RunChange::RunStarted(_) => unreachable!("followed above"),
+            RunChange::FrameOpened { frame, .. } => {
+                let number = frame.number;
+                let is_kept = kept.is_some_and(|kept| kept.frames.contains_key(&number));
+                let is_new = !is_kept && self.news.opened.insert((run, number));
+                is_new.then_some(()).ok_or(Contradiction::FrameExists(run, number))
+            }
+            RunChange::FrameClosed { frame, .. } => {
+                let is_kept = kept.is_some_and(|kept| kept.frames.contains_key(frame));
+                let was_closed = kept.is_some_and(|kept| kept.closed.contains_key(frame));
+                let is_open = is_kept || self.news.opened.contains(&(run, *frame));
+                let closes = is_open && !was_closed && self.news.closed.insert((run, *frame));
+                closes.then_some(()).ok_or(Contradiction::FrameNotOpen(run, *frame))
+            }
+            RunChange::NodeEnded { frame, node, .. } => {
+                let is_kept = kept.is_some_and(|kept| kept.ended.contains_key(&(*frame, *node)));
+                let is_new = !is_kept && self.news.ended.insert((run, *frame, *node));
+                is_new.then_some(()).ok_or(Contradiction::NodeEndedTwice(run, *frame, *node))
+            }
+            RunChange::RunSettled { .. } => {
+                self.news.runs.insert(run, false);
+                Ok(())
+            }
+        }
+    }
+
+    fn start(&mut self, record: &RunRecord) -> Result<(), Contradiction> {
+        let is_known = self.kept.runs.contains_key(&record.id);
+        if is_known || self.news.runs.insert(record.id, record.end.is_none()).is_some() {
+            return Err(Contradiction::RunExists(record.id));
+        }
+        let Some(mark) = &record.idempotency else { return Ok(()) };
+        let key = (record.id.shard(), mark.key.clone());
+        if self.kept.marks.contains_key(&key) || !self.news.keys.insert(key) {
+            return Err(Contradiction::RunKeyTaken(record.id));
+        }
+        Ok(())
+    }
+
+    fn is_live(&self, run: RunId) -> bool {
+        let kept = self.kept.runs.get(&run).map(|kept| kept.record.end.is_none());
+        self.news.runs.get(&run).copied().or(kept).unwrap_or(false)
+    }
+}

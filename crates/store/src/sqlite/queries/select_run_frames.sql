@@ -1,0 +1,5 @@
+SELECT number, graph, parent, node, item, caller_task, caller_epoch, request, opened_at, inputs,
+       outcome, ended_at, reused, failure_code, failure_reason, failure_details, result
+  FROM run_frames
+ WHERE run_id = ?1
+ ORDER BY number

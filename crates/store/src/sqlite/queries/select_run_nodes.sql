@@ -1,0 +1,5 @@
+SELECT frame, node,
+       outcome, ended_at, reused, failure_code, failure_reason, failure_details, result
+  FROM run_nodes
+ WHERE run_id = ?1
+ ORDER BY frame, node

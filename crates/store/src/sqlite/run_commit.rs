@@ -1,0 +1,182 @@
+//! The rows that facts about runs become: one statement each.
+
+use coordinator::{FrameRecord, NodeEnd, RunChange, RunEnd, RunRecord};
+use model::{RunId, TaskId};
+use rusqlite::{CachedStatement, Connection, ffi};
+
+use super::commit::{Text, meaning};
+use super::error::WriteError;
+use crate::rows::Contradiction;
+use crate::words::{node_end_text, run_end_text};
+
+const INSERT_RUN: &str = include_str!("queries/insert_run.sql");
+const INSERT_DEFINITION: &str =
+    "INSERT INTO run_definitions (run_id, inputs, definition) VALUES (?1, ?2, ?3)";
+const SETTLE_RUN: &str = include_str!("queries/settle_run.sql");
+const INSERT_FRAME: &str = include_str!("queries/insert_run_frame.sql");
+const CLOSE_FRAME: &str = include_str!("queries/close_run_frame.sql");
+const INSERT_NODE: &str = include_str!("queries/insert_run_node.sql");
+
+/// Writes facts about runs inside the transaction that is open, in order.
+pub(super) fn write(connection: &Connection, changes: &[&RunChange]) -> Result<(), WriteError> {
+    // Most transactions have none, and need not look the statements up.
+    if changes.is_empty() {
+        return Ok(());
+    }
+    let mut statements = Statements::prepare(connection)?;
+    for change in changes {
+        match change {
+            RunChange::RunStarted(record) => statements.start(record)?,
+            RunChange::FrameOpened { run, frame } => statements.open_frame(*run, frame)?,
+            RunChange::FrameClosed { run, frame, end } => {
+                statements.close_frame(*run, *frame, end)?;
+            }
+            RunChange::NodeEnded { run, frame, node, end, .. } => {
+                statements.end_node(*run, *frame, *node, end)?;
+            }
+            RunChange::RunSettled { run, end } => statements.settle(*run, end)?,
+        }
+    }
+    Ok(())
+}
+
+/// Looked up once per transaction.
+struct Statements<'c> {
+    insert_run: CachedStatement<'c>,
+    insert_definition: CachedStatement<'c>,
+    settle_run: CachedStatement<'c>,
+    insert_frame: CachedStatement<'c>,
+    close_frame: CachedStatement<'c>,
+    insert_node: CachedStatement<'c>,
+}
+
+impl<'c> Statements<'c> {
+    fn prepare(connection: &'c Connection) -> Result<Self, rusqlite::Error> {
+        Ok(Self {
+            insert_run: connection.prepare_cached(INSERT_RUN)?,
+            insert_definition: connection.prepare_cached(INSERT_DEFINITION)?,
+            settle_run: connection.prepare_cached(SETTLE_RUN)?,
+            insert_frame: connection.prepare_cached(INSERT_FRAME)?,
+            close_frame: connection.prepare_cached(CLOSE_FRAME)?,
+            insert_node: connection.prepare_cached(INSERT_NODE)?,
+        })
+    }
+
+    fn start(&mut self, record: &RunRecord) -> Result<(), WriteError> {
+        let statement = &mut self.insert_run;
+        let about = &record.about;
+        statement.raw_bind_parameter(1, record.id.to_integer())?;
+        statement.raw_bind_parameter(2, about.name.as_str())?;
+        statement.raw_bind_parameter(3, about.workflow_id.as_str())?;
+        statement.raw_bind_parameter(4, about.workflow_version.map(u64::cast_signed))?;
+        statement.raw_bind_parameter(5, about.definition_hash.as_str())?;
+        statement.raw_bind_parameter(6, about.client_id.as_deref())?;
+        statement.raw_bind_parameter(7, about.retry_of.map(RunId::to_integer))?;
+        statement.raw_bind_parameter(8, about.started_by.as_str())?;
+        statement.raw_bind_parameter(9, about.nodes)?;
+        let mark = record.idempotency.as_ref();
+        statement.raw_bind_parameter(10, mark.map(|mark| mark.key.as_str()))?;
+        statement.raw_bind_parameter(11, mark.map(|mark| mark.fingerprint.cast_signed()))?;
+        statement.raw_bind_parameter(12, record.created_at.to_integer())?;
+        statement.raw_execute().map_err(|error| start_meaning(error, record.id))?;
+        self.insert_definition(record)?;
+        record.end.as_ref().map_or(Ok(()), |end| self.settle(record.id, end))
+    }
+
+    fn insert_definition(&mut self, record: &RunRecord) -> Result<(), WriteError> {
+        let statement = &mut self.insert_definition;
+        statement.raw_bind_parameter(1, record.id.to_integer())?;
+        statement.raw_bind_parameter(2, Text(&record.inputs))?;
+        statement.raw_bind_parameter(3, Text(&record.definition))?;
+        statement.raw_execute()?;
+        Ok(())
+    }
+
+    fn settle(&mut self, run: RunId, end: &RunEnd) -> Result<(), WriteError> {
+        let statement = &mut self.settle_run;
+        let failure = end.failure.as_ref();
+        statement.raw_bind_parameter(1, run.to_integer())?;
+        statement.raw_bind_parameter(2, run_end_text(end.word))?;
+        statement.raw_bind_parameter(3, end.at.to_integer())?;
+        statement.raw_bind_parameter(4, end.node.as_deref())?;
+        statement.raw_bind_parameter(5, failure.map(|failure| failure.code.as_str()))?;
+        statement.raw_bind_parameter(6, failure.map(|failure| failure.reason.as_str()))?;
+        let details = failure.and_then(|failure| failure.details.as_deref());
+        statement.raw_bind_parameter(7, details.map(Text))?;
+        statement.raw_bind_parameter(8, end.outputs.as_deref().map(Text))?;
+        must_be_one(statement.raw_execute()?, Contradiction::RunNotLive(run))
+    }
+
+    fn open_frame(&mut self, run: RunId, frame: &FrameRecord) -> Result<(), WriteError> {
+        let statement = &mut self.insert_frame;
+        let call = frame.call.as_deref();
+        statement.raw_bind_parameter(1, run.to_integer())?;
+        statement.raw_bind_parameter(2, frame.number)?;
+        statement.raw_bind_parameter(3, frame.graph)?;
+        statement.raw_bind_parameter(4, frame.parent)?;
+        statement.raw_bind_parameter(5, frame.node)?;
+        statement.raw_bind_parameter(6, frame.item)?;
+        statement.raw_bind_parameter(7, call.map(|call| call.caller.task.to_integer()))?;
+        statement.raw_bind_parameter(8, call.map(|call| call.caller.epoch))?;
+        statement.raw_bind_parameter(9, call.map(|call| &*call.request))?;
+        statement.raw_bind_parameter(10, frame.opened_at.to_integer())?;
+        statement.raw_bind_parameter(11, Text(&frame.inputs))?;
+        let exists = Contradiction::FrameExists(run, frame.number);
+        let n_inserted = statement.raw_execute().map_err(|error| meaning(error, exists))?;
+        must_be_one(n_inserted, Contradiction::RunNotLive(run))
+    }
+
+    fn close_frame(&mut self, run: RunId, frame: u32, end: &NodeEnd) -> Result<(), WriteError> {
+        let statement = &mut self.close_frame;
+        bind_end(statement, (run, frame), end)?;
+        must_be_one(statement.raw_execute()?, Contradiction::FrameNotOpen(run, frame))
+    }
+
+    fn end_node(
+        &mut self,
+        run: RunId,
+        frame: u32,
+        node: u32,
+        end: &NodeEnd,
+    ) -> Result<(), WriteError> {
+        let statement = &mut self.insert_node;
+        bind_end(statement, (run, frame), end)?;
+        statement.raw_bind_parameter(10, node)?;
+        let twice = Contradiction::NodeEndedTwice(run, frame, node);
+        let n_inserted = statement.raw_execute().map_err(|error| meaning(error, twice))?;
+        must_be_one(n_inserted, Contradiction::RunNotLive(run))
+    }
+}
+
+/// Parameters 1 to 9: where something ended, and how.
+fn bind_end(
+    statement: &mut CachedStatement<'_>,
+    (run, frame): (RunId, u32),
+    end: &NodeEnd,
+) -> Result<(), rusqlite::Error> {
+    let failure = end.failure.as_ref();
+    statement.raw_bind_parameter(1, run.to_integer())?;
+    statement.raw_bind_parameter(2, frame)?;
+    statement.raw_bind_parameter(3, node_end_text(end.word))?;
+    statement.raw_bind_parameter(4, end.at.to_integer())?;
+    statement.raw_bind_parameter(5, end.reused.map(TaskId::to_integer))?;
+    statement.raw_bind_parameter(6, failure.map(|failure| failure.code.as_str()))?;
+    statement.raw_bind_parameter(7, failure.map(|failure| failure.reason.as_str()))?;
+    let details = failure.and_then(|failure| failure.details.as_deref());
+    statement.raw_bind_parameter(8, details.map(Text))?;
+    statement.raw_bind_parameter(9, end.result.as_deref().map(Text))
+}
+
+/// The statement names what it expects; when nothing is written, the coordinator and the store
+/// disagree about what is true.
+fn must_be_one(n_written: usize, otherwise: Contradiction) -> Result<(), WriteError> {
+    if n_written == 1 { Ok(()) } else { Err(otherwise.into()) }
+}
+
+/// The id and the key of a run are each its own.
+fn start_meaning(error: rusqlite::Error, run: RunId) -> WriteError {
+    match error.sqlite_error().map(|error| error.extended_code) {
+        Some(ffi::SQLITE_CONSTRAINT_UNIQUE) => Contradiction::RunKeyTaken(run).into(),
+        _ => meaning(error, Contradiction::RunExists(run)),
+    }
+}

@@ -1,0 +1,112 @@
+//! The calls of `next` that attempts wait for.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use protocol::session::payload::next::{NextRequest, NextResponse};
+use serde::Deserialize;
+use tokio::sync::oneshot;
+
+use super::attempt::Number;
+use super::desk::Errand;
+use crate::next::{Calling, ChainPlace, NextAnswer, NextFailure};
+
+/// Calls by their numbers, which rise as long as the process lives: the server recognises a call
+/// that is made again by its name.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    open: BTreeMap<u64, Open>,
+    next: u64,
+}
+
+#[derive(Debug)]
+struct Open {
+    attempt: Number,
+    request: Arc<NextRequest>,
+    reply: oneshot::Sender<NextAnswer>,
+    /// The answer, where it came; the attempt hears it when it has a slot.
+    answer: Option<NextAnswer>,
+}
+
+const NAME: &str = "next-";
+
+impl Calls {
+    /// Opens a call; gives what is to be sent.
+    pub(crate) fn open(
+        &mut self,
+        attempt: Number,
+        errand: &Errand,
+        place: &ChainPlace,
+        calling: Calling,
+    ) -> Arc<NextRequest> {
+        let Calling { words, reply } = calling;
+        let number = self.next;
+        self.next += 1;
+        let timeout = words.timeout.map(|timeout| timeout.as_millis().max(1));
+        let request = Arc::new(NextRequest {
+            request_id: format!("{NAME}{number}"),
+            run_id: errand.run_id.clone(),
+            node_id: place.host_node_id.clone(),
+            middleware_id: errand.node_id.clone(),
+            chain_index: place.index,
+            host_ctx: words.host_ctx.filter(|_| place.is_before_host()),
+            middleware_ctx: words.middleware_ctx,
+            payload: words.payload,
+            timeout_ms: timeout.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
+        });
+        let open = Open { attempt, request: Arc::clone(&request), reply, answer: None };
+        self.open.insert(number, open);
+        request
+    }
+
+    /// An answer came. Gives whose it is; `None` if nobody waits for it.
+    pub(crate) fn answer(&mut self, response: NextResponse) -> Option<Number> {
+        let number: u64 = response.request_id.strip_prefix(NAME)?.parse().ok()?;
+        let open = self.open.get_mut(&number).filter(|open| open.answer.is_none())?;
+        open.answer = Some(answer_of(response));
+        Some(open.attempt)
+    }
+
+    /// The attempt goes on: it hears what was answered.
+    pub(crate) fn deliver(&mut self, attempt: Number) {
+        let is_due = |_: &u64, open: &mut Open| open.attempt == attempt && open.answer.is_some();
+        for (_, open) in self.open.extract_if(.., is_due) {
+            if let Some(answer) = open.answer {
+                // Whoever went on without it does not mind.
+                let _ = open.reply.send(answer);
+            }
+        }
+    }
+
+    /// A call that could not be sent is answered at once.
+    pub(crate) fn refuse(&mut self, request: &NextRequest, failure: NextFailure) -> Option<Number> {
+        let number: u64 = request.request_id.strip_prefix(NAME)?.parse().ok()?;
+        let open = self.open.get_mut(&number)?;
+        open.answer = Some(Err(failure));
+        Some(open.attempt)
+    }
+
+    /// The attempt is over, and waits for nothing.
+    pub(crate) fn forget(&mut self, attempt: Number) {
+        self.open.retain(|_, open| open.attempt != attempt);
+    }
+
+    /// The calls without an answer, oldest first.
+    pub(crate) fn unanswered(&self) -> impl Iterator<Item = (Number, &Arc<NextRequest>)> {
+        let open = self.open.values().filter(|open| open.answer.is_none());
+        open.map(|open| (open.attempt, &open.request))
+    }
+}
+
+fn answer_of(response: NextResponse) -> NextAnswer {
+    #[derive(Deserialize)]
+    struct Trace {
+        code: Option<String>,
+    }
+    let result = response.result.map(protocol::session::open::OpenObject::into_raw);
+    let Some(error) = response.error else { return Ok(result.unwrap_or_default()) };
+    let trace = response.trace.as_ref();
+    let trace = trace.and_then(|trace| serde_json::from_str::<Trace>(trace.get()).ok());
+    let cause = trace.and_then(|trace| trace.code);
+    Err(NextFailure { code: error.code, message: error.message, cause, result })
+}
