@@ -163,7 +163,11 @@ impl World {
 
     fn act(&mut self) -> Result<(), String> {
         match self.dice.below(100) {
-            0..=29 => self.make_durable()?,
+            0..=29 => {
+                for _ in 0..self.dice.between(1, 20) {
+                    self.make_durable()?;
+                }
+            }
             30..=49 => self.take_work(),
             50..=79 => self.work(),
             80..=91 => self.pass_time(),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use coordinator::{
     Change, EndedAttempt, Ending, Lease, LoadKey, Outcome, Progress, Settlement, TaskRecord,
@@ -145,10 +147,15 @@ pub(super) fn call(shard: ShardId, dice: &mut Dice) -> CallLink {
 }
 
 fn pin(dice: &mut Dice) -> Pin {
-    Pin {
+    let is_hard = dice.one_in(2);
+    if dice.one_in(3) {
+        let key = format!("browser {}", dice.number() % 3).parse().expect("valid");
+        return Pin::Key { key, is_hard, ttl: Duration::from_secs(dice.number() % 1_000) };
+    }
+    Pin::Worker {
         worker: worker(dice.number() % 3),
-        is_hard: dice.one_in(2),
-        give_up_at: dice.one_in(2).then(|| dice.moment()),
+        is_hard,
+        wait_max: dice.one_in(2).then(|| Duration::from_millis(dice.number() % 100_000)),
         because: "only there is \u{201e}it\u{201c}".into(),
     }
 }

@@ -90,7 +90,7 @@ fn end_node(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
     let of_frame = live.ended.iter().filter(|(other, _, _)| *other == frame);
     let node = of_frame.map(|(_, node, _)| node + 1).max().unwrap_or(0);
     let end = Box::new(node_end(shard, dice));
-    RunChange::NodeEnded { run: live.record.id, frame, node, end }
+    RunChange::NodeEnded { run: live.record.id, frame, node, step_id: uuid::Uuid::nil(), end }
 }
 
 fn node_end(shard: ShardId, dice: &mut Dice) -> NodeEnd {

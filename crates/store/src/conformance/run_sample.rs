@@ -51,7 +51,13 @@ pub(super) fn frame_closed(run: RunId, frame: u32) -> RunChange {
 
 /// One of its nodes that came to a good end.
 pub fn node_ended(run: RunId, frame: u32, node: u32) -> RunChange {
-    RunChange::NodeEnded { run, frame, node, end: Box::new(succeeded()) }
+    RunChange::NodeEnded {
+        run,
+        frame,
+        node,
+        step_id: uuid::Uuid::nil(),
+        end: Box::new(succeeded()),
+    }
 }
 
 fn succeeded() -> NodeEnd {
