@@ -129,7 +129,21 @@ fn find_planted(options: &Options) -> bool {
     missed == 0 && !bugs.is_empty()
 }
 
+fn find_in_runs(options: &Options, bug: Planted) -> bool {
+    let (name, seeds) = (bug.name(), options.seeds.unwrap_or(2_000));
+    let Some((seed, story)) = flows::find(bug, options.from..options.from + seeds) else {
+        println!("{name:<40} NOT FOUND in {seeds} seeds");
+        return false;
+    };
+    let story: String = story.chars().take(160).collect();
+    println!("{name:<40} found at seed {seed}: {story}");
+    true
+}
+
 fn find_one(options: &Options, bug: Planted) -> bool {
+    if bug.is_about_runs() {
+        return find_in_runs(options, bug);
+    }
     let sweep = Sweep {
         from: options.from,
         seeds: options.seeds.unwrap_or(2_000),

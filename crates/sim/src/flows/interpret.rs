@@ -178,7 +178,7 @@ impl Interpreter<'_> {
         let ended = match &step.work {
             Work::Task { spec, .. } => match deed(spec.demand.task_type.as_str(), &parameters) {
                 Deed::Gives(result) | Deed::Stumbles(result) => Ended::good(result),
-                Deed::Skips => Ended::of(NodeWord::Skipped),
+                Deed::Skips => Ended { result: Some(json!({})), ..Ended::of(NodeWord::Skipped) },
                 Deed::Fails => Ended::bad(),
                 Deed::Calls { times, is_strict } => {
                     self.calls(node, level, (times, is_strict), scope, gathered)

@@ -253,11 +253,12 @@ impl World {
 
     fn pass_time(&mut self) {
         for worker in 0..WORKERS {
-            let beat =
-                |ticket| Command::Heartbeat { ticket, worker: worker_id(worker), leases: None };
-            self.ask(Asked::Other, beat);
+            // A grant whose answer was lost in a crash is known to nobody, and must end by its time.
+            let leases = self.workers[worker].iter().map(|held| held.grant.lease).collect();
+            let (worker, leases) = (worker_id(worker), Some(leases));
+            self.ask(Asked::Other, |ticket| Command::Heartbeat { ticket, worker, leases });
         }
-        let pause = self.dice.below(400);
+        let pause = self.dice.heavy_tail(100, 7);
         self.now = self.now.after(Duration::from_millis(pause));
         let at = self.at();
         let step = self.coordinator.tick(at);
