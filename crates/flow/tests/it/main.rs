@@ -2,4 +2,5 @@
 
 mod problems;
 mod seed_003;
+mod size;
 mod telling;
