@@ -18,7 +18,7 @@ use super::permissions::{Access, Lookup, Permission, find};
 use super::problem::ApiError;
 use super::{
     actions, event_tickets, events, health, jobs, leases, logs, plans, queues, reports, run_nodes,
-    runs, tasks, tokens, workers,
+    run_starts, runs, tasks, tokens, workers, workflows,
 };
 use crate::app::App;
 use crate::doors::ws;
@@ -37,6 +37,7 @@ use crate::ui;
     tags(
         (name = "tasks", description = "Submit, look at, stop, requeue, explain."),
         (name = "runs", description = "Workflows that are executed, node by node."),
+        (name = "workflows", description = "Kept with every version; checked, compared."),
         (name = "leases", description = "Ask for work, stay alive, report."),
         (name = "plans", description = "Plans of Unix tools, and the jobs that execute them."),
         (name = "queues", description = "Who is next; pause, requeue, purge."),
@@ -76,13 +77,19 @@ fn documented() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(actions::show))
         .routes(routes!(actions::cancel))
         .routes(routes!(jobs::submit))
-        .routes(routes!(runs::submit, runs::list))
+        .routes(routes!(run_starts::submit, runs::list))
         .routes(routes!(runs::show))
         .routes(routes!(runs::cancel))
         .routes(routes!(runs::definition))
-        .routes(routes!(runs::retry))
+        .routes(routes!(run_starts::retry))
         .routes(routes!(run_nodes::signal))
         .routes(routes!(run_nodes::explain))
+        .routes(routes!(workflows::submit, workflows::list))
+        .routes(routes!(workflows::validate))
+        .routes(routes!(workflows::show, workflows::remove))
+        .routes(routes!(workflows::versions))
+        .routes(routes!(workflows::diff))
+        .routes(routes!(workflows::restore))
         .routes(routes!(queues::list))
         .routes(routes!(queues::peek))
         .routes(routes!(queues::pause))
