@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
-use crate::doors::http::{actions, body};
+use crate::doors::http::{actions, body, stall};
 use crate::doors::resp;
 use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
 use crate::{auth, bulk, events, feedback, handle, metrics, plans, scratch, sessions, updates};
@@ -134,6 +134,7 @@ fn server_limits() -> Vec<LimitRow> {
         bytes("HEAD_BYTES_MAX", listener::HEAD_BYTES_MAX, "The head of one request."),
         count("HEADERS_MAX", listener::HEADERS_MAX, "Headers in one request."),
         span("HEAD_TIMEOUT", listener::HEAD_TIMEOUT, "Silence on a connection between requests."),
+        span("HTTP_STALL_MAX", stall::HTTP_STALL_MAX, "How long a client may take nothing."),
         span("BODY_TIMEOUT", body::BODY_TIMEOUT, "How long a body may take to arrive."),
         bytes(
             "DISCARDED_BYTES_MAX",

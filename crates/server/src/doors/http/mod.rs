@@ -1,6 +1,6 @@
 //! The HTTP door: JSON under `/api/v1`.
 //!
-//! Reading order: `listener` (sockets), `router` (paths), `gate` (what every request passes),
+//! Reading order: `listener` and `stall` (sockets), `router` (paths), `gate` (what every request passes),
 //! `permissions` (who may do what), `body` (bytes to types), `payload` (what stays
 //! bytes), `convert` and its neighbours (words
 //! to commands and back), then one file per noun: `tasks`, `logs`, `leases`, `reports`,
@@ -32,6 +32,7 @@ mod router;
 pub(crate) mod run_nodes;
 mod run_starts;
 mod runs;
+pub(crate) mod stall;
 pub(crate) mod tasks;
 pub(crate) mod tokens;
 mod workers;
