@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flow::{EvalError, Item, OnError, OnSkip, Program, Work};
-use model::{Failure, NodeLink, RunId, TaskId, TaskSpec, Timestamp};
+use flow::{AffinityMode, EvalError, Item, OnError, OnSkip, Program, Work};
+use model::{Failure, NodeLink, Pin, RunId, TaskId, TaskSpec, Timestamp};
 use serde_json::Value;
 
 use crate::change::{Change, Progress, Settlement, TaskRecord, TaskState};
@@ -15,8 +15,8 @@ use crate::deadline::Deadline;
 use crate::effect::{Answer, Chain, Refusal};
 use crate::planted::{self, Bug};
 use crate::run::{
-    Due, LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, Many, Phase, Place, RUN_TASKS_MAX, Run, UnitEnd,
-    bytes_of, parsed,
+    Due, Frame, LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, Many, Phase, Place, RUN_TASKS_MAX, Run,
+    UnitEnd, bytes_of, parsed,
 };
 use crate::run_apply::{After, put};
 use crate::run_change::{NodeEnd, NodeWord, RunChange, RunRecord};
@@ -190,12 +190,18 @@ impl Turn<'_> {
         let graph = run.frames[&place.frame].graph;
         let step = program.graphs[graph as usize].nodes[place.node as usize].step(place.level);
         match &step.work {
-            Work::Task { spec, concurrency_key, .. } => {
-                let key = concurrency_key.as_ref().map(|key| key.parse()).transpose();
-                let key = key.map_err(|error: model::InvalidText| {
-                    UnitEnd::failed(EXPRESSION_FAILED, error.to_string())
-                })?;
-                let new = UnitTask { spec, parameters, state: TaskState::Ready, key };
+            Work::Task { spec, concurrency_key, affinity } => {
+                let key = text_of(run, place, concurrency_key.as_deref())?;
+                let affinity_key = text_of(run, place, affinity.as_ref().map(|a| a.key.as_str()))?;
+                let affinity = affinity_key.zip(affinity.as_ref()).map(|(key, affinity)| {
+                    let is_hard = affinity.mode == AffinityMode::Sticky;
+                    Box::new(Pin::Key { key, is_hard, ttl: affinity.ttl })
+                });
+                // What only one worker has binds more than what the author likes.
+                let pin = flow::resource_pin(&parameters)
+                    .map_err(|conflict| UnitEnd::failed(conflict.code(), conflict.to_string()))?;
+                let pin = pin.or(affinity);
+                let new = UnitTask { spec, parameters, state: TaskState::Ready, key, pin };
                 self.submit_unit(id, place, step.id, new);
                 Ok(())
             }
@@ -206,7 +212,7 @@ impl Turn<'_> {
             Work::Delay | Work::WaitEvent { .. } | Work::Approve { .. } => {
                 let state = self.first_wait(&step.work, &parameters)?;
                 let spec = &step.work.own_spec();
-                let new = UnitTask { spec, parameters, state, key: None };
+                let new = UnitTask { spec, parameters, state, key: None, pin: None };
                 self.submit_unit(id, place, step.id, new);
                 Ok(())
             }
@@ -235,7 +241,7 @@ impl Turn<'_> {
             run: Some(live.name.clone()),
             after: Vec::new(),
             link: Some(Arc::new(link)),
-            pin: None,
+            pin: new.pin,
             progress: Progress { state: new.state, attempt: 0, epoch: 0, losses: 0 },
             ended_attempts: Vec::new(),
         };
@@ -305,6 +311,7 @@ struct UnitTask<'a> {
     parameters: Bytes,
     state: TaskState,
     key: Option<model::ConcurrencyKey>,
+    pin: Option<Box<Pin>>,
 }
 
 /// What a node does when its turn has come.
@@ -377,15 +384,34 @@ fn expression_failed(error: &EvalError) -> UnitEnd {
 fn filled(run: &Run, place: &Place, payload: Option<&Value>) -> Result<Bytes, UnitEnd> {
     let frame = &run.frames[&place.frame];
     let node = &run.graph(frame).nodes[place.node as usize];
-    let value = place.item.and_then(|item| frame.many(place.node)?.items.get(item as usize));
-    let item = value.zip(place.item).map(|(value, index)| Item { value, index });
-    let scope = flow::Scope { item, payload, ..run.scope(frame) };
+    let scope = flow::Scope { item: item_of(frame, place), payload, ..run.scope(frame) };
     let parameters =
         flow::fill(node.step(place.level), &scope).map_err(|error| expression_failed(&error))?;
     match frame.poured.get(&place.node) {
         Some(poured) if place.level == node.host_level() => Ok(pour(&parameters, poured)),
         _ => Ok(parameters),
     }
+}
+
+/// A key that may hold expressions.
+fn text_of<T>(run: &Run, place: &Place, text: Option<&str>) -> Result<Option<T>, UnitEnd>
+where
+    T: std::str::FromStr<Err = model::InvalidText>,
+{
+    let Some(text) = text else { return Ok(None) };
+    let frame = &run.frames[&place.frame];
+    let step = run.graph(frame).nodes[place.node as usize].step(place.level);
+    let scope = flow::Scope { item: item_of(frame, place), ..run.scope(frame) };
+    let text = flow::text_of(text, step, &scope).map_err(|error| expression_failed(&error))?;
+    let parsed = text.parse().map_err(|error: T::Err| error.to_string());
+    parsed.map(Some).map_err(|reason| UnitEnd::failed(EXPRESSION_FAILED, reason))
+}
+
+/// The element that is executed at a place.
+fn item_of<'a>(frame: &'a Frame, place: &Place) -> Option<Item<'a>> {
+    let index = place.item?;
+    let value = frame.many(place.node)?.items.get(index as usize)?;
+    Some(Item { value, index })
 }
 
 /// Lays what came through the container's ports over the parameters.

@@ -6,7 +6,7 @@ use anyhow::Result;
 use clap::ValueEnum;
 
 use super::report::Report;
-use super::{grants, latency, queued, sessions, throughput};
+use super::{flows, grants, latency, queued, sessions, throughput};
 use crate::lab::Lab;
 use crate::output::Output;
 
@@ -25,6 +25,8 @@ pub(crate) enum Part {
     Grants,
     /// Memory per idle session, and the time until all are back after SIGKILL of the server.
     Sessions,
+    /// Runs of workflows.
+    Flows,
 }
 
 /// How workers reach the server.
@@ -88,6 +90,10 @@ pub(crate) async fn run(plan: &Plan, output: Output) -> Result<Report> {
     if plan.has(Part::Sessions) {
         output.note(format!("sessions: {} from one process", plan.sessions));
         sessions::measure(plan, &mut report).await?;
+    }
+    if plan.has(Part::Flows) {
+        output.note("flows: runs of 200 to 100,000 nodes");
+        flows::measure(plan, &mut report).await?;
     }
     Ok(report)
 }

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::figures::Percentiles;
+use super::flows::FlowTimes;
 use super::plan::Plan;
 use crate::output::{self, Show};
 use crate::words;
@@ -36,6 +37,8 @@ pub(crate) struct Report {
     pub(super) sessions_back_s: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) tasks_run_again: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) flows: Option<FlowTimes>,
 }
 
 /// The time per grant, in the middle, with few and with many queued tasks.
@@ -66,6 +69,7 @@ impl Report {
             rss_bytes_per_session: None,
             sessions_back_s: None,
             tasks_run_again: None,
+            flows: None,
         }
     }
 }
@@ -86,6 +90,18 @@ impl Show for Report {
             ("sessions_back_s", self.sessions_back_s.map(|seconds| format!("{seconds:>10.2}"))),
             ("tasks_run_again", self.tasks_run_again.map(|count| format!("{count:>10}"))),
         ];
+        let seconds = |seconds: f64| format!("{seconds:>10.3}");
+        let flows = self.flows.map(|flows| {
+            [
+                ("accept_100k_s", Some(seconds(flows.accept_100k_s))),
+                ("nodes_per_s", Some(per_second(flows.nodes_per_s))),
+                ("chain_step_ms", Some(seconds(flows.chain_step_ms))),
+                ("fan_2000_s", Some(seconds(flows.fan_2000_s))),
+                ("fan_10000_s", Some(seconds(flows.fan_10000_s))),
+                ("cost_ratio_10k_to_1k", Some(seconds(flows.cost_ratio_10k_to_1k))),
+            ]
+        });
+        let rows = rows.into_iter().chain(flows.into_iter().flatten());
         let rows: Vec<_> =
             rows.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
         output::facts(&rows)

@@ -6,7 +6,7 @@ use crate::problem::{Problems, Quoted, code};
 /// So many nodes of a circle are named; the middle of a longer one is left out.
 const NAMED_MAX: usize = 20;
 
-/// Tells the circles of a graph; each node is told in one of them at most.
+/// Tells the circles of a graph.
 pub(crate) fn check(context: &Context<'_>, links: &[Links], problems: &mut Problems) {
     let order = order(links);
     if order.len() == links.len() {
@@ -34,40 +34,90 @@ pub(crate) fn order(links: &[Links]) -> Vec<usize> {
     order
 }
 
-/// The circles among those that never get their turn. Each begins with its first node.
+/// Circles among those that never get their turn, at least one of each knot. Each begins with its
+/// first node.
 pub(crate) fn cycles(links: &[Links], order: &[usize]) -> Vec<Vec<usize>> {
-    let mut walk_of = vec![0; links.len()];
+    let mut walker = Walker {
+        links,
+        seen: vec![Seen::Not; links.len()],
+        way: Vec::new(),
+        told: vec![false; links.len()],
+        cycles: Vec::new(),
+    };
     for node in order {
-        walk_of[*node] = FREE;
+        walker.seen[*node] = Seen::Left;
     }
-    let starts = 0..links.len();
-    starts.filter_map(|start| walk(start, links, &mut walk_of)).collect()
+    for start in 0..links.len() {
+        walker.walk(start);
+    }
+    walker.cycles
 }
 
-/// The mark of nodes that are in no circle and wait for none.
-const FREE: usize = usize::MAX;
+/// More circles than this would not be read.
+const CYCLES_MAX: usize = 100;
 
-/// Goes from a node to one that it waits for, and on, until a node comes again. A walk that meets
-/// an earlier one ends there: its circle is known already.
-fn walk(start: usize, links: &[Links], walk_of: &mut [usize]) -> Option<Vec<usize>> {
-    let mark = start + 1;
-    let mut way = Vec::new();
-    let mut at = start;
-    while walk_of[at] == 0 {
-        walk_of[at] = mark;
-        way.push(at);
-        let mut before = links[at].waits_for.iter().map(|node| *node as usize);
-        at = before.find(|node| walk_of[*node] != FREE)?;
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Not,
+    /// It is on the way, at this place.
+    At(usize),
+    Left,
+}
+
+/// Goes from nodes to those that they wait for, and back where all of those are known.
+struct Walker<'l> {
+    links: &'l [Links],
+    seen: Vec<Seen>,
+    /// Where the walker is and how it came here: nodes, and which of those that they wait for
+    /// is next.
+    way: Vec<(usize, usize)>,
+    told: Vec<bool>,
+    cycles: Vec<Vec<usize>>,
+}
+
+impl Walker<'_> {
+    fn walk(&mut self, start: usize) {
+        self.enter(start);
+        while let Some((node, next)) = self.way.last_mut() {
+            let node = *node;
+            let Some(before) = self.links[node].waits_for.get(*next) else {
+                self.seen[node] = Seen::Left;
+                self.way.pop();
+                continue;
+            };
+            *next += 1;
+            let before = *before as usize;
+            match self.seen[before] {
+                Seen::At(begin) => self.note(begin),
+                Seen::Not | Seen::Left => self.enter(before),
+            }
+        }
     }
-    if walk_of[at] != mark {
-        return None;
+
+    fn enter(&mut self, node: usize) {
+        if self.seen[node] == Seen::Not {
+            self.seen[node] = Seen::At(self.way.len());
+            self.way.push((node, 0));
+        }
     }
-    let begin = way.iter().position(|node| *node == at)?;
-    let mut cycle = way.split_off(begin);
-    cycle.reverse();
-    let first = cycle.iter().enumerate().min_by_key(|(_, node)| **node)?.0;
-    cycle.rotate_left(first);
-    Some(cycle)
+
+    /// The way from here on is a circle. One that shares its ends with another is not noted.
+    fn note(&mut self, begin: usize) {
+        let ends = [self.way.get(begin), self.way.last()];
+        let is_told = ends.into_iter().flatten().any(|(node, _)| self.told[*node]);
+        if is_told || self.cycles.len() >= CYCLES_MAX {
+            return;
+        }
+        let mut cycle: Vec<usize> = self.way[begin..].iter().map(|(node, _)| *node).collect();
+        for node in &cycle {
+            self.told[*node] = true;
+        }
+        cycle.reverse();
+        let first = cycle.iter().enumerate().min_by_key(|(_, node)| **node);
+        let first = first.map_or(0, |(position, _)| position);
+        cycle.rotate_left(first);
+        self.cycles.push(cycle);
+    }
 }
 
 /// `Open -> Click -> Open`.

@@ -51,8 +51,11 @@ fn package<'s>(
     if let Some(package) = node.package.given() {
         let name = package.name.text().parse::<PackageName>().err();
         let version = package.version.text().parse::<PackageVersion>().err();
-        for (error, key) in [(name, "name"), (version, "version")] {
-            let Some(error) = error else { continue };
+        for (error, key, text) in
+            [(name, "name", &package.name), (version, "version", &package.version)]
+        {
+            // What is no text at all is told as such.
+            let Some(error) = error.filter(|_| !matches!(text, Loose::Wrong(_))) else { continue };
             let message = format_args!(
                 "{error}; a worker needs both name and version to find the code of {}",
                 Quoted(kind)

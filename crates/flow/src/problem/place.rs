@@ -41,15 +41,19 @@ impl<'p> Place<'p> {
 
     /// The same place, which is about a node.
     pub(crate) fn about(self, node: &'p str) -> Self {
-        Self { node: Some(node), ..self }
+        let node = if node.is_empty() { self.node } else { Some(node) };
+        Self { node, ..self }
     }
 
-    /// The last step, for sentences: the name of a field, or the number of an element.
+    /// The last step, for sentences: `nodes`, or `nodes[3]`.
     pub(crate) fn name(&self) -> String {
         match self.step {
             Step::Pointer(pointer) => pointer.rsplit('/').next().unwrap_or_default().to_owned(),
             Step::Key(key) => key.to_owned(),
-            Step::Index(index) => format!("number {index}"),
+            Step::Index(index) => {
+                let above = self.above.map(Place::name).unwrap_or_default();
+                format!("{above}[{index}]")
+            }
         }
     }
 

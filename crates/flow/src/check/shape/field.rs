@@ -94,7 +94,7 @@ impl Fields<'_> {
     fn uuid(&mut self, text: &str, at: &Place<'_>) {
         if uuid(text).is_none() {
             let message = format_args!(
-                "{} is not a UUID; write one with hyphens, like \
+                "\"{}\" is not a UUID; write one with hyphens, like \
                  2b2c3fcb-9c18-4ca2-9b5a-8ad4deb1f164",
                 Quoted(text)
             );
@@ -104,9 +104,25 @@ impl Fields<'_> {
 
     /// A text that follows the rule of its type.
     pub(crate) fn fits<T: FromStr<Err = InvalidText>>(&mut self, value: &Text<'_>, at: &Place<'_>) {
-        let Some(text) = self.text(value, at) else { return };
-        if let Err(error) = text.parse::<T>() {
-            let message = format_args!("{} is {}: {error}", at.name(), Quoted(text));
+        if let Some(text) = self.text(value, at) {
+            self.rule::<T>(text, at);
+        }
+    }
+
+    /// The same, of a text that must be there.
+    pub(crate) fn needs<T: FromStr<Err = InvalidText>>(
+        &mut self,
+        value: &Text<'_>,
+        at: &Place<'_>,
+    ) {
+        if let Some(text) = self.needed(value, at, "a text") {
+            self.rule::<T>(text, at);
+        }
+    }
+
+    fn rule<T: FromStr<Err = InvalidText>>(&mut self, text: &str, at: &Place<'_>) {
+        if let Err(InvalidText { rule, .. }) = text.parse::<T>() {
+            let message = format_args!("{} is \"{}\"; it must be {rule}", at.name(), Quoted(text));
             self.problems.error(code::INVALID, at, message);
         }
     }
@@ -117,7 +133,7 @@ impl Fields<'_> {
         if !words.contains(&text) {
             let words = words.join(", ");
             let message =
-                format_args!("{} is {}; it must be one of {words}", at.name(), Quoted(text));
+                format_args!("{} is \"{}\"; it must be one of {words}", at.name(), Quoted(text));
             self.problems.error(code::INVALID, at, message);
         }
     }
@@ -139,12 +155,11 @@ impl Fields<'_> {
         self.at_most(labels.len(), DEMAND_ENTRIES_MAX, at);
         for (key, value) in labels {
             let at = at.key(key);
-            if let Err(error) = key.parse::<TagKey>() {
-                let message = format_args!("the label {}: {error}", Quoted(key));
+            if let Err(InvalidText { rule, .. }) = key.parse::<TagKey>() {
+                let message = format_args!("the label \"{}\" must be {rule}", Quoted(key));
                 self.problems.error(code::INVALID, &at, message);
             }
-            self.needed(value, &at, "a text");
-            self.fits::<TagValue>(value, &at);
+            self.needs::<TagValue>(value, &at);
         }
     }
 

@@ -4,8 +4,8 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use model::{
-    ATTEMPTS_MAX, BACKOFF_MAX, LEASE_TTL_MAX, LEASE_TTL_MIN, PRIORITY_LIMIT, QueueName,
-    TIMEOUT_MAX, ToolName, TypeName,
+    ATTEMPTS_MAX, BACKOFF_MAX, ConcurrencyKey, LEASE_TTL_MAX, LEASE_TTL_MIN, PRIORITY_LIMIT,
+    QueueName, TIMEOUT_MAX, ToolName, TypeName,
 };
 use serde_json::value::RawValue;
 
@@ -30,7 +30,7 @@ pub(crate) const AFFINITY_TTL_MAX: Duration = Duration::from_hours(7 * 24);
 
 /// Tells what is wrong with the fields of a node.
 pub(crate) fn check(node: &Node<'_>, at: &Place<'_>, fields: &mut Fields<'_>) {
-    fields.needed(&node.kind, &at.key("type"), "the type of the node");
+    fields.needs::<TypeName>(&node.kind, &at.key("type"));
     common(node, at, fields);
     let place = at.key("middlewares");
     let middlewares = fields.list(&node.middlewares, &place);
@@ -38,6 +38,7 @@ pub(crate) fn check(node: &Node<'_>, at: &Place<'_>, fields: &mut Fields<'_>) {
     for (level, middleware) in middlewares.iter().enumerate() {
         let at = place.index(level);
         if let Some(middleware) = fields.needed(middleware, &at, "an object") {
+            fields.fits::<TypeName>(&middleware.kind, &at.key("type"));
             common(middleware, &at, fields);
         }
     }
@@ -45,7 +46,6 @@ pub(crate) fn check(node: &Node<'_>, at: &Place<'_>, fields: &mut Fields<'_>) {
 
 fn common(node: &Node<'_>, at: &Place<'_>, fields: &mut Fields<'_>) {
     fields.id(&node.id, &at.key("id"));
-    fields.fits::<TypeName>(&node.kind, &at.key("type"));
     if let Some(package) = fields.object(&node.package, &at.key("package")) {
         let at = at.key("package");
         fields.text(&package.name, &at.key("name"));
@@ -72,7 +72,7 @@ fn names(node: &Node<'_>, at: &Place<'_>, fields: &mut Fields<'_>) {
         && !is_identifier(alias)
     {
         let message = format_args!(
-            "alias is {}; it must be a word that expressions can use: at most {ALIAS_BYTES_MAX} \
+            "alias is \"{}\"; it must be a word that expressions can use: at most {ALIAS_BYTES_MAX} \
              of A-Z a-z 0-9 _, not beginning with a digit",
             Quoted(alias)
         );
@@ -117,8 +117,7 @@ fn demands(node: &Node<'_>, at: &Place<'_>, fields: &mut Fields<'_>) {
     fields.at_most(tools.len(), super::field::DEMAND_ENTRIES_MAX, &place);
     for (index, tool) in tools.iter().enumerate() {
         let at = place.index(index);
-        fields.needed(tool, &at, "a text");
-        fields.fits::<ToolName>(tool, &at);
+        fields.needs::<ToolName>(tool, &at);
     }
     fields.labels(&node.labels, &at.key("labels"));
     let priority = i64::from(PRIORITY_LIMIT);
@@ -138,8 +137,10 @@ fn demands(node: &Node<'_>, at: &Place<'_>, fields: &mut Fields<'_>) {
 
 fn key(value: &crate::definition::Text<'_>, at: &Place<'_>, fields: &mut Fields<'_>) {
     let Some(text) = fields.text(value, at) else { return };
-    if text.is_empty() || text.len() > KEY_BYTES_MAX {
-        let message = format_args!("{} must have 1 to {KEY_BYTES_MAX} characters", at.name());
+    if !text.contains("{{") {
+        fields.fits::<ConcurrencyKey>(value, at);
+    } else if text.len() > KEY_BYTES_MAX {
+        let message = format_args!("{} must have at most {KEY_BYTES_MAX} characters", at.name());
         fields.problems.error(code::INVALID, at, message);
     }
 }
@@ -163,7 +164,7 @@ fn retry(retry: &Retry<'_>, at: &Place<'_>, fields: &mut Fields<'_>) {
 
 fn affinity(affinity: &Affinity<'_>, at: &Place<'_>, fields: &mut Fields<'_>) {
     fields.one_of(&affinity.mode, &at.key("mode"), &["sticky", "preferred"]);
-    fields.needed(&affinity.key, &at.key("key"), "a text; tasks with the same one stay together");
+    fields.needed(&affinity.key, &at.key("key"), "a text that tasks which belong together share");
     key(&affinity.key, &at.key("key"), fields);
     let ttl = millis(Duration::from_millis(1), AFFINITY_TTL_MAX);
     fields.whole(&affinity.ttl_ms, &at.key(affinity.spelling("ttlMs")), &ttl);
