@@ -253,7 +253,7 @@ impl Turn<'_> {
         let lane = self.state.lane_of(task);
         let mut reasons = match &lane {
             Some(LaneKey::Worker(worker)) => self.reasons_of_pin(task, worker),
-            None => self.reasons_of_workers(task),
+            Some(LaneKey::Run(_)) | None => self.reasons_of_workers(task),
         };
         let ahead = self.state.placement.tasks_ahead(task.spec, task.id, lane.as_ref());
         if ahead > 0 {
@@ -265,7 +265,7 @@ impl Turn<'_> {
     /// Why the one worker that may have it does not.
     fn reasons_of_pin(&self, task: &Task, worker: &WorkerId) -> Vec<Reason> {
         let (worker, until) = (worker.clone(), pin::until(task));
-        let because = self.state.why_pinned(task);
+        let because = pin::why(task);
         if self.state.workers.is_away(&worker, self.now()) {
             return vec![Reason::PinnedAway { worker, because, until }];
         }
@@ -286,6 +286,7 @@ impl Turn<'_> {
     fn reasons_of_workers(&self, task: &Task) -> Vec<Reason> {
         let demand = &self.state.placement.spec(task.spec).demand;
         let mut lacking: BTreeMap<Lack, u64> = BTreeMap::new();
+        let kept_from = task.link().and_then(|link| self.state.placement.run_kept_from(link.run));
         let (mut lost, mut drained, mut able, mut asking) = (0, 0, 0, 0);
         for (worker, health, offer, is_asking) in self.state.workers.offers() {
             let offer = offer.map(|offer| self.state.placement.offer(offer));
@@ -294,6 +295,7 @@ impl Turn<'_> {
                 (Some(lack), _) => *lacking.entry(lack).or_default() += 1,
                 (None, WorkerHealth::Lost) => lost += 1,
                 (None, _) if self.state.drains.is_drained(worker) => drained += 1,
+                (None, _) if kept_from.is_some_and(|kept| kept.contains(worker)) => drained += 1,
                 (None, WorkerHealth::Healthy | WorkerHealth::Warn | WorkerHealth::Degraded) => {
                     able += 1;
                     asking += u64::from(is_asking);
