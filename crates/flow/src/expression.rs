@@ -4,17 +4,67 @@
 //! holder, so that only what is looked at is ever handed to the engine, and so that an id with
 //! hyphens can be written as it is.
 
+mod convert;
+mod engine;
+mod filters;
+mod look;
+mod meter;
 mod pieces;
 mod scan;
 
 use std::collections::BTreeSet;
 
+pub(crate) use look::{View, kind_of};
 pub(crate) use pieces::bare;
 use pieces::{Piece, pieces};
-use scan::{Code, Origin, scan};
+use scan::{Origin, scan};
+use serde_json::Value;
 
 /// The longest text of one expression.
 pub const EXPRESSION_BYTES_MAX: usize = 16 * 1024;
+
+/// The most that one expression gives, as JSON.
+pub const OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+
+/// The most instructions that the engine carries out for one expression.
+pub const FUEL_MAX: u64 = 100_000;
+
+/// The most operators, filters and brackets in one expression: each may cost a call within a call.
+pub const OPERATIONS_MAX: usize = 400;
+
+/// The most parts of lists that one expression takes.
+pub const SLICES_MAX: usize = 32;
+
+/// What an expression on its own gives, with or without braces around it.
+pub(crate) fn evaluate(source: &str, view: View<'_>) -> Result<Value, String> {
+    let source = bare(source);
+    let code = scan(source).map_err(|fault| fault.sentence(source, 0))?;
+    engine::evaluate(code, view)
+}
+
+/// What a text gives: a text that is one expression and nothing else gives its value, a text with
+/// something around it gives a text.
+pub(crate) fn render(text: &str, view: View<'_>) -> Result<Value, String> {
+    let pieces = pieces(text)?;
+    let mut rendered = String::new();
+    for piece in &pieces {
+        match piece {
+            Piece::Text(text) => rendered.push_str(text),
+            Piece::Code { source, at } => {
+                let code = scan(source).map_err(|fault| fault.sentence(text, *at))?;
+                let value = engine::evaluate(code, view)?;
+                if pieces.len() == 1 {
+                    return Ok(value);
+                }
+                rendered.push_str(&convert::to_text(&value));
+            }
+        }
+        if rendered.len() > OUTPUT_BYTES_MAX {
+            return Err(format!("it gives more than {OUTPUT_BYTES_MAX} bytes"));
+        }
+    }
+    Ok(Value::String(rendered))
+}
 
 /// The names (alias or id, as written) of all nodes that a text looks at, each once: a text with
 /// `{{ }}` in it, else an expression on its own. Or a sentence that says where the text is wrong.
@@ -25,7 +75,7 @@ pub(crate) fn references(text: &str) -> Result<Vec<String>, String> {
     for piece in pieces {
         let Piece::Code { source, at } = piece else { continue };
         let code = scan(source).map_err(|fault| fault.sentence(text, at))?;
-        check(&code).map_err(|reason| {
+        engine::check(&code).map_err(|reason| {
             format!("{reason}, in the expression at character {}", scan::character(text, at))
         })?;
         names.extend(code.paths.into_iter().filter_map(|path| match path.origin {
@@ -34,22 +84,6 @@ pub(crate) fn references(text: &str) -> Result<Vec<String>, String> {
         }));
     }
     Ok(names.into_iter().collect())
-}
-
-/// Whether the engine can read it, and knows all that it names.
-fn check(code: &Code) -> Result<(), String> {
-    let environment = minijinja::Environment::empty();
-    let expression = environment
-        .compile_expression(&code.source)
-        .map_err(|error| error.detail().unwrap_or("it cannot be read").to_owned())?;
-    // In order, so that the same text gives the same sentence.
-    let unknown: BTreeSet<String> = expression.undeclared_variables(false).into_iter().collect();
-    match unknown.iter().find(|name| !scan::is_place_holder(name) && *name != "range") {
-        None => Ok(()),
-        Some(name) => {
-            Err(format!("{name} is not known here; there are nodes, run, inputs, item and index"))
-        }
-    }
 }
 
 #[cfg(test)]
@@ -97,6 +131,9 @@ mod tests {
             ("{{ }}", Err("unexpected")),
             ("{{ foo.bar }}", Err("foo is not known here")),
             ("{{ _0 }}", Err("_0")),
+            ("{{ 1|nope }}", Err("there is no filter nope")),
+            ("{{ 1 is not nope }}", Err("there is no test nope")),
+            ("{{ 1|round is number and 2 is in [1] }}", Ok(vec![])),
             ("{{ (1 }}", Err("never closed")),
             ("{% if x %} {{ inputs.x }}", Err("{% %}")),
         ] {
@@ -104,7 +141,7 @@ mod tests {
             match (&found, expected) {
                 (Ok(names), Ok(expected)) => assert_eq!(*names, expected, "{text}"),
                 (Err(sentence), Err(part)) => {
-                    assert!(sentence.contains(part), "{text}: {sentence}")
+                    assert!(sentence.contains(part), "{text}: {sentence}");
                 }
                 (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
             }

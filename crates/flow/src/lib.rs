@@ -16,7 +16,13 @@ mod program;
 mod scope;
 
 pub use compile::{Compiled, compile};
-pub use fill::{fill, list_of, outputs_of, says_yes};
+pub use expression::{
+    EXPRESSION_BYTES_MAX, FUEL_MAX, OPERATIONS_MAX, OUTPUT_BYTES_MAX, SLICES_MAX,
+};
+pub use fill::{
+    LIST_BYTES_MAX, MAP_ITEMS_MAX, NESTING_MAX, OUTPUTS_BYTES_MAX, PARAMETERS_BYTES_MAX, fill,
+    list_of, outputs_of, says_yes, text_of,
+};
 pub use problem::{Problem, Severity};
 pub use program::{
     Affinity, AffinityMode, ContainerPorts, Endpoint, Expression, Graph, Map, Node, OnError,

@@ -45,9 +45,13 @@ pub(super) fn pieces(text: &str) -> Result<Vec<Piece<'_>>, String> {
 
 /// The expression without the braces around it, where a text is nothing but one expression.
 pub(crate) fn bare(text: &str) -> &str {
-    match pieces(text.trim()).as_deref() {
+    let text = text.trim();
+    if !text.starts_with("{{") {
+        return text;
+    }
+    match pieces(text).as_deref() {
         Ok([Piece::Code { source, .. }]) => source.trim(),
-        _ => text.trim(),
+        _ => text,
     }
 }
 

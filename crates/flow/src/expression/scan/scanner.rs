@@ -1,16 +1,35 @@
 //! Goes through an expression word by word.
 //!
-//! Besides finding paths it puts every factor of a product to the power of one. The engine
-//! repeats a text or a list that is multiplied, a hundred million times if asked; a power it
-//! gives of numbers only, and the first power changes none of them.
-
-use std::collections::HashMap;
+//! Besides finding paths it puts a filter behind each operand of some operators. The engine would
+//! repeat a text or a list that is multiplied, a hundred million times if asked, and it would do
+//! so while it reads the expression; and `~` would write lists in a notation that doubles with
+//! each level. The filters let numbers through, and weigh texts.
 
 use super::path::{identifier_end, read_path, skip_blanks};
 use super::{Code, Fault, Path, place_holder, string_end};
 
-/// Makes sure that what stands before it is a number.
-const NUMBERS_ONLY: &str = " ** 1 ";
+/// What an operator wants of the operands before and behind it.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+enum Wants {
+    /// Anything.
+    #[default]
+    Anything,
+    /// A number, for `*` and its like.
+    Number,
+    /// Something that can be a text, for `~`.
+    Text,
+}
+
+impl Wants {
+    /// The filter that makes sure of it.
+    fn filter(self) -> &'static str {
+        match self {
+            Self::Anything => "",
+            Self::Number => " |_number ",
+            Self::Text => " |_text ",
+        }
+    }
+}
 
 /// What came before the current word, as far as it matters.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -19,8 +38,10 @@ enum Last {
     Operand,
     /// Something that wants a value behind it.
     Operator,
-    /// A dot or a bar: a name of something follows, and no variable.
-    Link,
+    /// A dot: the name of a field follows.
+    Dot,
+    /// A bar: the name of a filter follows.
+    Bar,
     /// `is` or `is not`: a test follows.
     Is,
 }
@@ -29,11 +50,10 @@ pub(super) struct Scanner<'s> {
     source: &'s str,
     pub(super) here: usize,
     last: Last,
-    /// Open brackets, and for each level whether a factor stands there that is to be guarded.
+    /// Open brackets (a square one with a colon behind it as `:`), and for each level what is wanted of the operand that stands there.
     brackets: Vec<u8>,
-    factors: Vec<bool>,
-    places: HashMap<Path, usize>,
-    code: Code,
+    wanted: Vec<Wants>,
+    code: Code<'s>,
 }
 
 impl<'s> Scanner<'s> {
@@ -43,9 +63,8 @@ impl<'s> Scanner<'s> {
             here: 0,
             last: Last::Operator,
             brackets: Vec::new(),
-            factors: vec![false],
-            places: HashMap::new(),
-            code: Code::default(),
+            wanted: vec![Wants::Anything],
+            code: Code { authored: source.trim(), ..Code::default() },
         }
     }
 
@@ -61,7 +80,7 @@ impl<'s> Scanner<'s> {
                 self.last = Last::Operand;
             }
             b'0'..=b'9' => {
-                self.copy(number_end(bytes, self.here, self.last == Last::Link) - self.here);
+                self.copy(number_end(bytes, self.here, self.last == Last::Dot) - self.here);
                 self.last = Last::Operand;
             }
             byte if byte.is_ascii_alphabetic() || byte == b'_' => self.word()?,
@@ -75,32 +94,36 @@ impl<'s> Scanner<'s> {
     }
 
     /// What is left for the engine, when all words were looked at.
-    pub(super) fn finish(mut self) -> Result<Code, Fault> {
+    pub(super) fn finish(mut self) -> Result<Code<'s>, Fault> {
         if !self.brackets.is_empty() {
             return Err(Fault::new(self.source.len(), "a bracket is never closed"));
         }
-        self.end_factor();
-        self.code.is_path =
-            self.code.paths.len() == 1 && self.code.source.trim() == place_holder(0);
+        self.end_operand();
         Ok(self.code)
     }
 
     fn word(&mut self) -> Result<(), Fault> {
         let bytes = self.source.as_bytes();
         let (begin, end) = (self.here, identifier_end(bytes, self.here));
-        let word = &self.source[begin..end];
+        let word: &'s str = &self.source[begin..end];
         match (self.last, word) {
             (Last::Is, "not") => self.copy(end - begin),
-            (Last::Link | Last::Is, _) => {
+            (Last::Dot | Last::Bar | Last::Is, _) => {
+                match self.last {
+                    Last::Bar => self.code.filters.push(word),
+                    Last::Is => self.code.tests.push(word),
+                    _ => {}
+                }
                 self.copy(end - begin);
                 self.last = Last::Operand;
             }
             (_, "is") => {
+                self.code.operations += 1;
                 self.copy(end - begin);
                 self.last = Last::Is;
             }
             (_, "and" | "or" | "not" | "in" | "if" | "else") => {
-                self.end_factor();
+                self.end_operand();
                 self.code.operations += 1;
                 self.copy(end - begin);
                 self.last = Last::Operator;
@@ -124,10 +147,10 @@ impl<'s> Scanner<'s> {
     }
 
     fn put_path(&mut self, path: Path, after: usize) {
-        let code = &mut self.code;
-        let place = *self.places.entry(path).or_insert_with_key(|path| {
-            code.paths.push(path.clone());
-            code.paths.len() - 1
+        let paths = &mut self.code.paths;
+        let place = paths.iter().position(|known| *known == path).unwrap_or_else(|| {
+            paths.push(path);
+            paths.len() - 1
         });
         self.code.source.push_str(&place_holder(place));
         self.here = after;
@@ -135,16 +158,18 @@ impl<'s> Scanner<'s> {
 
     fn operator(&mut self, byte: u8) -> Result<(), Fault> {
         let next = self.source.as_bytes().get(self.here + 1).copied();
-        self.code.operations += 1;
+        if !matches!(byte, b',' | b':' | b')' | b']' | b'}') {
+            self.code.operations += 1;
+        }
         let before = std::mem::replace(&mut self.last, Last::Operator);
         match byte {
             b'.' | b'|' => {
-                self.last = Last::Link;
+                self.last = if byte == b'.' { Last::Dot } else { Last::Bar };
                 self.copy(1);
             }
             b'(' | b'[' | b'{' => {
                 self.brackets.push(byte);
-                self.factors.push(false);
+                self.wanted.push(Wants::Anything);
                 self.copy(1);
             }
             b')' | b']' | b'}' => {
@@ -154,49 +179,73 @@ impl<'s> Scanner<'s> {
             b'*' if before != Last::Operand => {
                 return Err(Fault::new(self.here, "a * has nothing before it"));
             }
-            b'*' if next == Some(b'*') => self.copy(2),
-            b'*' => {
-                self.code.source.push_str(NUMBERS_ONLY);
+            b'*' | b'/' | b'%' => {
+                *self.level() = Wants::Number;
+                self.end_operand();
+                *self.level() = Wants::Number;
+                self.copy(if next == Some(byte) { 2 } else { 1 });
+            }
+            b'~' => {
+                if *self.level() == Wants::Anything {
+                    *self.level() = Wants::Text;
+                }
+                self.end_operand();
+                *self.level() = Wants::Text;
                 self.copy(1);
-                *self.level() = true;
             }
             b'-' if before != Last::Operand => self.copy(1),
             _ => {
-                if byte == b':' && self.brackets.last() == Some(&b'[') {
-                    self.code.slices += 1;
+                if byte == b':' {
+                    self.slice()?;
                 }
-                self.end_factor();
+                self.end_operand();
                 self.copy(1);
             }
         }
         Ok(())
     }
 
+    /// A colon between square brackets. A second one would give a step, with which the engine goes
+    /// beyond the end of what is empty.
+    fn slice(&mut self) -> Result<(), Fault> {
+        match self.brackets.last_mut() {
+            Some(bracket @ b'[') => {
+                *bracket = b':';
+                self.code.slices += 1;
+                Ok(())
+            }
+            Some(b':') => {
+                Err(Fault::new(self.here, "a part of a list has no step (there is |reverse)"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn close(&mut self, byte: u8) -> Result<(), Fault> {
-        let open = match byte {
-            b')' => b'(',
-            b']' => b'[',
-            _ => b'{',
+        let is_matched = match self.brackets.pop() {
+            Some(b'(') => byte == b')',
+            Some(b'[' | b':') => byte == b']',
+            Some(_) => byte == b'}',
+            None => false,
         };
-        if self.brackets.pop() != Some(open) {
+        if !is_matched {
             let reason = format!("a {} closes nothing", char::from(byte));
             return Err(Fault::new(self.here, reason));
         }
-        self.end_factor();
-        self.factors.pop();
+        self.end_operand();
+        self.wanted.pop();
         self.copy(1);
         Ok(())
     }
 
-    /// The last factor of a product ends where something begins that binds less.
-    fn end_factor(&mut self) {
-        if std::mem::take(self.level()) {
-            self.code.source.push_str(NUMBERS_ONLY);
-        }
+    /// An operand ends where an operator stands that binds less.
+    fn end_operand(&mut self) {
+        let wanted = std::mem::take(self.level());
+        self.code.source.push_str(wanted.filter());
     }
 
-    fn level(&mut self) -> &mut bool {
-        self.factors.last_mut().expect("the outermost level is never closed")
+    fn level(&mut self) -> &mut Wants {
+        self.wanted.last_mut().expect("the outermost level is never closed")
     }
 
     fn copy(&mut self, length: usize) {
