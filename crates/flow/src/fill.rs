@@ -38,7 +38,7 @@ pub fn fill(step: &Step, scope: &Scope<'_>) -> Result<Bytes, EvalError> {
         }
     };
     for arrival in arrivals {
-        room.take("parameters", arrival.value)?;
+        room.take(arrival.value).map_err(|reason| wrong("parameters", reason))?;
         crate::path::set(&mut filled, arrival.to, arrival.value.clone());
     }
     if let Some(payload) = payload {
@@ -46,7 +46,7 @@ pub fn fill(step: &Step, scope: &Scope<'_>) -> Result<Bytes, EvalError> {
     }
     let bytes = serde_json::to_vec(&filled).map_err(|error| wrong("parameters", error))?;
     if bytes.len() > PARAMETERS_BYTES_MAX {
-        return Err(room.too_large("parameters"));
+        return Err(wrong("parameters", room.too_large()));
     }
     if is_too_deep(&filled) {
         let reason = format!("they nest more than {NESTING_MAX} levels deep");
@@ -134,7 +134,7 @@ pub fn outputs_of(graph: &Graph, scope: &Scope<'_>) -> Result<Value, EvalError> 
             continue;
         };
         let name = node.alias.clone().unwrap_or_else(|| node.id.to_string());
-        room.take(&format!("outputs.{name}"), results)?;
+        room.take(results).map_err(|reason| wrong(&format!("outputs.{name}"), reason))?;
         outputs.insert(name, results.clone());
     }
     Ok(Value::Object(outputs))
@@ -159,12 +159,12 @@ fn lay_over(
     }
     let Value::Object(fields) = filled else { return Ok(()) };
     for (name, value) in payload {
-        room.take("parameters", value)?;
+        room.take(value).map_err(|reason| wrong("parameters", reason))?;
         fields.insert(name.clone(), value.clone());
     }
     Ok(())
 }
 
 fn wrong(path: &str, reason: impl ToString) -> EvalError {
-    EvalError { path: path.to_owned(), reason: reason.to_string() }
+    EvalError::new(path, reason.to_string())
 }

@@ -194,6 +194,8 @@ pub struct App {
     pub(crate) events: Arc<Events>,
     /// Ways to the events without a header.
     pub(crate) tickets: Tickets,
+    /// Runs as a whole, for those who begin to watch.
+    pub(crate) snapshots: http::Snapshots,
     /// The time.
     pub clock: Clock,
     /// This build.
@@ -361,6 +363,7 @@ impl App {
             updates,
             events,
             tickets: Tickets::default(),
+            snapshots: http::Snapshots::default(),
             clock,
             version: env!("CARGO_PKG_VERSION"),
             shutdown,

@@ -265,7 +265,14 @@ impl<'a> Live<'a> {
         let turn = Turn { claim: self.claim, changes: step.changes, runs: step.runs };
         let commit = self.parts.store.commit(turn);
         let effects = step.effects;
-        self.in_flight.push_back(PendingTurn { commit, effects, changes, revoked, updates, events });
+        self.in_flight.push_back(PendingTurn {
+            commit,
+            effects,
+            changes,
+            revoked,
+            updates,
+            events,
+        });
     }
 
     /// The oldest turn is durable: its effects may leave. Or it is lost.

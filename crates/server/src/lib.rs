@@ -26,5 +26,6 @@ mod sessions;
 pub mod shards;
 pub(crate) mod ui;
 mod updates;
+mod workflows;
 
 pub use coordinator_loop::{COMMANDS_PER_TURN_MAX, TURNS_IN_FLIGHT_MAX};

@@ -6,10 +6,10 @@ use std::time::Duration;
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
-use crate::doors::http::{actions, body};
+use crate::doors::http::{actions, body, stall};
 use crate::doors::resp;
 use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
-use crate::{auth, bulk, feedback, handle, metrics, plans, scratch, sessions, updates};
+use crate::{auth, bulk, events, feedback, handle, metrics, plans, scratch, sessions, updates};
 
 /// One limit.
 #[derive(Clone, Debug)]
@@ -30,6 +30,7 @@ pub fn all() -> Vec<LimitRow> {
     rows.extend(payload_limits());
     rows.extend(server_limits());
     rows.extend(feedback_limits());
+    rows.extend(event_limits());
     rows.extend(session_limits());
     rows.extend(scratch_limits());
     rows.extend(resp_limits());
@@ -133,6 +134,7 @@ fn server_limits() -> Vec<LimitRow> {
         bytes("HEAD_BYTES_MAX", listener::HEAD_BYTES_MAX, "The head of one request."),
         count("HEADERS_MAX", listener::HEADERS_MAX, "Headers in one request."),
         span("HEAD_TIMEOUT", listener::HEAD_TIMEOUT, "Silence on a connection between requests."),
+        span("HTTP_STALL_MAX", stall::HTTP_STALL_MAX, "How long a client may take nothing."),
         span("BODY_TIMEOUT", body::BODY_TIMEOUT, "How long a body may take to arrive."),
         bytes(
             "DISCARDED_BYTES_MAX",
@@ -191,6 +193,36 @@ fn feedback_limits() -> Vec<LimitRow> {
         ),
         count("SNAPSHOTS_MAX", feedback::SNAPSHOTS_MAX, "Tasks whose progress is remembered."),
         bytes("SNAPSHOT_BYTES_MAX", feedback::SNAPSHOT_BYTES_MAX, "The same, in memory."),
+    ]
+}
+
+fn event_limits() -> Vec<LimitRow> {
+    vec![
+        count(
+            "RING_EVENTS_MAX",
+            events::RING_EVENTS_MAX,
+            "Events of a tenant that are kept for readers that come back; the oldest go first.",
+        ),
+        bytes("RING_BYTES_MAX", events::RING_BYTES_MAX, "The same, in memory."),
+        count("READERS_MAX", events::READERS_MAX, "Connections of a tenant that read events."),
+        count(
+            "BEHIND_EVENTS",
+            events::BEHIND_EVENTS,
+            "A reader with more events before it hears the newest status of each node alone.",
+        ),
+        bytes(
+            "EVENT_RESULT_BYTES_MAX",
+            events::RESULT_BYTES_MAX,
+            "A result that is told in an event; of a larger one, only that it is there.",
+        ),
+        span("LOOK_EVERY", events::LOOK_EVERY, "How often a reader is sent something at most."),
+        span(
+            "LINGER_FOR",
+            events::LINGER_FOR,
+            "Words of workers are told for so long after the last reader has left.",
+        ),
+        span("TICKET_LIFETIME", events::TICKET_LIFETIME, "How long a ticket may wait to be used."),
+        count("TICKETS_MAX", events::TICKETS_MAX, "Tickets that wait to be used."),
     ]
 }
 

@@ -48,14 +48,12 @@ fn millis(duration: Duration) -> u64 {
 /// The document of a pin.
 pub(crate) fn write(pin: &Pin) -> String {
     let document = match pin {
-        Pin::Worker { worker, is_hard, wait_max, because } => {
-            PinDocument::Worker(WorkerDocument {
-                worker: worker.to_string(),
-                hard: *is_hard,
-                wait_max_ms: wait_max.map(millis),
-                because: because.clone(),
-            })
-        }
+        Pin::Worker { worker, is_hard, wait_max, because } => PinDocument::Worker(WorkerDocument {
+            worker: worker.to_string(),
+            hard: *is_hard,
+            wait_max_ms: wait_max.map(millis),
+            because: because.clone(),
+        }),
         Pin::Key { key, is_hard, ttl } => PinDocument::Key(KeyDocument {
             key: key.to_string(),
             hard: *is_hard,

@@ -33,8 +33,13 @@ pub(crate) struct GraphDraft<'s> {
 
 impl GraphDraft<'_> {
     /// Where values come into the parameters of a step from elsewhere.
-    pub(crate) fn open_places(&self, node: u32, middleware: Option<u32>) -> OpenPlaces {
-        let mut open = OpenPlaces::default();
+    pub(crate) fn open_places(
+        &self,
+        node: u32,
+        middleware: Option<u32>,
+        is_wrapped: bool,
+    ) -> OpenPlaces {
+        let mut open = OpenPlaces::new(is_wrapped);
         for flow in self.edges.into_step(node, middleware) {
             open.add(&flow.to.path);
         }

@@ -107,7 +107,7 @@ fn of_middleware<'p>(
         problems.error(code::UNKNOWN_PORT, at, format_args!("{message}"));
         return None;
     };
-    let is_it = |node: &Node<'_>| IdKey::from(node.id.text()) == IdKey::from(id);
+    let is_it = |node: &Box<Node<'_>>| IdKey::from(node.id.text()) == IdKey::from(id);
     let level = host.middlewares.items().iter().position(|one| one.given().is_some_and(is_it));
     if level.is_none() {
         let message = format_args!(

@@ -32,12 +32,12 @@ impl<'s> Source<'s> {
     /// Its nodes with their places; those that are no objects are passed over.
     pub(crate) fn nodes(&self) -> impl Iterator<Item = (u32, &'s Node<'s>)> + use<'s> {
         let nodes = self.workflow.nodes.items().iter().zip(0_u32..);
-        nodes.filter_map(|(node, index)| Some((index, node.given()?)))
+        nodes.filter_map(|(node, index)| Some((index, node.given()?.as_ref())))
     }
 
     /// One of its nodes.
     pub(crate) fn node(&self, index: usize) -> Option<&'s Node<'s>> {
-        self.workflow.nodes.items().get(index)?.given()
+        self.workflow.nodes.items().get(index)?.given().map(Box::as_ref)
     }
 
     /// The name that people know a node by.

@@ -88,13 +88,20 @@ mod tests {
 
     fn names(types: Option<&str>) -> Vec<&'static str> {
         let filter = Filter::new(None, types, None).expect("types");
-        EventKind::ALL.into_iter().filter(|kind| filter.wants_kind(*kind)).map(EventKind::name).collect()
+        EventKind::ALL
+            .into_iter()
+            .filter(|kind| filter.wants_kind(*kind))
+            .map(EventKind::name)
+            .collect()
     }
 
     #[test]
     fn types_are_named_or_begun() {
         assert_eq!(names(Some("run.status")), ["run.status"]);
-        assert_eq!(names(Some(" run.* , artifact.ready,")), ["run.status", "run.snapshot", "artifact.ready"]);
+        assert_eq!(
+            names(Some(" run.* , artifact.ready,")),
+            ["run.status", "run.snapshot", "artifact.ready"]
+        );
         let of_nodes = names(Some("node.*"));
         assert_eq!(of_nodes.len(), 5);
         assert!(of_nodes.iter().all(|name| name.starts_with("node.")));
@@ -108,7 +115,8 @@ mod tests {
 
     #[test]
     fn a_run_of_one_client_is_not_for_another() {
-        let of = |client: Option<&str>| Filter::new(None, None, client.map(str::to_owned)).expect("one");
+        let of =
+            |client: Option<&str>| Filter::new(None, None, client.map(str::to_owned)).expect("one");
         assert!(of(Some("a")).wants_client(Some("a")));
         assert!(!of(Some("a")).wants_client(Some("b")));
         assert!(of(Some("a")).wants_client(None));

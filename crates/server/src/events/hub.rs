@@ -99,7 +99,9 @@ async fn floors(store: &dyn Store) -> Result<BTreeMap<String, u64>, StoreError> 
         .into_iter()
         .map(|note| match read(note.json) {
             Some(floor) => Ok((note.tenant, floor)),
-            None => Err(StoreError::Damaged(format!("event_floor of {} is no number", note.tenant))),
+            None => {
+                Err(StoreError::Damaged(format!("event_floor of {} is no number", note.tenant)))
+            }
         })
         .collect()
 }

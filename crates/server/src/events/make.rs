@@ -134,11 +134,8 @@ impl<'a> Maker<'a> {
         let link = self.live.granted(task, progress.epoch, wants_confirmation);
         let Some(link) = link else { return };
         self.begin(link.run);
-        let status = if wants_confirmation {
-            NodeStatusWord::Dispatching
-        } else {
-            NodeStatusWord::Running
-        };
+        let status =
+            if wants_confirmation { NodeStatusWord::Dispatching } else { NodeStatusWord::Running };
         self.status(&link, task, status, Some(lease.holder.clone()), progress.attempt);
     }
 

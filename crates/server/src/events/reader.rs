@@ -28,8 +28,7 @@ pub(crate) struct Reader {
     seen: u64,
     /// Everything up to here happened before this reader came.
     replayed_to: u64,
-    /// Whether it has missed something that nobody can tell any more.
-    is_gap: bool,
+    came: Came,
     /// What is sent next.
     ready: VecDeque<(Arc<Batch>, usize)>,
     /// When it looks into the ring again, at the earliest.
@@ -38,6 +37,17 @@ pub(crate) struct Reader {
     /// The id that the other side was told last.
     told: u64,
     _permit: OwnedSemaphorePermit,
+}
+
+/// How a reader came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// For what happens from here on.
+    Fresh,
+    /// Back, and everything since it left is here.
+    Back,
+    /// Back, and it has missed something that nobody can tell any more.
+    TooLate,
 }
 
 /// What a reader gets.
@@ -54,7 +64,7 @@ impl Reader {
         events: Arc<TenantEvents>,
         filter: Filter,
         (seen, replayed_to): (u64, u64),
-        is_gap: bool,
+        came: Came,
         permit: OwnedSemaphorePermit,
     ) -> Self {
         let now = Instant::now();
@@ -63,7 +73,7 @@ impl Reader {
             filter,
             seen,
             replayed_to,
-            is_gap,
+            came,
             ready: VecDeque::new(),
             look_at: now,
             heartbeat_at: now + HEARTBEAT_EVERY,
@@ -81,13 +91,18 @@ impl Reader {
         self.replayed_to
     }
 
-    /// Whether it has missed something that nobody can tell any more.
-    pub(crate) fn is_gap(&self) -> bool {
-        self.is_gap
+    pub(crate) fn came(&self) -> Came {
+        self.came
     }
 
     pub(crate) fn tenant(&self) -> &Arc<TenantEvents> {
         &self.events
+    }
+
+    /// Events that it has not looked at, or not sent.
+    #[cfg(test)]
+    pub(super) fn lag(&self) -> u64 {
+        self.events.last_id() - self.seen + self.ready.len() as u64
     }
 
     /// The next bytes, as soon as there are some. May be dropped and called again.

@@ -144,6 +144,12 @@ impl Ring {
         true
     }
 
+    /// What a reader has seen that has everything here before it.
+    #[cfg(test)]
+    pub(super) fn after_the_oldest(&self) -> u64 {
+        self.complete_after
+    }
+
     /// What the ring takes in memory.
     pub(super) fn bytes(&self) -> usize {
         let rendered = self.rendered.load(Ordering::Relaxed);

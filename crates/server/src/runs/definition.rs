@@ -106,32 +106,35 @@ pub(crate) fn rewrite(
     definition: &str,
     change: &mut dyn FnMut(AuthoredNode<'_, '_>),
 ) -> Option<Box<RawValue>> {
-    let mut workflow = Object::read(definition)?;
-    rewrite_nodes(&mut workflow, None, change)?;
-    let subgraphs = workflow.get("subgraphs").map(|raw| raw.get().to_owned());
+    rewrite_graph(definition, None, change)
+}
+
+/// A workflow, or the definition of a subgraph, which may have subgraphs of its own.
+fn rewrite_graph(
+    definition: &str,
+    subgraph: Option<Uuid>,
+    change: &mut dyn FnMut(AuthoredNode<'_, '_>),
+) -> Option<Box<RawValue>> {
+    let mut graph = Object::read(definition)?;
+    rewrite_nodes(&mut graph, subgraph, change)?;
+    let subgraphs = graph.get("subgraphs").map(|raw| raw.get().to_owned());
     if let Some(subgraphs) = subgraphs.filter(|text| text.starts_with('[')) {
         let list: Vec<&RawValue> = serde_json::from_str(&subgraphs).ok()?;
         let changed: Option<Vec<_>> =
             list.into_iter().map(|one| rewrite_subgraph(one, change)).collect();
-        workflow.set("subgraphs", serde_json::value::to_raw_value(&changed?).ok()?);
+        graph.set("subgraphs", serde_json::value::to_raw_value(&changed?).ok()?);
     }
-    workflow.text()
+    graph.text()
 }
 
-/// A subgraph has its nodes in `definition`, or has them itself.
 fn rewrite_subgraph(
     subgraph: &RawValue,
     change: &mut dyn FnMut(AuthoredNode<'_, '_>),
 ) -> Option<Box<RawValue>> {
     let mut subgraph = Object::read(subgraph.get())?;
     let id = subgraph.get("id").and_then(id_in);
-    match subgraph.get("definition").map(|raw| raw.get().to_owned()) {
-        Some(text) => {
-            let mut inner = Object::read(&text)?;
-            rewrite_nodes(&mut inner, id, change)?;
-            subgraph.set("definition", inner.text()?);
-        }
-        None => rewrite_nodes(&mut subgraph, id, change)?,
+    if let Some(text) = subgraph.get("definition").map(|raw| raw.get().to_owned()) {
+        subgraph.set("definition", rewrite_graph(&text, id, change)?);
     }
     subgraph.text()
 }

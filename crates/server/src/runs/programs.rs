@@ -29,13 +29,21 @@ pub(crate) struct Ready {
     pub(crate) warnings: Arc<[Problem]>,
 }
 
+/// A definition that was looked through.
+pub(crate) struct Checked {
+    /// SHA-256 of the canonical definition, in hexadecimal.
+    pub(crate) hash: String,
+    /// What keeps it from running, and what is odd about it.
+    pub(crate) problems: Vec<Problem>,
+}
+
 /// Why there is no program.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CompileError {
     /// The definition is wrong; everything that is wrong with it.
     #[error("{}", first_of(.0))]
     Invalid(Vec<Problem>),
-    /// The compiler ended before its answer.
+    /// It is no JSON, nests too deep, or the compiler ended before its answer.
     #[error("the definition could not be read")]
     Broken,
 }
@@ -75,9 +83,24 @@ impl Programs {
         self.make(source).await
     }
 
+    /// Everything that is wrong with a definition, or odd about it.
+    pub(crate) async fn check(&self, source: Bytes) -> Result<Checked, CompileError> {
+        match self.compile(source.clone()).await {
+            Ok(ready) => {
+                Ok(Checked { hash: ready.hash.to_string(), problems: ready.warnings.to_vec() })
+            }
+            Err(CompileError::Invalid(problems)) => {
+                let hashing = tokio::task::spawn_blocking(move || canonical::hash(&source));
+                let hash = hashing.await.ok().and_then(Result::ok).ok_or(CompileError::Broken)?;
+                Ok(Checked { hash, problems })
+            }
+            Err(CompileError::Broken) => Err(CompileError::Broken),
+        }
+    }
+
     async fn make(&self, source: Bytes) -> Result<Ready, CompileError> {
         let _turn = self.turns.acquire().await.map_err(|_| CompileError::Broken)?;
-        let making = tokio::task::spawn_blocking(move || make(source));
+        let making = tokio::task::spawn_blocking(move || make(&source));
         let ready = making.await.map_err(|_| CompileError::Broken)??;
         self.remember(ready.clone());
         Ok(ready)
@@ -104,9 +127,9 @@ impl Programs {
     }
 }
 
-fn make(source: Bytes) -> Result<Ready, CompileError> {
+fn make(source: &Bytes) -> Result<Ready, CompileError> {
     let compiled = flow::compile(source.clone()).map_err(CompileError::Invalid)?;
-    let hash = canonical::hash(&source).map_err(|_| CompileError::Broken)?;
+    let hash = canonical::hash(source).map_err(|_| CompileError::Broken)?;
     let Compiled { program, warnings } = compiled;
     Ok(Ready { program: Arc::new(program), hash: hash.into(), warnings: warnings.into() })
 }

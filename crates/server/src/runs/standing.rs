@@ -7,6 +7,8 @@ use protocol::rest::runs::{NodeStatus, RunStatus};
 
 use super::board::{Board, FrameBoard, NodeParts};
 
+/// A worker's own word that it gave the work up.
+const GIVEN_UP: &str = "E.RUNNER.CANCELLED";
 /// Names in one sentence; the rest are counted.
 const NAMES_TOLD_MAX: usize = 5;
 
@@ -46,8 +48,9 @@ fn of_several(parts: &NodeParts<'_>) -> Option<NodeStatus> {
 /// Whether a worker had it, or time or a word from outside is all that it takes.
 pub(crate) fn has_begun(task: &TaskRecord) -> bool {
     match &task.progress.state {
-        TaskState::Leased(_) | TaskState::Settled(_) => true,
-        TaskState::Waiting { why: WaitReason::Delay | WaitReason::Signal, .. } => true,
+        TaskState::Leased(_)
+        | TaskState::Settled(_)
+        | TaskState::Waiting { why: WaitReason::Delay | WaitReason::Signal, .. } => true,
         TaskState::Waiting { .. } | TaskState::Ready => task.progress.attempt > 0,
     }
 }
@@ -68,6 +71,9 @@ fn of_settlement(settlement: &Settlement) -> NodeStatus {
             NodeStatus::Skipped
         }
         Outcome::Completed => NodeStatus::Succeeded,
+        Outcome::Failed if settlement.failure.as_ref().is_some_and(|one| one.code == GIVEN_UP) => {
+            NodeStatus::Cancelled
+        }
         Outcome::Failed | Outcome::Dead => NodeStatus::Failed,
         Outcome::Stopped => NodeStatus::Cancelled,
     }
@@ -147,12 +153,12 @@ fn waiting(task: &TaskRecord) -> Option<String> {
 pub(crate) fn blocked(frame: &FrameBoard<'_>, place: usize) -> String {
     let blockers = frame.blockers(place);
     if blockers.is_empty() {
-        return "its turn comes at once".to_owned();
+        return "its turn has come; it begins as other tasks of the run end".to_owned();
     }
-    let told = blockers.iter().take(NAMES_TOLD_MAX).map(|node| node.name());
-    let mut text = format!("waits for {}", told.collect::<Vec<_>>().join(", "));
-    if let Some(more) = blockers.len().checked_sub(NAMES_TOLD_MAX).filter(|more| *more > 0) {
-        text.push_str(&format!(" and {more} more"));
+    let told: Vec<_> = blockers.iter().take(NAMES_TOLD_MAX).map(|node| node.name()).collect();
+    let told = told.join(", ");
+    match blockers.len().saturating_sub(NAMES_TOLD_MAX) {
+        0 => format!("waits for {told}"),
+        more => format!("waits for {told} and {more} more"),
     }
-    text
 }

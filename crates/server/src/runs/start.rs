@@ -64,6 +64,14 @@ pub(crate) struct RetryPart {
     pub(crate) reused: Vec<Reused>,
 }
 
+impl RetryPart {
+    /// What it takes up again, for a digest.
+    fn bytes(&self) -> Vec<u8> {
+        let nodes = self.reused.iter().flat_map(|reused| reused.node.to_be_bytes());
+        self.of.to_integer().to_be_bytes().into_iter().chain(nodes).collect()
+    }
+}
+
 /// A run that exists.
 pub(crate) struct Started {
     /// The run as it is durable, without its definition.
@@ -215,7 +223,7 @@ impl NewRunRequest {
             Source::Earlier { definition, .. } => [b"earlier", definition, b""],
         };
         let client = self.client_id.as_deref().unwrap_or_default();
-        let again = self.retry.as_ref().map_or(0, |retry| retry.of.to_integer()).to_be_bytes();
+        let again = self.retry.as_ref().map(RetryPart::bytes).unwrap_or_default();
         let [one, two, three] = source;
         let parts = [one, two, three, &self.inputs, client.as_bytes(), &again];
         let digest = digest_of(b"astra run\0", &parts);

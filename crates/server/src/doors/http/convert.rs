@@ -63,6 +63,7 @@ pub(crate) const PAGE_OFFSET: NumberRange = range("offset", 0, i64::MAX);
 pub(crate) const LOG_OFFSET: NumberRange = range("offset", 0, i64::MAX);
 pub(crate) const RUNS_LIMIT: NumberRange = range("limit", 1, PAGE_RUNS_MAX);
 pub(crate) const RUN_WAIT: NumberRange = range("wait", 0, WAIT_MS_MAX / 1_000);
+pub(crate) const WORKFLOW_VERSION: NumberRange = range("version", 1, i64::MAX);
 pub(crate) const FRAME: NumberRange = range("frame", 0, u32::MAX as i64);
 pub(crate) const QUEUE_MAX: NumberRange = range("max", 1, TASKS_PER_CALL_MAX);
 
@@ -106,6 +107,16 @@ impl NumberRange {
 
     pub(crate) fn name(self) -> &'static str {
         self.name
+    }
+
+    /// The same range under another name.
+    pub(crate) const fn named(self, name: &'static str) -> Self {
+        Self { name, ..self }
+    }
+
+    /// The same range with another beginning.
+    pub(crate) const fn from(self, min: i64) -> Self {
+        Self { min, ..self }
     }
 
     /// The number that a text stands for.

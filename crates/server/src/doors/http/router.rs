@@ -17,8 +17,8 @@ use super::gate::gate;
 use super::permissions::{Access, Lookup, Permission, find};
 use super::problem::ApiError;
 use super::{
-    actions, health, jobs, leases, logs, plans, queues, reports, run_nodes, runs, tasks, tokens,
-    workers,
+    actions, event_tickets, events, health, jobs, leases, logs, plans, queues, reports, run_nodes,
+    run_starts, runs, tasks, tokens, workers, workflows,
 };
 use crate::app::App;
 use crate::doors::ws;
@@ -37,10 +37,12 @@ use crate::ui;
     tags(
         (name = "tasks", description = "Submit, look at, stop, requeue, explain."),
         (name = "runs", description = "Workflows that are executed, node by node."),
+        (name = "workflows", description = "Kept with every version; checked, compared."),
         (name = "leases", description = "Ask for work, stay alive, report."),
         (name = "plans", description = "Plans of Unix tools, and the jobs that execute them."),
         (name = "queues", description = "Who is next; pause, requeue, purge."),
         (name = "workers", description = "Who is there, and who is given nothing new."),
+        (name = "events", description = "Watch runs, nodes and workers, live."),
         (name = "tokens", description = "Who may do what."),
         (name = "server", description = "Health and numbers.")
     )
@@ -75,19 +77,27 @@ fn documented() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(actions::show))
         .routes(routes!(actions::cancel))
         .routes(routes!(jobs::submit))
-        .routes(routes!(runs::submit, runs::list))
+        .routes(routes!(run_starts::submit, runs::list))
         .routes(routes!(runs::show))
         .routes(routes!(runs::cancel))
         .routes(routes!(runs::definition))
-        .routes(routes!(runs::retry))
+        .routes(routes!(run_starts::retry))
         .routes(routes!(run_nodes::signal))
         .routes(routes!(run_nodes::explain))
+        .routes(routes!(workflows::submit, workflows::list))
+        .routes(routes!(workflows::validate))
+        .routes(routes!(workflows::show, workflows::remove))
+        .routes(routes!(workflows::versions))
+        .routes(routes!(workflows::diff))
+        .routes(routes!(workflows::restore))
         .routes(routes!(queues::list))
         .routes(routes!(queues::peek))
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))
         .routes(routes!(queues::requeue))
         .routes(routes!(queues::purge))
+        .routes(routes!(events::watch))
+        .routes(routes!(event_tickets::create))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(tokens::rotate_session_key))

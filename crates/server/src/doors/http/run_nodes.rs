@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
-use coordinator::{Answer, Command, Signal};
+use coordinator::{Answer, Command, Refusal, Signal};
 use model::TaskId;
 use protocol::rest::problem::Problem;
 use protocol::rest::runs::{NodeExplanation, NodeStatus, SignalNode, Signalled};
@@ -74,7 +74,9 @@ pub(super) async fn signal(
     match coordinator.handle.ask(|ticket| Command::Signal { ticket, signal }).await? {
         Answer::Signalled => Ok(json(StatusCode::OK, &Signalled { status: "ok".to_owned() })),
         // Ended, or never there: the store knows which, and what the node came to.
-        Answer::NotLive => Err(not_waiting(&app, run, node, body.frame).await),
+        Answer::NotLive | Answer::Refused(Refusal::UnknownRun) => {
+            Err(not_waiting(&app, run, node, body.frame).await)
+        }
         Answer::Refused(refusal) => Err(refusal.into()),
         other => Err(ApiError::unexpected(&other)),
     }
@@ -96,7 +98,7 @@ async fn not_waiting(
         Ok(None) => ApiError::no_such_node(node),
         Ok(Some(status)) => {
             let instead = format!("the run has ended, and the node is {}", status.word());
-            coordinator::Refusal::NotWaiting { instead }.into()
+            Refusal::NotWaiting { instead }.into()
         }
     }
 }

@@ -1,148 +1,27 @@
-//! Runs: start, list, look at, stop, take up again.
+//! Runs: list, look at, stop.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use bytes::Bytes;
 use coordinator::{Answer, Command, RunRecord, RunWord};
-use model::{IdempotencyKey, RunId, ShardId};
+use model::{RunId, ShardId};
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::Problem;
-use protocol::rest::runs::{RetryRun, Run, RunPage, RunRef, RunStatus, StartRun};
-use serde_json::value::RawValue;
+use protocol::rest::runs::{Run, RunPage, RunRef, RunStatus};
 use store::{RunKey, RunQuery};
-use uuid::Uuid;
 
-use super::body::{DefinitionBytes, OptionalJson};
-use super::convert::{NumberRange, RUN_WAIT, RUNS_LIMIT, prose, text};
+use super::convert::{NumberRange, RUN_WAIT, RUNS_LIMIT};
 use super::gate::{AskerName, Coordinator};
-use super::json_path::is_object;
 use super::params::{PathName, QueryPairs};
-use super::payload::payload;
 use super::problem::{ApiError, json, json_bytes};
 use crate::app::App;
 use crate::runs::board::Board;
-use crate::runs::retry::{self, Again};
-use crate::runs::start::{
-    self, CLIENT_ID_CHARS_MAX, NewRunRequest, RUN_INPUTS_BYTES_MAX, RetryPart, Source, Started,
-};
-use crate::runs::{definition, find, view};
+use crate::runs::{definition, find, start, view};
 
 const PAGE_RUNS_DEFAULT: i64 = 50;
-const IDEMPOTENCY_HEADER: &str = "idempotency-key";
-
-/// Start a run
-///
-/// Of a workflow that comes with the request, or of a kept one. The answer comes when the run
-/// survives a crash; with `wait`, when it has ended or the time is over.
-#[utoipa::path(
-    post, path = "/api/v1/runs", tag = "runs", operation_id = "start_run",
-    request_body = StartRun,
-    params(
-        ("wait" = Option<i64>, Query, description = "Seconds, 0 to 60. Default 0."),
-        ("Idempotency-Key" = Option<String>, Header,
-            description = "The same request with the same key starts no second run.")
-    ),
-    responses(
-        (status = 202, body = RunRef, description = "The run exists."),
-        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
-        (status = 409, body = Problem, description = "E.RUN.CONFLICT: another request had the key."),
-        (status = 422, body = Problem, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
-        (status = 429, body = Problem,
-            description = "E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
-    )
-)]
-pub(super) async fn submit(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    AskerName(asker): AskerName,
-    query: QueryPairs,
-    headers: HeaderMap,
-    DefinitionBytes(body): DefinitionBytes,
-) -> Result<Response, ApiError> {
-    let wait = wait_of(query)?;
-    let request: StartRun = body.read()?;
-    // Its bytes live on in the request alone.
-    drop(body);
-    let request = NewRunRequest {
-        inputs: inputs_of(request.inputs)?,
-        client_id: checked_client(request.client_id)?,
-        key: key_of(&headers)?,
-        started_by: asker,
-        retry: None,
-        source: source_of(request.workflow, request.workflow_id, request.version)?,
-    };
-    let started = start::start(&app, &coordinator.caller.tenant, request).await?;
-    accepted(&app, &coordinator, started, wait).await
-}
-
-fn source_of(
-    workflow: Option<Box<RawValue>>,
-    workflow_id: Option<String>,
-    version: Option<u64>,
-) -> Result<Source, ApiError> {
-    match (workflow, workflow_id) {
-        (Some(_), Some(_)) => {
-            Err(ApiError::invalid("workflow", "and workflowId exclude each other"))
-        }
-        (Some(_), None) if version.is_some() => {
-            Err(ApiError::invalid("version", "goes with workflowId, not with workflow"))
-        }
-        (Some(workflow), None) => {
-            Ok(Source::Inline(Box::<str>::from(workflow).into_boxed_bytes().into()))
-        }
-        (None, Some(workflow_id)) => Ok(Source::Kept { workflow_id, version }),
-        (None, None) => Err(ApiError::invalid("workflow", "is missing")
-            .with_hint("send `workflow` whole, or the `workflowId` of one that is kept here")),
-    }
-}
-
-/// What a run is given: a JSON object.
-pub(super) fn inputs_of(inputs: Option<Box<RawValue>>) -> Result<Bytes, ApiError> {
-    let Some(inputs) = inputs else { return Ok(Bytes::from_static(b"{}")) };
-    if !is_object(inputs.get().as_bytes()) {
-        return Err(ApiError::invalid("inputs", "must be an object, like `{\"name\": \"value\"}`"));
-    }
-    payload("inputs", inputs, RUN_INPUTS_BYTES_MAX)
-}
-
-fn checked_client(client_id: Option<String>) -> Result<Option<String>, ApiError> {
-    if let Some(client_id) = &client_id {
-        prose(&"clientId", client_id, CLIENT_ID_CHARS_MAX)?;
-    }
-    Ok(client_id)
-}
-
-fn key_of(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, ApiError> {
-    let Some(value) = headers.get(IDEMPOTENCY_HEADER) else { return Ok(None) };
-    let value = value.to_str().map_err(|_| ApiError::invalid("Idempotency-Key", "is no text"))?;
-    text(&"header ", value).map(Some)
-}
-
-fn wait_of(query: QueryPairs) -> Result<Duration, ApiError> {
-    let query = query.only(&[RUN_WAIT.name()])?;
-    Ok(Duration::from_secs(query.number(RUN_WAIT)?.unwrap_or(0).unsigned_abs()))
-}
-
-/// The answer to whoever asked for a run, after the wait that was asked for.
-async fn accepted(
-    app: &App,
-    coordinator: &Coordinator,
-    started: Started,
-    wait: Duration,
-) -> Result<Response, ApiError> {
-    let mut answer = view::started(&started);
-    if !wait.is_zero() && started.record.end.is_none() {
-        let run = started.record.id;
-        start::wait(app, &coordinator.handle, run, wait).await?;
-        answer.status = view::reference(&row(app, run).await?, false).status;
-    }
-    Ok(json(StatusCode::ACCEPTED, &answer))
-}
 
 /// List runs
 ///
@@ -286,7 +165,7 @@ pub(super) async fn on_board<T: Send + 'static>(
 }
 
 /// A run without its definition.
-async fn row(app: &App, run: RunId) -> Result<RunRecord, ApiError> {
+pub(super) async fn row(app: &App, run: RunId) -> Result<RunRecord, ApiError> {
     find::row(app, run).await?.ok_or_else(ApiError::no_such_run)
 }
 
@@ -363,80 +242,4 @@ pub(super) async fn definition(
         response.headers_mut().insert(header::ETAG, tag);
     }
     Ok(response)
-}
-
-/// Take a run up again
-///
-/// A new run that uses what the old one has done: what succeeded is not executed again, unless it
-/// lies behind something that is.
-#[utoipa::path(
-    post, path = "/api/v1/runs/{run_id}/retry", tag = "runs", operation_id = "retry_run",
-    request_body = RetryRun,
-    params(
-        ("run_id" = String, Path, description = "The run: its id or its number."),
-        ("wait" = Option<i64>, Query, description = "Seconds, 0 to 60. Default 0."),
-        ("Idempotency-Key" = Option<String>, Header,
-            description = "The same request with the same key starts no second run.")
-    ),
-    responses(
-        (status = 202, body = RunRef, description = "The new run."),
-        (status = 404, body = Problem, description = "E.RUN.NOT_FOUND"),
-        (status = 409, body = Problem,
-            description = "E.RUN.CONFLICT: the run has not ended, or nothing of it failed."),
-        (status = 422, body = Problem, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
-        (status = 429, body = Problem,
-            description = "E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
-    )
-)]
-pub(super) async fn retry(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    AskerName(asker): AskerName,
-    path: PathName,
-    query: QueryPairs,
-    headers: HeaderMap,
-    OptionalJson(body): OptionalJson<RetryRun>,
-) -> Result<Response, ApiError> {
-    let run = path.run(coordinator.handle.shard())?;
-    let wait = wait_of(query)?;
-    let key = key_of(&headers)?;
-    let new_inputs = body.inputs.is_some();
-    let inputs = inputs_of(body.inputs)?;
-    let client_id = checked_client(body.client_id)?;
-    let again = again(body.from_failed, body.node_id.as_deref(), body.parameters)?;
-    let made = on_board(&app, run, move |board| {
-        let reused = retry::reused(board, &again)?;
-        let definition = retry::patched(&board.record.definition, &again.parameters)?;
-        let inputs = if new_inputs { inputs } else { board.record.inputs.clone() };
-        let about = &board.record.about;
-        Ok(NewRunRequest {
-            source: Source::Earlier { definition, version: about.workflow_version },
-            inputs,
-            client_id: client_id.or_else(|| about.client_id.clone()),
-            key,
-            started_by: asker,
-            retry: Some(RetryPart { of: run, reused }),
-        })
-    });
-    let request = made.await?.map_err(|error: retry::RetryError| ApiError::from(error))?;
-    let started = start::start(&app, &coordinator.caller.tenant, request).await?;
-    accepted(&app, &coordinator, started, wait).await
-}
-
-fn again(
-    from_failed: Option<bool>,
-    node: Option<&str>,
-    parameters: impl IntoIterator<Item = (String, serde_json::Map<String, serde_json::Value>)>,
-) -> Result<Again, ApiError> {
-    let id = |field: &str, text: &str| {
-        Uuid::try_parse(text).map_err(|_| ApiError::invalid(field, "is not a UUID"))
-    };
-    let node = node.map(|node| id("nodeId", node)).transpose()?;
-    let mut by_node = std::collections::BTreeMap::new();
-    for (node, over) in parameters {
-        by_node.insert(id("a key of parameters", &node)?, over);
-    }
-    let everything = from_failed == Some(false) && node.is_none();
-    Ok(Again { everything, node, parameters: by_node })
 }

@@ -37,6 +37,7 @@ use crate::sessions::{Call, Carried, Notice};
 mod business;
 mod chain;
 mod ending;
+mod telling;
 mod work;
 
 /// The name in `sender.id` of everything that this server says.

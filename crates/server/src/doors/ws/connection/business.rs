@@ -51,6 +51,7 @@ impl Connection {
             Payload::NextRequest(request) => self.on_next(token, frame, request),
             Payload::PackageEvent(event) => {
                 tracing::info!(worker = self.worker_name(), ?event, "package event");
+                self.tell_package(&event);
                 self.machine.commit(self.now(), token, None);
             }
             _ => {
@@ -157,6 +158,7 @@ impl Connection {
             }
         };
         let now = self.now();
+        self.tell_heartbeat(&heartbeat);
         let Some(desk) = &mut self.desk else { return };
         let metrics = &heartbeat.metrics;
         let listed = convert::listed_leases(metrics, desk.handle.shard());

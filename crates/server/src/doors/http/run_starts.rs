@@ -1,0 +1,229 @@
+//! How runs are asked for: a new one, or an ended one taken up again.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use axum::extract::{FromRequestParts, State};
+use axum::http::StatusCode;
+use axum::http::request::Parts;
+use axum::response::Response;
+use bytes::Bytes;
+use model::IdempotencyKey;
+use protocol::rest::problem::Problem;
+use protocol::rest::runs::{RetryRun, RunRef, StartRun};
+use serde_json::value::RawValue;
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::body::{DefinitionBytes, OptionalJson};
+use super::convert::{RUN_WAIT, prose, text};
+use super::gate::{AskerName, Coordinator};
+use super::json_path::is_object;
+use super::params::{PathName, QueryPairs};
+use super::payload::payload;
+use super::problem::{ApiError, json};
+use super::runs::{on_board, row};
+use crate::app::App;
+use crate::runs::retry::{self, Again};
+use crate::runs::start::{
+    self, CLIENT_ID_CHARS_MAX, NewRunRequest, RUN_INPUTS_BYTES_MAX, RetryPart, Source, Started,
+};
+use crate::runs::view;
+
+const IDEMPOTENCY_HEADER: &str = "idempotency-key";
+
+/// Start a run
+///
+/// Of a workflow that comes with the request, or of a kept one. The answer comes when the run
+/// survives a crash; with `wait`, when it has ended or the time is over.
+#[utoipa::path(
+    post, path = "/api/v1/runs", tag = "runs", operation_id = "start_run",
+    request_body = StartRun,
+    params(
+        ("wait" = Option<i64>, Query, description = "Seconds, 0 to 60. Default 0."),
+        ("Idempotency-Key" = Option<String>, Header,
+            description = "The same request with the same key starts no second run.")
+    ),
+    responses(
+        (status = 202, body = RunRef, description = "The run exists."),
+        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
+        (status = 409, body = Problem, description = "E.RUN.CONFLICT: another request had the key."),
+        (status = 422, body = Problem, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
+        (status = 429, body = Problem,
+            description = "E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn submit(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    starter: Starter,
+    DefinitionBytes(body): DefinitionBytes,
+) -> Result<Response, ApiError> {
+    let request: StartRun = body.read()?;
+    // Its bytes live on in the request alone.
+    drop(body);
+    let request = NewRunRequest {
+        inputs: inputs_of(request.inputs)?,
+        client_id: checked_client(request.client_id)?,
+        key: starter.key,
+        started_by: starter.name,
+        retry: None,
+        source: source_of(request.workflow, request.workflow_id, request.version)?,
+    };
+    let made = start::start(&app, &coordinator.caller.tenant, request).await?;
+    accepted(&app, &coordinator, made, starter.wait).await
+}
+
+fn source_of(
+    workflow: Option<Box<RawValue>>,
+    workflow_id: Option<String>,
+    version: Option<u64>,
+) -> Result<Source, ApiError> {
+    match (workflow, workflow_id) {
+        (Some(_), Some(_)) => {
+            Err(ApiError::invalid("workflow", "and workflowId exclude each other"))
+        }
+        (Some(_), None) if version.is_some() => {
+            Err(ApiError::invalid("version", "goes with workflowId, not with workflow"))
+        }
+        (Some(workflow), None) => {
+            Ok(Source::Inline(Box::<str>::from(workflow).into_boxed_bytes().into()))
+        }
+        (None, Some(workflow_id)) => Ok(Source::Kept { workflow_id, version }),
+        (None, None) => Err(ApiError::invalid("workflow", "is missing")
+            .with_hint("send `workflow` whole, or the `workflowId` of one that is kept here")),
+    }
+}
+
+/// What a run is given: a JSON object.
+pub(super) fn inputs_of(inputs: Option<Box<RawValue>>) -> Result<Bytes, ApiError> {
+    let Some(inputs) = inputs else { return Ok(Bytes::from_static(b"{}")) };
+    if !is_object(inputs.get().as_bytes()) {
+        return Err(ApiError::invalid("inputs", "must be an object, like `{\"name\": \"value\"}`"));
+    }
+    payload("inputs", inputs, RUN_INPUTS_BYTES_MAX)
+}
+
+fn checked_client(client_id: Option<String>) -> Result<Option<String>, ApiError> {
+    if let Some(client_id) = &client_id {
+        prose(&"clientId", client_id, CLIENT_ID_CHARS_MAX)?;
+    }
+    Ok(client_id)
+}
+
+/// Who asks for a run, and how.
+pub(super) struct Starter {
+    /// What people call whoever asks.
+    name: String,
+    /// Recognises the same request when it is sent again.
+    key: Option<IdempotencyKey>,
+    /// How long the answer waits for the end of the run.
+    wait: Duration,
+}
+
+impl FromRequestParts<Arc<App>> for Starter {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let AskerName(name) = AskerName::from_request_parts(parts, app).await?;
+        let query = QueryPairs::from_request_parts(parts, app).await?.only(&[RUN_WAIT.name()])?;
+        let wait = query.number(RUN_WAIT)?.unwrap_or(0).unsigned_abs();
+        let key = parts.headers.get(IDEMPOTENCY_HEADER).map(|value| {
+            let value = value.to_str();
+            let value = value.map_err(|_| ApiError::invalid("Idempotency-Key", "is no text"))?;
+            text(&"header ", value)
+        });
+        Ok(Self { name, key: key.transpose()?, wait: Duration::from_secs(wait) })
+    }
+}
+
+/// The answer to whoever asked for a run, after the wait that was asked for.
+async fn accepted(
+    app: &App,
+    coordinator: &Coordinator,
+    started: Started,
+    wait: Duration,
+) -> Result<Response, ApiError> {
+    let mut answer = view::started(&started);
+    if !wait.is_zero() && started.record.end.is_none() {
+        let run = started.record.id;
+        start::wait(app, &coordinator.handle, run, wait).await?;
+        answer.status = view::reference(&row(app, run).await?, false).status;
+    }
+    Ok(json(StatusCode::ACCEPTED, &answer))
+}
+
+/// Take a run up again
+///
+/// A new run that uses what the old one has done: what succeeded is not executed again, unless it
+/// lies behind something that is.
+#[utoipa::path(
+    post, path = "/api/v1/runs/{run_id}/retry", tag = "runs", operation_id = "retry_run",
+    request_body = RetryRun,
+    params(
+        ("run_id" = String, Path, description = "The run: its id or its number."),
+        ("wait" = Option<i64>, Query, description = "Seconds, 0 to 60. Default 0."),
+        ("Idempotency-Key" = Option<String>, Header,
+            description = "The same request with the same key starts no second run.")
+    ),
+    responses(
+        (status = 202, body = RunRef, description = "The new run."),
+        (status = 404, body = Problem, description = "E.RUN.NOT_FOUND"),
+        (status = 409, body = Problem,
+            description = "E.RUN.CONFLICT: the run has not ended, or nothing of it failed."),
+        (status = 422, body = Problem, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
+        (status = 429, body = Problem,
+            description = "E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn retry(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    path: PathName,
+    starter: Starter,
+    OptionalJson(body): OptionalJson<RetryRun>,
+) -> Result<Response, ApiError> {
+    let run = path.run(coordinator.handle.shard())?;
+    let Starter { name, key, wait } = starter;
+    let new_inputs = body.inputs.is_some();
+    let inputs = inputs_of(body.inputs)?;
+    let client_id = checked_client(body.client_id)?;
+    let again = again(body.from_failed, body.node_id.as_deref(), body.parameters)?;
+    let prepared = on_board(&app, run, move |board| {
+        let reused = retry::reused(board, &again)?;
+        let definition = retry::patched(&board.record.definition, &again.parameters)?;
+        let inputs = if new_inputs { inputs } else { board.record.inputs.clone() };
+        let about = &board.record.about;
+        Ok(NewRunRequest {
+            source: Source::Earlier { definition, version: about.workflow_version },
+            inputs,
+            client_id: client_id.or_else(|| about.client_id.clone()),
+            key,
+            started_by: name,
+            retry: Some(RetryPart { of: run, reused }),
+        })
+    });
+    let request = prepared.await?.map_err(|error: retry::RetryError| ApiError::from(error))?;
+    let made = start::start(&app, &coordinator.caller.tenant, request).await?;
+    accepted(&app, &coordinator, made, wait).await
+}
+
+fn again(
+    from_failed: Option<bool>,
+    node: Option<&str>,
+    parameters: BTreeMap<String, Map<String, Value>>,
+) -> Result<Again, ApiError> {
+    let id = |field: &str, text: &str| {
+        Uuid::try_parse(text).map_err(|_| ApiError::invalid(field, "is not a UUID"))
+    };
+    let node = node.map(|node| id("nodeId", node)).transpose()?;
+    let mut by_node = BTreeMap::new();
+    for (node, over) in parameters {
+        by_node.insert(id("a key of parameters", &node)?, over);
+    }
+    let everything = from_failed == Some(false) && node.is_none();
+    Ok(Again { everything, node, parameters: by_node })
+}

@@ -1,0 +1,406 @@
+//! Workflows: keep, look at, list, forget, compare, bring back, check.
+
+use std::sync::Arc;
+
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use bytes::Bytes;
+use model::TenantId;
+use protocol::error_code::ErrorCode;
+use protocol::rest::problem::Problem;
+use protocol::rest::workflows::{
+    RestoreWorkflow, SavedWorkflow, ValidateWorkflow, Validation, WorkflowDiff, WorkflowPage,
+    WorkflowSummary, WorkflowVersion, WorkflowVersions,
+};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::body::{DefinitionBytes, Json};
+use super::convert::{NumberRange, RUNS_LIMIT, WORKFLOW_VERSION, prose};
+use super::gate::{Asker, AskerName};
+use super::params::{PathName, QueryPairs};
+use super::problem::{ApiError, json, json_bytes};
+use super::runs::limit_of;
+use crate::app::App;
+use crate::runs::definition::Object;
+use crate::runs::view::problem;
+use crate::workflows::diff;
+use crate::workflows::save::{COMMENT_CHARS_MAX, NewVersion, SaveError, Saved, find, save};
+
+/// Keep a workflow
+///
+/// The body is the workflow. Every save makes a new version; the same workflow again makes none. A
+/// draft with errors is kept too, and says what is wrong with it.
+#[utoipa::path(
+    post, path = "/api/v1/workflows", tag = "workflows", operation_id = "save_workflow",
+    request_body = serde_json::Value,
+    params(
+        ("baseVersion" = Option<i64>, Query,
+            description = "The version that it builds on; 0 wants that there is none. Without it, \
+                whatever is there is built on."),
+        ("comment" = Option<String>, Query, description = "What changed."),
+        ("If-Match" = Option<String>, Header, description = "The same as `baseVersion`: `\"3\"`.")
+    ),
+    responses(
+        (status = 200, body = SavedWorkflow, description = "A further version, or the same one."),
+        (status = 201, body = SavedWorkflow, description = "The first version."),
+        (status = 409, body = Problem, description = "E.WORKFLOW.CONFLICT"),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn submit(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    saver: Saver,
+    DefinitionBytes(body): DefinitionBytes,
+) -> Result<Response, ApiError> {
+    // What is not JSON at all is no draft either.
+    body.read::<serde::de::IgnoredAny>()?;
+    let new = NewVersion {
+        definition: body.bytes().clone(),
+        base: saver.base,
+        author: saver.name,
+        comment: saver.comment,
+    };
+    Ok(saved(&save(&app, &caller.tenant, new).await?))
+}
+
+fn saved(saved: &Saved) -> Response {
+    let status = if saved.version == 1 { StatusCode::CREATED } else { StatusCode::OK };
+    let answer = SavedWorkflow {
+        workflow_id: saved.id.clone(),
+        version: saved.version,
+        definition_hash: saved.hash.clone(),
+        problems: saved.problems.iter().map(problem).collect(),
+    };
+    let mut response = json(status, &answer);
+    tag(&mut response, saved.version);
+    response
+}
+
+/// A version as an `ETag`, so that it comes back as `If-Match`.
+fn tag(response: &mut Response, version: u64) {
+    if let Ok(value) = HeaderValue::from_str(&format!("\"{version}\"")) {
+        response.headers_mut().insert(header::ETAG, value);
+    }
+}
+
+impl From<SaveError> for ApiError {
+    fn from(error: SaveError) -> Self {
+        let message = error.to_string();
+        match error {
+            SaveError::NoWorkflow(_) => Self::new(ErrorCode::RequestInvalid, message)
+                .with_hint("a workflow is an object with `id`, `nodes` and `edges`"),
+            SaveError::Conflict { .. } => Self::new(ErrorCode::WorkflowConflict, message),
+            SaveError::Compile(_) => Self::new(ErrorCode::RequestInvalid, message)
+                .with_hint("it nests too deep, or holds something that is no JSON"),
+            SaveError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// Who saves, and on top of what.
+pub(super) struct Saver {
+    name: String,
+    base: Option<u64>,
+    comment: Option<String>,
+}
+
+impl axum::extract::FromRequestParts<Arc<App>> for Saver {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(
+        parts: &mut axum::http::request::Parts,
+        app: &Arc<App>,
+    ) -> Result<Self, ApiError> {
+        let AskerName(name) = AskerName::from_request_parts(parts, app).await?;
+        let query = QueryPairs::from_request_parts(parts, app).await?;
+        let query = query.only(&[BASE_VERSION.name(), "comment"])?;
+        let comment = query.first("comment").map(str::to_owned);
+        if let Some(comment) = &comment {
+            prose(&"comment", comment, COMMENT_CHARS_MAX)?;
+        }
+        let asked = query.number(BASE_VERSION)?.map(i64::unsigned_abs);
+        let matched = if_match(&parts.headers)?;
+        match (asked, matched) {
+            (Some(one), Some(other)) if one != other => {
+                Err(ApiError::invalid("baseVersion", "and If-Match name different versions"))
+            }
+            (asked, matched) => Ok(Self { name, base: asked.or(matched), comment }),
+        }
+    }
+}
+
+const BASE_VERSION: NumberRange = WORKFLOW_VERSION.named("baseVersion").from(0);
+
+fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
+    let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
+    let text = value.to_str().unwrap_or_default().trim();
+    if text == "*" {
+        return Ok(None);
+    }
+    let number = text.strip_prefix("W/").unwrap_or(text).trim_matches('"').parse().ok();
+    number.map(Some).ok_or_else(|| {
+        ApiError::invalid("If-Match", "is not a version, like `\"3\"`")
+            .with_hint("use the `ETag` of the version that you build on")
+    })
+}
+
+/// List workflows
+///
+/// By id, a page at a time.
+#[utoipa::path(
+    get, path = "/api/v1/workflows", tag = "workflows", operation_id = "list_workflows",
+    params(
+        ("limit" = Option<i64>, Query, description = "1 to 200. Default 50."),
+        ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before.")
+    ),
+    responses(
+        (status = 200, body = WorkflowPage, description = "A page; follow `nextCursor`."),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    query: QueryPairs,
+) -> Result<Response, ApiError> {
+    let query = query.only(&["limit", "cursor"])?;
+    let limit = limit_of(&query, RUNS_LIMIT)?;
+    let after = query.first("cursor").map(str::to_owned);
+    let page = app.store.workflows(caller.tenant, after, limit).await?;
+    let is_full = page.len() >= limit as usize;
+    let next_cursor = page.last().filter(|_| is_full).map(|last| last.id.clone());
+    let items = page.into_iter().map(|kept| WorkflowSummary {
+        workflow_id: kept.id,
+        name: kept.name,
+        version: kept.version,
+        definition_hash: kept.hash,
+        updated_at: kept.saved_at.to_string(),
+        updated_by: kept.author,
+    });
+    Ok(json(StatusCode::OK, &WorkflowPage { items: items.collect(), next_cursor }))
+}
+
+/// Look at a workflow
+///
+/// As it was authored, byte for byte. `ETag` is its version.
+#[utoipa::path(
+    get, path = "/api/v1/workflows/{workflow_id}", tag = "workflows",
+    operation_id = "get_workflow",
+    params(
+        ("workflow_id" = String, Path, description = "The workflow."),
+        ("version" = Option<i64>, Query, description = "Default: the newest.")
+    ),
+    responses(
+        (status = 200, body = serde_json::Value, description = "The workflow."),
+        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    path: PathName,
+    query: QueryPairs,
+) -> Result<Response, ApiError> {
+    let query = query.only(&[WORKFLOW_VERSION.name()])?;
+    let version = query.number(WORKFLOW_VERSION)?.map(i64::unsigned_abs);
+    let kept = kept(&app, &caller.tenant, &path, version).await?;
+    let mut response = json_bytes(StatusCode::OK, kept.definition.to_vec());
+    tag(&mut response, kept.version);
+    Ok(response)
+}
+
+async fn kept(
+    app: &App,
+    tenant: &TenantId,
+    path: &PathName,
+    version: Option<u64>,
+) -> Result<store::WorkflowVersion, ApiError> {
+    let found = find(app, tenant, &id_of(path)?, version).await?;
+    found.ok_or_else(|| no_workflow(path.as_str(), version))
+}
+
+/// An id in the one form in which it is kept; the same words for what never was and for what
+/// belongs to another tenant.
+fn id_of(path: &PathName) -> Result<String, ApiError> {
+    let id = Uuid::try_parse(path.as_str()).map_err(|_| no_workflow(path.as_str(), None))?;
+    Ok(id.to_string())
+}
+
+fn no_workflow(id: &str, version: Option<u64>) -> ApiError {
+    let message = match version {
+        Some(version) => format!("no workflow with the id {id} in version {version}"),
+        None => format!("no workflow with the id {id}"),
+    };
+    ApiError::new(ErrorCode::WorkflowNotFound, message)
+}
+
+/// Forget a workflow
+///
+/// It is hidden; its runs stay. Saving it again brings it back, with all its versions.
+#[utoipa::path(
+    delete, path = "/api/v1/workflows/{workflow_id}", tag = "workflows",
+    operation_id = "delete_workflow",
+    params(("workflow_id" = String, Path, description = "The workflow.")),
+    responses(
+        (status = 204, description = "It is gone."),
+        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn remove(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    path: PathName,
+) -> Result<StatusCode, ApiError> {
+    let id = id_of(&path)?;
+    if app.store.delete_workflow(caller.tenant, id, app.clock.now()).await? {
+        return Ok(StatusCode::NO_CONTENT);
+    }
+    Err(no_workflow(path.as_str(), None))
+}
+
+/// List the versions of a workflow
+#[utoipa::path(
+    get, path = "/api/v1/workflows/{workflow_id}/versions", tag = "workflows",
+    operation_id = "list_workflow_versions",
+    params(("workflow_id" = String, Path, description = "The workflow.")),
+    responses(
+        (status = 200, body = WorkflowVersions, description = "Newest first."),
+        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn versions(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    path: PathName,
+) -> Result<Response, ApiError> {
+    let id = id_of(&path)?;
+    let kept = app.store.workflow_versions(caller.tenant, id.clone()).await?;
+    if kept.iter().all(|version| version.deleted_at.is_some()) {
+        return Err(no_workflow(path.as_str(), None));
+    }
+    let items = kept.into_iter().map(|kept| WorkflowVersion {
+        version: kept.version,
+        name: kept.name,
+        definition_hash: kept.hash,
+        saved_at: kept.saved_at.to_string(),
+        author: kept.author,
+        comment: kept.comment,
+    });
+    Ok(json(StatusCode::OK, &WorkflowVersions { workflow_id: id, items: items.collect() }))
+}
+
+/// Compare two versions of a workflow
+#[utoipa::path(
+    get, path = "/api/v1/workflows/{workflow_id}/diff", tag = "workflows",
+    operation_id = "diff_workflow",
+    params(
+        ("workflow_id" = String, Path, description = "The workflow."),
+        ("from" = Option<i64>, Query, description = "Default: the version before `to`."),
+        ("to" = Option<i64>, Query, description = "Default: the newest.")
+    ),
+    responses(
+        (status = 200, body = WorkflowDiff, description = "What differs."),
+        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn diff(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    path: PathName,
+    query: QueryPairs,
+) -> Result<Response, ApiError> {
+    let query = query.only(&["from", "to"])?;
+    let number = |name| query.number(WORKFLOW_VERSION.named(name));
+    let (from, to) = (number("from")?.map(i64::unsigned_abs), number("to")?.map(i64::unsigned_abs));
+    let new = kept(&app, &caller.tenant, &path, to).await?;
+    let from = from.unwrap_or_else(|| new.version.saturating_sub(1).max(1));
+    let old = kept(&app, &caller.tenant, &path, Some(from)).await?;
+    let (from, to) = (old.version, new.version);
+    let comparing = tokio::task::spawn_blocking(move || {
+        let read = |definition: &Bytes| serde_json::from_slice::<Value>(definition);
+        Some(diff::diff(&read(&old.definition).ok()?, &read(&new.definition).ok()?))
+    });
+    let made = comparing.await.ok().flatten();
+    let made = made.ok_or_else(|| ApiError::internal("the versions cannot be compared"))?;
+    let workflow_id = id_of(&path)?;
+    Ok(json(StatusCode::OK, &WorkflowDiff { workflow_id, from, to, ..made }))
+}
+
+/// Bring a version back
+///
+/// It is kept again, as the newest one.
+#[utoipa::path(
+    post, path = "/api/v1/workflows/{workflow_id}/restore", tag = "workflows",
+    operation_id = "restore_workflow", request_body = RestoreWorkflow,
+    params(("workflow_id" = String, Path, description = "The workflow.")),
+    responses(
+        (status = 200, body = SavedWorkflow, description = "The newest version."),
+        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn restore(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    AskerName(author): AskerName,
+    path: PathName,
+    Json(body): Json<RestoreWorkflow>,
+) -> Result<Response, ApiError> {
+    let tenant = &caller.tenant;
+    let old = app.store.workflow(tenant.clone(), id_of(&path)?, Some(body.version)).await?;
+    let old = old.ok_or_else(|| no_workflow(path.as_str(), Some(body.version)))?;
+    let new = NewVersion {
+        definition: old.definition,
+        base: None,
+        author,
+        comment: Some(format!("version {} again", old.version)),
+    };
+    let made = save(&app, tenant, new).await?;
+    let mut response = saved(&made);
+    *response.status_mut() = StatusCode::OK;
+    Ok(response)
+}
+
+/// Check a workflow
+///
+/// Nothing is kept. The body is the workflow, or has it under `workflow`.
+#[utoipa::path(
+    post, path = "/api/v1/workflows/validate", tag = "workflows",
+    operation_id = "validate_workflow", request_body = ValidateWorkflow,
+    responses(
+        (status = 200, body = Validation, description = "What is wrong with it, all at once."),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID")
+    )
+)]
+pub(super) async fn validate(
+    State(app): State<Arc<App>>,
+    DefinitionBytes(body): DefinitionBytes,
+) -> Result<Response, ApiError> {
+    body.read::<serde::de::IgnoredAny>()?;
+    let checked = app.programs.check(workflow_in(body.bytes())).await.map_err(|_| {
+        ApiError::invalid("the workflow", "nests too deep, or holds something that is no JSON")
+    })?;
+    let problems: Vec<_> = checked.problems.iter().map(problem).collect();
+    let valid = problems.iter().all(|problem| problem.severity != "error");
+    Ok(json(StatusCode::OK, &Validation { valid, problems }))
+}
+
+/// The workflow itself, where something is wrapped around it.
+fn workflow_in(body: &Bytes) -> Bytes {
+    let text = std::str::from_utf8(body).unwrap_or_default();
+    let wrapped = Object::read(text).filter(|object| object.get("nodes").is_none());
+    let inner = wrapped.and_then(|object| object.get("workflow").map(|raw| raw.get().to_owned()));
+    inner.map_or_else(|| body.clone(), Bytes::from)
+}
