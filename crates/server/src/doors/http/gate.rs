@@ -53,7 +53,10 @@ fn admit(app: &App, lookup: Option<Lookup>, request: &mut Request) -> Result<(),
     }
     match lookup {
         // Where there is no route, the router's own answers say so.
-        Some(Lookup::Found(Permission { access: Access::Anyone, .. }) | Lookup::WrongMethod)
+        Some(
+            Lookup::Found(Permission { access: Access::Anyone | Access::Secret, .. })
+            | Lookup::WrongMethod,
+        )
         | None => Ok(()),
         Some(Lookup::Found(row)) => {
             let (caller, token_id) = identify(app, request.headers())?;
