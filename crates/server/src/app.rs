@@ -27,6 +27,9 @@ use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
 use crate::plans::Plans;
 use crate::runs::programs::Programs;
+use crate::schedules::clockwork;
+use crate::schedules::hooks::Hooks;
+use crate::schedules::registry::Schedules;
 use crate::scratch::Scratch;
 use crate::sessions::Sessions;
 use crate::shards::{Common, Shards};
@@ -182,6 +185,10 @@ pub struct App {
     pub feedback: Arc<FeedbackHub>,
     /// Plans, and the jobs that were made of them.
     pub(crate) plans: Plans,
+    /// Workflows that the clock starts.
+    pub(crate) schedules: Schedules,
+    /// Workflows that calls from outside start.
+    pub(crate) hooks: Hooks,
     /// Definitions that were made ready to run.
     pub(crate) programs: Programs,
     /// The workers that speak the Redis protocol.
@@ -317,6 +324,8 @@ fn open_doors(
     let parts = || (Arc::clone(app), shutdown.clone());
     let (own, stop) = parts();
     let mut doors = vec![tokio::spawn(http::listener::serve(http, own, stop))];
+    let (own, stop) = parts();
+    doors.push(tokio::spawn(clockwork::run(own, stop)));
     if let Some(listener) = resp {
         let (own, stop) = parts();
         doors.push(tokio::spawn(resp::listener::serve_tcp(listener, tls, own, stop)));
@@ -351,6 +360,8 @@ impl App {
         Ok(Self {
             plans: Plans::load(Arc::clone(&store)).await?,
             programs: Programs::default(),
+            schedules: Schedules::load(Arc::clone(&store)).await?,
+            hooks: Hooks::load(Arc::clone(&store)).await?,
             crew: Crew::load(Arc::clone(&store)).await?,
             resp: Arc::new(Door::new(options.resp.shapes)),
             scratch: Scratch::new(Arc::clone(&store), shards.clone(), clock),

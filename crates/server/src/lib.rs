@@ -21,6 +21,7 @@ mod outbox;
 mod pauses;
 mod plans;
 mod runs;
+mod schedules;
 pub mod scratch;
 mod sessions;
 pub mod shards;
