@@ -9,7 +9,9 @@ use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
 use crate::doors::http::{actions, body, stall};
 use crate::doors::resp;
 use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
-use crate::{auth, bulk, events, feedback, handle, metrics, plans, scratch, sessions, updates};
+use crate::doors::ws::desk::calls;
+use crate::artifacts::{self, INLINE_BYTES_MAX};
+use crate::{auth, bulk, events, feedback, handle, metrics, plans, resources, scratch, sessions, updates};
 
 /// One limit.
 #[derive(Clone, Debug)]
@@ -251,6 +253,19 @@ fn session_limits() -> Vec<LimitRow> {
             "REGISTER_ENTRIES_MAX",
             ws_convert::REGISTER_ENTRIES_MAX,
             "Features, packages, channels and limits that a worker may register, of each.",
+        ),
+        count("CALLS_PER_LEASE_MAX", calls::CALLS_PER_LEASE_MAX, "Open calls of one middleware."),
+        count("ARTIFACTS_MAX", artifacts::ARTIFACTS_MAX, "Artifacts of one attempt."),
+        bytes("INLINE_BYTES_MAX", INLINE_BYTES_MAX, "Inline artifacts of one attempt, in all."),
+        count(
+            "RESOURCES_PER_TENANT_MAX",
+            resources::RESOURCES_PER_TENANT_MAX,
+            "Resources of workers that are remembered, per tenant.",
+        ),
+        count(
+            "PARTS_AHEAD_MAX",
+            resources::PARTS_AHEAD_MAX,
+            "Parts of 64 KiB that a download holds in memory.",
         ),
         count("LISTED_LEASES_MAX", ws_convert::LISTED_LEASES_MAX, "Leases in one heartbeat."),
         count(
