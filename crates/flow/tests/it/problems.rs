@@ -25,13 +25,13 @@ fn everything_is_told_at_once() {
         }"#,
         &expect![[r#"
             E.FLOW.INVALID /id: "not-a-uuid" is not a UUID; write one with hyphens, like 2b2c3fcb-9c18-4ca2-9b5a-8ad4deb1f164
-            E.FLOW.INVALID $a /nodes/0/timeoutMs: timeoutMs is a text; it must be a whole number
+            E.FLOW.INVALID $a /nodes/0/timeoutMs: timeoutMs is text; it must be a whole number
             E.FLOW.INVALID $b /nodes/1/alias: alias is "2b"; it must be a word that expressions can use: at most 128 of A-Z a-z 0-9 _, not beginning with a digit
-            E.FLOW.INVALID /nodes/3/type: type is a number; it must be a text
+            E.FLOW.INVALID /nodes/3/type: type is a number; it must be text
             E.FLOW.INVALID /nodes/3/id: id is missing; it must be a UUID
             E.FLOW.INVALID /nodes/4: nodes[4] is a number; it must be an object
             E.FLOW.INVALID /edges/3/source/node: node is missing; it must be the id of a node
-            E.FLOW.INVALID /edges/3/target: target is a text; it must be an object with a node
+            E.FLOW.INVALID /edges/3/target: target is text; it must be an object with a node
             E.FLOW.DUPLICATE_ID $b /nodes/2/id: the id $b is used twice in this graph; give each node and middleware its own
             E.FLOW.UNKNOWN_NODE $x /edges/2/source/node: there is no node $x in this graph; remove the edge, or name the id of a node
             E.FLOW.CYCLE $a /nodes/0: these nodes wait for each other: Open -> Click -> Open; remove one of the edges or expressions between them
@@ -87,11 +87,11 @@ fn text_that_is_no_definition() {
     check(
         r#"{"id": "$w", "nodes": {}, "edges": 1, "subgraphs": "", "outputs": []}"#,
         &expect![[r#"
-        E.FLOW.INVALID /nodes: nodes is an object; it must be a list with at least one node
-        E.FLOW.INVALID /edges: edges is a number; it must be a list
-        E.FLOW.INVALID /subgraphs: subgraphs is a text; it must be a list
-        E.FLOW.INVALID /outputs: outputs must be an object
-    "#]],
+            E.FLOW.INVALID /nodes: nodes is an object; it must be a list with at least one node
+            E.FLOW.INVALID /edges: edges is a number; it must be a list
+            E.FLOW.INVALID /subgraphs: subgraphs is text; it must be a list
+            E.FLOW.INVALID /outputs: outputs must be an object
+        "#]],
     );
 }
 
@@ -111,21 +111,21 @@ fn fields_of_our_own_are_checked_under_both_spellings() {
         &expect![[r#"
             E.FLOW.INVALID $a /nodes/0/queue: queue is "a b"; it must be 1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +
             E.FLOW.INVALID $a /nodes/0/tools/0: tools[0] is ""; it must be 1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +
-            E.FLOW.INVALID $a /nodes/0/tools/1: tools[1] is a number; it must be a text
+            E.FLOW.INVALID $a /nodes/0/tools/1: tools[1] is a number; it must be text
             E.FLOW.INVALID $a /nodes/0/labels/a b: the label "a b" must be 1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +
-            E.FLOW.INVALID $a /nodes/0/labels/gpu: gpu is true or false; it must be a text
+            E.FLOW.INVALID $a /nodes/0/labels/gpu: gpu is true or false; it must be text
             E.FLOW.INVALID $a /nodes/0/priority: priority is 5000; it must lie between -1000 and 1000
             E.FLOW.INVALID $a /nodes/0/timeoutMs: timeoutMs is 0; it must lie between 1 and 2592000000
             E.FLOW.INVALID $a /nodes/0/leaseTtlMs: leaseTtlMs is a number; it must be a whole number
             E.FLOW.INVALID $a /nodes/0/concurrencyKey: concurrencyKey is ""; it must be 1 to 256 bytes without control characters
             E.FLOW.INVALID $a /nodes/0/retry/maxAttempts: maxAttempts is 0; it must lie between 1 and 1000
             E.FLOW.INVALID $a /nodes/0/affinity/mode: mode is "glued"; it must be one of sticky, preferred
-            E.FLOW.INVALID $a /nodes/0/affinity/key: key is missing; it must be a text that tasks which belong together share
+            E.FLOW.INVALID $a /nodes/0/affinity/key: key is missing; it must be text that tasks which belong together share
             E.FLOW.INVALID $a /nodes/0/when: when is a number; it must be an expression, or true or false
             E.FLOW.INVALID $a /nodes/0/onError: onError is "ignore"; it must be one of fail, continue, skip
             E.FLOW.INVALID $a /nodes/0/map/maxParallel: maxParallel is 0; it must lie between 1 and 1000000
             E.FLOW.INVALID $a /nodes/0/map/over: over is missing; it must be a list, or an expression that gives one
-            E.FLOW.INVALID $b /nodes/1/package: package is a text; it must be an object
+            E.FLOW.INVALID $b /nodes/1/package: package is text; it must be an object
             E.FLOW.INVALID $b /nodes/1/timeout_ms: timeout_ms is 0; it must lie between 1 and 2592000000
             E.FLOW.INVALID $b /nodes/1/retry/max_attempts: max_attempts is 0; it must lie between 1 and 1000
             E.FLOW.INVALID $b /nodes/1/on_error: on_error is "ignore"; it must be one of fail, continue, skip
@@ -243,7 +243,7 @@ fn packages_are_named_in_full() {
             "",
         ),
         &expect![[r#"
-            E.FLOW.INVALID $e /nodes/4/package/name: name is a number; it must be a text
+            E.FLOW.INVALID $e /nodes/4/package/name: name is a number; it must be text
             E.FLOW.PACKAGE $c /nodes/2/package/version: package.version must be 1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +; a worker needs both name and version to find the code of media.crop
             E.FLOW.PACKAGE $d /nodes/3/package/name: package.name must be 1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +; a worker needs both name and version to find the code of media.crop
             E.FLOW.PACKAGE (warning) $a /nodes/0/package: media.resize names no package; only workers that serve media.resize on their own can take it
@@ -289,7 +289,7 @@ fn builtin_nodes_are_told_what_to_do() {
         &expect![[r#"
             E.FLOW.PARAMETERS $a /nodes/0/parameters: core.delay is not told how long; give it ms, seconds or until
             E.FLOW.PARAMETERS $b /nodes/1/parameters/ms: ms must be a number from 0 on
-            E.FLOW.PARAMETERS $d /nodes/3/parameters: core.wait_event is not told what to wait for; give it event, a text
+            E.FLOW.PARAMETERS $d /nodes/3/parameters: core.wait_event is not told what to wait for; give it event, a name
             E.FLOW.PARAMETERS $d /nodes/3/parameters/timeoutMs: timeoutMs must be a whole number from 1 on, not an expression
             E.FLOW.PARAMETERS $e /nodes/4/parameters/timeoutMs: timeoutMs must be a whole number from 1 on, not an expression
         "#]],

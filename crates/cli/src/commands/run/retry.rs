@@ -81,7 +81,9 @@ pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<Exit
 }
 
 fn request(arguments: &Arguments, before: &Run) -> Result<RetryRun> {
-    let id_of = |name: &String| Ok(node_selector::node(before, name)?.node_id.clone());
+    let id_of = |name: &String| -> Result<String> {
+        Ok(node_selector::node(before, name)?.node_id.clone())
+    };
     let mut parameters: BTreeMap<String, Map<String, Value>> = BTreeMap::new();
     for parameter in &arguments.parameter {
         let fields = parameters.entry(id_of(&parameter.node)?).or_default();

@@ -381,6 +381,9 @@ pub(crate) fn failure(error: &WorkerError) -> Failure {
         WorkerError::Metrics { .. } => {
             Failure::new(ExitCode::Conflict, error, "choose another address with --metrics")
         }
+        WorkerError::Resources(_) => {
+            Failure::new(ExitCode::Failed, error, "check the folder and its owner, or use --data")
+        }
         WorkerError::Panicked => Failure::new(ExitCode::Failed, error, ""),
     }
 }
