@@ -3,15 +3,17 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use crate::artifacts::{self, INLINE_BYTES_MAX};
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
 use crate::doors::http::{actions, body, run_nodes, schedules as schedules_door, stall};
 use crate::doors::resp;
+use crate::doors::ws::desk::calls;
 use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
 use crate::{
-    auth, bulk, events, feedback, handle, metrics, plans, runs, schedules, scratch, sessions,
-    updates, workflows,
+    auth, bulk, events, feedback, handle, metrics, plans, resources, runs, schedules, scratch,
+    sessions, updates, workflows,
 };
 
 /// One limit.
@@ -256,6 +258,19 @@ fn session_limits() -> Vec<LimitRow> {
             "REGISTER_ENTRIES_MAX",
             ws_convert::REGISTER_ENTRIES_MAX,
             "Features, packages, channels and limits that a worker may register, of each.",
+        ),
+        count("CALLS_PER_LEASE_MAX", calls::CALLS_PER_LEASE_MAX, "Open calls of one middleware."),
+        count("ARTIFACTS_MAX", artifacts::ARTIFACTS_MAX, "Artifacts of one attempt."),
+        bytes("INLINE_BYTES_MAX", INLINE_BYTES_MAX, "Inline artifacts of one attempt, in all."),
+        count(
+            "RESOURCES_PER_TENANT_MAX",
+            resources::RESOURCES_PER_TENANT_MAX,
+            "Resources of workers that are remembered, per tenant.",
+        ),
+        count(
+            "PARTS_AHEAD_MAX",
+            resources::PARTS_AHEAD_MAX,
+            "Parts of 64 KiB that a download holds in memory.",
         ),
         count("LISTED_LEASES_MAX", ws_convert::LISTED_LEASES_MAX, "Leases in one heartbeat."),
         count(

@@ -18,7 +18,7 @@ use super::permissions::{Access, Lookup, Permission, find};
 use super::problem::ApiError;
 use super::{
     actions, event_tickets, events, health, hooks, jobs, leases, logs, plans, queues, reports,
-    run_nodes, run_starts, runs, schedules, tasks, tokens, workers, workflows,
+    resources, run_nodes, run_starts, runs, schedules, tasks, tokens, workers, workflows,
 };
 use crate::app::App;
 use crate::doors::ws;
@@ -43,6 +43,7 @@ use crate::ui;
         (name = "plans", description = "Plans of Unix tools, and the jobs that execute them."),
         (name = "queues", description = "Who is next; pause, requeue, purge."),
         (name = "workers", description = "Who is there, and who is given nothing new."),
+        (name = "resources", description = "What workers keep, and its bytes."),
         (name = "events", description = "Watch runs, nodes and workers, live."),
         (name = "tokens", description = "Who may do what."),
         (name = "server", description = "Health and numbers.")
@@ -100,6 +101,9 @@ fn documented() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(hooks::create, hooks::list))
         .routes(routes!(hooks::remove))
         .routes(routes!(hooks::call))
+        .routes(routes!(resources::list))
+        .routes(routes!(resources::show))
+        .routes(routes!(resources::download))
         .routes(routes!(queues::list))
         .routes(routes!(queues::peek))
         .routes(routes!(queues::pause))
