@@ -1,8 +1,9 @@
 //! One file per command: its arguments, and what it does.
 //!
-//! Reading order: [`dev`], [`server`] and [`worker`] run things; [`mod@run`], [`mod@flow`], [`task`],
-//! [`plan`], [`action`], [`explain`], [`queue`] and [`token`] ask a server; [`demo`] and [`bench`] show and measure; [`version`],
-//! [`completion`] and [`internal`] are chores.
+//! Reading order: [`dev`], [`server`] and [`worker`] run things; [`mod@run`], [`mod@flow`],
+//! [`schedule`], [`hook`], [`task`], [`plan`], [`action`], [`events`], [`explain`], [`queue`] and
+//! [`token`] ask a server; [`demo`] and [`bench`] show and measure; [`version`], [`completion`] and
+//! [`internal`] are chores.
 
 pub(crate) mod action;
 pub(crate) mod bench;
