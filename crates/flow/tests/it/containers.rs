@@ -158,20 +158,20 @@ fn nesting_has_an_end() {
     check(&nested(16, 1), &expect![[""]]);
     check(
         &nested(17, 1),
-        &expect![[r#"
+        &expect![[r"
         E.FLOW.SUBGRAPH /nodes: containers nest 17 levels deep; at most 16 are taken, so flatten some
-    "#]],
+    "]],
     );
     check(
         &nested(12, 10),
-        &expect![[r#"
+        &expect![[r"
         E.FLOW.LIMIT /nodes: with all that its containers stand for the workflow has 2111111111110 nodes; at most 1000000 are taken
-    "#]],
+    "]],
     );
     check(
         &nested(5_000, 1),
-        &expect![[r#"
+        &expect![[r"
         E.FLOW.SUBGRAPH /nodes: containers nest 5000 levels deep; at most 16 are taken, so flatten some
-    "#]],
+    "]],
     );
 }

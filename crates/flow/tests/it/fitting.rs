@@ -46,10 +46,10 @@ fn parameters_fit_the_schema_of_the_node() {
     check_parameters(
         schema,
         "null",
-        &expect![[r#"
+        &expect![[r"
         E.FLOW.PARAMETERS $b /nodes/1/parameters/url: url is missing; the node needs it
         E.FLOW.PARAMETERS $b /nodes/1/parameters/mode: mode is missing; the node needs it
-    "#]],
+    "]],
     );
 }
 
@@ -63,17 +63,17 @@ fn what_is_filled_in_later_is_not_checked() {
     check_parameters(
         schema,
         r#"{"n": "{{ nodes.a.results.n }}", "fed": {"deep": "no"}, "both": {"b": "{{ nodes.a.results.b }}"}}"#,
-        &expect![[r#"
+        &expect![[r"
             E.FLOW.PARAMETERS $b /nodes/1/parameters/gone: gone is missing; the node needs it
             E.FLOW.PARAMETERS $b /nodes/1/parameters/fed/other: other is missing; the node needs it
-        "#]],
+        "]],
     );
     check_parameters(
         schema,
         r#"{"n": "5", "gone": 1}"#,
-        &expect![[r#"
+        &expect![[r"
             E.FLOW.PARAMETERS $b /nodes/1/parameters/n: n is text; it must be a whole number
-        "#]],
+        "]],
     );
 }
 
@@ -85,10 +85,10 @@ fn what_a_middleware_may_hand_on_is_not_missed() {
             "schema": {"parameters": {"type": "object", "required": ["times"]}}}]}"#;
     check(
         &workflow(node, ""),
-        &expect![[r#"
+        &expect![[r"
             E.FLOW.PARAMETERS $a /nodes/0/parameters/n: n is text; it must be a whole number
             E.FLOW.PARAMETERS $a /nodes/0/middlewares/0/parameters/times: times is missing; the node needs it
-        "#]],
+        "]],
     );
 }
 
@@ -97,30 +97,30 @@ fn schemas_do_not_reach_out_and_do_not_explode() {
     check_parameters(
         r#"{"$ref": "http://example.com/schema.json"}"#,
         "{}",
-        &expect![[r#"
+        &expect![[r"
         E.FLOW.PARAMETERS $b /nodes/1/schema/parameters: the schema refers to http://example.com/schema.json; only places of its own, like #/$defs/name, are followed, so copy what it needs into it
-    "#]],
+    "]],
     );
     check_parameters(
         r#"{"properties": {"a": {"$ref": "file:///etc/passwd"}}}"#,
         "{}",
-        &expect![[r#"
+        &expect![[r"
             E.FLOW.PARAMETERS $b /nodes/1/schema/parameters: the schema refers to file:///etc/passwd; only places of its own, like #/$defs/name, are followed, so copy what it needs into it
-        "#]],
+        "]],
     );
     check_parameters(
         r##"{"$ref": "#"}"##,
         "{}",
-        &expect![[r#"
+        &expect![[r"
         E.FLOW.PARAMETERS (warning) $b /nodes/1/schema/parameters: the schema is not used to check parameters: it refers to itself
-    "#]],
+    "]],
     );
     check_parameters(
         r##"{"$ref": "#/$defs/none"}"##,
         "{}",
-        &expect![[r#"
+        &expect![[r"
         E.FLOW.PARAMETERS (warning) $b /nodes/1/schema/parameters: the schema is not used to check parameters: it refers to a place that is not there
-    "#]],
+    "]],
     );
     check_parameters(
         r#"{"type": "objekt"}"#,
@@ -130,7 +130,7 @@ fn schemas_do_not_reach_out_and_do_not_explode() {
     "#]],
     );
     check_parameters(
-        r#"[]"#,
+        r"[]",
         "{}",
         &expect![[r#"
         E.FLOW.PARAMETERS (warning) $b /nodes/1/schema/parameters: the schema is not used to check parameters: it is no JSON Schema: [] is not of types "boolean", "object"
@@ -161,17 +161,17 @@ fn schemas_do_not_reach_out_and_do_not_explode() {
     check_parameters(
         &deep,
         "{}",
-        &expect![[r#"
+        &expect![[r"
         E.FLOW.PARAMETERS (warning) $b /nodes/1/schema/parameters: the schema is not used to check parameters: it nests more than 64 levels deep
-    "#]],
+    "]],
     );
     let long = json!({"description": "x".repeat(300_000)}).to_string();
     check_parameters(
         &long,
         "{}",
-        &expect![[r#"
+        &expect![[r"
         E.FLOW.PARAMETERS (warning) $b /nodes/1/schema/parameters: the schema is not used to check parameters: it has 300018 bytes, at most 262144 are read
-    "#]],
+    "]],
     );
 }
 
@@ -183,20 +183,20 @@ fn large_parameters_and_large_schemas_are_not_multiplied() {
     check_parameters(
         &schema,
         &parameters,
-        &expect![[r#"
+        &expect![[r"
         E.FLOW.LIMIT (warning) $b /nodes/1/parameters: the parameters are not checked: they are too large for their schema
-    "#]],
+    "]],
     );
 }
 
 fn check_wire(from: &str, to: &str, expected: &Expect) {
     let nodes = format!(
-        r##"{{"id": "$a", "type": "core.noop",
+        r#"{{"id": "$a", "type": "core.noop",
               "schema": {{"results": {{"properties": {{"page": {from}}}, "$defs": {{"text": {{"type": "string"}}}}}}}},
               "ui": {{"outputPorts": [{{"key": "page", "binding": {{"path": "results.page"}}}}]}}}},
             {{"id": "$b", "type": "core.noop",
               "schema": {{"parameters": {{"properties": {{"selector": {to}}}}}}},
-              "ui": {{"inputPorts": [{{"key": "selector", "binding": {{"path": "parameters.selector"}}}}]}}}}"##
+              "ui": {{"inputPorts": [{{"key": "selector", "binding": {{"path": "parameters.selector"}}}}]}}}}"#
     );
     let edge = r#"{"source": {"node": "$a", "port": "page"}, "target": {"node": "$b", "port": "selector"}}"#;
     check(&workflow(&nodes, edge), expected);
@@ -208,34 +208,34 @@ fn wires_fit_their_ports() {
     check_wire(
         r#"{"type": "object"}"#,
         text,
-        &expect![[r#"
+        &expect![[r"
             E.FLOW.WIRE_TYPE $b /edges/0: page is an object; selector wants text; connect it to another port, or put a node between that converts it
-        "#]],
+        "]],
     );
     check_wire(text, text, &expect![[""]]);
     check_wire(
         r##"{"$ref": "#/$defs/text"}"##,
         r#"{"type": "array"}"#,
-        &expect![[r#"
+        &expect![[r"
             E.FLOW.WIRE_TYPE $b /edges/0: page is text; selector wants a list; connect it to another port, or put a node between that converts it
-        "#]],
+        "]],
     );
     check_wire(r#"{"type": "integer"}"#, r#"{"type": "number"}"#, &expect![[""]]);
     check_wire(
         r#"{"type": "number"}"#,
         r#"{"type": "integer"}"#,
-        &expect![[r#"
+        &expect![[r"
         E.FLOW.WIRE_TYPE $b /edges/0: page is a number; selector wants a whole number; connect it to another port, or put a node between that converts it
-    "#]],
+    "]],
     );
     check_wire(r#"{"type": "object"}"#, "{}", &expect![[""]]);
     check_wire("true", text, &expect![[""]]);
     check_wire(
         r#"{"type": ["string", "null"]}"#,
         text,
-        &expect![[r#"
+        &expect![[r"
             E.FLOW.WIRE_TYPE (warning) $b /edges/0: page is text or null; selector wants text, so some values will not fit
-        "#]],
+        "]],
     );
     check_wire(text, r#"{"type": ["string", "null"]}"#, &expect![[""]]);
     check_wire(r#"{"enum": ["a"]}"#, r#"{"enum": ["a", "b"]}"#, &expect![[""]]);
@@ -263,16 +263,16 @@ fn wires_fit_their_ports() {
     check_wire(
         r#"{"type": "string", "contentMediaType": "image/png"}"#,
         r#"{"type": "string", "contentMediaType": "audio/wav"}"#,
-        &expect![[r#"
+        &expect![[r"
             E.FLOW.WIRE_TYPE $b /edges/0: page is text (image/png); selector wants text (audio/wav); connect it to another port, or put a node between that converts it
-        "#]],
+        "]],
     );
     check_wire(
         r#"{"type": "string", "format": "date"}"#,
         r#"{"type": "string", "format": "uri"}"#,
-        &expect![[r#"
+        &expect![[r"
             E.FLOW.WIRE_TYPE (warning) $b /edges/0: page is text (date); selector wants text (uri), so some values will not fit
-        "#]],
+        "]],
     );
     check_wire(r#"{"type": "string", "format": "date"}"#, text, &expect![[""]]);
 }

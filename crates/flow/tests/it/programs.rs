@@ -161,7 +161,7 @@ fn wishes_are_kept() {
             {"id": "$e", "type": "core.delay", "parameters": {"ms": 5}}
         ]}"#;
     let program = program(definition);
-    let [a, b, c, d, e] = &program.graphs[0].nodes[..] else { panic!() };
+    let [a, b, waits, asks, sleeps] = &program.graphs[0].nodes[..] else { panic!() };
     let Work::Task { spec, concurrency_key, affinity } = &a.host.work else { panic!() };
     assert_eq!(spec.demand.queue.as_str(), "slow");
     let tags: Vec<_> =
@@ -179,10 +179,10 @@ fn wishes_are_kept() {
     let Work::Task { spec, .. } = &b.host.work else { panic!() };
     assert_eq!((spec.demand.queue.as_str(), spec.retry.max_attempts), ("fast", 3));
     let minute = Some(Duration::from_mins(1));
-    assert!(matches!(c.host.work, Work::WaitEvent { timeout } if timeout == minute));
+    assert!(matches!(waits.host.work, Work::WaitEvent { timeout } if timeout == minute));
     let seconds = Some(Duration::from_secs(5));
-    assert!(matches!(d.host.work, Work::Approve { timeout } if timeout == seconds));
-    assert!(matches!(e.host.work, Work::Delay));
+    assert!(matches!(asks.host.work, Work::Approve { timeout } if timeout == seconds));
+    assert!(matches!(sleeps.host.work, Work::Delay));
 }
 
 #[test]
