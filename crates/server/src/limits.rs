@@ -3,15 +3,17 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use crate::artifacts::{self, INLINE_BYTES_MAX};
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
 use crate::doors::http::{actions, body, stall};
 use crate::doors::resp;
-use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
 use crate::doors::ws::desk::calls;
-use crate::artifacts::{self, INLINE_BYTES_MAX};
-use crate::{auth, bulk, events, feedback, handle, metrics, plans, resources, scratch, sessions, updates};
+use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
+use crate::{
+    auth, bulk, events, feedback, handle, metrics, plans, resources, scratch, sessions, updates,
+};
 
 /// One limit.
 #[derive(Clone, Debug)]

@@ -56,7 +56,12 @@ mod tests {
     fn references_are_found_wherever_they_stand() {
         let one = r#"{"resourceId":"a","workerName":"w","type":"page"}"#;
         check(&format!(r#"{{"resourceRef":{one}}}"#), &["a w page"]);
-        check(&format!(r#"{{"x":[1,{{"resourceRef":{one}}}],"y":{{"resourceRef":{{"resource_id":"b","worker_name":"v"}}}}}}"#), &["a w page", "b v file"]);
+        check(
+            &format!(
+                r#"{{"x":[1,{{"resourceRef":{one}}}],"y":{{"resourceRef":{{"resource_id":"b","worker_name":"v"}}}}}}"#
+            ),
+            &["a w page", "b v file"],
+        );
         check(r#"{"resourceRef":"a","x":{"resourceRef":{"resourceId":"a"}}}"#, &[]);
         check(r#"{"text":"resourceRef"}"#, &[]);
         check(r#"{"a":1}"#, &[]);
