@@ -3,8 +3,8 @@
 use clap::{Parser, Subcommand};
 
 use crate::commands::{
-    action, bench, completion, demo, dev, explain, flow, internal, plan, queue, run, server, task,
-    token, worker,
+    action, bench, completion, demo, dev, events, explain, flow, hook, internal, plan, queue, run,
+    schedule, server, task, token, worker,
 };
 use crate::config::Flags;
 use crate::output::{Color, Format};
@@ -72,6 +72,13 @@ pub(crate) enum Command {
     /// Make jobs of plans, look at them, stop them.
     #[command(subcommand)]
     Action(action::Command),
+    /// Start workflows by the clock.
+    #[command(subcommand)]
+    Schedule(schedule::Command),
+    /// Start workflows by a call from outside.
+    #[command(subcommand)]
+    Hook(hook::Command),
+    Events(events::Arguments),
     Explain(explain::Arguments),
     /// Look at queues, pause them, bring dead tasks back.
     #[command(subcommand)]

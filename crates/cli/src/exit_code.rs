@@ -9,7 +9,7 @@ use crate::words;
 pub(crate) enum ExitCode {
     /// It did what was asked.
     Success,
-    /// It did not, or the task that it waited for failed.
+    /// It did not, or what it waited for failed.
     Failed,
     /// The command line makes no sense.
     Usage,
@@ -54,7 +54,7 @@ impl ExitCode {
     pub(crate) const fn meaning(self) -> &'static str {
         match self {
             Self::Success => "done",
-            Self::Failed => "failed, or the task that was waited for failed",
+            Self::Failed => "failed, or what was waited for failed",
             Self::Usage => "the command line makes no sense",
             Self::NotFound => "not found",
             Self::Auth => "no token, or its role does not allow this",

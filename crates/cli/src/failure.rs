@@ -114,6 +114,7 @@ fn exit_of(code: ErrorCode) -> ExitCode {
         | ErrorCode::LimitPlans
         | ErrorCode::LimitRuns
         | ErrorCode::LimitSchedules
+        | ErrorCode::LimitEvents
         | ErrorCode::LimitTokens
         | ErrorCode::LimitOverloaded
         | ErrorCode::RequestTimeout

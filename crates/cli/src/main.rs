@@ -16,6 +16,7 @@ mod failure;
 mod generate;
 mod interrupts;
 mod journal;
+mod json_diff;
 mod lab;
 mod logging;
 mod output;

@@ -7,8 +7,8 @@ use clap::error::ErrorKind;
 
 use crate::args::{Cli, Command};
 use crate::commands::{
-    self, action, bench, completion, demo, dev, explain, flow, internal, plan, queue, server, task,
-    token, version, worker,
+    self, action, bench, completion, demo, dev, events, explain, flow, hook, internal, plan, queue,
+    schedule, server, task, token, version, worker,
 };
 use crate::config::{self, ServerFlags};
 use crate::context::Context;
@@ -58,7 +58,7 @@ async fn run(cli: Cli, output: Output) -> Result<ExitCode> {
             | Command::Server(_)
             | Command::Worker(_)
             | Command::Internal(_)
-    ) || matches!(&cli.command, Command::Flow(command) if command.outlives_interruption());
+    ) || is_run_of_workflow(&cli.command);
     let work = dispatch(cli, output);
     if is_service {
         return work.await;
@@ -68,6 +68,14 @@ async fn run(cli: Cli, output: Output) -> Result<ExitCode> {
         biased;
         ended = work => ended,
         Ok(()) = tokio::signal::ctrl_c() => Err(interrupted("")),
+    }
+}
+
+fn is_run_of_workflow(command: &Command) -> bool {
+    match command {
+        Command::Flow(command) => command.outlives_interruption(),
+        Command::Schedule(command) => command.outlives_interruption(),
+        _ => false,
     }
 }
 
@@ -83,6 +91,9 @@ async fn dispatch(cli: Cli, output: Output) -> Result<ExitCode> {
         Command::Task(command) => task::run(command, &context()?).await,
         Command::Plan(command) => plan::run(command, &context()?).await,
         Command::Action(command) => action::run(command, &context()?).await,
+        Command::Schedule(command) => schedule::run(command, &context()?).await,
+        Command::Hook(command) => hook::run(command, &context()?).await,
+        Command::Events(arguments) => events::run(arguments, &context()?).await,
         Command::Explain(arguments) => explain::run(arguments, &context()?).await,
         Command::Queue(command) => queue::run(command, &context()?).await,
         Command::Token(command) => token::run(command, &flags, output).await,

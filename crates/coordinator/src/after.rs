@@ -6,7 +6,7 @@
 
 use std::collections::VecDeque;
 
-use model::{AFTER_MAX, After, Failure, NewTask, TaskId};
+use model::{AFTER_MAX, After, Failure, LeaseId, NewTask, TaskId};
 
 use crate::change::{Change, Outcome, Progress, Settlement, TaskState};
 use crate::coordinator::Turn;
@@ -26,10 +26,25 @@ impl State {
         task.after().iter().copied().filter(live)
     }
 
-    /// Whether one of these tasks waits for another, and so may settle without a word about it.
-    pub(crate) fn any_waits_for_others(&self, mut tasks: impl Iterator<Item = TaskId>) -> bool {
-        let waits = |task: TaskId| self.tasks.get(task).is_some_and(Task::is_after);
-        !self.dependents.is_empty() && tasks.any(waits)
+    /// Whether one of these tasks may settle without a word about it: it waits for another one, or
+    /// it belongs to a run, which may end with another one.
+    pub(crate) fn any_may_end_with_another(&self, tasks: impl Iterator<Item = TaskId>) -> bool {
+        if self.dependents.is_empty() && self.runs.live.is_empty() {
+            return false;
+        }
+        let mut tasks = tasks.filter_map(|task| self.tasks.get(task)).peekable();
+        let is_alone = |task: &Task| !task.is_after() && task.link().is_none();
+        let first = tasks.next();
+        tasks.peek().is_some() && first.into_iter().chain(tasks).any(|task| !is_alone(task))
+    }
+
+    /// Whether this is the lease under which a task is held right now.
+    pub(crate) fn is_leased(&self, lease: LeaseId) -> bool {
+        let task = self.tasks.get(lease.task);
+        task.is_some_and(|task| {
+            task.progress.epoch == lease.epoch
+                && matches!(task.progress.state, TaskState::Leased(_))
+        })
     }
 
     /// Enters a task with those that it waits for. `false` when there are none.

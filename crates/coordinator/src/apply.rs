@@ -63,6 +63,7 @@ impl State {
         if let Some(mark) = task.idempotency() {
             self.idempotency.insert(mark.key.clone(), task.id);
         }
+        self.add_affinity(&task);
         self.tasks.insert(record.id, task);
         self.link(record.id);
     }
@@ -96,6 +97,7 @@ impl State {
             self.loads.remember(record);
         }
         self.live_bytes -= task.live_bytes();
+        self.remove_affinity(&task);
         self.placement.remove_task(task.spec);
         if let Some(mark) = task.idempotency() {
             self.idempotency.remove(&mark.key);
@@ -121,9 +123,14 @@ impl State {
             TaskState::Ready => self.show_ready(id),
             TaskState::Leased(lease) => {
                 let (at, holder) = (lease_deadline(lease), lease.holder.clone());
+                let rare = task.rare.is_some().then(|| (holder.clone(), lease.granted_at));
                 self.set_deadline(id, at);
                 self.workers.add_held(holder, id);
                 self.hold_key(id);
+                if let Some((holder, since)) = rare {
+                    self.bind_key_of(id, &holder, since);
+                    self.bind_run_of(id, &holder, since);
+                }
             }
             TaskState::Settled(_) => panic!("a settled task is in no index"),
         }

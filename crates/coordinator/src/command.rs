@@ -207,6 +207,20 @@ pub enum Command {
         /// The word.
         signal: Box<Signal>,
     },
+    /// Which workers have the work of a run? Answered by `Bindings` or `NotLive`.
+    Bindings {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which run.
+        run: RunId,
+    },
+    /// Give the work of a run to another worker. Answered by `Bindings`.
+    Rebind {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// What goes where.
+        rebind: Box<Rebind>,
+    },
     /// Which workers are there? Answered by `Workers`.
     ListWorkers {
         /// Whom to answer.
@@ -253,6 +267,8 @@ impl Command {
             | Self::WatchRun { ticket, .. }
             | Self::Next { ticket, .. }
             | Self::Signal { ticket, .. }
+            | Self::Bindings { ticket, .. }
+            | Self::Rebind { ticket, .. }
             | Self::ListWorkers { ticket }
             | Self::ListQueues { ticket } => Some(*ticket),
             Self::Withdraw { .. }
@@ -325,6 +341,19 @@ pub struct Signal {
     pub payload: Bytes,
     /// Who says it.
     pub by: String,
+}
+
+/// The work of a run goes to another worker. What is under way is finished where it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rebind {
+    /// Which run.
+    pub run: RunId,
+    /// Which package, or which type where a task needs no package; `None` means all that is bound.
+    pub package: Option<String>,
+    /// The worker that is asked first from here on; `None` leaves it to the next grant.
+    pub to: Option<WorkerId>,
+    /// The worker that had it gets nothing more of this run. Otherwise it is only asked last.
+    pub drain: bool,
 }
 
 /// Why a worker is given nothing new.

@@ -60,6 +60,8 @@ impl Coordinator {
                 TaskState::Waiting { .. } | TaskState::Ready | TaskState::Settled(_) => {}
             }
             turn.state.insert_record(&record);
+            turn.remember_holder(&record);
+            turn.remember_binding(&record);
         }
         if crate::planted::is(crate::planted::Bug::DependentsForgotten) {
             coordinator.state.dependents.clear();
@@ -192,6 +194,8 @@ impl<'a> Turn<'a> {
             Command::WatchRun { ticket, run, until } => self.on_watch_run(ticket, run, until),
             Command::Next { ticket, call } => self.on_next(ticket, *call),
             Command::Signal { ticket, signal } => self.on_signal(ticket, &signal),
+            Command::Bindings { ticket, run } => self.on_bindings(ticket, run),
+            Command::Rebind { ticket, rebind } => self.on_rebind(ticket, &rebind),
             Command::ListWorkers { ticket } => self.on_list_workers(ticket),
             Command::ListQueues { ticket } => self.on_list_queues(ticket),
             Command::Loaded { load, found } => self.on_loaded(load, found),

@@ -193,10 +193,14 @@ impl Turn<'_> {
             Work::Task { spec, concurrency_key, affinity } => {
                 let key = text_of(run, place, concurrency_key.as_deref())?;
                 let affinity_key = text_of(run, place, affinity.as_ref().map(|a| a.key.as_str()))?;
-                let pin = affinity_key.zip(affinity.as_ref()).map(|(key, affinity)| {
+                let affinity = affinity_key.zip(affinity.as_ref()).map(|(key, affinity)| {
                     let is_hard = affinity.mode == AffinityMode::Sticky;
                     Box::new(Pin::Key { key, is_hard, ttl: affinity.ttl })
                 });
+                // What only one worker has binds more than what the author likes.
+                let pin = flow::resource_pin(&parameters)
+                    .map_err(|conflict| UnitEnd::failed(conflict.code(), conflict.to_string()))?;
+                let pin = pin.or(affinity);
                 let new = UnitTask { spec, parameters, state: TaskState::Ready, key, pin };
                 self.submit_unit(id, place, step.id, new);
                 Ok(())

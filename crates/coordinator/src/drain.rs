@@ -7,7 +7,6 @@ use model::WorkerId;
 use crate::command::{DrainCause, Ticket};
 use crate::coordinator::Turn;
 use crate::effect::{Answer, Refusal};
-use crate::placement::LaneKey;
 use crate::state::State;
 use crate::worker::WORKERS_MAX;
 
@@ -65,7 +64,7 @@ impl Turn<'_> {
             let State { placement, workers, .. } = &mut *self.state;
             placement.set_drained(workers.asking(worker), is_drained);
             if !is_drained {
-                placement.serve_lane(LaneKey::Worker(worker.clone()));
+                placement.serve_lanes_for(worker);
             }
         }
         self.answer(ticket, Answer::DrainSet);

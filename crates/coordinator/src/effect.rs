@@ -86,6 +86,8 @@ pub enum Answer {
     },
     /// What the next in line came to.
     Next(Box<NextEnd>),
+    /// Which workers have the work of a run.
+    Bindings(Vec<BindingView>),
     /// The word was heard.
     Signalled,
     /// Why the task does not run.
@@ -341,6 +343,15 @@ pub enum Refusal {
         /// The key.
         key: IdempotencyKey,
     },
+    /// There is no such worker.
+    UnknownWorker {
+        /// Its name.
+        worker: WorkerId,
+    },
+    /// No worker has that work of the run yet.
+    NotBound,
+    /// Too many runs are kept from workers, or one from too many.
+    RunDrainsFull,
     /// No node of the run waits for that word.
     NotWaiting {
         /// What the node does instead, in words.
@@ -351,6 +362,17 @@ pub enum Refusal {
         /// Where it stands.
         state: StateWord,
     },
+}
+
+/// The worker that has the work of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BindingView {
+    /// Which package, or which type where its tasks need no package.
+    pub package: String,
+    /// Who.
+    pub worker: WorkerId,
+    /// Since when.
+    pub since: Timestamp,
 }
 
 /// One worker, as seen from here.

@@ -152,6 +152,12 @@ pub enum Lack {
 impl Lack {
     /// The first thing of `demand` that `offer` does not cover.
     pub(crate) fn first(offer: &model::Offer, demand: &Demand) -> Option<Self> {
+        // A worker without the package does not execute the type either; the package says why.
+        if let Some(package) = &demand.package
+            && !offer.packages.contains(package)
+        {
+            return Some(Self::Package(format!("{}@{}", package.name, package.version)));
+        }
         if offer.types.as_ref().is_some_and(|types| !types.contains(&demand.task_type)) {
             return Some(Self::Type);
         }
@@ -168,12 +174,7 @@ impl Lack {
         if let Some((key, value)) = missing_tag {
             return Some(Self::Tag(format!("{key}={value}")));
         }
-        match &demand.package {
-            Some(package) if !offer.packages.contains(package) => {
-                Some(Self::Package(format!("{}@{}", package.name, package.version)))
-            }
-            Some(_) | None => None,
-        }
+        None
     }
 }
 
@@ -253,7 +254,7 @@ impl Turn<'_> {
         let lane = self.state.lane_of(task);
         let mut reasons = match &lane {
             Some(LaneKey::Worker(worker)) => self.reasons_of_pin(task, worker),
-            None => self.reasons_of_workers(task),
+            Some(LaneKey::Run(_)) | None => self.reasons_of_workers(task),
         };
         let ahead = self.state.placement.tasks_ahead(task.spec, task.id, lane.as_ref());
         if ahead > 0 {
@@ -265,7 +266,7 @@ impl Turn<'_> {
     /// Why the one worker that may have it does not.
     fn reasons_of_pin(&self, task: &Task, worker: &WorkerId) -> Vec<Reason> {
         let (worker, until) = (worker.clone(), pin::until(task));
-        let because = self.state.why_pinned(task);
+        let because = pin::why(task);
         if self.state.workers.is_away(&worker, self.now()) {
             return vec![Reason::PinnedAway { worker, because, until }];
         }
@@ -286,6 +287,7 @@ impl Turn<'_> {
     fn reasons_of_workers(&self, task: &Task) -> Vec<Reason> {
         let demand = &self.state.placement.spec(task.spec).demand;
         let mut lacking: BTreeMap<Lack, u64> = BTreeMap::new();
+        let kept_from = task.link().and_then(|link| self.state.placement.run_kept_from(link.run));
         let (mut lost, mut drained, mut able, mut asking) = (0, 0, 0, 0);
         for (worker, health, offer, is_asking) in self.state.workers.offers() {
             let offer = offer.map(|offer| self.state.placement.offer(offer));
@@ -294,6 +296,7 @@ impl Turn<'_> {
                 (Some(lack), _) => *lacking.entry(lack).or_default() += 1,
                 (None, WorkerHealth::Lost) => lost += 1,
                 (None, _) if self.state.drains.is_drained(worker) => drained += 1,
+                (None, _) if kept_from.is_some_and(|kept| kept.contains(worker)) => drained += 1,
                 (None, WorkerHealth::Healthy | WorkerHealth::Warn | WorkerHealth::Degraded) => {
                     able += 1;
                     asking += u64::from(is_asking);

@@ -101,6 +101,7 @@ impl Turn<'_> {
             self.answer(ticket, Answer::WatchEnded);
         }
         self.stop_all(stopped);
+        self.state.forget_bindings(id);
     }
 
     /// Stops tasks that no longer matter to anyone.
@@ -143,6 +144,7 @@ impl Turn<'_> {
         let own = |task: &&crate::task::Task| task.link().is_some_and(|link| link.run == id);
         let tasks: Vec<TaskId> = self.state.tasks.iter().filter(own).map(|task| task.id).collect();
         self.stop_all(tasks);
+        self.state.forget_bindings(id);
     }
 
     /// What the container gives: the subgraph's outputs, and what its ports take from inside.

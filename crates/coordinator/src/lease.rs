@@ -49,7 +49,7 @@ fn heartbeat_every(spec: &TaskSpec) -> Duration {
 }
 
 /// What the worker's own limits leave, given what it holds.
-fn room_of(
+pub(crate) fn room_of(
     placement: &Placement,
     workers: &Workers,
     tasks: &TaskTable,
@@ -95,7 +95,10 @@ impl Turn<'_> {
     /// A worker's former process ended: its leases end now, not with their time.
     pub(crate) fn on_lose_worker(&mut self, worker: &WorkerId) {
         for lease in self.leases_of(worker) {
-            self.after_lost_worker(lease.task, worker.clone(), Ending::Expired);
+            // The end of one may have stopped another: they may belong to one run.
+            if self.state.is_leased(lease) {
+                self.after_lost_worker(lease.task, worker.clone(), Ending::Expired);
+            }
         }
     }
 
@@ -260,7 +263,8 @@ impl Turn<'_> {
         self.touch_worker(worker);
         let leases = leases.unwrap_or_else(|| self.leases_of(worker));
         let tasks = || leases.iter().map(|lease| lease.task);
-        let is_holding = names_a_task_twice(tasks()) || self.state.any_waits_for_others(tasks());
+        let is_holding =
+            names_a_task_twice(tasks()) || self.state.any_may_end_with_another(tasks());
         if is_holding {
             self.state.loads.hold();
         }

@@ -4,12 +4,14 @@
 //! Reading order: [`Command`] (everything that can be asked), [`Change`] (every fact that can
 //! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
 //! in), then one file per rule: `submit`, `after`, `lease`, `report`, `retry`, `cancel`, `worker`,
-//! `ladder`, `pause`, `pin`, `peek`, `explain`, `load`; for runs `dag`, `frame`, `list`, `chain`,
-//! `signal`. Underneath: `state` (the tables), `apply` and `run_apply` (the only code that writes
-//! tasks and runs), `run`, `placement`, `table`, `deadline`, `watch`.
+//! `ladder`, `pause`, `pin`, `affinity`, `peek`, `explain`, `load`; for runs `dag`, `frame`, `list`,
+//! `chain`, `signal`, `binding`. Underneath: `state` (the tables), `apply` and `run_apply` (the only
+//! code that writes tasks and runs), `run`, `placement`, `table`, `deadline`, `watch`.
 
+mod affinity;
 mod after;
 mod apply;
+mod binding;
 mod cancel;
 mod chain;
 mod change;
@@ -44,19 +46,22 @@ mod task;
 mod watch;
 mod worker;
 
+pub use affinity::IDLE_KEYS_MAX;
+pub use binding::{DRAINED_RUNS_MAX, RUN_DRAINS_MAX};
 pub use chain::CALLS_MAX;
 pub use change::{
     Change, EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, TaskRecord, TaskState,
     WaitReason,
 };
 pub use command::{
-    Command, DrainCause, LeaseRequest, Moment, NewRun, NextCall, Pause, Reused, Signal, Ticket,
+    Command, DrainCause, LeaseRequest, Moment, NewRun, NextCall, Pause, Rebind, Reused, Signal,
+    Ticket,
 };
 pub use coordinator::{Coordinator, Load};
 pub use effect::{
-    Answer, Chain, Effect, Grant, HeartbeatVerdict, Judgement, LoadKey, LoadTicket, LostAuthority,
-    NextEnd, QueueView, Refusal, StateWord, Step, SubmittedTask, Verdict, Violation, WorkerHealth,
-    WorkerView,
+    Answer, BindingView, Chain, Effect, Grant, HeartbeatVerdict, Judgement, LoadKey, LoadTicket,
+    LostAuthority, NextEnd, QueueView, Refusal, StateWord, Step, SubmittedTask, Verdict, Violation,
+    WorkerHealth, WorkerView,
 };
 pub use explain::{Explanation, Lack, Reason};
 pub use ladder::{Ladder, WORKER_FORGOTTEN_AFTER, WORKER_HEARTBEAT_EVERY};

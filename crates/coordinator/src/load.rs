@@ -137,6 +137,8 @@ impl State {
             | Command::WatchRun { .. }
             | Command::Next { .. }
             | Command::Signal { .. }
+            | Command::Bindings { .. }
+            | Command::Rebind { .. }
             | Command::ListWorkers { .. }
             | Command::ListQueues { .. }
             | Command::Loaded { .. }

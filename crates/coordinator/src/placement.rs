@@ -13,7 +13,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use model::{Demand, Offer, QueueName, TaskId, TaskSpec, TypeName, WorkerId};
+use model::{Demand, Offer, QueueName, RunId, TaskId, TaskSpec, TypeName, WorkerId};
 use slab::Slab;
 
 use self::lanes::Lane;
@@ -116,6 +116,8 @@ pub(crate) struct Placement {
     pauses: BTreeMap<QueueName, Pause>,
     /// Ready tasks that not everyone may have.
     lanes: BTreeMap<LaneKey, Lane>,
+    /// Runs that are kept from some workers.
+    drained_runs: BTreeMap<RunId, BTreeSet<WorkerId>>,
     /// Lanes that gained a ready task, or someone who may have it.
     unserved_lanes: BTreeSet<LaneKey>,
     /// The best ready task of each demand that has one and is not paused.
@@ -343,9 +345,10 @@ impl Placement {
             let fits = |demand: &DemandIdx| covered.contains(demand) && has_room(*demand);
             heads.find(|(_, demand)| fits(demand)).map(|(rank, _)| *rank)
         };
-        let best = match self.lanes.is_empty() {
-            true => best,
-            false => best.into_iter().chain(self.best_in_lanes(worker, offer, room)).min(),
+        let best = if self.lanes.is_empty() {
+            best
+        } else {
+            best.into_iter().chain(self.best_in_lanes(worker, offer, room)).min()
         };
         best.map(|(_, task)| task)
     }

@@ -32,7 +32,8 @@ pub(crate) enum Standing {
 impl Turn<'_> {
     pub(crate) fn on_reports(&mut self, ticket: Ticket, reports: Vec<Report>) {
         let tasks = || reports.iter().map(|report| report.lease.task);
-        let is_holding = names_a_task_twice(tasks()) || self.state.any_waits_for_others(tasks());
+        let is_holding =
+            names_a_task_twice(tasks()) || self.state.any_may_end_with_another(tasks());
         if is_holding {
             self.state.loads.hold();
         }

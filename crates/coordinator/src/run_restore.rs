@@ -52,6 +52,10 @@ impl Turn<'_> {
             return;
         };
         self.state.insert_run(&restored.record, Arc::new(compiled.program));
+        for record in &restored.settled {
+            self.remember_holder(record);
+            self.remember_binding(record);
+        }
         let mut later = Later::new();
         for past in self.in_order(restored, live) {
             self.restore_past(id, past, &mut later);

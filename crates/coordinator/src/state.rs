@@ -9,10 +9,13 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use model::{ConcurrencyKey, IdempotencyKey, QueueName, ShardId, TaskId, Timestamp};
 
+use crate::affinity::Affinities;
+use crate::binding::Bindings;
 use crate::change::{Lease, TaskRecord, TaskState};
 use crate::deadline::{Deadline, Deadlines};
 use crate::drain::Drains;
 use crate::load::Loads;
+use crate::pin::check_pin;
 use crate::placement::{Placement, ReadyRank};
 use crate::run::Runs;
 use crate::table::TaskTable;
@@ -41,6 +44,8 @@ pub(crate) struct State {
     pub(crate) deadlines: Deadlines,
     pub(crate) workers: Workers,
     pub(crate) drains: Drains,
+    pub(crate) affinities: Affinities,
+    pub(crate) bindings: Bindings,
     pub(crate) watches: Watches<TaskId>,
     pub(crate) runs: Runs,
     pub(crate) loads: Loads,
@@ -88,6 +93,8 @@ impl State {
             deadlines: Deadlines::default(),
             workers: Workers::default(),
             drains: Drains::default(),
+            affinities: Affinities::default(),
+            bindings: Bindings::default(),
             watches: Watches::default(),
             runs: Runs::default(),
             loads: Loads::default(),
@@ -146,6 +153,8 @@ impl State {
         assert_eq!(self.queues, expected.queues, "queue counts");
         assert_eq!(self.live_bytes, expected.live_bytes, "live bytes");
         assert_eq!(self.placement.ready_len(), expected.placement.ready_len(), "ready tasks");
+        self.check_affinities();
+        self.check_bindings();
         assert_eq!(self.choosy_ready, self.count_choosy(), "choosy tasks");
         assert_eq!(self.workers.asking_len(), self.placement.waiting_len(), "who asks");
         assert_eq!(self.workers.held_len(), expected.workers.held_len(), "leases held");
@@ -165,10 +174,8 @@ impl State {
                 assert_eq!(task.unmet(), self.live_dependencies(task).count(), "{task:?}");
             }
             TaskState::Ready => {
-                let slot = task.concurrency_key().map(|key| &self.keys[key]);
-                let is_front = slot.is_none_or(|slot| slot.front == Some(task.id));
-                assert_eq!(is_ready, is_front, "ready and visible: {task:?}");
-                self.check_pin(task, is_front);
+                assert_eq!(is_ready, self.is_visible(task), "ready and visible: {task:?}");
+                check_pin(task, is_ready);
             }
             TaskState::Leased(lease) => {
                 assert!(!is_ready, "leased and ready: {task:?}");

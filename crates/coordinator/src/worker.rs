@@ -223,6 +223,7 @@ impl Turn<'_> {
 
     /// Nothing of the worker is left but what it holds; its deadline has gone before.
     fn forget_worker(&mut self, worker: &WorkerId) {
+        self.state.unbind_worker(worker);
         let Some(known) = self.state.workers.known.remove(worker) else { return };
         if let Some(offer) = known.offer {
             self.state.placement.remove_offer_user(offer);
@@ -247,7 +248,11 @@ impl Turn<'_> {
             at = now.after(WORKER_HEARTBEAT_EVERY);
         }
         known.deadline = at;
-        self.state.deadlines.insert(at, Deadline::Worker(worker));
+        let is_lost = known.health == WorkerHealth::Lost;
+        self.state.deadlines.insert(at, Deadline::Worker(worker.clone()));
+        if is_lost {
+            self.state.unbind_worker(&worker);
+        }
     }
 
     pub(crate) fn on_list_workers(&mut self, ticket: Ticket) {

@@ -19,7 +19,9 @@ pub(crate) const NODES_MAX: usize = 200_000;
 /// Edges of a workflow and its subgraphs together.
 pub(crate) const EDGES_MAX: usize = 1_000_000;
 /// Ports, labels, ends of edges and all other small things together.
-pub(crate) const OBJECTS_MAX: usize = 8_000_000;
+pub(crate) const OBJECTS_MAX: usize = 6_000_000;
+/// Elements of lists that are of the wrong kind. More of them are no slip of the pen.
+pub(crate) const WRONG_ELEMENTS_MAX: usize = 1_000;
 
 /// Reads a definition, as far as it can be read.
 pub(crate) fn decode<'a>(source: &'a Bytes, problems: &mut Problems) -> Option<Workflow<'a>> {
@@ -35,7 +37,7 @@ pub(crate) fn decode<'a>(source: &'a Bytes, problems: &mut Problems) -> Option<W
         problems.error(code::INVALID, &at, format_args!("the definition is not UTF-8 text"));
         return None;
     };
-    let budget = Budget::new(NODES_MAX, EDGES_MAX, OBJECTS_MAX);
+    let budget = Budget::new([NODES_MAX, EDGES_MAX, OBJECTS_MAX, WRONG_ELEMENTS_MAX]);
     let mut reader = serde_json::Deserializer::from_str(text);
     let read = Within::<Loose<Workflow<'a>>>::new(&budget)
         .deserialize(&mut reader)
@@ -72,7 +74,7 @@ object! {
     Workflow<'a> as Object {
         id: Text<'a> = "id",
         metadata: Loose<Metadata<'a>> = "metadata",
-        nodes: List<Node<'a>> = "nodes",
+        nodes: List<Box<Node<'a>>> = "nodes",
         edges: List<Edge<'a>> = "edges",
         subgraphs: List<Subgraph<'a>> = "subgraphs",
         runtimes: Pairs<'a, Runtime<'a>> = "runtimes",
@@ -124,7 +126,7 @@ object! {
         parameters: Raw<'a> = "parameters",
         schema: Loose<Box<Schemas<'a>>> = "schema",
         ui: Loose<Box<Ui<'a>>> = "ui",
-        middlewares: List<Node<'a>> = "middlewares",
+        middlewares: List<Box<Node<'a>>> = "middlewares",
         alias: Text<'a> = "alias",
         when: Loose<Condition<'a>> = "when",
         on_error: Text<'a> = "onError" or "on_error",

@@ -17,7 +17,7 @@ use std::collections::BTreeSet;
 pub(crate) use look::{View, kind_of};
 pub(crate) use pieces::bare;
 use pieces::{Piece, pieces};
-use scan::{Code, Origin, scan};
+use scan::{Origin, scan};
 use serde_json::Value;
 
 /// The longest text of one expression.
@@ -75,7 +75,7 @@ pub(crate) fn references(text: &str) -> Result<Vec<String>, String> {
     for piece in pieces {
         let Piece::Code { source, at } = piece else { continue };
         let code = scan(source).map_err(|fault| fault.sentence(text, at))?;
-        check(&code).map_err(|reason| {
+        engine::check(&code).map_err(|reason| {
             format!("{reason}, in the expression at character {}", scan::character(text, at))
         })?;
         names.extend(code.paths.into_iter().filter_map(|path| match path.origin {
@@ -84,21 +84,6 @@ pub(crate) fn references(text: &str) -> Result<Vec<String>, String> {
         }));
     }
     Ok(names.into_iter().collect())
-}
-
-/// Whether the engine can read it, and knows all that it names.
-fn check(code: &Code) -> Result<(), String> {
-    let environment = minijinja::Environment::empty();
-    let expression =
-        environment.compile_expression(&code.source).map_err(|error| engine::reason(&error))?;
-    // In order, so that the same text gives the same sentence.
-    let unknown: BTreeSet<String> = expression.undeclared_variables(false).into_iter().collect();
-    match unknown.iter().find(|name| !scan::is_place_holder(name) && *name != "range") {
-        None => Ok(()),
-        Some(name) => {
-            Err(format!("{name} is not known here; there are nodes, run, inputs, item and index"))
-        }
-    }
 }
 
 #[cfg(test)]
@@ -146,6 +131,9 @@ mod tests {
             ("{{ }}", Err("unexpected")),
             ("{{ foo.bar }}", Err("foo is not known here")),
             ("{{ _0 }}", Err("_0")),
+            ("{{ 1|nope }}", Err("there is no filter nope")),
+            ("{{ 1 is not nope }}", Err("there is no test nope")),
+            ("{{ 1|round is number and 2 is in [1] }}", Ok(vec![])),
             ("{{ (1 }}", Err("never closed")),
             ("{% if x %} {{ inputs.x }}", Err("{% %}")),
         ] {
@@ -153,7 +141,7 @@ mod tests {
             match (&found, expected) {
                 (Ok(names), Ok(expected)) => assert_eq!(*names, expected, "{text}"),
                 (Err(sentence), Err(part)) => {
-                    assert!(sentence.contains(part), "{text}: {sentence}")
+                    assert!(sentence.contains(part), "{text}: {sentence}");
                 }
                 (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
             }

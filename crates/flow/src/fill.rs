@@ -38,15 +38,16 @@ pub fn fill(step: &Step, scope: &Scope<'_>) -> Result<Bytes, EvalError> {
         }
     };
     for arrival in arrivals {
-        room.take("parameters", arrival.value)?;
+        room.take(arrival.value).map_err(|reason| wrong("parameters", reason))?;
         crate::path::set(&mut filled, arrival.to, arrival.value.clone());
     }
     if let Some(payload) = payload {
         lay_over(&mut filled, payload, &mut room)?;
     }
-    let bytes = serde_json::to_vec(&filled).map_err(|error| wrong("parameters", error))?;
+    let bytes =
+        serde_json::to_vec(&filled).map_err(|error| wrong("parameters", error.to_string()))?;
     if bytes.len() > PARAMETERS_BYTES_MAX {
-        return Err(room.too_large("parameters"));
+        return Err(wrong("parameters", room.too_large()));
     }
     if is_too_deep(&filled) {
         let reason = format!("they nest more than {NESTING_MAX} levels deep");
@@ -134,7 +135,7 @@ pub fn outputs_of(graph: &Graph, scope: &Scope<'_>) -> Result<Value, EvalError> 
             continue;
         };
         let name = node.alias.clone().unwrap_or_else(|| node.id.to_string());
-        room.take(&format!("outputs.{name}"), results)?;
+        room.take(results).map_err(|reason| wrong(&format!("outputs.{name}"), reason))?;
         outputs.insert(name, results.clone());
     }
     Ok(Value::Object(outputs))
@@ -145,7 +146,7 @@ fn authored(bytes: &Bytes) -> Result<Value, EvalError> {
     if bytes.is_empty() {
         return Ok(Value::Object(Map::new()));
     }
-    serde_json::from_slice(bytes).map_err(|error| wrong("parameters", error))
+    serde_json::from_slice(bytes).map_err(|error| wrong("parameters", error.to_string()))
 }
 
 /// Puts each field of a payload over the parameters. Parameters that have no fields stay.
@@ -159,12 +160,12 @@ fn lay_over(
     }
     let Value::Object(fields) = filled else { return Ok(()) };
     for (name, value) in payload {
-        room.take("parameters", value)?;
+        room.take(value).map_err(|reason| wrong("parameters", reason))?;
         fields.insert(name.clone(), value.clone());
     }
     Ok(())
 }
 
-fn wrong(path: &str, reason: impl ToString) -> EvalError {
-    EvalError { path: path.to_owned(), reason: reason.to_string() }
+fn wrong(path: &str, reason: impl Into<String>) -> EvalError {
+    EvalError::new(path, reason)
 }

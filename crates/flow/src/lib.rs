@@ -13,6 +13,7 @@ mod fill;
 mod path;
 mod problem;
 mod program;
+mod resource_ref;
 mod scope;
 
 pub use compile::{Compiled, compile};
@@ -28,4 +29,5 @@ pub use program::{
     Affinity, AffinityMode, ContainerPorts, Endpoint, Expression, Graph, Map, Node, OnError,
     OnSkip, Parameters, Program, Root, Step, Wire, Work,
 };
+pub use resource_ref::{RESOURCE_WAIT_MAX, ResourceConflict, resource_pin};
 pub use scope::{EvalError, Item, NodeFacts, NodesView, Scope};

@@ -65,3 +65,18 @@ pub struct EvalError {
     /// What is wrong with it.
     pub reason: String,
 }
+
+/// The most characters of a reason: it may hold names and paths that others have made up.
+const REASON_CHARS_MAX: usize = 1000;
+
+impl EvalError {
+    /// An error with a reason of bounded length.
+    pub(crate) fn new(path: impl Into<String>, reason: impl Into<String>) -> Self {
+        let mut reason = reason.into();
+        if let Some((end, _)) = reason.char_indices().nth(REASON_CHARS_MAX) {
+            reason.truncate(end);
+            reason.push_str("...");
+        }
+        Self { path: path.into(), reason }
+    }
+}

@@ -109,6 +109,8 @@ pub enum ErrorCode {
     LimitRuns,
     /// The tenant keeps as many schedules or webhooks as it may.
     LimitSchedules,
+    /// Too many connections read events, or too many tickets wait to be used.
+    LimitEvents,
     /// No token with this id.
     TokenNotFound,
     /// A batch holds more than one call may carry.
@@ -152,7 +154,7 @@ pub struct ErrorEntry {
 
 impl ErrorCode {
     /// All codes, in the order of the table.
-    pub const ALL: [Self; 66] = [
+    pub const ALL: [Self; 67] = [
         Self::AuthInvalidToken,
         Self::AuthMissingToken,
         Self::AuthMtlsRequired,
@@ -206,6 +208,7 @@ impl ErrorCode {
         Self::ResourceAway,
         Self::LimitRuns,
         Self::LimitSchedules,
+        Self::LimitEvents,
         Self::TokenNotFound,
         Self::LimitBatch,
         Self::LimitLiveTasks,
@@ -541,6 +544,12 @@ impl ErrorCode {
                 429,
                 "The tenant keeps as many schedules or webhooks as it may.",
                 "delete some",
+            ),
+            Self::LimitEvents => row(
+                "E.LIMIT.EVENTS",
+                429,
+                "Too many connections read events, or too many tickets wait to be used.",
+                "read the events of several runs over one connection",
             ),
             Self::TokenNotFound => row(
                 "E.TOKEN.NOT_FOUND",

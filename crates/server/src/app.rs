@@ -26,6 +26,7 @@ use crate::events::{Events, Tickets};
 use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
 use crate::plans::Plans;
+use crate::resources::Catalog;
 use crate::runs::programs::Programs;
 use crate::schedules::clockwork;
 use crate::schedules::hooks::Hooks;
@@ -181,6 +182,8 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// The sessions of workers.
     pub(crate) sessions: Arc<Sessions>,
+    /// What workers keep.
+    pub(crate) resources: Catalog,
     /// How tasks fare and what they put out.
     pub feedback: Arc<FeedbackHub>,
     /// Plans, and the jobs that were made of them.
@@ -201,6 +204,8 @@ pub struct App {
     pub(crate) events: Arc<Events>,
     /// Ways to the events without a header.
     pub(crate) tickets: Tickets,
+    /// Runs as a whole, for those who begin to watch.
+    pub(crate) snapshots: http::Snapshots,
     /// The time.
     pub clock: Clock,
     /// This build.
@@ -368,10 +373,12 @@ impl App {
             auth,
             metrics,
             sessions,
+            resources: Catalog::default(),
             feedback: options.open_feedback(Arc::clone(&events))?,
             updates,
             events,
             tickets: Tickets::default(),
+            snapshots: http::Snapshots::default(),
             clock,
             version: env!("CARGO_PKG_VERSION"),
             shutdown,

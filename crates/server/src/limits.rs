@@ -3,15 +3,17 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use crate::artifacts::{self, INLINE_BYTES_MAX};
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
-use crate::doors::http::{actions, body, run_nodes, schedules as schedules_door};
+use crate::doors::http::{actions, body, run_nodes, schedules as schedules_door, stall};
 use crate::doors::resp;
+use crate::doors::ws::desk::calls;
 use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
 use crate::{
-    auth, bulk, feedback, handle, metrics, plans, runs, schedules, scratch, sessions, updates,
-    workflows,
+    auth, bulk, events, feedback, handle, metrics, plans, resources, runs, schedules, scratch,
+    sessions, updates, workflows,
 };
 
 /// One limit.
@@ -33,6 +35,7 @@ pub fn all() -> Vec<LimitRow> {
     rows.extend(payload_limits());
     rows.extend(server_limits());
     rows.extend(feedback_limits());
+    rows.extend(event_limits());
     rows.extend(session_limits());
     rows.extend(scratch_limits());
     rows.extend(resp_limits());
@@ -138,6 +141,7 @@ fn server_limits() -> Vec<LimitRow> {
         bytes("HEAD_BYTES_MAX", listener::HEAD_BYTES_MAX, "The head of one request."),
         count("HEADERS_MAX", listener::HEADERS_MAX, "Headers in one request."),
         span("HEAD_TIMEOUT", listener::HEAD_TIMEOUT, "Silence on a connection between requests."),
+        span("HTTP_STALL_MAX", stall::HTTP_STALL_MAX, "How long a client may take nothing."),
         span("BODY_TIMEOUT", body::BODY_TIMEOUT, "How long a body may take to arrive."),
         bytes(
             "DISCARDED_BYTES_MAX",
@@ -199,6 +203,36 @@ fn feedback_limits() -> Vec<LimitRow> {
     ]
 }
 
+fn event_limits() -> Vec<LimitRow> {
+    vec![
+        count(
+            "RING_EVENTS_MAX",
+            events::RING_EVENTS_MAX,
+            "Events of a tenant that are kept for readers that come back; the oldest go first.",
+        ),
+        bytes("RING_BYTES_MAX", events::RING_BYTES_MAX, "The same, in memory."),
+        count("READERS_MAX", events::READERS_MAX, "Connections of a tenant that read events."),
+        count(
+            "BEHIND_EVENTS",
+            events::BEHIND_EVENTS,
+            "A reader with more events before it hears the newest status of each node alone.",
+        ),
+        bytes(
+            "EVENT_RESULT_BYTES_MAX",
+            events::RESULT_BYTES_MAX,
+            "A result that is told in an event; of a larger one, only that it is there.",
+        ),
+        span("LOOK_EVERY", events::LOOK_EVERY, "How often a reader is sent something at most."),
+        span(
+            "LINGER_FOR",
+            events::LINGER_FOR,
+            "Words of workers are told for so long after the last reader has left.",
+        ),
+        span("TICKET_LIFETIME", events::TICKET_LIFETIME, "How long a ticket may wait to be used."),
+        count("TICKETS_MAX", events::TICKETS_MAX, "Tickets that wait to be used."),
+    ]
+}
+
 fn session_limits() -> Vec<LimitRow> {
     use protocol::session::{decode, outgoing, window};
     vec![
@@ -224,6 +258,19 @@ fn session_limits() -> Vec<LimitRow> {
             "REGISTER_ENTRIES_MAX",
             ws_convert::REGISTER_ENTRIES_MAX,
             "Features, packages, channels and limits that a worker may register, of each.",
+        ),
+        count("CALLS_PER_LEASE_MAX", calls::CALLS_PER_LEASE_MAX, "Open calls of one middleware."),
+        count("ARTIFACTS_MAX", artifacts::ARTIFACTS_MAX, "Artifacts of one attempt."),
+        bytes("INLINE_BYTES_MAX", INLINE_BYTES_MAX, "Inline artifacts of one attempt, in all."),
+        count(
+            "RESOURCES_PER_TENANT_MAX",
+            resources::RESOURCES_PER_TENANT_MAX,
+            "Resources of workers that are remembered, per tenant.",
+        ),
+        count(
+            "PARTS_AHEAD_MAX",
+            resources::PARTS_AHEAD_MAX,
+            "Parts of 64 KiB that a download holds in memory.",
         ),
         count("LISTED_LEASES_MAX", ws_convert::LISTED_LEASES_MAX, "Leases in one heartbeat."),
         count(

@@ -5,12 +5,13 @@
 //! happens when), `shell`, `shell_loads`,
 //! `shell_life`, `shell_watch` (what the production loop does), `store`, `network`,
 //! `worker`, `worker_faults`, `submitter`, `workload` (what they do and suffer), `oracle` (what
-//! must be true), `liveness`, then `sweep`, `shrink` and `report` (many seeds, and what to say).
+//! must be true), `liveness`, then `flows` (runs of random workflows), `sweep`, `shrink` and `report` (many seeds, and what to say).
 
 mod agenda;
 mod clock;
 mod consequence;
 mod faults;
+pub mod flows;
 mod liveness;
 mod message;
 mod network;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use sim::{Mode, Options, Planted, RunConfig, Sweep, SweepResult, USAGE, report, run};
+use sim::{Mode, Options, Planted, RunConfig, Sweep, SweepResult, USAGE, flows, report, run};
 
 /// Below so many seeds something may never happen by chance.
 const SEEDS_FOR_EVERYTHING: u64 = 200;
@@ -21,6 +21,7 @@ fn main() -> ExitCode {
             true
         }
         Mode::Planted => find_planted(&options),
+        Mode::Flows => many_flows(&options),
         Mode::Single => one_seed(&options.run),
         Mode::Sweep => many_seeds(&options),
     };
@@ -87,6 +88,32 @@ fn is_complete(sweep: &Sweep, result: &SweepResult) -> bool {
     result.undetermined.is_empty() && (never.is_empty() || !counts)
 }
 
+fn many_flows(options: &Options) -> bool {
+    let seeds = options.from..options.from + options.seeds.unwrap_or(2_000);
+    let (mut failed, mut steps, mut tasks, mut crashes, mut succeeded) = (0, 0, 0, 0, 0_u64);
+    let count = seeds.end - seeds.start;
+    for seed in seeds {
+        match flows::run(seed) {
+            Ok(result) => {
+                steps += result.steps;
+                tasks += result.tasks;
+                crashes += result.crashes;
+                succeeded += u64::from(result.succeeded);
+            }
+            Err(broken) => {
+                failed += 1;
+                println!("seed {seed}: {broken}");
+                println!("replay: cargo xtask sim flows --from {seed} --seeds 1");
+            }
+        }
+    }
+    println!(
+        "{count} runs, {succeeded} of them good, {tasks} tasks, {crashes} crashes, {steps} steps"
+    );
+    println!("{} passed, {failed} failed", count - failed);
+    failed == 0
+}
+
 fn find_planted(options: &Options) -> bool {
     if cfg!(not(feature = "planted")) {
         println!("the coordinator's planted bugs are not compiled in; run: cargo xtask planted");
@@ -102,7 +129,21 @@ fn find_planted(options: &Options) -> bool {
     missed == 0 && !bugs.is_empty()
 }
 
+fn find_in_runs(options: &Options, bug: Planted) -> bool {
+    let (name, seeds) = (bug.name(), options.seeds.unwrap_or(2_000));
+    let Some((seed, story)) = flows::find(bug, options.from..options.from + seeds) else {
+        println!("{name:<40} NOT FOUND in {seeds} seeds");
+        return false;
+    };
+    let story: String = story.chars().take(160).collect();
+    println!("{name:<40} found at seed {seed}: {story}");
+    true
+}
+
 fn find_one(options: &Options, bug: Planted) -> bool {
+    if bug.is_about_runs() {
+        return find_in_runs(options, bug);
+    }
     let sweep = Sweep {
         from: options.from,
         seeds: options.seeds.unwrap_or(2_000),

@@ -12,6 +12,8 @@ sim [--seeds N] [--from S] [--tasks N] [--threads N] [--check-determinism]
     run N seeds (500) from S (1), with 100 tasks each, on 2 threads
 sim --seed S [--trace] [--tasks N] [--faults F1,F13] [--only-tasks 3,7] [--plant NAME]
     run one seed; if it fails, shorten it
+sim flows [--seeds N] [--from S]
+    run random workflows under faults, and compare each with a simple interpreter
 sim planted [--only NAME] [--seeds N]
     plant each bug and find it within N seeds (2000)
 ";
@@ -42,6 +44,8 @@ pub enum Mode {
     Sweep,
     /// `--seed`: run one.
     Single,
+    /// `flows`: run random workflows.
+    Flows,
     /// `planted`: find bugs.
     Planted,
     /// `--help`: say how to use it.
@@ -69,6 +73,7 @@ impl Options {
 
     fn take(&mut self, word: &str, rest: &mut impl Iterator<Item = String>) -> Result<(), String> {
         match word {
+            "flows" => self.mode = Mode::Flows,
             "planted" => self.mode = Mode::Planted,
             "--help" | "-h" => self.mode = Mode::Help,
             "--trace" => self.run.is_verbose = true,

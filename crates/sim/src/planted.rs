@@ -48,6 +48,12 @@ impl Planted {
         inside.chain(ShellBug::ALL.into_iter().map(Self::Shell))
     }
 
+    /// Whether only runs of workflows can suffer from it.
+    pub fn is_about_runs(self) -> bool {
+        use coordinator::planted::Bug;
+        matches!(self, Self::Coordinator(Bug::SkipNotPassedOn | Bug::LineForgotten))
+    }
+
     /// How it is called on the command line.
     pub fn name(self) -> String {
         match self {

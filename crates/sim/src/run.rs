@@ -76,7 +76,7 @@ pub fn run(config: &RunConfig) -> RunResult {
 }
 
 #[cfg(feature = "planted")]
-fn plant(bug: Option<Planted>) {
+pub(crate) fn plant(bug: Option<Planted>) {
     coordinator::planted::plant(match bug {
         Some(Planted::Coordinator(bug)) => Some(bug),
         Some(Planted::Shell(_)) | None => None,
@@ -85,4 +85,4 @@ fn plant(bug: Option<Planted>) {
 
 /// Without the feature the coordinator has no bugs to choose from.
 #[cfg(not(feature = "planted"))]
-fn plant(_: Option<Planted>) {}
+pub(crate) fn plant(_: Option<Planted>) {}

@@ -1,27 +1,35 @@
 //! How fast the embedded store is: `cargo run --release -p store --example store_bench`.
 //!
-//! Prints tasks per second for several sizes of turn, and how long a restart with a million live
-//! tasks takes. One turn is committed at a time, so a size of 1 shows the price of a sync.
+//! Prints tasks per second for several sizes of turn, how long a restart with a million live tasks
+//! takes, and what a large run costs. One turn is committed at a time, so a size of 1 shows the
+//! price of a sync. `runs` as the second argument prints the last part alone.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use coordinator::Change;
-use model::TaskId;
-use store::conformance::{granted, settled, submitted, tenant};
+use coordinator::{Change, RunChange};
+use model::{RunId, TaskId};
+use store::conformance::{granted, linked, run_started, settled, submitted, tenant};
 use store::{ClaimedShard, SqliteStore, Store, Turn};
 
 const TURN_SIZES: [u64; 3] = [1, 16, 256];
 const RUN_FOR: Duration = Duration::from_secs(3);
 const LIVE_TASKS: u64 = 1_000_000;
 const LIVE_TASKS_PER_TURN: u64 = 4_096;
+const DEFINITION_BYTES: usize = 25_000_000;
+const RUN_TASKS: u32 = 100_000;
+const RUN_TASKS_PER_TURN: usize = 2_000;
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() {
     let base =
         std::env::args().nth(1).unwrap_or_else(|| std::env::temp_dir().display().to_string());
     let folder = tempfile::tempdir_in(base).expect("a folder to write to");
+    measure_run(&folder.path().join("run")).await;
+    if std::env::args().nth(2).as_deref() == Some("runs") {
+        return;
+    }
     for turn_size in TURN_SIZES {
         for way in [Way::Submit, Way::SubmitAndLease, Way::WholeLife, Way::LifeAtOnce] {
             measure(&folder.path().join(format!("{way:?}-{turn_size}")), way, turn_size).await;
@@ -143,4 +151,40 @@ async fn measure_restart(folder: &Path) {
         restored.tasks.len(),
         restoring.elapsed().as_secs_f64(),
     );
+}
+
+/// One run: how long its start takes, and how long it takes to read all its tasks.
+async fn measure_run(folder: &Path) {
+    let store = SqliteStore::open(folder).expect("opens");
+    let claim = store.claim(tenant("bench")).await.expect("claims");
+    let run = RunId::of(claim.shard, 1);
+    let mut start = run_started(run);
+    if let RunChange::RunStarted(record) = &mut start {
+        record.definition = Bytes::from(format!("\"{}\"", "x".repeat(DEFINITION_BYTES)));
+    }
+    let began = Instant::now();
+    store.commit(Turn { claim, changes: vec![], runs: vec![start] }).await.expect("kept");
+    let started = began.elapsed().as_secs_f64() * 1_000.0;
+    println!("a run with a definition of {DEFINITION_BYTES} bytes started in {started:.0} ms");
+
+    let began = Instant::now();
+    let nodes: Vec<u32> = (0..RUN_TASKS).collect();
+    for nodes in nodes.chunks(RUN_TASKS_PER_TURN) {
+        let life = |&node: &u32| {
+            let task = TaskId::of(claim.shard, u64::from(node));
+            [linked(submit(task), run, node), granted(task, 1), settled(task, 1)]
+        };
+        let changes = nodes.iter().flat_map(life).collect();
+        store.commit(Turn { claim, changes, runs: vec![] }).await.expect("kept");
+    }
+    println!("its {RUN_TASKS} tasks lived in {:.2} s", began.elapsed().as_secs_f64());
+
+    let began = Instant::now();
+    let parts = store.run_parts(claim.shard, run).await.expect("reads");
+    let n_tasks = parts.tasks.len();
+    println!("its {n_tasks} tasks read in {:.2} s", began.elapsed().as_secs_f64());
+    let began = Instant::now();
+    let restored = store.restore(claim).await.expect("restores");
+    let n_settled: usize = restored.runs.iter().map(|run| run.settled.len()).sum();
+    println!("the run restored with {n_settled} in {:.2} s", began.elapsed().as_secs_f64());
 }

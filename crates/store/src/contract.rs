@@ -42,78 +42,55 @@ pub trait Store: Send + Sync + 'static {
     ) -> StoreFuture<Result<Vec<(LoadKey, TaskRecord)>, StoreError>>;
 
     /// A run, live or ended, as it is durable now.
-    #[allow(unused_variables)]
     fn run(
         &self,
         shard: ShardId,
         key: RunKey,
-    ) -> StoreFuture<Result<Option<RunRecord>, StoreError>> {
-        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
-    }
+    ) -> StoreFuture<Result<Option<RunRecord>, StoreError>>;
 
-    /// A page of runs, newest first.
-    #[allow(unused_variables)]
-    fn runs(&self, shard: ShardId, query: RunQuery) -> StoreFuture<Result<RunPage, StoreError>> {
-        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
-    }
+    /// A page of runs, newest first. A page may be short and still have a next one, as with `list`.
+    fn runs(&self, shard: ShardId, query: RunQuery) -> StoreFuture<Result<RunPage, StoreError>>;
 
     /// Everything that belongs to a run, as it is durable now; empty for one that is not known.
-    #[allow(unused_variables)]
-    fn run_parts(&self, shard: ShardId, run: RunId) -> StoreFuture<Result<RunParts, StoreError>> {
-        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
-    }
+    fn run_parts(&self, shard: ShardId, run: RunId) -> StoreFuture<Result<RunParts, StoreError>>;
 
-    /// Keeps the next version of a workflow, unless another version came first.
-    #[allow(unused_variables)]
+    /// Keeps the next version of a workflow, unless another version came first. A deleted one comes
+    /// back; its numbers go on.
     fn put_workflow(
         &self,
         write: WorkflowWrite,
-    ) -> StoreFuture<Result<WorkflowWritten, StoreError>> {
-        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
-    }
+    ) -> StoreFuture<Result<WorkflowWritten, StoreError>>;
 
     /// A version of a workflow, the newest unless a number says which; also of a deleted one.
-    #[allow(unused_variables)]
     fn workflow(
         &self,
         tenant: TenantId,
         id: String,
         version: Option<u64>,
-    ) -> StoreFuture<Result<Option<WorkflowVersion>, StoreError>> {
-        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
-    }
+    ) -> StoreFuture<Result<Option<WorkflowVersion>, StoreError>>;
 
     /// A page of a tenant's workflows that are not deleted, by id, without their definitions.
-    #[allow(unused_variables)]
     fn workflows(
         &self,
         tenant: TenantId,
         after: Option<String>,
         limit: u32,
-    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
-        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
-    }
+    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>>;
 
     /// Every version of a workflow, newest first, without their definitions.
-    #[allow(unused_variables)]
     fn workflow_versions(
         &self,
         tenant: TenantId,
         id: String,
-    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
-        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
-    }
+    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>>;
 
     /// Hides a workflow; its versions and its runs stay. `false` when there is none to hide.
-    #[allow(unused_variables)]
     fn delete_workflow(
         &self,
         tenant: TenantId,
         id: String,
         at: Timestamp,
-    ) -> StoreFuture<Result<bool, StoreError>> {
-        Box::pin(std::future::ready(Err(StoreError::Unavailable("not kept here".into()))))
-    }
+    ) -> StoreFuture<Result<bool, StoreError>>;
 
     /// A page of tasks, newest first.
     fn list(&self, shard: ShardId, query: PageQuery) -> StoreFuture<Result<TaskPage, StoreError>>;
@@ -264,7 +241,8 @@ pub struct RunQuery {
 /// A page of runs.
 #[derive(Debug, Default, PartialEq)]
 pub struct RunPage {
-    /// Newest first; `definition`, `inputs` and outputs are left out (empty).
+    /// Newest first; what may be long is left out: definition, inputs, outputs and the details of
+    /// a failure.
     pub runs: Vec<RunRecord>,
     /// Where to go on.
     pub next_before: Option<RunId>,
@@ -279,7 +257,8 @@ pub struct RunParts {
     pub closed: Vec<(u32, NodeEnd)>,
     /// Nodes whose end no single task tells: frame, node, end.
     pub ended: Vec<(u32, u32, NodeEnd)>,
-    /// Its tasks, live and settled, oldest first.
+    /// The tasks that it made, live and settled, oldest first. A task that a person submitted
+    /// under its name has no link and is not among them.
     pub tasks: Vec<TaskRecord>,
 }
 
@@ -292,7 +271,8 @@ pub struct WorkflowWrite {
     pub id: String,
     /// A name for people.
     pub name: String,
-    /// The version that it builds on; `None` takes what is there. 0 wants that there is none.
+    /// The version that it builds on; `None` takes what is there. 0 wants that there is none, or
+    /// that it was deleted.
     pub base: Option<u64>,
     /// The definition, as authored.
     pub definition: Bytes,
@@ -311,9 +291,9 @@ pub struct WorkflowWrite {
 pub enum WorkflowWritten {
     /// It is kept under this number.
     Saved(u64),
-    /// The newest version has the same hash; nothing was written.
+    /// The newest version has the same hash, whatever the write builds on; nothing was written.
     Same(u64),
-    /// Another version came first: this is the newest.
+    /// Another version came first: this is the newest. 0 when there is none at all.
     Conflict(u64),
 }
 

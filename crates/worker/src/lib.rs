@@ -14,6 +14,7 @@ pub mod endpoint;
 pub mod executor;
 pub mod feedback;
 pub mod next;
+pub mod resources;
 pub mod resp;
 pub mod runner;
 pub mod session;

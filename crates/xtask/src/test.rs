@@ -13,6 +13,7 @@ use crate::{chaos, cuts, generate, pytest, sim, tidy, tools};
 
 const SIMULATION_SEEDS: &str = "500";
 const SIMULATION_TASKS: &str = "100";
+const SIMULATION_FLOWS: &str = "2000";
 const CHAOS_CYCLES: u32 = 25;
 const CUTS_TASKS: u32 = 300;
 const CUTS: u32 = 40;
@@ -64,7 +65,9 @@ impl Step {
             Self::Test => "every test passes",
             Self::Generate => "generated files are fresh (generate --check)",
             Self::Pytest => "workers of other hands work with the real binary",
-            Self::Sim => "the promises hold under every fault (500 seeds x 100 tasks)",
+            Self::Sim => {
+                "the promises hold under every fault (500 seeds x 100 tasks, 2000 workflows)"
+            }
             Self::Chaos => "killed processes lose nothing (25 cycles)",
             Self::Cuts => "broken connections lose and double nothing (300 tasks, 40 faults)",
         }
@@ -108,7 +111,10 @@ impl Step {
             Self::Test => tools::run_cargo(&["test", "--release", "--workspace"]),
             Self::Generate => generate::run(&generate::Options { check: true }),
             Self::Pytest => pytest::run(),
-            Self::Sim => sim::simulate(&["--seeds", SIMULATION_SEEDS, "--tasks", SIMULATION_TASKS]),
+            Self::Sim => {
+                sim::simulate(&["--seeds", SIMULATION_SEEDS, "--tasks", SIMULATION_TASKS])?;
+                sim::simulate(&["flows", "--seeds", SIMULATION_FLOWS])
+            }
             Self::Chaos => chaos::run(&chaos::Options { cycles: CHAOS_CYCLES, seed: None }),
             Self::Cuts => cuts::run(&cuts::Options {
                 tasks: CUTS_TASKS,
@@ -263,6 +269,7 @@ total                    1.8
     fn the_purposes_state_the_numbers_that_are_used() {
         let simulation = format!("{SIMULATION_SEEDS} seeds x {SIMULATION_TASKS} tasks");
         assert!(Step::Sim.purpose().contains(&simulation));
+        assert!(Step::Sim.purpose().contains(&format!("{SIMULATION_FLOWS} workflows")));
         assert!(Step::Chaos.purpose().contains(&format!("{CHAOS_CYCLES} cycles")));
         assert!(Step::Cuts.purpose().contains(&format!("{CUTS_TASKS} tasks, {CUTS} faults")));
     }

@@ -113,6 +113,8 @@ fn report(lease_id: &str, report_id: String) -> Report {
         code: None,
         retryable: None,
         details: None,
+        artifacts: None,
+        skipped: None,
         report_id: Some(report_id),
     }
 }
@@ -144,6 +146,8 @@ fn copy(report: &Report) -> Report {
         code: report.code.clone(),
         retryable: report.retryable,
         details: report.details.clone(),
+        artifacts: report.artifacts.clone(),
+        skipped: report.skipped,
         report_id: report.report_id.clone(),
     }
 }

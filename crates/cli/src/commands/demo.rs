@@ -1,10 +1,13 @@
 //! `astra demo`.
 
-use crate::demo::{self, Tally};
+use protocol::rest::runs::{Run, RunStatus};
+
+use crate::demo::{self, Played, Tally};
 use crate::exit_code::ExitCode;
 use crate::failure::Result;
 use crate::output::{self, Output, Show};
 use crate::words;
+use crate::workflow_run::Picture;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -16,7 +19,8 @@ Examples:
 /// Watch tasks survive: one server, three workers, and an accident for each of them.
 ///
 /// Starts everything in a temporary folder, kills a worker and the server half-way (SIGKILL),
-/// freezes another worker, and counts. Exit code 0 only if nothing was lost or counted twice.
+/// freezes another worker, and counts. A small workflow comes last. Exit code 0 only if nothing was
+/// lost or counted twice.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct Arguments {
@@ -26,14 +30,25 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) async fn run(arguments: Arguments, output: Output) -> Result<ExitCode> {
-    let tally = demo::play(arguments.tasks as usize, output).await?;
+    let Played { tally, run } = demo::play(arguments.tasks as usize, output).await?;
     output.show(&tally);
-    if tally.lost == 0 && tally.double == 0 {
+    show_workflow(&run, output);
+    if tally.lost == 0 && tally.double == 0 && run.status == RunStatus::Succeeded {
         output.note("Nothing was lost and nothing counted twice. Next: astra dev");
         Ok(ExitCode::Success)
     } else {
         Ok(ExitCode::Failed)
     }
+}
+
+/// The workflow at the end: its nodes, as `astra flow run` shows them.
+fn show_workflow(run: &Run, output: Output) {
+    output.note(format!("\nA workflow on the same server: run {}, {}.\n", run.number, run.name));
+    let nodes = run.nodes.as_deref().unwrap_or_default();
+    for line in Picture::of(nodes, words::now()).lines(nodes.len()) {
+        output.note(line);
+    }
+    output.note("");
 }
 
 impl Show for Tally {

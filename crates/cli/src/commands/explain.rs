@@ -2,34 +2,54 @@
 
 use std::time::Duration;
 
-use protocol::rest::tasks::Explanation;
+use protocol::rest::runs::NodeExplanation;
+use protocol::rest::tasks::{Explanation, Reason};
 
+use super::run;
 use crate::context::Context;
 use crate::exit_code::ExitCode;
 use crate::failure::Result;
 use crate::output::{self, Show};
-use crate::{selector, words};
+use crate::{selector, words, workflow_run};
 
 const EXAMPLES: &str = "\
 Examples:
   astra explain last
-  astra explain 3f2a91bc
-  astra explain last -o json
+  astra explain 41/transcode                  a node of a workflow's run
+  astra explain 3f2a91bc -o json
 ";
 
-/// Say why a task is where it is: what it waits for, who holds it, how it ended.
+/// Say why a task or a node is where it is: what it waits for, who holds it, how it ended.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The task: its id, the first letters of it, or `last`.
-    task: String,
+    /// The task: its id, the first letters of it, or `last`. Or a node: `RUN/NODE`.
+    #[arg(value_name = "TASK|RUN/NODE")]
+    subject: String,
 }
 
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
-    let id = selector::task(context, &arguments.task).await?;
+    if let Some((run, node)) = arguments.subject.split_once('/') {
+        return explain_node(run, node, context).await;
+    }
+    let id = selector::task(context, &arguments.subject).await?;
     let path = format!("/api/v1/tasks/{id}/explain");
     let explanation: Explanation = context.ask(context.client.get(&path)).await?;
     context.output.show(&explanation);
+    Ok(ExitCode::Success)
+}
+
+async fn explain_node(run: &str, node: &str, context: &Context) -> Result<ExitCode> {
+    let run = run::workflow_run(context, run).await?;
+    let node = run::node(&run, node)?;
+    let path = format!("{}/nodes/{}/explain", workflow_run::path(&run.run_id), node.node_id);
+    let explanation: NodeExplanation = context.ask(context.client.get(&path)).await?;
+    if context.output.is_for_people() {
+        let name = workflow_run::name_of(node);
+        context.output.line(&format!("run {} · node {name} · {}", run.number, explanation.text()));
+    } else {
+        context.output.show(&explanation);
+    }
     Ok(ExitCode::Success)
 }
 
@@ -44,17 +64,36 @@ impl Show for Explanation {
         // The headline has the state already, and the summary most of the first reason.
         let prefix = format!("{}: ", self.state.word());
         let summary = self.summary.strip_prefix(&prefix).unwrap_or(&self.summary);
-        words::push(&mut text, format_args!("\n\n  {summary}\n"));
-        for reason in self.reasons.iter().filter(|reason| !summary.contains(&reason.message)) {
-            words::push(&mut text, format_args!("  · {}\n", reason.message));
-        }
-        for hint in self.reasons.iter().filter_map(|reason| reason.hint.as_ref()) {
-            words::push(&mut text, format_args!("  → {hint}\n"));
-        }
+        push_reasons(&mut text, summary, &self.reasons);
         text
     }
 
     fn quiet(&self) -> String {
         self.reasons.first().map_or_else(String::new, |reason| reason.code.clone())
+    }
+}
+
+impl Show for NodeExplanation {
+    fn text(&self) -> String {
+        let word = words::node_status(self.status);
+        let mut text = output::styled(words::node_style(self.status), word);
+        let prefix = format!("{}: ", self.status.word());
+        let summary = self.summary.strip_prefix(&prefix).unwrap_or(&self.summary);
+        push_reasons(&mut text, summary, &self.reasons);
+        text
+    }
+
+    fn quiet(&self) -> String {
+        self.reasons.first().map_or_else(String::new, |reason| reason.code.clone())
+    }
+}
+
+fn push_reasons(text: &mut String, summary: &str, reasons: &[Reason]) {
+    words::push(text, format_args!("\n\n  {summary}\n"));
+    for reason in reasons.iter().filter(|reason| !summary.contains(&reason.message)) {
+        words::push(text, format_args!("  · {}\n", reason.message));
+    }
+    for hint in reasons.iter().filter_map(|reason| reason.hint.as_ref()) {
+        words::push(text, format_args!("  → {hint}\n"));
     }
 }

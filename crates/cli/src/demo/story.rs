@@ -7,12 +7,14 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use model::TaskId;
 use protocol::rest::leases::VerdictWord;
+use protocol::rest::runs::Run;
 use protocol::rest::tasks::{Retry, SubmitTasks, SubmittedTasks, TaskToSubmit};
 use protocol::rest::workers::Workers;
 use serde_json::value::RawValue;
 
 use super::stage::Stage;
 use super::tally::{self, Tally};
+use super::workflow;
 use crate::bench::Door;
 use crate::journal;
 use crate::lab::Lab;
@@ -41,7 +43,7 @@ const KILL_WORKER_AT: u64 = 35;
 const KILL_SERVER_AT: u64 = 50;
 
 /// Plays the demo from beginning to end.
-pub(crate) async fn play(n_tasks: usize, output: Output) -> Result<Tally> {
+pub(crate) async fn play(n_tasks: usize, output: Output) -> Result<Played> {
     let amount = words::count(n_tasks, "task");
     output.note(format!(
         "One server, three workers with a session each, {amount}: processes in a temporary folder.\n\
@@ -65,6 +67,13 @@ pub(crate) async fn play(n_tasks: usize, output: Output) -> Result<Tally> {
     };
     let seconds = story.run().await?;
     story.tally(seconds).await
+}
+
+/// What the demo came to.
+pub(crate) struct Played {
+    pub(crate) tally: Tally,
+    /// The workflow at the end.
+    pub(crate) run: Run,
 }
 
 struct Story {
@@ -168,16 +177,18 @@ impl Story {
         Ok(usize::try_from(held.unwrap_or(0))?)
     }
 
-    async fn tally(self, seconds: f64) -> Result<Tally> {
+    async fn tally(self, seconds: f64) -> Result<Played> {
         let waiting = Instant::now();
         let folder = self.lab.folder();
         while waiting.elapsed() < LATE_VERDICTS_WITHIN && late_verdicts(folder)? < self.frozen_tasks
         {
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        let tally = tally::count(&self.lab.client, folder, &self.submitted, seconds).await?;
+        let mut tally = tally::count(&self.lab.client, folder, &self.submitted, seconds).await?;
         self.stage.end();
-        Ok(tally)
+        let run = workflow::play(&self.lab.client).await?;
+        tally.workflow = run.status;
+        Ok(Played { tally, run })
     }
 }
 

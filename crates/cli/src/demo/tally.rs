@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::Result;
 use model::{LeaseId, TaskId};
 use protocol::rest::leases::VerdictWord;
+use protocol::rest::runs::RunStatus;
 use protocol::rest::tasks::TaskPage;
 use serde::Serialize;
 use worker::client::Client;
@@ -29,6 +30,8 @@ pub(crate) struct Tally {
     pub(crate) double: usize,
     /// From the first submit to the last result.
     pub(crate) seconds: f64,
+    /// How the workflow at the end fared.
+    pub(crate) workflow: RunStatus,
 }
 
 pub(super) async fn count(
@@ -47,6 +50,7 @@ pub(super) async fn count(
         lost: submitted.len() - committed,
         double: doubles(&entries).len(),
         seconds,
+        workflow: RunStatus::Queued,
     })
 }
 

@@ -18,12 +18,12 @@ pub(super) struct Frames {
 }
 
 impl Frames {
-    /// Takes a line; an empty one ends an event.
+    /// Takes a line; an empty one ends an event. One without data moves the reader's place on.
     pub(super) fn take(&mut self, line: &str) -> Option<Frame> {
         let line = line.strip_suffix('\r').unwrap_or(line);
         if line.is_empty() {
             let frame = std::mem::take(&mut self.open);
-            return (!frame.data.is_empty()).then_some(frame);
+            return (!frame.data.is_empty() || frame.id.is_some()).then_some(frame);
         }
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -52,6 +52,9 @@ mod tests {
         let lines = [
             ": heartbeat",
             "",
+            ": heartbeat",
+            "id: 6",
+            "",
             "id: 7",
             "event: run.status",
             "data: {\"a\":",
@@ -64,6 +67,8 @@ mod tests {
         let mut frames = Frames::default();
         let heard: Vec<_> = lines.into_iter().filter_map(|line| frames.take(line)).collect();
         let first = Frame { id: Some(7), event: "run.status".into(), data: "{\"a\":\n1}".into() };
-        assert_eq!(heard, [first, Frame { data: "x".into(), ..Frame::default() }]);
+        let place = Frame { id: Some(6), ..Frame::default() };
+        let last = Frame { data: "x".into(), ..Frame::default() };
+        assert_eq!(heard, [place, first, last]);
     }
 }

@@ -6,5 +6,4 @@
 mod frame;
 mod reader;
 
-pub(crate) use frame::Frame;
 pub(crate) use reader::{EventReader, Heard};

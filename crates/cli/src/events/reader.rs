@@ -100,11 +100,13 @@ impl EventReader {
             self.contact = Instant::now();
             self.pause = PAUSE;
             let Some(frame) = frames.take(&String::from_utf8_lossy(&line)) else { continue };
-            let id = frame.id;
+            self.last = frame.id.or(self.last);
+            if frame.data.is_empty() {
+                continue;
+            }
             if sender.send(Ok(Heard::Event(frame))).await.is_err() {
                 return Ok(());
             }
-            self.last = id.or(self.last);
         }
         Ok(())
     }

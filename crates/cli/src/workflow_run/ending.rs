@@ -8,7 +8,7 @@ use crate::exit_code::ExitCode;
 use crate::{output, words};
 
 /// What the shell is told.
-pub(crate) fn exit_code(status: RunStatus) -> ExitCode {
+pub(super) fn exit_code(status: RunStatus) -> ExitCode {
     match status {
         RunStatus::Succeeded => ExitCode::Success,
         RunStatus::Queued | RunStatus::Running | RunStatus::Failed | RunStatus::Cancelled => {

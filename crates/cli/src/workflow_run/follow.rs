@@ -76,7 +76,12 @@ pub(crate) async fn follow(run: Followed, manner: Manner, context: &Context) -> 
 type Events = Option<mpsc::Receiver<Result<Heard>>>;
 
 fn heard_of(run: &Followed, context: &Context) -> Events {
-    let query = format!("runId={}", run.run_id);
+    // Whoever reads lines wants all of them; to look again it takes only these.
+    let types = match context.output.format() {
+        Format::Jsonl => "",
+        Format::Text | Format::Json | Format::Quiet => "&types=run.status,node.status,node.state",
+    };
+    let query = format!("runId={}{types}", run.run_id);
     Some(EventReader::new(context, &query, None).spawn())
 }
 

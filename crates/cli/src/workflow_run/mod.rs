@@ -17,7 +17,6 @@ mod shown;
 mod teller;
 mod tree;
 
-pub(crate) use ending::exit_code;
 pub(crate) use follow::{Followed, Manner, follow};
 pub(crate) use look::{look, name_of, path};
-pub(crate) use picture::{Picture, took};
+pub(crate) use picture::Picture;

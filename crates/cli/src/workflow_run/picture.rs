@@ -66,7 +66,7 @@ fn name_width(row: &Row) -> usize {
 }
 
 /// How long a run took, or has taken so far.
-pub(crate) fn took(run: &Run) -> String {
+pub(super) fn took(run: &Run) -> String {
     let now = words::now().to_string();
     let end = run.finished_at.as_deref().unwrap_or(&now);
     words::between(&run.created_at, end).unwrap_or_default()

@@ -9,3 +9,4 @@ mod run_many;
 mod sandbox;
 mod sandbox_bombs;
 mod support;
+mod workflows;

@@ -1,16 +1,19 @@
 //! Ready tasks that not everyone may have: each group of them stands in a lane of its own.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use model::{Demand, WorkerId};
+use model::{Demand, RunId, TypeName, WorkerId};
 
 use super::{DemandIdx, OfferIdx, Placement, ReadyRank, ReadySet, Room};
+use crate::command::{LeaseRequest, Ticket};
 
 /// Names a lane: who may have what stands in it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum LaneKey {
     /// This worker alone.
     Worker(WorkerId),
+    /// All but the workers that this run is kept from.
+    Run(RunId),
 }
 
 /// The ready tasks of a lane, by what they demand.
@@ -55,8 +58,10 @@ impl Placement {
         offer: OfferIdx,
         room: &Room,
     ) -> Option<ReadyRank> {
-        let own = self.lanes.get(&LaneKey::Worker(worker.clone()))?;
-        self.best_in(own, offer, room)
+        let own = self.lanes.get(&LaneKey::Worker(worker.clone()));
+        let runs = self.drained_runs.iter().filter(|(_, kept_from)| !kept_from.contains(worker));
+        let runs = runs.filter_map(|(run, _)| self.lanes.get(&LaneKey::Run(*run)));
+        own.into_iter().chain(runs).filter_map(|lane| self.best_in(lane, offer, room)).min()
     }
 
     /// The best task of a lane. Looks at each kind of demand in it: few, as a lane is the work of
@@ -71,6 +76,24 @@ impl Placement {
         fitting.filter_map(|(_, ready)| ready.first()).min()
     }
 
+    // ----- runs that are kept from workers
+
+    pub(crate) fn drained_runs(&self) -> usize {
+        self.drained_runs.len()
+    }
+
+    pub(crate) fn run_kept_from(&self, run: RunId) -> Option<&BTreeSet<WorkerId>> {
+        self.drained_runs.get(&run)
+    }
+
+    /// Keeps a run from these workers; none of its ready tasks stands in a lane right now.
+    pub(crate) fn keep_run_from(&mut self, run: RunId, workers: Option<BTreeSet<WorkerId>>) {
+        match workers {
+            Some(workers) => drop(self.drained_runs.insert(run, workers)),
+            None => drop(self.drained_runs.remove(&run)),
+        }
+    }
+
     // ----- serving
 
     /// A lane in which something may be found for a request that waits.
@@ -83,11 +106,29 @@ impl Placement {
         self.unserved_lanes.remove(key);
     }
 
-    /// Someone waits who was not offered what stands in this lane.
-    pub(crate) fn serve_lane(&mut self, key: LaneKey) {
-        if self.lanes.contains_key(&key) {
-            self.unserved_lanes.insert(key);
-        }
+    /// A worker waits that was not offered what stands in lanes.
+    pub(crate) fn serve_lanes_for(&mut self, worker: &WorkerId) {
+        let runs = self.drained_runs.keys().map(|run| LaneKey::Run(*run));
+        let keys = runs.chain([LaneKey::Worker(worker.clone())]);
+        self.unserved_lanes.extend(keys.filter(|key| self.lanes.contains_key(key)));
+    }
+
+    /// A waiting request that may have the first task of one of the demands in a run's lane.
+    pub(crate) fn asker_in_lane(
+        &self,
+        run: RunId,
+        has_room: impl Fn(&Self, &LeaseRequest, &TypeName) -> bool,
+    ) -> Option<Ticket> {
+        let (lane, kept_from) = self.lanes.get(&LaneKey::Run(run)).zip(self.run_kept_from(run))?;
+        let demands = lane.ready.keys().map(|idx| &self.demands[idx.0 as usize]);
+        demands.filter(|entry| !entry.is_paused).find_map(|entry| {
+            let may_have = |ticket: &Ticket| {
+                let request = &self.waiting[ticket].request;
+                !kept_from.contains(&request.worker)
+                    && has_room(self, request, &entry.demand.task_type)
+            };
+            entry.requests.iter().map(|(_, ticket)| *ticket).find(may_have)
+        })
     }
 
     /// The queue of this demand goes on: lanes may hold tasks that were passed over.
@@ -113,6 +154,11 @@ impl Placement {
     pub(super) fn check_lanes(&self) {
         assert!(self.lanes.values().all(|lane| !lane.ready.is_empty()), "an empty lane");
         assert!(self.lane_sets().all(|(_, ready)| !ready.is_empty()), "an empty demand");
+        let is_drained = |key: &LaneKey| match key {
+            LaneKey::Run(run) => self.drained_runs.contains_key(run),
+            LaneKey::Worker(_) => true,
+        };
+        assert!(self.lanes.keys().all(is_drained), "a lane of a run that anyone may have");
         assert!(self.unserved_lanes.iter().all(|key| self.lanes.contains_key(key)), "no lane");
     }
 }

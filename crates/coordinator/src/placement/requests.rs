@@ -2,7 +2,7 @@
 
 use model::TypeName;
 
-use super::{DemandEntry, OfferIdx, Placement};
+use super::{DemandEntry, OfferIdx, Placement, SpecIdx};
 use crate::command::{LeaseRequest, Ticket};
 
 /// A request that waits for a task.
@@ -65,6 +65,12 @@ impl Placement {
             let WaitingRequest { offer, rank, .. } = self.waiting[&ticket];
             if is_drained { self.hide(offer, rank) } else { self.show(offer, rank, true) }
         }
+    }
+
+    /// The waiting requests whose offer covers what such a task demands, best first.
+    pub(crate) fn askers(&self, spec: SpecIdx) -> impl Iterator<Item = Ticket> {
+        let demand = self.specs[spec.0 as usize].demand;
+        self.demands[demand.0 as usize].requests.iter().map(|(_, ticket)| *ticket)
     }
 
     pub(crate) fn waiting(&self, ticket: Ticket) -> &WaitingRequest {

@@ -5,6 +5,7 @@
 
 #![expect(clippy::needless_raw_string_hashes, reason = "`UPDATE_EXPECT=1` writes them")]
 
+mod affinity;
 mod after;
 mod drain;
 mod explain;

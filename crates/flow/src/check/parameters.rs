@@ -45,13 +45,12 @@ impl<'c, 's> Check<'c, 's> {
         let nodes = root.key("nodes");
         for node in &draft.nodes {
             let at = nodes.index(node.index as usize).about(node.host.node.id.text());
-            let mut open = draft.open_places(node.index, None);
-            open.may_be_wrapped = !node.middlewares.is_empty();
+            let is_wrapped = !node.middlewares.is_empty();
+            let open = || draft.open_places(node.index, None, is_wrapped);
             self.step(&node.host, open, &at, problems);
             let place = at.key("middlewares");
             for (level, step) in node.middlewares.iter().enumerate() {
-                let mut open = draft.open_places(node.index, u32::try_from(level).ok());
-                open.may_be_wrapped = level > 0;
+                let open = || draft.open_places(node.index, u32::try_from(level).ok(), level > 0);
                 self.step(step, open, &place.index(level), problems);
             }
         }
@@ -60,7 +59,7 @@ impl<'c, 's> Check<'c, 's> {
     fn step(
         &mut self,
         step: &StepDraft<'s>,
-        mut open: OpenPlaces,
+        open: impl FnOnce() -> OpenPlaces,
         at: &Place<'_>,
         problems: &mut Problems,
     ) {
@@ -77,6 +76,7 @@ impl<'c, 's> Check<'c, 's> {
                 return;
             }
         };
+        let mut open = open();
         let read;
         let value = if let Some(value) = &step.rendered {
             open.add_expressions(value, &mut String::new());
@@ -145,14 +145,19 @@ fn n_values(value: &Value) -> usize {
 }
 
 /// Places in the parameters of a step whose values are not known yet, as JSON pointers.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct OpenPlaces {
     pointers: Vec<String>,
     /// A middleware in front may hand on more than what is written.
-    pub(crate) may_be_wrapped: bool,
+    is_wrapped: bool,
 }
 
 impl OpenPlaces {
+    /// None yet, of a step that has a middleware in front or not.
+    pub(crate) fn new(is_wrapped: bool) -> Self {
+        Self { pointers: Vec::new(), is_wrapped }
+    }
+
     /// A value comes here.
     pub(crate) fn add(&mut self, path: &[String]) {
         let mut pointer = String::new();
@@ -197,7 +202,7 @@ impl OpenPlaces {
             ValidationErrorKind::Required { property } => {
                 let mut missing = at.to_owned();
                 push(&mut missing, property.as_str().unwrap_or_default());
-                (self.may_be_wrapped && at.is_empty())
+                (self.is_wrapped && at.is_empty())
                     || self.pointers.iter().any(|open| is_below(open, &missing))
             }
             ValidationErrorKind::Type { .. } => false,

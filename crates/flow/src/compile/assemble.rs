@@ -100,7 +100,7 @@ impl<'s, 'w> Workshop<'s, 'w> {
     ) -> Step {
         let mut wires = Vec::new();
         while let Some(flow) = self.wires.pop_if(|flow| flow.step() == (index, level)) {
-            wires.push(flow.wire());
+            wires.push(flow.into_wire());
         }
         let StepDraft { node, rendered, references } = draft;
         let is_open = is_fed || !wires.is_empty();

@@ -24,9 +24,9 @@ impl Flow {
     }
 
     /// The same, as it is executed.
-    pub(crate) fn wire(&self) -> Wire {
-        let Bound { node, middleware, root, path, .. } = self.from.clone();
-        Wire { from: Endpoint { node, middleware, root, path }, to: self.to.path.clone() }
+    pub(crate) fn into_wire(self) -> Wire {
+        let Bound { node, middleware, root, path, inside: _ } = self.from;
+        Wire { from: Endpoint { node, middleware, root, path }, to: self.to.path }
     }
 }
 
@@ -41,7 +41,7 @@ pub(crate) struct Edges {
 
 impl Edges {
     /// What flows into one step: a node, or one of its middlewares.
-    pub(crate) fn into_step(&self, node: u32, middleware: Option<u32>) -> &[Flow] {
+    pub(crate) fn flows_into(&self, node: u32, middleware: Option<u32>) -> &[Flow] {
         let step = (node, middleware);
         let begin = self.flows.partition_point(|flow| flow.step() < step);
         let n = self.flows[begin..].partition_point(|flow| flow.step() == step);
@@ -51,8 +51,9 @@ impl Edges {
 
 /// Reads the edges of a graph.
 pub(crate) fn edges(context: &Context<'_>, problems: &mut Problems) -> Edges {
-    let mut made = Edges::default();
     let source = context.source();
+    let n_edges = source.workflow.edges.items().len();
+    let mut made = Edges { order: Vec::with_capacity(n_edges), flows: Vec::new() };
     let root = source.place();
     let list = root.key("edges");
     for (position, edge) in source.workflow.edges.items().iter().enumerate() {
@@ -71,7 +72,9 @@ pub(crate) fn edges(context: &Context<'_>, problems: &mut Problems) -> Edges {
             made.order.push((from, to));
         }
         if let (Some(from), Some(to)) = (from, to) {
-            made.order.push((from.node, to.node));
+            if Some(from.node) != from_node || Some(to.node) != to_node {
+                made.order.push((from.node, to.node));
+            }
             made.flows.push(Flow { from, to, edge: position });
         }
     }

@@ -73,7 +73,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Self::Flag => "true or false",
             Self::Number => "a number",
-            Self::Text => "a text",
+            Self::Text => "text",
             Self::List => "a list",
             Self::Object => "an object",
         })
@@ -83,39 +83,31 @@ impl fmt::Display for Kind {
 /// What may still be read. Small elements could otherwise fill the memory of a whole machine.
 #[derive(Debug)]
 pub(crate) struct Budget {
-    nodes: Cell<usize>,
-    edges: Cell<usize>,
-    objects: Cell<usize>,
-    exceeded: Cell<Option<(&'static str, usize)>>,
-    limits: (usize, usize, usize),
+    limits: [usize; KINDS],
+    left: [Cell<usize>; KINDS],
+    exceeded: Cell<Option<Counted>>,
 }
 
+/// How many things are counted.
+const KINDS: usize = 4;
+
 impl Budget {
-    /// So many nodes, edges, and objects in all.
-    pub(crate) fn new(nodes: usize, edges: usize, objects: usize) -> Self {
-        Self {
-            nodes: Cell::new(nodes),
-            edges: Cell::new(edges),
-            objects: Cell::new(objects),
-            exceeded: Cell::new(None),
-            limits: (nodes, edges, objects),
-        }
+    /// So many of each, in the order of [`Counted`].
+    pub(crate) fn new(limits: [usize; KINDS]) -> Self {
+        Self { limits, left: limits.map(Cell::new), exceeded: Cell::new(None) }
     }
 
     /// What there was too much of, and its limit.
     pub(crate) fn exceeded(&self) -> Option<(&'static str, usize)> {
-        self.exceeded.get()
+        let what = self.exceeded.get()?;
+        Some((what.words(), self.limits[what as usize]))
     }
 
     /// One more of these; an error when there are too many.
     pub(crate) fn count<E: de::Error>(&self, what: Counted) -> Result<(), E> {
-        let (left, name, limit) = match what {
-            Counted::Node => (&self.nodes, "nodes", self.limits.0),
-            Counted::Edge => (&self.edges, "edges", self.limits.1),
-            Counted::Object => (&self.objects, "objects", self.limits.2),
-        };
+        let left = &self.left[what as usize];
         let Some(rest) = left.get().checked_sub(1) else {
-            self.exceeded.set(Some((name, limit)));
+            self.exceeded.set(Some(what));
             return Err(E::custom("too much to read"));
         };
         left.set(rest);
@@ -123,15 +115,28 @@ impl Budget {
     }
 }
 
-/// What an object counts as.
+/// What a thing counts as.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Counted {
     /// A node.
     Node,
     /// An edge.
     Edge,
-    /// Anything else.
+    /// Any other object, or a name in one, or an element of a list.
     Object,
+    /// An element that is not of the kind that the list is for.
+    WrongElement,
+}
+
+impl Counted {
+    fn words(self) -> &'static str {
+        match self {
+            Self::Node => "nodes",
+            Self::Edge => "edges",
+            Self::Object => "objects and names",
+            Self::WrongElement => "elements of the wrong kind in its lists",
+        }
+    }
 }
 
 /// A field of an object. Reading fails only where the text is no JSON, or too long.
@@ -306,7 +311,12 @@ impl<'de, T: Shape<'de>> Shape<'de> for Vec<Loose<T>> {
     fn of_list<A: SeqAccess<'de>>(mut list: A, budget: &Budget) -> Result<Option<Self>, A::Error> {
         let mut items = Vec::new();
         while let Some(item) = list.next_element_seed(Within::new(budget))? {
-            budget.count(Counted::Object)?;
+            let is_given = matches!(item, Loose::Given(_));
+            budget.count(if is_given { Counted::Object } else { Counted::WrongElement })?;
+            // Most lists of a node have one element.
+            if items.is_empty() {
+                items.reserve_exact(1);
+            }
             items.push(item);
         }
         Ok(Some(items))

@@ -76,16 +76,24 @@ impl Output {
                 let mut fields = Map::new();
                 for key in value.try_iter()?.checked() {
                     let key = key?;
-                    let name = match key.as_str() {
-                        Some(name) => self.text(name)?,
-                        None => self.text(&key.to_string())?,
-                    };
-                    fields.insert(name, self.take(&value.get_item(&key)?, depth)?);
+                    let field = self.take(&value.get_item(&key)?, depth)?;
+                    fields.insert(self.name(&key)?, field);
                     self.pay(2)?;
                 }
                 Ok(Json::Object(fields))
             }
             kind => Err(invalid(format!("it gives {kind}, which is not JSON"))),
+        }
+    }
+
+    /// The name of a field: a text, or what can be nothing else when it is written down.
+    fn name(&mut self, key: &Value) -> Result<String, Error> {
+        match key.kind() {
+            ValueKind::String => self.text(key.as_str().unwrap_or_default()),
+            ValueKind::Number | ValueKind::Bool | ValueKind::None => {
+                self.take(key, 1).map(|key| key.to_string())
+            }
+            kind => Err(invalid(format!("a {kind} is not the name of a field"))),
         }
     }
 

@@ -1,9 +1,11 @@
 //! Works expressions out.
 
+use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use minijinja::value::{Object, Value};
-use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior};
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, tests};
 use serde_json::Value as Json;
 
 use super::convert::{from_json, to_json};
@@ -25,7 +27,7 @@ fn engine() -> Environment<'static> {
 }
 
 /// What an expression gives; or why it gives nothing.
-pub(super) fn evaluate(code: Code, view: View<'_>) -> Result<Json, String> {
+pub(super) fn evaluate(code: Code<'_>, view: View<'_>) -> Result<Json, String> {
     // By far the most of them. Nothing is copied that is not looked at.
     if code.is_path {
         let path = &code.paths[0];
@@ -33,15 +35,46 @@ pub(super) fn evaluate(code: Code, view: View<'_>) -> Result<Json, String> {
     }
     meter::start(code.operations);
     let places = Places(code.paths.iter().map(|path| Some(from_json(&*view.at(path)?))).collect());
-    let given = ENGINE.with(|engine| {
-        let expression = engine.compile_expression_owned(code.source)?;
-        to_json(&expression.eval(Value::from_object(places))?)
+    let work = || {
+        ENGINE.with(|engine| {
+            let expression = engine.compile_expression_owned(code.source)?;
+            to_json(&expression.eval(Value::from_object(places))?)
+        })
+    };
+    // The engine is not ours and has panicked before, on texts that anybody may send. It keeps
+    // nothing of what it works out, so that nothing half done can be seen afterwards.
+    let given = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
+        Err(Error::new(ErrorKind::InvalidOperation, "it cannot be worked out"))
     });
     given.map_err(|error| {
-        let missing = code.paths.iter().find(|path| view.at(path).is_none());
-        match missing {
-            Some(path) if is_about_undefined(&error) => view.explain(path),
-            _ => reason(&error),
+        if !is_about_undefined(&error) {
+            return reason(&error);
+        }
+        match code.paths.iter().find(|path| view.at(path).is_none()) {
+            Some(path) => view.explain(path),
+            None => format!("something in {} is undefined", code.authored),
+        }
+    })
+}
+
+/// Whether the engine can read an expression, and knows all that it names.
+pub(super) fn check(code: &Code<'_>) -> Result<(), String> {
+    ENGINE.with(|engine| {
+        let expression = engine.compile_expression(&code.source).map_err(|error| reason(&error))?;
+        let state = engine.empty_state();
+        if let Some(name) = code.filters.iter().find(|name| !tests::is_filter(&state, name)) {
+            return Err(format!("there is no filter {name}"));
+        }
+        if let Some(name) = code.tests.iter().find(|name| !tests::is_test(&state, name)) {
+            return Err(format!("there is no test {name}"));
+        }
+        // In order, so that the same text gives the same sentence.
+        let names: BTreeSet<String> = expression.undeclared_variables(false).into_iter().collect();
+        match names.iter().find(|name| place_of(name).is_none() && *name != "range") {
+            None => Ok(()),
+            Some(name) => Err(format!(
+                "{name} is not known here; there are nodes, run, inputs, item and index"
+            )),
         }
     })
 }
@@ -54,13 +87,7 @@ fn is_about_undefined(error: &Error) -> bool {
 
 /// The sentence of an error, without the engine's own words around it.
 pub(super) fn reason(error: &Error) -> String {
-    match error.detail() {
-        Some(detail) => detail.to_owned(),
-        None if error.kind() == ErrorKind::UndefinedError => {
-            "something in it is undefined".to_owned()
-        }
-        None => error.kind().to_string(),
-    }
+    error.detail().map_or_else(|| error.kind().to_string(), str::to_owned)
 }
 
 /// The values behind the place holders, and what each weighs.

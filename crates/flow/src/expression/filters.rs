@@ -4,7 +4,7 @@
 mod own;
 
 use minijinja::value::{Rest, ValueKind, ValueOrKwargs};
-use minijinja::{Environment, Error, State, Value, filters, functions, tests};
+use minijinja::{Environment, Error, ErrorKind, State, Value, filters, tests};
 
 use super::meter::{VALUE_BYTES, hold, touch, weigh};
 
@@ -13,8 +13,8 @@ use super::meter::{VALUE_BYTES, hold, touch, weigh};
 enum Makes {
     /// One of the values in it, or a number.
     Little,
-    /// A text of about the same size.
-    Text,
+    /// About as much again.
+    AsMuch,
     /// A list: of its elements, or of the characters of a text.
     List,
 }
@@ -24,7 +24,9 @@ pub(super) fn add_all(engine: &mut Environment<'_>) {
     own::add_all(engine);
     for (name, makes, filter) in engine_filters() {
         engine.add_filter(name, move |state: &mut State, args: Rest<ValueOrKwargs>| {
-            guarded(&filter, makes, state, &args.into_values())
+            let args = args.into_values();
+            own::check(name, &args)?;
+            guarded(&filter, makes, state, &args)
         });
     }
     for (name, test) in engine_tests() {
@@ -34,11 +36,7 @@ pub(super) fn add_all(engine: &mut Environment<'_>) {
             test.call(state, &args)
         });
     }
-    engine.add_function("range", |lower: isize, upper: Option<isize>, step: Option<isize>| {
-        let list = functions::range(lower, upper, step)?;
-        hold(list.len().unwrap_or(0) * VALUE_BYTES)?;
-        settled(list)
-    });
+    engine.add_function("range", own::range);
 }
 
 fn guarded(
@@ -48,9 +46,15 @@ fn guarded(
     args: &[Value],
 ) -> Result<Value, Error> {
     go_through(args)?;
-    if let (Makes::List, Some(subject)) = (makes, args.first()) {
-        let elements = subject.as_str().map(str::len).or_else(|| subject.len());
-        hold(elements.unwrap_or(0) * VALUE_BYTES)?;
+    if makes != Makes::Little {
+        let (subject, others) = args.split_first().ok_or(ErrorKind::MissingArgument)?;
+        let elements = subject.as_str().map(str::len).or_else(|| subject.len()).unwrap_or(0);
+        if makes == Makes::List {
+            hold(elements.saturating_mul(VALUE_BYTES))?;
+        }
+        // Each element may be held against all that comes with the filter.
+        let others = others.iter().map(weigh).sum::<Result<usize, Error>>()?;
+        touch(elements.saturating_mul(others))?;
     }
     let made = settled(filter.call(state, args)?)?;
     if makes != Makes::Little {
@@ -73,7 +77,7 @@ fn settled(value: Value) -> Result<Value, Error> {
 }
 
 fn engine_filters() -> Vec<(&'static str, Makes, Value)> {
-    use Makes::{List, Little, Text};
+    use Makes::{AsMuch, List, Little};
     let default = Value::from_function(filters::default);
     let length = Value::from_function(filters::length);
     let escape = Value::from_function(filters::escape);
@@ -81,13 +85,13 @@ fn engine_filters() -> Vec<(&'static str, Makes, Value)> {
         ("abs", Little, Value::from_function(filters::abs)),
         ("attr", Little, Value::from_function(filters::attr)),
         ("bool", Little, Value::from_function(filters::bool)),
-        ("capitalize", Text, Value::from_function(filters::capitalize)),
+        ("capitalize", AsMuch, Value::from_function(filters::capitalize)),
         ("count", Little, length.clone()),
         ("d", Little, default.clone()),
         ("default", Little, default),
         ("dictsort", List, Value::from_function(filters::dictsort)),
-        ("e", Text, escape.clone()),
-        ("escape", Text, escape),
+        ("e", AsMuch, escape.clone()),
+        ("escape", AsMuch, escape),
         ("first", Little, Value::from_function(filters::first)),
         ("float", Little, Value::from_function(filters::float)),
         ("groupby", List, Value::from_function(filters::groupby)),
@@ -95,24 +99,23 @@ fn engine_filters() -> Vec<(&'static str, Makes, Value)> {
         ("items", List, Value::from_function(filters::items)),
         ("last", Little, Value::from_function(filters::last)),
         ("length", Little, length),
-        ("lines", List, Value::from_function(filters::lines)),
         ("list", List, Value::from_function(filters::list)),
-        ("lower", Text, Value::from_function(filters::lower)),
+        ("lower", AsMuch, Value::from_function(filters::lower)),
         ("map", List, Value::from_function(filters::map)),
-        ("max", Little, Value::from_function(filters::max)),
-        ("min", Little, Value::from_function(filters::min)),
+        ("max", List, Value::from_function(filters::max)),
+        ("min", List, Value::from_function(filters::min)),
         ("reject", List, Value::from_function(filters::reject)),
         ("rejectattr", List, Value::from_function(filters::rejectattr)),
-        ("reverse", List, Value::from_function(filters::reverse)),
+        ("reverse", AsMuch, Value::from_function(filters::reverse)),
         ("round", Little, Value::from_function(filters::round)),
         ("select", List, Value::from_function(filters::select)),
         ("selectattr", List, Value::from_function(filters::selectattr)),
         ("sort", List, Value::from_function(filters::sort)),
-        ("split", List, Value::from_function(filters::split)),
-        ("title", Text, Value::from_function(filters::title)),
-        ("trim", Text, Value::from_function(filters::trim)),
+        ("sum", List, Value::from_function(filters::sum)),
+        ("title", AsMuch, Value::from_function(filters::title)),
+        ("trim", AsMuch, Value::from_function(filters::trim)),
         ("unique", List, Value::from_function(filters::unique)),
-        ("upper", Text, Value::from_function(filters::upper)),
+        ("upper", AsMuch, Value::from_function(filters::upper)),
     ]
 }
 
@@ -132,7 +135,7 @@ fn engine_tests() -> Vec<(&'static str, Value)> {
         (">=", ge.clone()),
         ("boolean", Value::from_function(tests::is_boolean)),
         ("defined", Value::from_function(tests::is_defined)),
-        ("divisibleby", Value::from_function(tests::is_divisibleby)),
+        ("divisibleby", Value::from_function(own::is_divisible_by)),
         ("endingwith", Value::from_function(tests::is_endingwith)),
         ("eq", eq.clone()),
         ("equalto", eq),

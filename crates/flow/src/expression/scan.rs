@@ -9,13 +9,19 @@ use scanner::Scanner;
 
 /// An expression, ready for the engine.
 #[derive(Debug, Default)]
-pub(super) struct Code {
+pub(super) struct Code<'s> {
+    /// The expression as authored.
+    pub(super) authored: &'s str,
     /// The expression, with a place holder instead of each path.
     pub(super) source: String,
     /// The paths, in the order of their place holders.
     pub(super) paths: Vec<Path>,
     /// It is one path and nothing else.
     pub(super) is_path: bool,
+    /// The filters that it names.
+    pub(super) filters: Vec<&'s str>,
+    /// The tests that it names, behind `is`.
+    pub(super) tests: Vec<&'s str>,
     /// How much it does: operators, filters, brackets.
     pub(super) operations: usize,
     /// How often it takes a part of a list.
@@ -55,10 +61,6 @@ pub(super) fn place_of(name: &str) -> Option<usize> {
     name.strip_prefix('_')?.parse().ok()
 }
 
-pub(super) fn is_place_holder(name: &str) -> bool {
-    place_of(name).is_some()
-}
-
 /// Behind the end of the string literal that begins at `begin`.
 pub(super) fn string_end(bytes: &[u8], begin: usize) -> Option<usize> {
     let quote = bytes[begin];
@@ -73,10 +75,13 @@ pub(super) fn string_end(bytes: &[u8], begin: usize) -> Option<usize> {
 }
 
 /// Takes an expression apart.
-pub(super) fn scan(source: &str) -> Result<Code, Fault> {
+pub(super) fn scan(source: &str) -> Result<Code<'_>, Fault> {
     if source.len() > EXPRESSION_BYTES_MAX {
         let reason = format!("an expression has at most {EXPRESSION_BYTES_MAX} bytes");
         return Err(Fault::new(0, reason));
+    }
+    if let Some(code) = only_path(source) {
+        return Ok(code);
     }
     let mut scanner = Scanner::new(source);
     while scanner.here < source.len() {
@@ -91,4 +96,19 @@ pub(super) fn scan(source: &str) -> Result<Code, Fault> {
         }
     }
     Ok(code)
+}
+
+/// Most expressions are one path and nothing else.
+fn only_path(source: &str) -> Option<Code<'_>> {
+    let authored = source.trim();
+    let name = path::identifier_end(authored.as_bytes(), 0);
+    // What is wrong with it is said by the scanner.
+    let (path, end) = path::read_path(authored, 0, name).ok()??;
+    (end == authored.len()).then(|| Code {
+        authored,
+        source: place_holder(0),
+        paths: vec![path],
+        is_path: true,
+        ..Code::default()
+    })
 }

@@ -2,8 +2,6 @@
 
 use serde_json::Value;
 
-use crate::scope::EvalError;
-
 /// The most bytes of parameters of one task, the same as at the doors.
 pub const PARAMETERS_BYTES_MAX: usize = 1024 * 1024;
 
@@ -33,15 +31,14 @@ impl Room {
     }
 
     /// A value comes in.
-    pub(super) fn take(&mut self, path: &str, value: &Value) -> Result<(), EvalError> {
-        let left = self.left.checked_sub(bytes_at_least(value));
-        self.left = left.ok_or_else(|| self.too_large(path))?;
+    pub(super) fn take(&mut self, value: &Value) -> Result<(), String> {
+        self.left = self.left.checked_sub(bytes_at_least(value)).ok_or_else(|| self.too_large())?;
         Ok(())
     }
 
-    pub(super) fn too_large(&self, path: &str) -> EvalError {
-        let reason = format!("{} would have more than {} bytes", self.what, self.most);
-        EvalError { path: path.to_owned(), reason }
+    /// What is said where there is no room.
+    pub(super) fn too_large(&self) -> String {
+        format!("{} would have more than {} bytes", self.what, self.most)
     }
 }
 

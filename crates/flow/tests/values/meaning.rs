@@ -42,7 +42,7 @@ fn check_wrong(cases: &[(&str, &str)]) {
         match world.value(source) {
             Ok(value) => panic!("{source} gives {value}"),
             Err(error) => {
-                assert_eq!(error.to_string(), format!("parameters.x: {expected}"), "{source}")
+                assert_eq!(error.to_string(), format!("parameters.x: {expected}"), "{source}");
             }
         }
     }
@@ -103,7 +103,11 @@ fn expressions_are_worked_out() {
         ("('a' ~ 'b')|upper ~ '!'", json!("AB!")),
         ("'a' + 'b'", json!("ab")),
         ("[1] + [2]", json!([1, 2])),
-        ("inputs.list[::-1]", json!([3, 2, 1])),
+        ("inputs.list|reverse", json!([3, 2, 1])),
+        ("inputs.name|reverse ~ ''[1:] ~ []|reverse", json!("adA[]")),
+        ("inputs.list[:-1] + inputs.list[-1:]", json!([1, 2, 3])),
+        ("{'a': inputs.list[{'b': 1}.b:2]}", json!({"a": [2]})),
+        ("{1: 2, true: 3, none: 4, 1.5: 5}", json!({"1": 2, "true": 3, "null": 4, "1.5": 5})),
         ("inputs.list[inputs.zero + 1:]", json!([2, 3])),
         ("nodes.open.results.list[inputs.zero].s", json!("b")),
         ("nodes.open.results.list|map(attribute='s')|join('-')", json!("b-a")),
@@ -115,6 +119,21 @@ fn expressions_are_worked_out() {
         ("'abc'|replace('', '-')", json!("-a-b-c-")),
         ("inputs.list|tojson", json!("[1,2,3]")),
         ("range(3)", json!([0, 1, 2])),
+        ("range(1, 8, 3) + range(3, 0, -2) + range(2, 1)", json!([1, 4, 7, 3, 1])),
+        ("range(9223372036854775806, 9223372036854775807, 5)|length", json!(1)),
+        (
+            "'a  b'|split ~ 'a,b,c'|split(',', 1) ~ 'a\nb'|lines",
+            json!("[\"a\",\"b\"][\"a\",\"b,c\"][\"a\",\"b\"]"),
+        ),
+        (
+            "[{'a': 2, 'b': 1}, {'a': 1, 'b': 2}]|sort(attribute='a, b')|map(attribute='b')",
+            json!([2, 1]),
+        ),
+        (
+            "[{'k': 'x', 'n': 1}, {'k': 'x', 'n': 2}]|groupby('k')|map(attribute='grouper')",
+            json!(["x"]),
+        ),
+        ("[1, 2, 3, 4]|select('even') ~ [1, 2]|reject('in', [2])", json!("[2,4][1]")),
         ("'a,b'|split(',')", json!(["a", "b"])),
         ("'<a>'|e", json!("&lt;a&gt;")),
         ("nodes.broken.status == 'failed' and not nodes.open.error", json!(true)),
@@ -162,7 +181,10 @@ fn what_is_missing_is_named() {
         ("inputs.nam", "inputs.nam is undefined (inputs has: list, name, zero)"),
         ("run.input", "run.input is undefined (run has: id, inputs)"),
         ("item.a.b", "item.a.b is undefined (item has: file)"),
-        ("nodes.open.results.list[index]", "something in it is undefined"),
+        (
+            "nodes.open.results.list[index]",
+            "something in nodes.open.results.list[index] is undefined",
+        ),
     ]);
     let mut world = world();
     world.item = None;
@@ -186,6 +208,10 @@ fn what_cannot_be_worked_out_says_why() {
         ("1 is nope", "test nope is unknown"),
         ("nope(1)", "nope is unknown"),
         ("inputs.list|sum(start=[])", "sum begins with 0"),
+        ("inputs.list[::-1]", "a part of a list has no step (there is |reverse), at character 17"),
+        ("range(0, 5, 0)", "a range has a step, and at most 100000 elements"),
+        ("{[1]: 1}", "a sequence is not the name of a field"),
+        ("[1)", "a ) closes nothing, at character 6"),
         ("inputs.name.upper()", "inputs.name.upper is not a function, at character 4"),
     ]);
 }

@@ -136,12 +136,4 @@ impl Live {
         live.n_deltas += 1;
         live.n_deltas
     }
-
-    /// The newest live runs.
-    pub(super) fn newest_runs(&self, n_max: usize) -> Vec<Arc<RunScope>> {
-        let mut runs: Vec<_> = self.runs.values().map(|run| Arc::clone(&run.scope)).collect();
-        runs.sort_unstable_by_key(|scope| std::cmp::Reverse(scope.run));
-        runs.truncate(n_max);
-        runs
-    }
 }

@@ -28,15 +28,15 @@ mod tickets;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use event::{Event, RunScope};
-pub(crate) use filter::{Filter, UnknownKind};
+pub(crate) use event::Event;
+pub(crate) use filter::Filter;
 pub(crate) use frame::{FRAME_END, opening_data, opening_head};
 pub(crate) use hub::Events;
 pub use limits::{
     BEHIND_EVENTS, CHUNK_BYTES_MAX, ID_BLOCK, LINGER_FOR, LOOK_EVERY, READ_EVENTS_MAX, READERS_MAX,
     RESULT_BYTES_MAX, RING_BYTES_MAX, RING_EVENTS_MAX,
 };
-pub(crate) use reader::{Reader, Said};
+pub(crate) use reader::{Came, Reader, Said};
 pub(crate) use tenant::TenantEvents;
 pub(crate) use tickets::{Holder, TicketError, Tickets};
 pub use tickets::{TICKET_LIFETIME, TICKETS_MAX};

@@ -20,6 +20,9 @@ use super::tenant::TenantEvents;
 /// Proxies, and readers, give up on connections that are silent for longer.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 
+/// Most events are shorter.
+const FRAME_BYTES_GUESS: usize = 512;
+
 /// Reads the events of a tenant.
 pub(crate) struct Reader {
     events: Arc<TenantEvents>,
@@ -28,16 +31,27 @@ pub(crate) struct Reader {
     seen: u64,
     /// Everything up to here happened before this reader came.
     replayed_to: u64,
-    /// Whether it has missed something that nobody can tell any more.
-    is_gap: bool,
-    /// What is sent next.
-    ready: VecDeque<(Arc<Batch>, usize)>,
+    came: Came,
+    /// What is sent next: which batch, and which of its events.
+    ready: VecDeque<(usize, usize)>,
+    batches: Vec<Arc<Batch>>,
     /// When it looks into the ring again, at the earliest.
     look_at: Instant,
     heartbeat_at: Instant,
     /// The id that the other side was told last.
     told: u64,
     _permit: OwnedSemaphorePermit,
+}
+
+/// How a reader came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Came {
+    /// For what happens from here on.
+    Fresh,
+    /// Back, and everything since it left is here.
+    Back,
+    /// Back, and it has missed something that nobody can tell any more.
+    TooLate,
 }
 
 /// What a reader gets.
@@ -54,7 +68,7 @@ impl Reader {
         events: Arc<TenantEvents>,
         filter: Filter,
         (seen, replayed_to): (u64, u64),
-        is_gap: bool,
+        came: Came,
         permit: OwnedSemaphorePermit,
     ) -> Self {
         let now = Instant::now();
@@ -63,8 +77,9 @@ impl Reader {
             filter,
             seen,
             replayed_to,
-            is_gap,
+            came,
             ready: VecDeque::new(),
+            batches: Vec::new(),
             look_at: now,
             heartbeat_at: now + HEARTBEAT_EVERY,
             told: seen,
@@ -81,13 +96,18 @@ impl Reader {
         self.replayed_to
     }
 
-    /// Whether it has missed something that nobody can tell any more.
-    pub(crate) fn is_gap(&self) -> bool {
-        self.is_gap
+    pub(crate) fn came(&self) -> Came {
+        self.came
     }
 
     pub(crate) fn tenant(&self) -> &Arc<TenantEvents> {
         &self.events
+    }
+
+    /// Events that it has not looked at, or not sent.
+    #[cfg(test)]
+    pub(super) fn lag(&self) -> u64 {
+        self.events.last_id() - self.seen + self.ready.len() as u64
     }
 
     /// The next bytes, as soon as there are some. May be dropped and called again.
@@ -112,7 +132,7 @@ impl Reader {
                             }
                         }
                     }
-                    Found::Batches(batches) => self.take_up(&batches),
+                    Found::Batches(batches) => self.take_up(batches),
                 }
             } else {
                 tokio::time::sleep_until(self.look_at).await;
@@ -121,12 +141,11 @@ impl Reader {
     }
 
     /// Chooses what is sent of the batches.
-    fn take_up(&mut self, batches: &[Arc<Batch>]) {
+    fn take_up(&mut self, batches: Vec<Arc<Batch>>) {
         self.look_at = Instant::now() + LOOK_EVERY;
         let n_unseen: usize = batches.iter().map(|batch| batch.events.len()).sum();
         let mut newer: HashSet<(RunId, Step), RandomState> = HashSet::default();
-        let mut chosen = VecDeque::new();
-        for batch in batches.iter().rev() {
+        for (which, batch) in batches.iter().enumerate().rev() {
             for (place, event) in batch.events.iter().enumerate().rev() {
                 if batch.id_of(place) <= self.seen {
                     break;
@@ -141,20 +160,24 @@ impl Reader {
                 {
                     continue;
                 }
-                chosen.push_front((Arc::clone(batch), place));
+                self.ready.push_front((which, place));
             }
         }
         self.seen = batches.last().map_or(self.seen, |batch| batch.last_id());
-        self.ready = chosen;
+        self.batches = batches;
     }
 
     /// The next bytes of what was chosen.
     fn write(&mut self) -> Option<Bytes> {
         if self.ready.is_empty() {
+            // What was told is the ring's alone again.
+            self.batches.clear();
             return None;
         }
-        let mut out = Vec::new();
-        while let Some((batch, place)) = self.ready.pop_front() {
+        let guess = self.ready.len() * FRAME_BYTES_GUESS;
+        let mut out = Vec::with_capacity(guess.min(CHUNK_BYTES_MAX + FRAME_BYTES_GUESS));
+        while let Some((which, place)) = self.ready.pop_front() {
+            let batch = &self.batches[which];
             let id = batch.id_of(place);
             let frame = batch.frame(place, self.events.tenant().as_str());
             frame.write(&mut out, id <= self.replayed_to);

@@ -13,13 +13,13 @@ use serde::Serialize;
 use store::{Note, NoteKind, Store};
 use tokio::sync::{Notify, Semaphore};
 
-use super::event::{Event, News, RunScope};
+use super::event::{Event, News};
 use super::feedback::{self, Words};
 use super::filter::Filter;
 use super::limits::{LINGER_FOR, READERS_MAX};
 use super::live::Live;
 use super::make::Maker;
-use super::reader::Reader;
+use super::reader::{Came, Reader};
 use super::ring::{Found, Ring};
 use crate::clock::Clock;
 use crate::feedback::Snapshot;
@@ -32,7 +32,7 @@ pub(crate) struct TenantEvents {
     tenant: TenantId,
     store: Arc<dyn Store>,
     clock: Clock,
-    ring: Mutex<Guarded>,
+    pub(super) ring: Mutex<Guarded>,
     live: Mutex<Live>,
     /// There is more to read, or ids are free again.
     changed: Notify,
@@ -44,8 +44,8 @@ pub(crate) struct TenantEvents {
 }
 
 /// The ring, and whether the store is being told how far ids may go.
-struct Guarded {
-    ring: Ring,
+pub(super) struct Guarded {
+    pub(super) ring: Ring,
     is_reserving: bool,
 }
 
@@ -218,17 +218,24 @@ impl TenantEvents {
         let last = guarded.ring.last_id();
         let is_known = seen.is_some_and(|id| guarded.ring.can_resume(id));
         drop(guarded);
-        let (from, replayed_to) = match seen {
-            Some(id) if is_known => (id, last),
-            Some(_) | None => (last, last),
+        let (from, came) = match seen {
+            Some(id) if is_known => (id, Came::Back),
+            Some(_) => (last, Came::TooLate),
+            None => (last, Came::Fresh),
         };
-        let is_gap = seen.is_some() && !is_known;
-        Some(Reader::new(Arc::clone(self), filter, (from, replayed_to), is_gap, permit))
+        Some(Reader::new(Arc::clone(self), filter, (from, last), came, permit))
     }
 
     /// A reader has left.
     pub(super) fn reader_left(&self) {
         self.left_at.store(self.clock.now().as_millis(), Ordering::Relaxed);
+    }
+
+    /// The last reader left so long ago.
+    #[cfg(test)]
+    pub(super) fn pretend_left(&self, ago: Duration) {
+        let millis = u64::try_from(ago.as_millis()).expect("a moment ago");
+        self.left_at.fetch_sub(millis, Ordering::Relaxed);
     }
 
     pub(super) fn after(&self, id: u64, n_max: usize) -> Found {
@@ -246,11 +253,6 @@ impl TenantEvents {
     /// The id of the newest event.
     pub(crate) fn last_id(&self) -> u64 {
         self.ring.lock().ring.last_id()
-    }
-
-    /// The newest live runs.
-    pub(crate) fn live_runs(&self, n_max: usize) -> Vec<Arc<RunScope>> {
-        self.live.lock().newest_runs(n_max)
     }
 }
 

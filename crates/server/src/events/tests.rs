@@ -1,1 +1,124 @@
-//! Events as a whole: from facts to bytes.
+//! Events as a whole: facts in, bytes out.
+
+mod cost;
+mod facts;
+mod making;
+mod reading;
+mod restarts;
+mod words;
+
+use std::sync::Arc;
+
+use model::{ShardId, TenantId};
+use serde_json::Value;
+use store::{ClaimedShard, MemoryStore};
+
+use super::filter::Filter;
+use super::hub::Events;
+use super::reader::{Reader, Said};
+use super::tenant::TenantEvents;
+use crate::clock::Clock;
+
+fn shard() -> ShardId {
+    ShardId::new(7).expect("fits")
+}
+
+/// The events of one tenant on a store of its own, as a process has them.
+struct World {
+    store: Arc<MemoryStore>,
+    hub: Events,
+    events: Arc<TenantEvents>,
+}
+
+impl World {
+    async fn new() -> Self {
+        Self::on(Arc::new(MemoryStore::default())).await
+    }
+
+    /// A process that begins on this store.
+    async fn on(store: Arc<MemoryStore>) -> Self {
+        let own: Arc<dyn store::Store> = Arc::clone(&store) as _;
+        let hub = Events::load(own, Clock::start()).await.expect("a hub");
+        let events = begin(&hub).await;
+        Self { store, hub, events }
+    }
+
+    /// The process ends, and another one begins on the same store.
+    async fn restart(self) -> Self {
+        Self::on(self.store).await
+    }
+
+    async fn reader(&self, seen: Option<u64>) -> Reader {
+        self.reader_of(seen, Filter::new(None, None, None).expect("a filter")).await
+    }
+
+    async fn reader_of(&self, seen: Option<u64>, filter: Filter) -> Reader {
+        self.events.has_ids().await;
+        self.events.reader(filter, seen).expect("room")
+    }
+}
+
+async fn begin(hub: &Events) -> Arc<TenantEvents> {
+    let tenant: TenantId = "acme".parse().expect("a name");
+    let claim = ClaimedShard { shard: shard(), epoch: 1 };
+    hub.begin(&tenant, claim, (&[], &[])).await.expect("events")
+}
+
+/// One event, as a client sees it.
+#[derive(Clone, Debug, PartialEq)]
+struct Seen {
+    id: u64,
+    kind: String,
+    envelope: Value,
+}
+
+/// The next events that a reader is sent, in one piece.
+async fn next(reader: &mut Reader) -> Vec<Seen> {
+    match reader.next().await {
+        Said::Bytes(bytes) => parse(std::str::from_utf8(&bytes).expect("text")),
+        Said::TooSlow => panic!("it was too slow"),
+    }
+}
+
+/// As many events as are wanted.
+async fn next_n(reader: &mut Reader, n: usize) -> Vec<Seen> {
+    let mut seen = Vec::new();
+    while seen.len() < n {
+        seen.extend(next(reader).await);
+    }
+    seen
+}
+
+/// As the rules of `text/event-stream` say.
+fn parse(text: &str) -> Vec<Seen> {
+    assert!(text.ends_with("\n\n"), "{text:?}");
+    let blocks = text.trim_end_matches('\n').split("\n\n");
+    blocks.filter(|block| !block.starts_with(':')).map(parse_one).collect()
+}
+
+fn parse_one(block: &str) -> Seen {
+    let field = |name: &str| {
+        let lines = block.lines().filter_map(|line| line.split_once(": "));
+        let mut values = lines.filter(|(own, _)| *own == name).map(|(_, value)| value);
+        let value = values.next().unwrap_or_else(|| panic!("{name} in {block}"));
+        assert_eq!(values.next(), None, "one {name}");
+        value.to_owned()
+    };
+    assert_eq!(block.lines().count(), 3, "{block}");
+    let envelope: Value = serde_json::from_str(&field("data")).expect("JSON");
+    let (id, kind) = (field("id"), field("event"));
+    assert_eq!(envelope["id"], id.as_str());
+    assert_eq!(envelope["type"], kind.as_str());
+    assert_eq!(envelope["data"]["kind"], kind.as_str());
+    Seen { id: id.parse().expect("a number"), kind, envelope }
+}
+
+impl Seen {
+    fn data(&self) -> &Value {
+        &self.envelope["data"]
+    }
+
+    fn is_replayed(&self) -> bool {
+        self.envelope["replayed"] == true
+    }
+}

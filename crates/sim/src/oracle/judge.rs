@@ -74,6 +74,8 @@ impl Model {
             Command::ReturnLeases { leases } => self.note_returned(leases),
             // Their answers come when there is something to say, or never.
             Command::StartRun { .. }
+            | Command::Bindings { .. }
+            | Command::Rebind { .. }
             | Command::CancelRun { .. }
             | Command::WatchRun { .. }
             | Command::Next { .. }

@@ -95,7 +95,23 @@ fn sweep(seeds: u64, bug: Option<Planted>) -> Sweep {
     }
 }
 
+#[test]
+fn a_few_hundred_runs_of_workflows_end_as_the_interpreter_says() {
+    let (mut good, mut crashes) = (0, 0);
+    for seed in 1..=300 {
+        let result = sim::flows::run(seed).unwrap_or_else(|broken| panic!("seed {seed}: {broken}"));
+        good += u64::from(result.succeeded);
+        crashes += result.crashes;
+    }
+    assert!((100..=290).contains(&good), "both ends are common: {good} of 300 are good");
+    assert!(crashes > 100, "crashes are common: {crashes}");
+}
+
 fn check_found(bug: Planted) {
+    if bug.is_about_runs() {
+        let found = sim::flows::find(bug, 1..1_000);
+        return assert!(found.is_some(), "{} was not found", bug.name());
+    }
     let result = sweep(300, Some(bug)).run();
     assert!(!result.failed.is_empty(), "{} was not found", bug.name());
 }

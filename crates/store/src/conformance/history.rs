@@ -1,11 +1,19 @@
 //! Makes valid histories: each choice becomes a change that can follow from what is.
 
+use std::sync::Arc;
+
+use std::time::Duration;
+
 use bytes::Bytes;
 use coordinator::{
     Change, EndedAttempt, Ending, Lease, LoadKey, Outcome, Progress, Settlement, TaskRecord,
     TaskState, WaitReason,
 };
-use model::{Failure, IdempotencyMark, ReportKey, ShardId, TaskId, Timestamp};
+use model::{
+    CallLink, Failure, IdempotencyMark, LeaseId, NodeLink, Pin, ReportKey, ResultExtra, ShardId,
+    TaskId, Timestamp,
+};
+use uuid::Uuid;
 
 use super::sample::{at, specs, worker};
 use crate::tables::Tables;
@@ -29,15 +37,15 @@ impl Dice {
         usize::try_from((bits ^ (bits >> 31)) % sides).expect("small")
     }
 
-    fn one_in(&mut self, sides: usize) -> bool {
+    pub(super) fn one_in(&mut self, sides: usize) -> bool {
         self.roll(sides) == 0
     }
 
-    fn number(&mut self) -> u64 {
+    pub(super) fn number(&mut self) -> u64 {
         u64::try_from(self.roll(1_000_000)).expect("small")
     }
 
-    fn moment(&mut self) -> Timestamp {
+    pub(super) fn moment(&mut self) -> Timestamp {
         at(self.number())
     }
 }
@@ -77,11 +85,15 @@ fn submit(tables: &Tables, shard: ShardId, dice: &mut Dice) -> Change {
     let older = if number > 0 && dice.one_in(3) { 1 + dice.roll(3) as u64 } else { 0 };
     let after: Vec<_> =
         (number.saturating_sub(older)..number).map(|n| TaskId::of(shard, n)).collect();
-    let why = if after.is_empty() { WaitReason::Scheduled } else { WaitReason::After };
-    let state = if dice.one_in(4) {
-        TaskState::Waiting { until: dice.moment(), why }
+    let state = if dice.one_in(3) {
+        TaskState::Waiting { until: dice.moment(), why: wait_reason(!after.is_empty(), dice) }
     } else {
         TaskState::Ready
+    };
+    let link = link(tables, shard, dice);
+    let run = match &link {
+        Some(link) => Some(link.run.to_string()),
+        None => dice.one_in(3).then(|| format!("run-{}", dice.number() % 3)),
     };
     Change::TaskSubmitted(Box::new(TaskRecord {
         id: TaskId::of(shard, number),
@@ -93,13 +105,64 @@ fn submit(tables: &Tables, shard: ShardId, dice: &mut Dice) -> Change {
             key: format!("order {number}").parse().expect("valid"),
             fingerprint: u64::MAX - dice.number(),
         }),
-        run: dice.one_in(3).then(|| format!("run-{}", dice.number() % 3).parse().expect("valid")),
+        run: run.map(|run| run.parse().expect("valid")),
         after,
-        link: None,
-        pin: None,
+        link: link.map(Arc::new),
+        pin: dice.one_in(4).then(|| Box::new(pin(dice))),
         progress: Progress { state, attempt: 0, epoch: 0, losses: 0 },
         ended_attempts: Vec::new(),
     }))
+}
+
+fn wait_reason(has_after: bool, dice: &mut Dice) -> WaitReason {
+    match dice.roll(4) {
+        0 => WaitReason::Delay,
+        1 => WaitReason::Signal,
+        _ if has_after => WaitReason::After,
+        _ => WaitReason::Scheduled,
+    }
+}
+
+/// A part of one of the shard's live runs, if there is one.
+fn link(tables: &Tables, shard: ShardId, dice: &mut Dice) -> Option<NodeLink> {
+    let runs = tables.restore(shard).runs;
+    if runs.is_empty() || dice.one_in(2) {
+        return None;
+    }
+    let small = |dice: &mut Dice| u32::try_from(dice.roll(3)).expect("small");
+    Some(NodeLink {
+        run: runs[dice.roll(runs.len())].record.id,
+        frame: small(dice),
+        node: small(dice),
+        item: dice.one_in(2).then(|| small(dice)),
+        level: u16::try_from(dice.roll(3)).expect("small"),
+        step_id: Uuid::from_u128(u128::from(dice.number())),
+        call: dice.one_in(2).then(|| Box::new(call(shard, dice))),
+    })
+}
+
+pub(super) fn call(shard: ShardId, dice: &mut Dice) -> CallLink {
+    let caller = LeaseId { task: TaskId::of(shard, dice.number()), epoch: 1 };
+    CallLink { caller, request: format!("call \"{}\"", dice.number()).into() }
+}
+
+fn pin(dice: &mut Dice) -> Pin {
+    let is_hard = dice.one_in(2);
+    if dice.one_in(3) {
+        let key = format!("browser {}", dice.number() % 3).parse().expect("valid");
+        return Pin::Key { key, is_hard, ttl: Duration::from_secs(dice.number() % 1_000) };
+    }
+    Pin::Worker {
+        worker: worker(dice.number() % 3),
+        is_hard,
+        wait_max: dice.one_in(2).then(|| Duration::from_millis(dice.number() % 100_000)),
+        because: "only there is \u{201e}it\u{201c}".into(),
+    }
+}
+
+fn extra(dice: &mut Dice) -> ResultExtra {
+    let artifacts = dice.one_in(2).then(|| Bytes::from(format!("[{}]", dice.number())));
+    ResultExtra { is_skipped: dice.one_in(2), artifacts }
 }
 
 fn is_after(state: &TaskState) -> bool {
@@ -137,7 +200,8 @@ fn end_attempt(task: &TaskRecord, dice: &mut Dice) -> Change {
         _ => Ending::Undelivered,
     };
     let state = if dice.one_in(2) {
-        TaskState::Waiting { until: dice.moment(), why: WaitReason::Backoff }
+        let why = if dice.one_in(4) { WaitReason::Delay } else { WaitReason::Backoff };
+        TaskState::Waiting { until: dice.moment(), why }
     } else {
         TaskState::Ready
     };
@@ -171,7 +235,7 @@ fn settle(task: &TaskRecord, dice: &mut Dice) -> Change {
         result: (outcome == Outcome::Completed && dice.one_in(2))
             .then(|| Bytes::from(format!("[{}]", "7,".repeat(dice.roll(5_000)) + "0"))),
         failure: (outcome != Outcome::Completed && dice.one_in(2)).then(|| failure(dice)),
-        extra: None,
+        extra: dice.one_in(3).then(|| Box::new(extra(dice))),
     };
     let state = TaskState::Settled(Box::new(settlement));
     let progress = Progress { state, ..task.progress.clone() };
@@ -213,7 +277,7 @@ fn report(dice: &mut Dice) -> ReportKey {
     ReportKey(u128::MAX - u128::from(dice.number()))
 }
 
-fn failure(dice: &mut Dice) -> Failure {
+pub(super) fn failure(dice: &mut Dice) -> Failure {
     let reason = if dice.one_in(2) { "exit status 1: 'ö'" } else { "" };
     let details = dice.one_in(2).then(|| Bytes::from(format!("{{\"steps\":[{}]}}", dice.number())));
     Failure { details, ..Failure::new("E.RUNNER.FAILURE", reason) }

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use coordinator::{Change, LoadKey, StateWord};
-use model::{ShardId, TaskId};
+use coordinator::{Change, LoadKey, RunChange, RunWord, StateWord};
+use model::{RunId, ShardId, TaskId};
 
 use super::history::{Dice, all_tasks, next_change};
+use super::run_history::{all_runs, next_run_change};
 use super::sample::tenant;
-use crate::contract::{ClaimedShard, PageQuery, Store, TokenRow, Turn};
+use crate::contract::{ClaimedShard, PageQuery, RunKey, RunQuery, Store, TokenRow, Turn};
 use crate::tables::Tables;
 
 const TENANTS: [&str; 2] = ["acme", "bolt"];
@@ -48,7 +49,8 @@ struct Player {
 
 struct Shard {
     claim: ClaimedShard,
-    turn: Vec<Change>,
+    changes: Vec<Change>,
+    runs: Vec<RunChange>,
 }
 
 impl Player {
@@ -63,7 +65,7 @@ impl Player {
         for name in TENANTS {
             let claim = self.store.claim(tenant(name)).await.expect("claims");
             self.tables.adopt(tenant(name), claim);
-            self.shards.push(Shard { claim, turn: Vec::new() });
+            self.shards.push(Shard { claim, changes: Vec::new(), runs: Vec::new() });
         }
         for (before, now) in before.iter().zip(&self.shards) {
             assert_eq!(now.claim.shard, before.claim.shard, "a tenant keeps its shard");
@@ -73,9 +75,15 @@ impl Player {
 
     fn add(&mut self, dice: &mut Dice) {
         let shard = &mut self.shards[dice.roll(TENANTS.len())];
-        let change = next_change(&self.tables, shard.claim.shard, dice);
-        self.tables.apply(std::slice::from_ref(&change)).expect("a valid history");
-        shard.turn.push(change);
+        if dice.one_in(3) {
+            let change = next_run_change(&self.tables, shard.claim.shard, dice);
+            self.tables.apply_all(&[], std::slice::from_ref(&change)).expect("a valid history");
+            shard.runs.push(change);
+        } else {
+            let change = next_change(&self.tables, shard.claim.shard, dice);
+            self.tables.apply(std::slice::from_ref(&change)).expect("a valid history");
+            shard.changes.push(change);
+        }
     }
 
     /// Commits what has gathered; both shards' turns are queued before either is awaited.
@@ -85,8 +93,9 @@ impl Player {
             .shards
             .iter_mut()
             .map(|shard| {
-                let changes = std::mem::take(&mut shard.turn);
-                store.commit(Turn { claim: shard.claim, changes, runs: Vec::new() })
+                let changes = std::mem::take(&mut shard.changes);
+                let runs = std::mem::take(&mut shard.runs);
+                store.commit(Turn { claim: shard.claim, changes, runs })
             })
             .collect();
         for commit in commits {
@@ -118,6 +127,8 @@ impl Player {
             assert_eq!(restored, self.tables.restore(shard.claim.shard));
             self.compare_loads(shard.claim.shard).await;
             self.compare_pages(shard.claim.shard).await;
+            self.compare_runs(shard.claim.shard).await;
+            self.compare_run_pages(shard.claim.shard).await;
             let dead = self.store.count_dead(shard.claim.shard).await.expect("counts");
             assert_eq!(dead, self.tables.count_dead(shard.claim.shard));
         }
@@ -139,6 +150,42 @@ impl Player {
         }
         let expected = self.tables.load(shard, &keys);
         assert_eq!(self.store.load(shard, keys).await.expect("loads"), expected);
+    }
+
+    /// Every run there is, in either shard, and one that is not.
+    async fn compare_runs(&self, shard: ShardId) {
+        let mut keys = vec![RunKey::Id(RunId::of(shard, 1 << 30))];
+        for other in &self.shards {
+            for run in all_runs(&self.tables, other.claim.shard) {
+                keys.push(RunKey::Id(run.id));
+                keys.extend(run.idempotency.map(|mark| RunKey::Idempotency(mark.key)));
+            }
+        }
+        for key in keys {
+            let found = self.store.run(shard, key.clone()).await.expect("finds");
+            assert_eq!(found, self.tables.run(shard, &key), "{key:?}");
+            if let RunKey::Id(run) = key {
+                let found = self.store.run_parts(shard, run).await.expect("reads");
+                assert_eq!(found, self.tables.run_parts(shard, run));
+            }
+        }
+    }
+
+    async fn compare_run_pages(&self, shard: ShardId) {
+        for mut query in run_queries() {
+            let whole = RunQuery { limit: u32::MAX, ..query.clone() };
+            let expected = self.tables.runs(shard, &whole).runs;
+            let mut found = Vec::new();
+            loop {
+                let page = self.store.runs(shard, query.clone()).await.expect("lists");
+                assert!(page.runs.len() <= usize::try_from(query.limit.max(1)).expect("small"));
+                found.extend(page.runs);
+                let Some(next_before) = page.next_before else { break };
+                assert!(query.before.is_none_or(|before| next_before < before), "it moves");
+                query.before = Some(next_before);
+            }
+            assert_eq!(found, expected, "{query:?}");
+        }
     }
 
     async fn compare_pages(&self, shard: ShardId) {
@@ -176,6 +223,27 @@ fn queries() -> Vec<PageQuery> {
             limit: 1,
             ..PageQuery::default()
         },
+    ]
+}
+
+fn run_queries() -> Vec<RunQuery> {
+    let ended = |ends: &[Option<RunWord>]| RunQuery {
+        ends: ends.to_vec(),
+        limit: 2,
+        ..RunQuery::default()
+    };
+    let of_client = RunQuery { client_id: Some("browser".into()), ..ended(&[]) };
+    let of_workflow = RunQuery { workflow_id: Some("flow-1".into()), ..ended(&[]) };
+    vec![
+        RunQuery { limit: 1_000, ..ended(&[]) },
+        RunQuery { limit: 0, ..ended(&[]) },
+        ended(&[None]),
+        ended(&[Some(RunWord::Failed), None]),
+        ended(&[Some(RunWord::Succeeded), Some(RunWord::Cancelled)]),
+        RunQuery { ends: vec![None], ..of_client.clone() },
+        RunQuery { client_id: of_client.client_id.clone(), ..of_workflow.clone() },
+        of_client,
+        of_workflow,
     ]
 }
 

@@ -105,10 +105,12 @@ fn digest(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use coordinator::{TaskState, WaitReason};
     use rusqlite::Connection;
 
     use super::{CREATE_LIST, MIGRATIONS, digest, migrate, take_step};
     use crate::sqlite::read::{load, tokens};
+    use crate::sqlite::restore::restore;
 
     #[test]
     fn tables_of_an_older_version_are_taken_over() {
@@ -150,6 +152,44 @@ mod tests {
         assert_eq!(tokens(&connection).expect("reads")[0].worker, None);
         let bound = connection.execute("UPDATE tokens SET worker = 'w1'", []);
         assert!(bound.is_err(), "only a worker's token speaks for one worker");
+    }
+
+    #[test]
+    fn tasks_of_an_older_version_belong_to_no_run() {
+        let mut connection = Connection::open_in_memory().expect("memory");
+        connection.execute_batch(CREATE_LIST).expect("a list");
+        for (version, migration) in (1_i64..).zip(&MIGRATIONS[..5]) {
+            take_step(&connection, version, migration).expect("an older step");
+        }
+        let shard = model::ShardId::new(1).expect("fits");
+        let task = |number| model::TaskId::of(shard, number);
+        connection
+            .execute_batch(&format!(
+                "INSERT INTO tasks (id, type, queue, priority, created_at, state, wait_until,
+                                    attempt, epoch, losses, run, after_tasks)
+                 VALUES ({0}, 'a', 'q', 0, 1, 'WAITING', 9, 0, 0, 0, 'old', NULL),
+                        ({1}, 'a', 'q', 0, 1, 'WAITING', 9, 0, 0, 0, 'old', '[{0}]');
+                 INSERT INTO tasks (id, type, queue, priority, created_at, state, attempt, epoch,
+                                    losses, settled_at, result)
+                 VALUES ({2}, 'a', 'q', 0, 1, 'COMPLETED', 1, 1, 0, 2, '7')",
+                task(0).to_integer(),
+                task(1).to_integer(),
+                task(2).to_integer(),
+            ))
+            .expect("older rows");
+        migrate(&mut connection).expect("the newer steps");
+
+        let restored = restore(&connection, shard).expect("restores");
+        let reasons: Vec<_> = restored.tasks.iter().map(|task| &task.progress.state).collect();
+        let until = model::Timestamp::from_integer(9);
+        let waiting = |why| TaskState::Waiting { until, why };
+        assert_eq!(reasons, [&waiting(WaitReason::Scheduled), &waiting(WaitReason::After)]);
+        assert!(restored.tasks.iter().all(|task| task.link.is_none() && task.pin.is_none()));
+        assert_eq!((restored.runs, restored.next_run), (Vec::new(), 1));
+        let key = coordinator::LoadKey::Task(task(2));
+        let found = load(&connection, shard, vec![key]).expect("reads");
+        let TaskState::Settled(end) = &found[0].1.progress.state else { panic!("settled") };
+        assert_eq!((end.result.as_deref(), &end.extra), (Some(&b"7"[..]), &None));
     }
 
     #[test]

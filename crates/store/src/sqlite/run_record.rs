@@ -45,9 +45,10 @@ pub(super) struct Glance<'r> {
 }
 
 pub(super) fn glance<'r>(row: &'r Row<'_>) -> Result<Glance<'r>, StoreError> {
+    let id = row.get(column::ID)?;
     Ok(Glance {
-        id: run_id(row.get(column::ID)?)?,
-        end: read_word(row)?,
+        id: run_id(id)?,
+        end: read_word(row).map_err(|error| naming(id, error))?,
         client_id: text_if_any(row, column::CLIENT_ID)?,
         workflow_id: text(row, column::WORKFLOW_ID)?,
     })
@@ -57,8 +58,10 @@ pub(super) fn glance<'r>(row: &'r Row<'_>) -> Result<Glance<'r>, StoreError> {
 pub(super) fn read_whole(row: &Row<'_>) -> Result<RunRecord, StoreError> {
     let mut record = read_short(row)?;
     let whole = || {
+        let definition = bytes_if_any(row, column::DEFINITION)?;
+        record.definition =
+            definition.ok_or_else(|| StoreError::Damaged("its definition is missing".into()))?;
         record.inputs = bytes_if_any(row, column::INPUTS)?.unwrap_or_default();
-        record.definition = bytes_if_any(row, column::DEFINITION)?.unwrap_or_default();
         if let Some(end) = &mut record.end {
             end.failure = read_failure(row, column::FAILURE_CODE)?;
             end.outputs = bytes_if_any(row, column::OUTPUTS)?;

@@ -3,9 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use store::{CommitError, SqliteStore, Store, StoreError};
+use model::RunId;
+use store::conformance::{frame_opened, linked, node_ended, run_settled, run_started};
+use store::{CommitError, RunKey, RunQuery, SqliteStore, Store, StoreError};
 
-use crate::support::{block_on, claim, commit, folder, life, live, open, raw, submit};
+use crate::support::{block_on, claim, commit, commit_runs, folder, life, live, open, raw, submit};
 
 fn refused(folder: &Path) -> StoreError {
     SqliteStore::open(folder).expect_err("must be refused")
@@ -167,10 +169,86 @@ fn the_schema_refuses_nonsense() {
         "report_key = x'00'",
         "result = '1'",
         "failure_code = 'E'",
+        "wait_for = 'SIGNAL'",
+        "skipped = 0",
+        "artifacts = '[]'",
     ] {
         let changed = connection.execute(&format!("UPDATE tasks SET {nonsense}"), []);
         assert!(changed.is_err(), "{nonsense}");
     }
+}
+
+/// A folder with a live run, the frame and the node of an ended one, and a task of it, closed.
+fn folder_with_runs() -> tempfile::TempDir {
+    let folder = folder();
+    let store = open(folder.path());
+    block_on(async {
+        let shard = claim(&store).await;
+        let run = |number| RunId::of(shard.shard, number);
+        commit(&store, shard, vec![linked(submit(shard, 0), run(2), 7)]).await.expect("kept");
+        let runs = vec![
+            run_started(run(1)),
+            run_started(run(2)),
+            frame_opened(run(2), 1),
+            node_ended(run(2), 0, 0),
+            run_settled(run(2)),
+        ];
+        commit_runs(&store, shard, runs).await.expect("kept");
+    });
+    folder
+}
+
+#[test]
+fn the_schema_refuses_runs_that_make_no_sense() {
+    let folder = folder_with_runs();
+    let connection = raw(folder.path());
+    for nonsense in [
+        "runs SET outcome = 'SUCCEEDED' WHERE ended_at IS NULL",
+        "runs SET outcome = 'SKIPPED' WHERE ended_at IS NOT NULL",
+        "runs SET outputs = '{}' WHERE ended_at IS NULL",
+        "runs SET failure_code = 'E' WHERE ended_at IS NOT NULL",
+        "runs SET failure_details = '{}' WHERE ended_at IS NOT NULL",
+        "runs SET idempotency_key = 'k'",
+        "run_frames SET outcome = 'SUCCEEDED'",
+        "run_frames SET caller_task = 1",
+        "run_nodes SET outcome = 'RUNNING'",
+        "run_nodes SET failure_reason = 'r'",
+    ] {
+        let changed = connection.execute(&format!("UPDATE {nonsense}"), []);
+        assert!(changed.is_err(), "{nonsense}");
+    }
+}
+
+#[test]
+fn a_run_that_makes_no_sense_is_named() {
+    let folder = folder_with_runs();
+    let connection = raw(folder.path());
+    connection
+        .execute_batch(
+            "PRAGMA ignore_check_constraints = ON;
+             UPDATE runs SET outcome = 'LOST' WHERE outcome IS NOT NULL;
+             DELETE FROM run_definitions WHERE run_id & 1 = 1;
+             UPDATE tasks SET link = '{}'",
+        )
+        .expect("tampers");
+    drop(connection);
+    let store = open(folder.path());
+    block_on(async {
+        let shard = claim(&store).await;
+        let query = RunQuery { limit: 10, ..RunQuery::default() };
+        let listed = store.runs(shard.shard, query).await.map(|_| ());
+        let read = store.restore(shard).await.map(|_| ());
+        let key = RunKey::Id(RunId::of(shard.shard, 1));
+        let found = store.run(shard.shard, key).await.map(|_| ());
+        for (outcome, words) in [
+            (listed, "LOST is no end of a run"),
+            (read, "its link is not"),
+            (found, "its definition is missing"),
+        ] {
+            let Err(StoreError::Damaged(why)) = outcome else { panic!("not damaged: {outcome:?}") };
+            assert!(why.contains(words) && why.contains("row "), "{why}");
+        }
+    });
 }
 
 /// The fence stands in the transaction, not only in the memory of the process that owns the file.
@@ -196,6 +274,23 @@ fn the_file_tells_whose_it_is() {
     let folder = used_folder();
     let header = fs::read(folder.path().join("astra.db")).expect("reads");
     assert_eq!(&header[68..72], b"AsFl");
+}
+
+#[test]
+fn people_can_read_the_overview_of_runs() {
+    let folder = folder_with_runs();
+    let connection = raw(folder.path());
+    let rows = "SELECT tenant || ' ' || number || ' ' || name || ' ' || state || ' ' || created
+                  FROM run_overview ORDER BY id";
+    let mut select = connection.prepare(rows).expect("a view");
+    let rows = select.query_map([], |row| row.get(0)).expect("rows");
+    let rows: Vec<String> = rows.collect::<Result<_, _>>().expect("texts");
+    let moment = "2026-09-21T14:13:20.000Z";
+    let expected = ["1 nightly LIVE", "2 nightly SUCCEEDED"];
+    assert_eq!(rows, expected.map(|run| format!("acme {run} {moment}")));
+    let task = "SELECT run_number || ' ' || node FROM task_overview";
+    let task: String = connection.query_row(task, [], |row| row.get(0)).expect("a row");
+    assert_eq!(task, "2 00000000-0000-0000-0000-000000000007");
 }
 
 #[test]

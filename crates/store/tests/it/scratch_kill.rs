@@ -80,7 +80,9 @@ fn child() {
                         Turn { claim: shard, changes: vec![submit(shard, task)], runs: Vec::new() };
                     task += 1;
                     let keys = ScratchTurn { claim: shard, writes: turn(number) };
-                    (number, store.commit(tasks), store.commit_scratch(keys))
+                    // Keys first: whatever a transaction ends with, no turn was told before its keys.
+                    let keys = store.commit_scratch(keys);
+                    (number, store.commit(tasks), keys)
                 })
                 .collect();
             for (number, tasks, keys) in commits {

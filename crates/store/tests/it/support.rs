@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use coordinator::Change;
+use coordinator::{Change, RunChange};
 use model::TaskId;
 use store::conformance::{granted, settled, submitted, tenant};
 use store::{ClaimedShard, CommitError, SqliteStore, Store, Turn};
@@ -35,6 +35,15 @@ pub(crate) async fn commit(
     changes: Vec<Change>,
 ) -> Result<(), CommitError> {
     store.commit(Turn { claim, changes, runs: Vec::new() }).await.map(|_| ())
+}
+
+/// A turn of runs alone.
+pub(crate) async fn commit_runs(
+    store: &dyn Store,
+    claim: ClaimedShard,
+    runs: Vec<RunChange>,
+) -> Result<(), CommitError> {
+    store.commit(Turn { claim, changes: Vec::new(), runs }).await.map(|_| ())
 }
 
 pub(crate) fn submit(claim: ClaimedShard, number: u64) -> Change {

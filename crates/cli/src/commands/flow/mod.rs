@@ -21,6 +21,5 @@ mod validate;
 mod versions;
 
 pub(crate) use group::{Command, run};
-pub(crate) use inputs::Input;
-pub(crate) use inputs::{object as inputs_object, value_of};
-pub(crate) use selector::{label, workflow as find};
+pub(crate) use inputs::{Input, object as inputs_object, value_of};
+pub(crate) use selector::workflow as find;

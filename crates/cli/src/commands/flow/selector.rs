@@ -63,7 +63,7 @@ fn choose(text: &str, all: Vec<WorkflowSummary>) -> Result<WorkflowSummary> {
 }
 
 /// A workflow's name, where it has one.
-pub(crate) fn label(name: &str, id: &str) -> String {
+pub(super) fn label(name: &str, id: &str) -> String {
     if name.is_empty() { id.into() } else { name.into() }
 }
 

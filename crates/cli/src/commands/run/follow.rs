@@ -4,24 +4,26 @@ use super::attach::{self, Attachment};
 use super::log_reader;
 use super::plan::Parameters;
 use super::progress::{self, Many};
-use super::selector::{self, FoundRun};
+use super::selector::{self, Found, FoundRun};
 use super::voice::Voice;
 use crate::context::Context;
 use crate::exit_code::ExitCode;
 use crate::failure::Result;
+use crate::workflow_run::{self, Followed, Manner};
 
 const EXAMPLES: &str = "\
 Examples:
   astra run follow last
+  astra run follow 41                         the nodes of a workflow's run
   astra run follow k3f9 --tail
   astra run follow last --propagate
 ";
 
-/// Come back to a run: its output from the start, and what comes until its end.
+/// Come back to a run: its output from the start or its nodes, and what comes until its end.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The run: its name, the first letters of it, `last` or `last~1`.
+    /// The run: its name or number, the first letters of its name or id, `last` or `last~1`.
     run: String,
     /// Leave out what it has written so far.
     #[arg(long)]
@@ -35,7 +37,13 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
-    let FoundRun { name, tasks } = selector::run(context, &arguments.run).await?;
+    let FoundRun { name, tasks } = match selector::run(context, &arguments.run).await? {
+        Found::Commands(found) => found,
+        Found::Workflow(run) => {
+            let followed = Followed { run_id: run.run_id, number: run.number };
+            return workflow_run::follow(followed, Manner::Nodes, context).await;
+        }
+    };
     let voice = Voice::new(context.output, arguments.quiet);
     let title = Parameters::of(&tasks[0].parameters).title().to_owned();
     let mut task_ids: Vec<String> = tasks.into_iter().map(|task| task.task_id).collect();

@@ -1,7 +1,7 @@
 //! The verbs of `astra run`, and the command without one.
 
 use super::flags::RunFlags;
-use super::{follow, list, logs, show, start, stop, wait};
+use super::{diff, follow, list, logs, retry, show, signal, start, stop, wait};
 use crate::context::Context;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
@@ -17,7 +17,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
 #[command(override_usage = "astra run [FLAGS] -- COMMAND [ARGUMENT]...\n       \
-                            astra run list|show|follow|logs|wait|stop ...")]
+                            astra run list|show|follow|logs|wait|stop|retry|diff|signal ...")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -36,6 +36,9 @@ enum Verb {
     Logs(logs::Arguments),
     Wait(wait::Arguments),
     Stop(stop::Arguments),
+    Retry(retry::Arguments),
+    Diff(diff::Arguments),
+    Signal(signal::Arguments),
 }
 
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
@@ -57,5 +60,8 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<ExitC
         Some(Verb::Logs(arguments)) => logs::run(&arguments, context).await,
         Some(Verb::Wait(arguments)) => wait::run(&arguments, context).await,
         Some(Verb::Stop(arguments)) => stop::run(&arguments, context).await,
+        Some(Verb::Retry(arguments)) => retry::run(&arguments, context).await,
+        Some(Verb::Diff(arguments)) => diff::run(&arguments, context).await,
+        Some(Verb::Signal(arguments)) => signal::run(&arguments, context).await,
     }
 }

@@ -3,9 +3,10 @@
 use protocol::rest::tasks::{State, Task};
 use serde::Serialize;
 
+use super::named::{self, PAGES_MAX};
+use super::numbered;
 use super::pages::Pages;
-use super::selector::PAGES_MAX;
-use super::summary::RunSummary;
+use super::summary::{RunSummary, WorkflowRunSummary};
 use crate::context::Context;
 use crate::exit_code::ExitCode;
 use crate::failure::Result;
@@ -29,7 +30,14 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
-    let (runs, is_more) = newest(context, arguments.limit).await?;
+    let (commands, is_more_commands) = newest(context, arguments.limit).await?;
+    let (workflows, is_more) = numbered::newest(context, arguments.limit).await?;
+    let mut runs: Vec<_> = commands.into_iter().map(Listed::Command).collect();
+    runs.extend(workflows.into_iter().map(WorkflowRunSummary::of).map(Listed::Workflow));
+    // All moments are of one server, in one form.
+    runs.sort_by(|one, other| other.created_at().cmp(one.created_at()));
+    let is_more = is_more || is_more_commands || runs.len() > arguments.limit;
+    runs.truncate(arguments.limit);
     context.output.show(&Runs { runs });
     if is_more {
         context.output.note("there may be more; see them with a larger -n");
@@ -37,7 +45,7 @@ pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<Exit
     Ok(ExitCode::Success)
 }
 
-/// The newest runs, and whether there may be older ones.
+/// The newest runs of commands, and whether there may be older ones.
 async fn newest(context: &Context, limit: usize) -> Result<(Vec<RunSummary>, bool)> {
     let mut groups: Vec<(String, Vec<Task>)> = Vec::new();
     let mut pages = Pages::of_commands();
@@ -48,7 +56,7 @@ async fn newest(context: &Context, limit: usize) -> Result<(Vec<RunSummary>, boo
             break;
         };
         for task in page {
-            let Some(name) = task.run.clone() else { continue };
+            let Some(name) = named::name_of(&task).map(ToOwned::to_owned) else { continue };
             match groups.iter_mut().find(|(known, _)| *known == name) {
                 Some((_, tasks)) => tasks.push(task),
                 None => groups.push((name, vec![task])),
@@ -67,7 +75,31 @@ async fn newest(context: &Context, limit: usize) -> Result<(Vec<RunSummary>, boo
 
 #[derive(Serialize)]
 struct Runs {
-    runs: Vec<RunSummary>,
+    runs: Vec<Listed>,
+}
+
+/// A run of either kind.
+#[derive(Serialize)]
+#[serde(tag = "kind", rename_all = "lowercase")]
+enum Listed {
+    Command(RunSummary),
+    Workflow(WorkflowRunSummary),
+}
+
+impl Listed {
+    fn created_at(&self) -> &str {
+        match self {
+            Self::Command(run) => &run.created_at,
+            Self::Workflow(run) => &run.created_at,
+        }
+    }
+
+    fn run(&self) -> &str {
+        match self {
+            Self::Command(run) => &run.run,
+            Self::Workflow(run) => &run.run,
+        }
+    }
 }
 
 impl Show for Runs {
@@ -75,12 +107,16 @@ impl Show for Runs {
         if self.runs.is_empty() {
             return "no runs; start one: astra run -- echo hello".into();
         }
-        let header = ["RUN", "COMMAND", "TASKS", "STATE", "STARTED", "TOOK"];
-        output::table(header, self.runs.iter().map(row).collect())
+        let header = ["RUN", "KIND", "WHAT", "TASKS", "STATE", "STARTED", "TOOK"];
+        let rows = self.runs.iter().map(|run| match run {
+            Listed::Command(run) => row(run),
+            Listed::Workflow(run) => workflow_row(run),
+        });
+        output::table(header, rows.collect())
     }
 
     fn quiet(&self) -> String {
-        let names: Vec<_> = self.runs.iter().map(|run| run.run.as_str()).collect();
+        let names: Vec<_> = self.runs.iter().map(Listed::run).collect();
         names.join("\n")
     }
 
@@ -89,7 +125,7 @@ impl Show for Runs {
     }
 }
 
-fn row(run: &RunSummary) -> [String; 6] {
+fn row(run: &RunSummary) -> [String; 7] {
     let state = run.state();
     let word = format!("{} {}", words::mark(state), words::state(state));
     let done = run.states.get(&State::Completed).copied().unwrap_or(0);
@@ -97,5 +133,12 @@ fn row(run: &RunSummary) -> [String; 6] {
         1 => "1".into(),
         n => format!("{done}/{n}"),
     };
-    [run.run.clone(), run.command(), tasks, word, words::ago(&run.created_at), run.took()]
+    let started = words::ago(&run.created_at);
+    [run.run.clone(), "command".into(), run.command(), tasks, word, started, run.took()]
+}
+
+fn workflow_row(run: &WorkflowRunSummary) -> [String; 7] {
+    let word = words::run_status(run.status);
+    let started = words::ago(&run.created_at);
+    [run.run.clone(), "workflow".into(), run.name.clone(), "-".into(), word, started, run.took()]
 }

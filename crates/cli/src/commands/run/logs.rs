@@ -1,35 +1,42 @@
 //! `astra run logs`.
 
+use protocol::rest::runs::{Run, RunNode};
 use protocol::rest::tasks::Task;
 
 use super::ending::Written;
 use super::log_reader::{Heard, LogReader};
+use super::node_selector;
 use super::plan::Parameters;
-use super::selector::{self, FoundRun};
+use super::selector::{self, Found, FoundRun};
 use super::voice::Voice;
 use crate::context::Context;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
+use crate::workflow_run;
 
 const EXAMPLES: &str = "\
 Examples:
   astra run logs last
   astra run logs k3f9 photos/a.jpg
-  astra run logs last 17 2>/dev/null | less
+  astra run logs 41 transcode                 a node of a workflow's run
 ";
 
 /// Print what a run has written so far.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The run: its name, the first letters of it, `last` or `last~1`.
+    /// The run: its name or number, the first letters of its name or id, `last` or `last~1`.
     run: String,
-    /// Only this item of a run of many: what it is, or its number.
+    /// Only this item of a run of many (what it is, or its number), or this node of a workflow.
+    #[arg(value_name = "ITEM|NODE")]
     item: Option<String>,
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
-    let FoundRun { name, tasks } = selector::run(context, &arguments.run).await?;
+    let FoundRun { name, tasks } = match selector::run(context, &arguments.run).await? {
+        Found::Commands(found) => found,
+        Found::Workflow(run) => return of_nodes(&run, arguments.item.as_deref(), context).await,
+    };
     let chosen = match &arguments.item {
         Some(item) => vec![one(&name, tasks, item)?],
         None => tasks,
@@ -40,6 +47,24 @@ pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<Exit
         if has_headings {
             let item = Parameters::of(&task.parameters).item().map(ToOwned::to_owned);
             voice.note(format!("==> {} <==", item.as_deref().unwrap_or(&task.task_id)));
+        }
+        print(&task, voice, context).await?;
+    }
+    Ok(ExitCode::Success)
+}
+
+async fn of_nodes(run: &Run, node: Option<&str>, context: &Context) -> Result<ExitCode> {
+    let nodes: Vec<&RunNode> = match node {
+        Some(node) => vec![node_selector::node(run, node)?],
+        None => run.nodes.iter().flatten().collect(),
+    };
+    let voice = Voice::new(context.output, false);
+    for node in &nodes {
+        let Some(task_id) = &node.task_id else { continue };
+        let task: Task =
+            context.ask(context.client.get(&format!("/api/v1/tasks/{task_id}"))).await?;
+        if nodes.len() > 1 {
+            voice.note(format!("==> {} <==", workflow_run::name_of(node)));
         }
         print(&task, voice, context).await?;
     }

@@ -4,11 +4,13 @@
 //! makes items of a pattern, [`plan`] makes tasks of a command, [`submit`] sends them. [`attach`]
 //! follows one task (with [`log_reader`] for its output, [`watch`] and [`why`] for where it stands,
 //! [`voice`] for what is written and [`ending`] for how it ended), [`progress`] (with [`tally`])
-//! many; [`interrupt`] is Ctrl-C. [`selector`] finds a run again and
-//! [`summary`] sums it up for the verbs that look: [`list`], [`show`], [`follow`], [`logs`],
-//! [`wait`], [`stop`]. [`stray`] explains a command line that forgot its dashes.
+//! many; [`interrupt`] is Ctrl-C. [`selector`] finds a run again,
+//! of commands ([`named`]) or of a workflow ([`numbered`], with [`node_selector`] for its nodes),
+//! and [`summary`] sums it up for the verbs that look: [`list`], [`show`], [`follow`], [`logs`],
+//! [`wait`], [`stop`]. [`retry`], [`diff`] and [`signal`] are for runs of workflows alone. [`stray`] explains a command line that forgot its dashes.
 
 mod attach;
+mod diff;
 mod ending;
 mod flags;
 mod follow;
@@ -20,11 +22,16 @@ mod list;
 mod log_reader;
 mod logs;
 mod name;
+mod named;
+mod node_selector;
+mod numbered;
 mod pages;
 mod plan;
 mod progress;
+mod retry;
 mod selector;
 mod show;
+mod signal;
 mod start;
 mod stop;
 mod stray;
@@ -37,4 +44,6 @@ mod watch;
 mod why;
 
 pub(crate) use group::{Arguments, run};
+pub(crate) use node_selector::node;
+pub(crate) use selector::workflow_run;
 pub(crate) use stray::stray;

@@ -1,41 +1,63 @@
-//! Which run is meant: its name, the beginning of one, `last` or `last~1`.
+//! Which run is meant: of commands by its name, of a workflow by its number or id, either by the
+//! beginning of that, `last` or `last~1`.
 
-use protocol::rest::tasks::Task;
+use protocol::rest::runs::Run;
 
-use super::pages::Pages;
+pub(super) use super::named::FoundRun;
+use super::{named, numbered};
 use crate::context::Context;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
+use crate::workflow_run;
 
-/// Runs are looked for among so many pages of recent commands.
-pub(super) const PAGES_MAX: usize = 20;
 /// Shorter beginnings are guesses.
 const PREFIX_MIN: usize = 2;
+/// A full id that names no run is not the beginning of another one.
+const UUID_LETTERS: usize = 36;
 
-/// A run that was found, with its tasks in the order of submission; at least one.
-pub(super) struct FoundRun {
-    pub(super) name: String,
-    pub(super) tasks: Vec<Task>,
+/// A run that was found.
+pub(super) enum Found {
+    /// Of commands.
+    Commands(FoundRun),
+    /// Of a workflow, with its nodes.
+    Workflow(Box<Run>),
 }
 
 /// The run that `text` selects.
-pub(super) async fn run(context: &Context, text: &str) -> Result<FoundRun> {
+pub(super) async fn run(context: &Context, text: &str) -> Result<Found> {
     if let Some(back) = steps_back(text) {
-        let name = nth(context, back).await?;
-        return load(context, name).await;
+        return nth(context, back).await;
+    }
+    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
+    if (is_number || text.len() == UUID_LETTERS)
+        && !text.is_empty()
+        && let Some(run) = numbered::load(context, text).await?
+    {
+        return Ok(Found::Workflow(Box::new(run)));
     }
     if text.parse::<model::RunName>().is_err() {
-        let message = format!("`{text}` is not the name of a run");
-        let hint = "give a name, its first letters, `last` or `last~1`";
+        let message = format!("`{text}` names no run");
+        let hint = "give a number, a name, the first letters of a name or an id, or `last`";
         return Err(Failure::usage(message, hint));
     }
     // Most often it is the whole name.
-    match load(context, text.into()).await {
+    match named::load(context, text.into()).await {
+        Ok(found) => Ok(Found::Commands(found)),
         Err(failure) if failure.exit == ExitCode::NotFound && text.len() >= PREFIX_MIN => {
-            let name = by_prefix(context, text).await?;
-            load(context, name).await
+            by_prefix(context, text).await
         }
-        found => found,
+        Err(failure) => Err(failure),
+    }
+}
+
+/// A run of a workflow; one of commands is refused.
+pub(crate) async fn workflow_run(context: &Context, text: &str) -> Result<Run> {
+    match run(context, text).await? {
+        Found::Workflow(run) => Ok(*run),
+        Found::Commands(found) => Err(Failure::usage(
+            format!("run {} is a run of commands, not of a workflow", found.name),
+            "look at the kinds of runs with `astra run list`",
+        )),
     }
 }
 
@@ -47,62 +69,60 @@ fn steps_back(text: &str) -> Option<usize> {
     }
 }
 
-async fn load(context: &Context, name: String) -> Result<FoundRun> {
-    let mut tasks = Pages::of_run(&name, &[]).all(context).await?;
-    tasks.reverse();
-    if tasks.is_empty() {
-        let message = format!("there is no run {name}");
-        return Err(Failure::new(ExitCode::NotFound, message, "look at `astra run list`"));
+/// The newest of either kind, and so on back.
+async fn nth(context: &Context, back: usize) -> Result<Found> {
+    let commands = named::newest(context, back + 1).await?;
+    let (workflows, _) = numbered::newest(context, back + 1).await?;
+    let n_runs = commands.len() + workflows.len();
+    let mut all: Vec<(String, Newest)> = Vec::new();
+    all.extend(commands.into_iter().map(|(name, moment)| (moment, Newest::Commands(name))));
+    let of_workflow = |run: Run| (run.created_at, Newest::Workflow(run.run_id));
+    all.extend(workflows.into_iter().map(of_workflow));
+    // All moments are of one server, in one form.
+    all.sort_by(|one, other| other.0.cmp(&one.0));
+    match all.into_iter().nth(back) {
+        Some((_, Newest::Commands(name))) => named::load(context, name).await.map(Found::Commands),
+        Some((_, Newest::Workflow(id))) => {
+            Ok(Found::Workflow(Box::new(workflow_run::look(context, &id).await?)))
+        }
+        None => {
+            let message = match n_runs {
+                0 => "there is no run yet".to_owned(),
+                n => format!("there are only {n} recent runs"),
+            };
+            Err(Failure::new(ExitCode::NotFound, message, "start one: astra run -- echo hello"))
+        }
     }
-    Ok(FoundRun { name, tasks })
 }
 
-async fn nth(context: &Context, back: usize) -> Result<String> {
-    let mut names: Vec<String> = Vec::new();
-    let mut pages = Pages::of_commands();
-    for _ in 0..PAGES_MAX {
-        let Some(page) = pages.next(context).await? else { break };
-        for name in page.into_iter().filter_map(|task| task.run) {
-            if !names.contains(&name) {
-                names.push(name);
-            }
-        }
-        if names.len() > back {
-            break;
-        }
-    }
-    let n_runs = names.len();
-    names.into_iter().nth(back).ok_or_else(|| {
-        let message = match n_runs {
-            0 => "there is no run yet".to_owned(),
-            n => format!("there are only {n} recent runs"),
-        };
-        Failure::new(ExitCode::NotFound, message, "start one: astra run -- echo hello")
-    })
+enum Newest {
+    Commands(String),
+    Workflow(String),
 }
 
-async fn by_prefix(context: &Context, prefix: &str) -> Result<String> {
-    let mut found: Vec<String> = Vec::new();
-    let mut pages = Pages::of_commands();
-    for _ in 0..PAGES_MAX {
-        let Some(page) = pages.next(context).await? else { break };
-        for name in page.into_iter().filter_map(|task| task.run) {
-            if name.starts_with(prefix) && !found.contains(&name) {
-                found.push(name);
-            }
+async fn by_prefix(context: &Context, prefix: &str) -> Result<Found> {
+    let names = named::beginning_with(context, prefix).await?;
+    let runs = numbered::beginning_with(context, prefix).await?;
+    match (names.as_slice(), runs.as_slice()) {
+        ([name], []) => named::load(context, name.clone()).await.map(Found::Commands),
+        ([], [run]) => {
+            let run = workflow_run::look(context, &run.run_id).await?;
+            Ok(Found::Workflow(Box::new(run)))
         }
-    }
-    match found.as_slice() {
-        [name] => Ok(name.clone()),
-        [] => Err(Failure::new(
+        ([], []) => Err(Failure::new(
             ExitCode::NotFound,
-            format!("no recent run begins with {prefix}"),
+            format!("no recent run goes by {prefix}"),
             "look at `astra run list`",
         )),
-        [first, second, ..] => Err(Failure::usage(
-            format!("{} recent runs begin with {prefix}", found.len()),
-            format!("give more of it: {first} or {second}"),
-        )),
+        (names, runs) => {
+            let n_runs = names.len() + runs.len();
+            let ids = names.iter().chain(runs.iter().map(|run| &run.run_id));
+            let two: Vec<_> = ids.take(2).map(String::as_str).collect();
+            Err(Failure::usage(
+                format!("{n_runs} recent runs begin with {prefix}"),
+                format!("give more of it: {}", two.join(" or ")),
+            ))
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 use super::ending;
 use super::plan::Parameters;
-use super::selector::{self, FoundRun};
+use super::selector::{self, Found, FoundRun};
 use super::summary::RunSummary;
 use crate::context::Context;
 use crate::exit_code::ExitCode;
@@ -16,23 +16,29 @@ use crate::words;
 const EXAMPLES: &str = "\
 Examples:
   astra run show last
-  astra run show k3f9
+  astra run show 41                           the nodes of a workflow's run
   astra run show last~1 -o json
 ";
 
 /// More failures than this are counted, and not listed.
 const FAILURES_SHOWN: usize = 20;
 
-/// Show a run: its one task, or how many of its tasks are in which state.
+/// Show a run: its nodes, its one task, or how many of its tasks are in which state.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The run: its name, the first letters of it, `last` or `last~1`.
+    /// The run: its name or number, the first letters of its name or id, `last` or `last~1`.
     run: String,
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
-    let FoundRun { name, mut tasks } = selector::run(context, &arguments.run).await?;
+    let FoundRun { name, mut tasks } = match selector::run(context, &arguments.run).await? {
+        Found::Commands(found) => found,
+        Found::Workflow(run) => {
+            context.output.show(&*run);
+            return Ok(ExitCode::Success);
+        }
+    };
     if let [task] = tasks.as_slice() {
         context.output.note(format!("run {name}"));
         context.output.show(task);

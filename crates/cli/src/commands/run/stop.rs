@@ -1,19 +1,20 @@
 //! `astra run stop`.
 
 use protocol::error_code::ErrorCode;
+use protocol::rest::runs::{RunRef, RunStatus};
 use protocol::rest::tasks::Task;
 use serde::Serialize;
 use tokio::task::JoinSet;
 use worker::client::ClientError;
 
 use super::pages::Pages;
-use super::selector;
+use super::selector::{self, Found};
 use super::tally::LIVE;
 use crate::context::Context;
 use crate::exit_code::ExitCode;
 use crate::failure::Result;
 use crate::output::Show;
-use crate::words;
+use crate::{words, workflow_run};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -29,16 +30,22 @@ const PARALLEL: usize = 8;
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The runs: names, first letters of names, `last` or `last~1`.
+    /// The runs: names or numbers, first letters of names or ids, `last` or `last~1`.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
     for selected in &arguments.runs {
-        let name = selector::run(context, selected).await?.name;
-        let stopped = all(context, &name).await?;
-        context.output.show(&stopped);
+        match selector::run(context, selected).await? {
+            Found::Commands(found) => context.output.show(&all(context, &found.name).await?),
+            Found::Workflow(run) => {
+                let path = format!("{}/cancel", workflow_run::path(&run.run_id));
+                let stopped: RunRef =
+                    context.ask(context.client.post(&path, &serde_json::json!({}))).await?;
+                context.output.show(&StoppedWorkflow(stopped));
+            }
+        }
     }
     Ok(ExitCode::Success)
 }
@@ -67,6 +74,27 @@ impl Show for Stopped {
 
     fn quiet(&self) -> String {
         self.run.clone()
+    }
+}
+
+/// A run of a workflow that was told to stop.
+#[derive(Debug, Serialize)]
+struct StoppedWorkflow(RunRef);
+
+impl Show for StoppedWorkflow {
+    fn text(&self) -> String {
+        match self.0.status {
+            RunStatus::Succeeded | RunStatus::Failed => {
+                format!("run {}: nothing was left to stop", self.0.number)
+            }
+            RunStatus::Queued | RunStatus::Running | RunStatus::Cancelled => {
+                format!("run {} is stopped", self.0.number)
+            }
+        }
+    }
+
+    fn quiet(&self) -> String {
+        self.0.number.to_string()
     }
 }
 

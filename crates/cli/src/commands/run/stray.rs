@@ -5,7 +5,8 @@ use clap::error::{ContextKind, ContextValue};
 use crate::failure::Failure;
 
 /// The verbs, for whoever mistypes one.
-const VERBS: [&str; 6] = ["list", "show", "follow", "logs", "wait", "stop"];
+const VERBS: [&str; 9] =
+    ["list", "show", "follow", "logs", "wait", "stop", "retry", "diff", "signal"];
 /// Words that differ in more letters are other words.
 const TYPOS_MAX: usize = 2;
 

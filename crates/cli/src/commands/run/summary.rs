@@ -1,7 +1,8 @@
-//! Runs, put together from their tasks.
+//! Runs in short: those of commands are put together from their tasks.
 
 use std::collections::BTreeMap;
 
+use protocol::rest::runs::{Run, RunStatus};
 use protocol::rest::tasks::{State, Task};
 use serde::Serialize;
 
@@ -11,7 +12,42 @@ use crate::words;
 /// A command line longer than this is cut for people.
 const COMMAND_CHARS_MAX: usize = 48;
 
-/// A run in short.
+/// A run of a workflow in short.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct WorkflowRunSummary {
+    /// Its number.
+    pub(super) run: String,
+    pub(super) run_id: String,
+    /// The workflow's name.
+    pub(super) name: String,
+    pub(super) workflow_id: String,
+    pub(super) status: RunStatus,
+    pub(super) created_at: String,
+    /// When it ended, if it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) settled_at: Option<String>,
+}
+
+impl WorkflowRunSummary {
+    pub(super) fn of(run: Run) -> Self {
+        Self {
+            run: run.number.to_string(),
+            run_id: run.run_id,
+            name: run.name,
+            workflow_id: run.workflow_id,
+            status: run.status,
+            created_at: run.created_at,
+            settled_at: run.finished_at,
+        }
+    }
+
+    pub(super) fn took(&self) -> String {
+        let end = self.settled_at.as_deref();
+        end.and_then(|end| words::between(&self.created_at, end)).unwrap_or_else(|| "-".into())
+    }
+}
+
+/// A run of commands in short.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct RunSummary {
     pub(super) run: String,

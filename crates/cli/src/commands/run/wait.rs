@@ -4,12 +4,13 @@ use super::attach;
 use super::ending;
 use super::plan::Parameters;
 use super::progress::{self, Many};
-use super::selector::{self, FoundRun};
+use super::selector::{self, Found, FoundRun};
 use super::voice::Voice;
 use crate::context::Context;
 use crate::duration::Span;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
+use crate::workflow_run::{self, Followed, Manner};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -22,7 +23,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
 pub(super) struct Arguments {
-    /// The runs: names, first letters of names, `last` or `last~1`.
+    /// The runs: names or numbers, first letters of names or ids, `last` or `last~1`.
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
     /// Give up waiting after this time, with exit code 124.
@@ -52,8 +53,14 @@ pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<Exit
     })
 }
 
-async fn one(found: FoundRun, context: &Context) -> Result<ExitCode> {
-    let FoundRun { name: run, tasks } = found;
+async fn one(found: Found, context: &Context) -> Result<ExitCode> {
+    let FoundRun { name: run, tasks } = match found {
+        Found::Commands(found) => found,
+        Found::Workflow(run) => {
+            let followed = Followed { run_id: run.run_id, number: run.number };
+            return workflow_run::follow(followed, Manner::EndAlone, context).await;
+        }
+    };
     let voice = Voice::new(context.output, false);
     if let [task] = tasks.as_slice() {
         let task = attach::until_ended(context, &task.task_id).await?;

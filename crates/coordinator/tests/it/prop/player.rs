@@ -490,6 +490,9 @@ fn check_refusal(question: &Command, refusal: &Refusal) {
         | Refusal::RunsFull
         | Refusal::RunConflict { .. }
         | Refusal::NotWaiting { .. }
+        | Refusal::UnknownWorker { .. }
+        | Refusal::NotBound
+        | Refusal::RunDrainsFull
         | Refusal::RequestsFull => false,
     };
     assert!(is_right, "{refusal:?} to {question:?}");

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //! submit a key=.. prio=.. ttl=.. timeout=.. attempts=.. backoff=.. backoff_max=.. after=.. behind=b,c
-//!          needs=tool:x,tag:k=v,package:n@v type=.. queue=.. ckey=.. pin=w1:30s prefer=w1 + b ...
+//!          needs=tool:x,tag:k=v,package:n@v type=.. queue=.. ckey=.. pin=w1:30s prefer=w1
+//!          stick=k:30s like=k + b ...
 //! w1 takes 2 waits 10s confirm=5s slots=3 grace=2s offers tool:x,tag:k=v types=.. queues=.. limit=type:n
 //! w1 beats | w1 beats L1,L2             w1 goes away        returned L1,L2
 //! w1 completes L1,L2 with X as ID       w1 fails L1 fatal as ID

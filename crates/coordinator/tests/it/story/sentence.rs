@@ -132,6 +132,7 @@ impl World {
             Answer::RunStarted { .. }
             | Answer::Next(_)
             | Answer::Signalled
+            | Answer::Bindings(_)
             | Answer::Submitted(_)
             | Answer::Leases(_)
             | Answer::Heartbeats(_)
@@ -371,6 +372,9 @@ fn refused(refusal: &Refusal) -> String {
         Refusal::UnknownRun => "unknown run".into(),
         Refusal::RunsFull => "too many runs".into(),
         Refusal::RunConflict { key } => format!("key {key} names another run"),
+        Refusal::UnknownWorker { worker } => format!("there is no worker {worker}"),
+        Refusal::NotBound => "nobody has that".into(),
+        Refusal::RunDrainsFull => "too many runs are kept from workers".into(),
         Refusal::NotWaiting { instead } => format!("it does not wait: {instead}"),
         Refusal::NotRequeueable { state } => format!("it is {}", word(*state)),
     }

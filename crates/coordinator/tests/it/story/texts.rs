@@ -133,6 +133,7 @@ fn set_in_task(task: &mut NewTask, key: &str, value: &str) {
         "after" => task.not_before = Some(moment(value)),
         "ckey" => task.concurrency_key = Some(value.parse().expect("a key")),
         "pin" | "prefer" => task.pin = Some(Box::new(worker_pin(value, key == "pin"))),
+        "stick" | "like" => task.pin = Some(Box::new(key_pin(value, key == "stick"))),
         "key" => {
             let key = value.parse().expect("a key");
             task.idempotency = Some(IdempotencyMark { key, fingerprint: 0 });
@@ -149,6 +150,12 @@ fn worker_pin(text: &str, is_hard: bool) -> Pin {
     };
     let worker = worker.parse().expect("a worker");
     Pin::Worker { worker, is_hard, wait_max, because: "resource r1".to_owned() }
+}
+
+/// `k`, or `k:30s` for one that is kept in mind so long.
+fn key_pin(text: &str, is_hard: bool) -> Pin {
+    let (key, ttl) = text.split_once(':').unwrap_or((text, "1h"));
+    Pin::Key { key: key.parse().expect("a key"), is_hard, ttl: duration(ttl) }
 }
 
 fn add_need(demand: &mut Demand, need: &str) {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{Fault, string_end};
 
 /// What an expression looks at.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::expression) struct Path {
     /// Where it begins.
     pub(in crate::expression) origin: Origin,
@@ -14,7 +14,7 @@ pub(in crate::expression) struct Path {
 }
 
 /// Where a path begins.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::expression) enum Origin {
     /// A node, by its alias or its id as written.
     Node(String),

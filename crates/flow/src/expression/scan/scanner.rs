@@ -5,8 +5,6 @@
 //! so while it reads the expression; and `~` would write lists in a notation that doubles with
 //! each level. The filters let numbers through, and weigh texts.
 
-use std::collections::HashMap;
-
 use super::path::{identifier_end, read_path, skip_blanks};
 use super::{Code, Fault, Path, place_holder, string_end};
 
@@ -40,8 +38,10 @@ enum Last {
     Operand,
     /// Something that wants a value behind it.
     Operator,
-    /// A dot or a bar: a name of something follows, and no variable.
-    Link,
+    /// A dot: the name of a field follows.
+    Dot,
+    /// A bar: the name of a filter follows.
+    Bar,
     /// `is` or `is not`: a test follows.
     Is,
 }
@@ -50,11 +50,10 @@ pub(super) struct Scanner<'s> {
     source: &'s str,
     pub(super) here: usize,
     last: Last,
-    /// Open brackets, and for each level what is wanted of the operand that stands there.
+    /// Open brackets (a square one with a colon behind it as `:`), and for each level what is wanted of the operand that stands there.
     brackets: Vec<u8>,
     wanted: Vec<Wants>,
-    places: HashMap<Path, usize>,
-    code: Code,
+    code: Code<'s>,
 }
 
 impl<'s> Scanner<'s> {
@@ -65,8 +64,7 @@ impl<'s> Scanner<'s> {
             last: Last::Operator,
             brackets: Vec::new(),
             wanted: vec![Wants::Anything],
-            places: HashMap::new(),
-            code: Code::default(),
+            code: Code { authored: source.trim(), ..Code::default() },
         }
     }
 
@@ -82,7 +80,7 @@ impl<'s> Scanner<'s> {
                 self.last = Last::Operand;
             }
             b'0'..=b'9' => {
-                self.copy(number_end(bytes, self.here, self.last == Last::Link) - self.here);
+                self.copy(number_end(bytes, self.here, self.last == Last::Dot) - self.here);
                 self.last = Last::Operand;
             }
             byte if byte.is_ascii_alphabetic() || byte == b'_' => self.word()?,
@@ -96,27 +94,31 @@ impl<'s> Scanner<'s> {
     }
 
     /// What is left for the engine, when all words were looked at.
-    pub(super) fn finish(mut self) -> Result<Code, Fault> {
+    pub(super) fn finish(mut self) -> Result<Code<'s>, Fault> {
         if !self.brackets.is_empty() {
             return Err(Fault::new(self.source.len(), "a bracket is never closed"));
         }
         self.end_operand();
-        self.code.is_path =
-            self.code.paths.len() == 1 && self.code.source.trim() == place_holder(0);
         Ok(self.code)
     }
 
     fn word(&mut self) -> Result<(), Fault> {
         let bytes = self.source.as_bytes();
         let (begin, end) = (self.here, identifier_end(bytes, self.here));
-        let word = &self.source[begin..end];
+        let word: &'s str = &self.source[begin..end];
         match (self.last, word) {
             (Last::Is, "not") => self.copy(end - begin),
-            (Last::Link | Last::Is, _) => {
+            (Last::Dot | Last::Bar | Last::Is, _) => {
+                match self.last {
+                    Last::Bar => self.code.filters.push(word),
+                    Last::Is => self.code.tests.push(word),
+                    _ => {}
+                }
                 self.copy(end - begin);
                 self.last = Last::Operand;
             }
             (_, "is") => {
+                self.code.operations += 1;
                 self.copy(end - begin);
                 self.last = Last::Is;
             }
@@ -145,10 +147,10 @@ impl<'s> Scanner<'s> {
     }
 
     fn put_path(&mut self, path: Path, after: usize) {
-        let code = &mut self.code;
-        let place = *self.places.entry(path).or_insert_with_key(|path| {
-            code.paths.push(path.clone());
-            code.paths.len() - 1
+        let paths = &mut self.code.paths;
+        let place = paths.iter().position(|known| *known == path).unwrap_or_else(|| {
+            paths.push(path);
+            paths.len() - 1
         });
         self.code.source.push_str(&place_holder(place));
         self.here = after;
@@ -156,13 +158,13 @@ impl<'s> Scanner<'s> {
 
     fn operator(&mut self, byte: u8) -> Result<(), Fault> {
         let next = self.source.as_bytes().get(self.here + 1).copied();
-        if !matches!(byte, b',' | b':') {
+        if !matches!(byte, b',' | b':' | b')' | b']' | b'}') {
             self.code.operations += 1;
         }
         let before = std::mem::replace(&mut self.last, Last::Operator);
         match byte {
             b'.' | b'|' => {
-                self.last = Last::Link;
+                self.last = if byte == b'.' { Last::Dot } else { Last::Bar };
                 self.copy(1);
             }
             b'(' | b'[' | b'{' => {
@@ -193,8 +195,8 @@ impl<'s> Scanner<'s> {
             }
             b'-' if before != Last::Operand => self.copy(1),
             _ => {
-                if byte == b':' && self.brackets.last() == Some(&b'[') {
-                    self.code.slices += 1;
+                if byte == b':' {
+                    self.slice()?;
                 }
                 self.end_operand();
                 self.copy(1);
@@ -203,13 +205,30 @@ impl<'s> Scanner<'s> {
         Ok(())
     }
 
+    /// A colon between square brackets. A second one would give a step, with which the engine goes
+    /// beyond the end of what is empty.
+    fn slice(&mut self) -> Result<(), Fault> {
+        match self.brackets.last_mut() {
+            Some(bracket @ b'[') => {
+                *bracket = b':';
+                self.code.slices += 1;
+                Ok(())
+            }
+            Some(b':') => {
+                Err(Fault::new(self.here, "a part of a list has no step (there is |reverse)"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn close(&mut self, byte: u8) -> Result<(), Fault> {
-        let open = match byte {
-            b')' => b'(',
-            b']' => b'[',
-            _ => b'{',
+        let is_matched = match self.brackets.pop() {
+            Some(b'(') => byte == b')',
+            Some(b'[' | b':') => byte == b']',
+            Some(_) => byte == b'}',
+            None => false,
         };
-        if self.brackets.pop() != Some(open) {
+        if !is_matched {
             let reason = format!("a {} closes nothing", char::from(byte));
             return Err(Fault::new(self.here, reason));
         }

@@ -12,10 +12,11 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 use protocol::error_code::ErrorCode;
 
-use super::permissions::{Access, Lookup, Permission, find};
+use super::permissions::{Access, EVENTS_PATH, Lookup, Permission, find};
 use super::problem::ApiError;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::events::Holder;
 use crate::handle::CoordinatorHandle;
 
 /// The label of requests that match no route.
@@ -59,7 +60,11 @@ fn admit(app: &App, lookup: Option<Lookup>, request: &mut Request) -> Result<(),
         )
         | None => Ok(()),
         Some(Lookup::Found(row)) => {
-            let (caller, token_id) = identify(app, request.headers())?;
+            let ticket = (row.path == EVENTS_PATH).then(|| ticket(request.uri())).flatten();
+            let (caller, token_id) = match ticket {
+                Some(ticket) => redeem(app, &ticket)?,
+                None => identify(app, request.headers())?,
+            };
             if !row.access.allows(caller.role) {
                 return Err(forbidden(&caller, row.access));
             }
@@ -79,6 +84,27 @@ fn identify(app: &App, headers: &HeaderMap) -> Result<(Caller, Option<String>), 
     app.auth.identify(authorization, app.clock.now()).ok_or_else(|| {
         ApiError::new(ErrorCode::AuthInvalidToken, "no token, or one that is not valid here")
     })
+}
+
+/// The ticket in a query. Ours are plain letters and digits, which are written as they are.
+fn ticket(uri: &Uri) -> Option<String> {
+    let pairs = uri.query()?.split('&');
+    let ticket = pairs.filter_map(|pair| pair.strip_prefix("ticket=")).next()?;
+    (!ticket.is_empty()).then(|| ticket.to_owned())
+}
+
+fn redeem(app: &App, ticket: &str) -> Result<(Caller, Option<String>), ApiError> {
+    let now = app.clock.now();
+    let holder = app.tickets.redeem(ticket, now);
+    // The token may have ended since.
+    let is_live =
+        |holder: &Holder| holder.token_id.as_ref().is_none_or(|id| app.auth.is_live(id, now));
+    let holder = holder.filter(is_live).ok_or_else(|| {
+        let message = "no such ticket, or one that was used or is too old";
+        ApiError::new(ErrorCode::AuthInvalidToken, message)
+            .with_hint("get a new one: POST /api/v1/events/tickets")
+    })?;
+    Ok((holder.caller, holder.token_id))
 }
 
 fn forbidden(caller: &Caller, access: Access) -> ApiError {
@@ -144,6 +170,28 @@ impl FromRequestParts<Arc<App>> for Asker {
 /// The token that the request came with, if dev mode did not let it in.
 #[derive(Clone)]
 struct TokenId(Option<String>);
+
+/// What opened the door, for answers that last longer than it may.
+pub(super) struct Credential(Option<String>);
+
+impl FromRequestParts<Arc<App>> for Credential {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
+        Ok(Self(parts.extensions.get::<TokenId>().and_then(|id| id.0.clone())))
+    }
+}
+
+impl Credential {
+    /// Whether it still would.
+    pub(super) fn is_live(&self, app: &App) -> bool {
+        self.0.as_ref().is_none_or(|id| app.auth.is_live(id, app.clock.now()))
+    }
+
+    pub(super) fn into_token_id(self) -> Option<String> {
+        self.0
+    }
+}
 
 /// What people call whoever is asking.
 pub(super) struct AskerName(pub(super) String);

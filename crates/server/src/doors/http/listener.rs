@@ -13,6 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::router::router;
+use super::stall::Guarded;
 use crate::app::App;
 
 /// Connections at the same time; further ones wait in the system's own queue.
@@ -42,7 +43,7 @@ pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: CancellationT
             accepted = accept(&listener, &room) => accepted,
         };
         let connection = connection_builder().serve_connection(
-            TokioIo::new(stream),
+            TokioIo::new(Guarded::new(stream)),
             TowerToHyperService::new(Router::clone(&service)),
         );
         let (shutdown, overdue) = (shutdown.clone(), overdue.clone());

@@ -1,15 +1,17 @@
 //! The HTTP door: JSON under `/api/v1`.
 //!
-//! Reading order: `listener` (sockets), `router` (paths), `gate` (what every request passes),
+//! Reading order: `listener` and `stall` (sockets), `router` (paths), `gate` (what every request passes),
 //! `permissions` (who may do what), `body` (bytes to types), `payload` (what stays
 //! bytes), `convert` and its neighbours (words
 //! to commands and back), then one file per noun: `tasks`, `logs`, `leases`, `reports`,
-//! `run_starts`, `runs`, `run_nodes`, `workflows`, `schedules`, `hooks`, `plans`, `actions`, `jobs`, `workers`, `queues`, `tokens`, `health`. `problem` is how a refusal looks.
+//! `run_starts`, `runs`, `run_nodes`, `workflows`, `schedules`, `hooks`, `plans`, `actions`, `jobs`, `workers`, `resources`, `queues`, `events`, `tokens`, `health`. `problem` is how a refusal looks.
 
 pub(crate) mod actions;
 pub(crate) mod answers;
 pub(crate) mod body;
 pub(crate) mod convert;
+mod event_tickets;
+mod events;
 mod explain;
 mod gate;
 mod health;
@@ -27,15 +29,18 @@ pub(crate) mod problem;
 mod queues;
 mod reference;
 pub(crate) mod reports;
+mod resources;
 mod router;
 pub(crate) mod run_nodes;
 mod run_starts;
 mod runs;
 pub(crate) mod schedules;
+pub(crate) mod stall;
 pub(crate) mod tasks;
 pub(crate) mod tokens;
 mod workers;
 mod workflows;
 
+pub(crate) use events::Snapshots;
 pub use reference::reference_pages;
 pub use router::{openapi, router};

@@ -17,8 +17,8 @@ use super::gate::gate;
 use super::permissions::{Access, Lookup, Permission, find};
 use super::problem::ApiError;
 use super::{
-    actions, health, hooks, jobs, leases, logs, plans, queues, reports, run_nodes, run_starts,
-    runs, schedules, tasks, tokens, workers, workflows,
+    actions, event_tickets, events, health, hooks, jobs, leases, logs, plans, queues, reports,
+    resources, run_nodes, run_starts, runs, schedules, tasks, tokens, workers, workflows,
 };
 use crate::app::App;
 use crate::doors::ws;
@@ -43,6 +43,8 @@ use crate::ui;
         (name = "plans", description = "Plans of Unix tools, and the jobs that execute them."),
         (name = "queues", description = "Who is next; pause, requeue, purge."),
         (name = "workers", description = "Who is there, and who is given nothing new."),
+        (name = "resources", description = "What workers keep, and its bytes."),
+        (name = "events", description = "Watch runs, nodes and workers, live."),
         (name = "tokens", description = "Who may do what."),
         (name = "server", description = "Health and numbers.")
     )
@@ -99,12 +101,17 @@ fn documented() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(hooks::create, hooks::list))
         .routes(routes!(hooks::remove))
         .routes(routes!(hooks::call))
+        .routes(routes!(resources::list))
+        .routes(routes!(resources::show))
+        .routes(routes!(resources::download))
         .routes(routes!(queues::list))
         .routes(routes!(queues::peek))
         .routes(routes!(queues::pause))
         .routes(routes!(queues::resume))
         .routes(routes!(queues::requeue))
         .routes(routes!(queues::purge))
+        .routes(routes!(events::watch))
+        .routes(routes!(event_tickets::create))
         .routes(routes!(tokens::list, tokens::create))
         .routes(routes!(tokens::revoke))
         .routes(routes!(tokens::rotate_session_key))

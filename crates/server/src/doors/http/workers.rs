@@ -9,6 +9,7 @@ use axum::response::Response;
 use coordinator::{Answer, Command, DrainCause, WORKER_HEARTBEAT_EVERY, WorkerView};
 use model::{TenantId, Timestamp, WorkerId};
 use protocol::error_code::ErrorCode;
+use protocol::rest::events::{CommandAnswer, EventError, EventKind};
 use protocol::rest::leases::RequestLeases;
 use protocol::rest::problem::Problem;
 use protocol::rest::tasks::Package;
@@ -99,6 +100,20 @@ pub(super) async fn command(
     if !known {
         return Err(not_found(path.as_str()));
     }
+    let command_id = Uuid::new_v4().to_string();
+    let word = command_word(&body);
+    let done = carry_out(&app, &coordinator, &worker, body, &command_id).await;
+    tell_command(&app, &coordinator, (&worker, &command_id, word), done.as_ref().err());
+    Ok(json(StatusCode::ACCEPTED, &done?))
+}
+
+async fn carry_out(
+    app: &App,
+    coordinator: &Coordinator,
+    worker: &WorkerId,
+    body: WorkerCommand,
+    command_id: &str,
+) -> Result<AcceptedCommand, ApiError> {
     let tenant = &coordinator.caller.tenant;
     let now = app.clock.now();
     let (note, on, notice) = match body {
@@ -113,21 +128,49 @@ pub(super) async fn command(
     };
     let (kind, key) = (NoteKind::Drain, worker.to_string());
     app.store.put_note(Note { kind, tenant: tenant.to_string(), key, json: note }).await?;
-    set_drain(&coordinator, &worker, on).await?;
+    set_drain(coordinator, worker, on).await?;
     let gone_by = match &notice {
         Notice::Drain { deadline_ms: Some(ms), .. } => Some(now.after(Duration::from_millis(*ms))),
         _ => None,
     };
-    app.crew.note_drain(tenant, &worker, on, gone_by);
-    let delivered = app.sessions.tell(tenant, &worker, notice);
+    app.crew.note_drain(tenant, worker, on, gone_by);
+    let delivered = app.sessions.tell(tenant, worker, notice);
     let accepted = AcceptedCommand {
-        command_id: Uuid::new_v4().to_string(),
+        command_id: command_id.to_owned(),
         worker_id: worker.to_string(),
         accepted_at: now.to_string(),
         delivered,
     };
-    tracing::info!(%tenant, %worker, on, command_id = accepted.command_id, "worker drain");
-    Ok(json(StatusCode::ACCEPTED, &accepted))
+    tracing::info!(%tenant, %worker, on, command_id, "worker drain");
+    Ok(accepted)
+}
+
+fn command_word(command: &WorkerCommand) -> &'static str {
+    match command {
+        WorkerCommand::Drain { .. } => "drain",
+        WorkerCommand::Undrain => "undrain",
+    }
+}
+
+/// Those who watch hear what became of a command.
+fn tell_command(
+    app: &App,
+    coordinator: &Coordinator,
+    (worker, command_id, command): (&WorkerId, &str, &str),
+    error: Option<&ApiError>,
+) {
+    let Some(events) = app.events.of(&coordinator.caller.tenant) else { return };
+    let kind = if error.is_none() { EventKind::CommandAck } else { EventKind::CommandError };
+    events.tell(kind, worker, || CommandAnswer {
+        kind: kind.name().into(),
+        command_id: command_id.into(),
+        worker_name: worker.as_str().into(),
+        command: command.into(),
+        error: error.map(|error| EventError {
+            code: error.code.name().into(),
+            message: error.message.as_str().into(),
+        }),
+    });
 }
 
 async fn set_drain(coordinator: &Coordinator, worker: &WorkerId, on: bool) -> Result<(), ApiError> {

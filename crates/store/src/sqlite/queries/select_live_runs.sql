@@ -5,6 +5,6 @@ SELECT r.id, r.name, r.workflow_id, r.workflow_version, r.definition_hash, r.cli
        r.outcome, r.ended_at, r.failed_node, r.failure_code, r.failure_reason,
        r.failure_details, r.outputs, d.inputs, d.definition
   FROM runs AS r INDEXED BY runs_live
-  JOIN run_definitions AS d ON d.run_id = r.id
+  LEFT JOIN run_definitions AS d ON d.run_id = r.id
  WHERE r.outcome IS NULL AND r.id BETWEEN ?1 AND ?2
  ORDER BY r.id

@@ -4,5 +4,5 @@ SELECT r.id, r.name, r.workflow_id, r.workflow_version, r.definition_hash, r.cli
        r.outcome, r.ended_at, r.failed_node, r.failure_code, r.failure_reason,
        r.failure_details, r.outputs, d.inputs, d.definition
   FROM runs AS r
-  JOIN run_definitions AS d ON d.run_id = r.id
+  LEFT JOIN run_definitions AS d ON d.run_id = r.id
  WHERE r.id = ?1

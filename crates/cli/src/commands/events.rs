@@ -1,0 +1,145 @@
+//! `astra events`.
+
+use protocol::rest::events::{Envelope, EventKind};
+use serde_json::Value;
+
+use super::run as runs;
+use crate::context::Context;
+use crate::events::{EventReader, Heard};
+use crate::exit_code::ExitCode;
+use crate::failure::{Failure, Result};
+use crate::output::{self, Format};
+use crate::words;
+
+const EXAMPLES: &str = "\
+Examples:
+  astra events --follow
+  astra events --follow --type 'node.*' --run 41
+  astra events --follow --type run.status -o jsonl | jq .data
+";
+/// Longer values are cut for people.
+const VALUE_CHARS_MAX: usize = 60;
+
+/// Watch what happens: runs, nodes, workers, one line for each event.
+#[derive(Debug, clap::Args)]
+#[command(before_help = EXAMPLES)]
+pub(crate) struct Arguments {
+    /// Go on until Ctrl-C. The default.
+    #[arg(long)]
+    follow: bool,
+    /// Only events of this type, like `run.status` or `node.*`; may be given several times.
+    #[arg(long = "type", value_name = "TYPE")]
+    types: Vec<String>,
+    /// Only events of this run of a workflow.
+    #[arg(long, value_name = "RUN")]
+    run: Option<String>,
+    /// Begin after the event with this id, as far back as the server remembers.
+    #[arg(long, value_name = "ID")]
+    after: Option<u64>,
+}
+
+pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
+    let query = query(&arguments, context).await?;
+    let mut events = EventReader::new(context, &query, arguments.after).spawn();
+    while let Some(heard) = events.recv().await {
+        match heard? {
+            Heard::Open => {}
+            Heard::Event(frame) => match context.output.format() {
+                Format::Text => context.output.line(&line(&frame.data)),
+                Format::Json | Format::Jsonl => context.output.line(&frame.data),
+                Format::Quiet => context.output.line(&frame.event),
+            },
+            Heard::Away => output::warn("the server does not answer; waiting for it"),
+            Heard::Back => output::warn("the server is back"),
+        }
+    }
+    Ok(ExitCode::Success)
+}
+
+async fn query(arguments: &Arguments, context: &Context) -> Result<String> {
+    let mut pairs = Vec::new();
+    if !arguments.types.is_empty() {
+        pairs.push(format!("types={}", types(&arguments.types)?.join(",")));
+    }
+    if let Some(run) = &arguments.run {
+        pairs.push(format!("runId={}", runs::workflow_run(context, run).await?.run_id));
+    }
+    Ok(pairs.join("&"))
+}
+
+/// The types that the patterns name.
+fn types(patterns: &[String]) -> Result<Vec<&'static str>> {
+    let mut found = Vec::new();
+    for pattern in patterns {
+        let matching = EventKind::ALL.into_iter().map(EventKind::name).filter(|name| match pattern
+            .strip_suffix('*')
+        {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == pattern,
+        });
+        let before = found.len();
+        found.extend(matching);
+        if found.len() == before {
+            let names: Vec<_> = EventKind::ALL.into_iter().map(EventKind::name).collect();
+            let message = format!("there are no events of type {pattern}");
+            return Err(Failure::usage(message, format!("types are {}", names.join(", "))));
+        }
+    }
+    found.sort_unstable();
+    found.dedup();
+    Ok(found)
+}
+
+/// When, what, and the plain values of what it tells.
+fn line(data: &str) -> String {
+    let Ok(event) = serde_json::from_str::<Envelope<'_, Value>>(data) else { return data.into() };
+    let time = event.occurred_at.split_once('T').map_or(&*event.occurred_at, |(_, time)| time);
+    let time: String = time.chars().take("00:00:00.000".len()).collect();
+    let mut line = format!("{time}  {:<20}", event.r#type);
+    for (key, value) in event.data.as_object().into_iter().flatten() {
+        let text = match value {
+            Value::String(text) => text.clone(),
+            Value::Null | Value::Array(_) => continue,
+            other => other.to_string(),
+        };
+        if key != "kind" {
+            words::push(&mut line, format_args!("  {key}={}", short(&text)));
+        }
+    }
+    line
+}
+
+fn short(text: &str) -> String {
+    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if text.chars().count() <= VALUE_CHARS_MAX {
+        return text;
+    }
+    text.chars().take(VALUE_CHARS_MAX - 1).chain(['…']).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_name_types() {
+        let named = |patterns: &[&str]| {
+            types(&patterns.iter().map(ToString::to_string).collect::<Vec<_>>())
+        };
+        assert_eq!(named(&["run.*"]).ok(), Some(vec!["run.snapshot", "run.status"]));
+        assert_eq!(named(&["run.status", "run.s*"]).map(|names| names.len()).ok(), Some(2));
+        assert!(named(&["nothing"]).is_err());
+    }
+
+    #[test]
+    fn an_event_is_one_line() {
+        let data = r#"{"version":"v1","id":"7","type":"node.status",
+            "occurredAt":"2026-01-01T10:20:30.123456Z","scope":{"tenant":"default"},
+            "data":{"kind":"node.status","nodeId":"n1","status":"running","attempt":1,"x":null}}"#;
+        assert_eq!(
+            line(data),
+            "10:20:30.123  node.status           attempt=1  nodeId=n1  status=running"
+        );
+        assert_eq!(line("nonsense"), "nonsense");
+    }
+}

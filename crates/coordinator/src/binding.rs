@@ -1,0 +1,223 @@
+//! Which worker has the work of a run: one binding per run and package.
+//!
+//! A grant binds, and tasks of the same run and package go to the bound worker first if it asks.
+//! People may move a binding, or keep a run from a worker. What the tasks say is found again after
+//! a restart; what people said is not.
+
+use std::collections::BTreeMap;
+
+use model::{Demand, RunId, TaskId, Timestamp, WorkerId};
+
+use crate::change::{TaskRecord, TaskState};
+use crate::command::{Rebind, Ticket};
+use crate::coordinator::Turn;
+use crate::effect::{Answer, BindingView, Refusal};
+use crate::state::State;
+use crate::task::Task;
+
+/// Runs that may be kept from workers at the same time; each costs every grant a look.
+pub const DRAINED_RUNS_MAX: usize = 1_000;
+/// Workers that one run may be kept from.
+pub const RUN_DRAINS_MAX: usize = 1_000;
+
+/// The bindings of all live runs.
+#[derive(Debug, Default)]
+pub(crate) struct Bindings {
+    runs: BTreeMap<RunId, BTreeMap<String, Binding>>,
+}
+
+#[derive(Debug)]
+struct Binding {
+    /// Who has the work; `None` where the next grant says it.
+    worker: Option<WorkerId>,
+    since: Timestamp,
+    /// A person took the work away from this worker: others are asked first.
+    moved_from: Option<WorkerId>,
+}
+
+/// What the work of a task is called: its package, or its type where it needs none.
+fn name_of(demand: &Demand) -> &str {
+    match &demand.package {
+        Some(package) => package.name.as_str(),
+        None => demand.task_type.as_str(),
+    }
+}
+
+impl Bindings {
+    fn of(&self, run: RunId, name: &str) -> Option<&Binding> {
+        self.runs.get(&run)?.get(name)
+    }
+
+    fn note(&mut self, run: RunId, name: &str, worker: &WorkerId, at: Timestamp) {
+        let of_run = self.runs.entry(run).or_default();
+        let Some(binding) = of_run.get_mut(name) else {
+            let binding = Binding { worker: Some(worker.clone()), since: at, moved_from: None };
+            of_run.insert(name.to_owned(), binding);
+            return;
+        };
+        let is_same = binding.worker.as_ref() == Some(worker);
+        let is_left = binding.moved_from.as_ref() == Some(worker);
+        if !is_same && !is_left && at >= binding.since {
+            (binding.worker, binding.since) = (Some(worker.clone()), at);
+        }
+    }
+
+    fn views(&self, run: RunId) -> Vec<BindingView> {
+        let view = |(name, binding): (&String, &Binding)| {
+            let worker = binding.worker.clone()?;
+            Some(BindingView { package: name.clone(), worker, since: binding.since })
+        };
+        self.runs.get(&run).into_iter().flatten().filter_map(view).collect()
+    }
+}
+
+impl State {
+    /// A worker has a task since then: the work of its run is bound to that worker.
+    pub(crate) fn bind_run_of(&mut self, id: TaskId, worker: &WorkerId, at: Timestamp) {
+        let Self { tasks, bindings, placement, .. } = self;
+        let task = tasks.get(id).expect("held tasks are live");
+        if let Some(link) = task.link() {
+            bindings.note(link.run, name_of(&placement.spec(task.spec).demand), worker, at);
+        }
+    }
+
+    fn binding_of(&self, task: &Task) -> Option<&Binding> {
+        let run = task.link()?.run;
+        self.bindings.of(run, name_of(&self.placement.spec(task.spec).demand))
+    }
+
+    /// The worker that has the work of the task's run.
+    pub(crate) fn bound_worker(&self, task: &Task) -> Option<&WorkerId> {
+        self.binding_of(task)?.worker.as_ref()
+    }
+
+    /// The worker that a person took the work of the task's run away from.
+    pub(crate) fn left_worker(&self, task: &Task) -> Option<&WorkerId> {
+        self.binding_of(task)?.moved_from.as_ref()
+    }
+
+    /// The run has ended.
+    pub(crate) fn forget_bindings(&mut self, run: RunId) {
+        self.bindings.runs.remove(&run);
+        self.placement.keep_run_from(run, None);
+    }
+
+    /// Keeps a run from a worker, or no longer. Its ready tasks go to where they belong after
+    /// that. Looks at every live task: people drain runs, machines do not.
+    fn set_run_drain(&mut self, run: RunId, worker: &WorkerId, on: bool) {
+        let mut kept_from = self.placement.run_kept_from(run).cloned().unwrap_or_default();
+        let is_change =
+            if on { kept_from.insert(worker.clone()) } else { kept_from.remove(worker) };
+        if !is_change {
+            return;
+        }
+        let is_own = |task: &&Task| task.link().is_some_and(|link| link.run == run);
+        let own = self.tasks.iter().filter(is_own).filter(|task| self.is_visible(task));
+        let own: Vec<TaskId> = own.map(|task| task.id).collect();
+        own.iter().for_each(|task| self.move_out(*task));
+        self.placement.keep_run_from(run, Some(kept_from).filter(|kept| !kept.is_empty()));
+        own.iter().for_each(|task| self.move_in(*task));
+    }
+
+    pub(crate) fn check_bindings(&self) {
+        for run in self.bindings.runs.keys() {
+            let has_task =
+                || self.tasks.iter().any(|task| task.link().is_some_and(|l| l.run == *run));
+            assert!(self.runs.live.contains_key(run) || has_task(), "bindings of a run that ended");
+        }
+    }
+}
+
+impl Turn<'_> {
+    pub(crate) fn on_bindings(&mut self, ticket: Ticket, run: RunId) {
+        let answer = if self.state.runs.live.contains_key(&run) {
+            Answer::Bindings(self.state.bindings.views(run))
+        } else {
+            Answer::NotLive
+        };
+        self.answer(ticket, answer);
+    }
+
+    pub(crate) fn on_rebind(&mut self, ticket: Ticket, rebind: &Rebind) {
+        let answer = match self.rebind(rebind) {
+            Ok(()) => Answer::Bindings(self.state.bindings.views(rebind.run)),
+            Err(refusal) => Answer::Refused(refusal),
+        };
+        self.answer(ticket, answer);
+    }
+
+    fn rebind(&mut self, rebind: &Rebind) -> Result<(), Refusal> {
+        let Rebind { run, package, to, drain } = rebind;
+        if !self.state.runs.live.contains_key(run) {
+            return Err(Refusal::UnknownRun);
+        }
+        if let Some(worker) = to.as_ref().filter(|worker| !self.state.workers.is_known(worker)) {
+            return Err(Refusal::UnknownWorker { worker: worker.clone() });
+        }
+        let left = self.workers_to_leave(rebind)?;
+        if *drain {
+            self.check_run_drains(*run, left.len())?;
+        }
+        let now = self.now();
+        let of_run = self.state.bindings.runs.entry(*run).or_default();
+        if let (Some(name), Some(_)) = (package, to) {
+            let unbound = Binding { worker: None, since: now, moved_from: None };
+            of_run.entry(name.clone()).or_insert(unbound);
+        }
+        let is_meant = |name: &String| package.as_ref().is_none_or(|package| package == name);
+        for (_, binding) in of_run.iter_mut().filter(|(name, _)| is_meant(name)) {
+            let left = binding.worker.take().filter(|left| Some(left) != to.as_ref());
+            *binding = Binding { worker: to.clone(), since: now, moved_from: left };
+        }
+        for worker in left.iter().filter(|_| *drain) {
+            self.state.set_run_drain(*run, worker, true);
+        }
+        if let Some(to) = to {
+            self.state.set_run_drain(*run, to, false);
+        }
+        Ok(())
+    }
+
+    /// The workers that have what is to go elsewhere.
+    fn workers_to_leave(&self, rebind: &Rebind) -> Result<Vec<WorkerId>, Refusal> {
+        let views = self.state.bindings.views(rebind.run);
+        let is_meant = |view: &BindingView| {
+            rebind.package.as_ref().is_none_or(|package| *package == view.package)
+        };
+        let mut left: Vec<WorkerId> =
+            views.into_iter().filter(is_meant).map(|view| view.worker).collect();
+        let can_begin = rebind.to.is_some() && rebind.package.is_some() && !rebind.drain;
+        if left.is_empty() && !can_begin {
+            return Err(Refusal::NotBound);
+        }
+        left.sort_unstable();
+        left.dedup();
+        left.retain(|worker| Some(worker) != rebind.to.as_ref());
+        Ok(left)
+    }
+
+    fn check_run_drains(&self, run: RunId, more: usize) -> Result<(), Refusal> {
+        let placement = &self.state.placement;
+        let of_run = placement.run_kept_from(run).map_or(0, |kept| kept.len());
+        let is_new = of_run == 0 && placement.drained_runs() >= DRAINED_RUNS_MAX;
+        if is_new || of_run + more > RUN_DRAINS_MAX {
+            return Err(Refusal::RunDrainsFull);
+        }
+        Ok(())
+    }
+
+    /// A restart brings a task of a run back: whoever had it is bound.
+    pub(crate) fn remember_binding(&mut self, record: &TaskRecord) {
+        let Some(link) = &record.link else { return };
+        let held = match &record.progress.state {
+            TaskState::Leased(_) => None, // It was bound when the task came in.
+            TaskState::Settled(end) => end.holder.as_ref().map(|worker| (worker, end.at)),
+            TaskState::Waiting { .. } | TaskState::Ready => {
+                record.ended_attempts.last().map(|ended| (&ended.worker, ended.at))
+            }
+        };
+        if let Some((worker, at)) = held {
+            self.state.bindings.note(link.run, name_of(&record.spec.demand), worker, at);
+        }
+    }
+}

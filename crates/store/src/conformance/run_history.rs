@@ -1,0 +1,122 @@
+//! Makes valid histories of runs: each choice becomes a fact that can follow from what is.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use coordinator::{
+    FrameRecord, NodeEnd, NodeWord, RestoredRun, RunAbout, RunChange, RunEnd, RunRecord, RunWord,
+};
+use model::{IdempotencyMark, RunId, ShardId, TaskId};
+
+use super::history::{Dice, call, failure};
+use crate::contract::RunQuery;
+use crate::tables::Tables;
+
+/// A fact about a run that may come next in `shard`, by chance.
+pub(super) fn next_run_change(tables: &Tables, shard: ShardId, dice: &mut Dice) -> RunChange {
+    let restored = tables.restore(shard);
+    if restored.runs.is_empty() || dice.one_in(4) {
+        return start(RunId::of(shard, restored.next_run), dice);
+    }
+    let live = &restored.runs[dice.roll(restored.runs.len())];
+    let run = live.record.id;
+    match dice.roll(10) {
+        0..3 => open(live, shard, dice),
+        3 => close(live, shard, dice).unwrap_or_else(|| open(live, shard, dice)),
+        4..8 => end_node(live, shard, dice),
+        _ => RunChange::RunSettled { run, end: Box::new(run_end(dice)) },
+    }
+}
+
+/// Every run of a shard, newest first, without what may be long.
+pub(super) fn all_runs(tables: &Tables, shard: ShardId) -> Vec<RunRecord> {
+    tables.runs(shard, &RunQuery { limit: u32::MAX, ..RunQuery::default() }).runs
+}
+
+fn start(run: RunId, dice: &mut Dice) -> RunChange {
+    let number = run.number();
+    let older = (number > 1 && dice.one_in(3)).then(|| RunId::of(run.shard(), number - 1));
+    let about = RunAbout {
+        name: "nächtlich \"1\"".into(),
+        workflow_id: format!("flow-{}", dice.roll(2)),
+        workflow_version: dice.one_in(2).then(|| dice.number()),
+        definition_hash: format!("{:064x}", dice.number()),
+        client_id: dice.one_in(2).then(|| "browser".into()),
+        retry_of: older,
+        started_by: "schedule 7".into(),
+        nodes: u32::try_from(dice.roll(30_000)).expect("small"),
+    };
+    RunChange::RunStarted(Box::new(RunRecord {
+        id: run,
+        definition: Bytes::from(format!("{{ \"n\":\t[{}0] }}", "7, ".repeat(dice.roll(3_000)))),
+        inputs: Bytes::from(format!("{{\"x\":{}}}", dice.number())),
+        idempotency: dice.one_in(2).then(|| IdempotencyMark {
+            key: format!("start {number}").parse().expect("valid"),
+            fingerprint: u64::MAX - dice.number(),
+        }),
+        created_at: dice.moment(),
+        about: Arc::new(about),
+        end: None,
+    }))
+}
+
+fn open(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
+    let number = live.frames.last().map_or(1, |last| last.number + 1);
+    let small = |dice: &mut Dice| u32::try_from(dice.roll(4)).expect("small");
+    let frame = FrameRecord {
+        number,
+        graph: small(dice),
+        parent: small(dice),
+        node: small(dice),
+        item: dice.one_in(2).then(|| small(dice)),
+        call: dice.one_in(2).then(|| Box::new(call(shard, dice))),
+        inputs: Bytes::from(format!("{{\"y\":{}}}", dice.number())),
+        opened_at: dice.moment(),
+    };
+    RunChange::FrameOpened { run: live.record.id, frame: Box::new(frame) }
+}
+
+/// An open frame's end, if one is open.
+fn close(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> Option<RunChange> {
+    let is_open = |number: u32| live.closed.iter().all(|(closed, _)| *closed != number);
+    let frame = live.frames.iter().map(|frame| frame.number).find(|number| is_open(*number))?;
+    let end = Box::new(node_end(shard, dice));
+    Some(RunChange::FrameClosed { run: live.record.id, frame, end })
+}
+
+/// The next node of a frame, so that none ends twice.
+fn end_node(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
+    let frame = u32::try_from(dice.roll(live.frames.len() + 1)).expect("small");
+    let of_frame = live.ended.iter().filter(|(other, _, _)| *other == frame);
+    let node = of_frame.map(|(_, node, _)| node + 1).max().unwrap_or(0);
+    let end = Box::new(node_end(shard, dice));
+    RunChange::NodeEnded { run: live.record.id, frame, node, step_id: uuid::Uuid::nil(), end }
+}
+
+fn node_end(shard: ShardId, dice: &mut Dice) -> NodeEnd {
+    let words = [
+        NodeWord::Succeeded,
+        NodeWord::Failed,
+        NodeWord::Skipped,
+        NodeWord::Blocked,
+        NodeWord::Cancelled,
+    ];
+    NodeEnd {
+        word: words[dice.roll(words.len())],
+        at: dice.moment(),
+        result: dice.one_in(2).then(|| Bytes::from(format!("[{}]", dice.number()))),
+        failure: dice.one_in(3).then(|| failure(dice)),
+        reused: dice.one_in(4).then(|| TaskId::of(shard, dice.number())),
+    }
+}
+
+fn run_end(dice: &mut Dice) -> RunEnd {
+    let words = [RunWord::Succeeded, RunWord::Failed, RunWord::Cancelled];
+    RunEnd {
+        word: words[dice.roll(words.len())],
+        at: dice.moment(),
+        node: dice.one_in(2).then(|| "a node's id".into()),
+        failure: dice.one_in(2).then(|| failure(dice)),
+        outputs: dice.one_in(2).then(|| Bytes::from(format!("{{\"z\":{}}}", dice.number()))),
+    }
+}

@@ -1,0 +1,210 @@
+//! Short stories about runs, one per promise.
+
+use std::sync::Arc;
+
+use coordinator::{Change, RunChange};
+use model::{IdempotencyMark, RunId, TaskId};
+
+use super::run_sample::{frame_closed, frame_opened, linked, node_ended, run_settled, run_started};
+use super::sample::{granted, settled, submitted, tenant};
+use crate::contract::{ClaimedShard, CommitError, Restored, RunKey, RunParts, Store, Turn};
+
+/// Puts a store through every promise about runs. `open` gives a fresh, empty store each time.
+pub async fn exercise_runs(open: impl AsyncFn() -> Arc<dyn Store>) {
+    tasks_and_runs_of_a_turn_share_their_fate(open().await).await;
+    a_turn_of_runs_alone_is_kept(open().await).await;
+    a_stale_claim_keeps_no_run(open().await).await;
+    contradictions_are_refused(open().await).await;
+    an_ended_run_is_closed_to_facts(open().await).await;
+    another_shards_run_is_refused(open().await).await;
+    a_start_key_belongs_to_one_run(open().await).await;
+    a_restart_brings_live_runs_back_and_no_others(open().await).await;
+    only_linked_tasks_belong_to_a_run(open().await).await;
+}
+
+async fn claim(store: &Arc<dyn Store>, name: &str) -> ClaimedShard {
+    store.claim(tenant(name)).await.expect("claims")
+}
+
+async fn commit(
+    store: &Arc<dyn Store>,
+    claim: ClaimedShard,
+    changes: Vec<Change>,
+    runs: Vec<RunChange>,
+) -> Result<(), CommitError> {
+    store.commit(Turn { claim, changes, runs }).await.map(|_| ())
+}
+
+async fn restore(store: &Arc<dyn Store>, claim: ClaimedShard) -> Restored {
+    store.restore(claim).await.expect("restores")
+}
+
+/// The turn is refused as an error of the coordinator, in these words.
+fn refused(outcome: &Result<(), CommitError>, words: &str) {
+    let Err(CommitError::Unavailable(why)) = outcome else { panic!("not refused: {outcome:?}") };
+    assert!(why.contains(words), "{words:?} is not in {why:?}");
+}
+
+async fn tasks_and_runs_of_a_turn_share_their_fate(store: Arc<dyn Store>) {
+    let acme = claim(&store, "acme").await;
+    let (run, task) = (RunId::of(acme.shard, 1), TaskId::of(acme.shard, 0));
+    let twice = vec![run_started(run), node_ended(run, 0, 0), node_ended(run, 0, 0)];
+    refused(&commit(&store, acme, vec![submitted(task)], twice).await, "ended twice");
+
+    let acme = claim(&store, "acme").await;
+    let never = vec![submitted(task), granted(TaskId::of(acme.shard, 9), 1)];
+    let outcome = commit(&store, acme, never, vec![run_started(run)]).await;
+    refused(&outcome, "is not in a state");
+
+    let acme = claim(&store, "acme").await;
+    let expected = Restored { next_run: 1, ..Restored::default() };
+    assert_eq!(restore(&store, acme).await, expected);
+    commit(&store, acme, vec![submitted(task)], vec![run_started(run)]).await.expect("kept");
+    let restored = restore(&store, acme).await;
+    assert_eq!((restored.tasks.len(), restored.runs.len(), restored.next_run), (1, 1, 2));
+}
+
+async fn a_turn_of_runs_alone_is_kept(store: Arc<dyn Store>) {
+    let acme = claim(&store, "acme").await;
+    let run = RunId::of(acme.shard, 1);
+    commit(&store, acme, vec![], vec![run_started(run)]).await.expect("kept");
+    let RunChange::RunStarted(record) = run_started(run) else { unreachable!("just made") };
+    let found = store.run(acme.shard, RunKey::Id(run)).await.expect("finds");
+    assert_eq!(found.as_ref(), Some(&*record));
+}
+
+async fn a_stale_claim_keeps_no_run(store: Arc<dyn Store>) {
+    let old = claim(&store, "acme").await;
+    let new = claim(&store, "acme").await;
+    let runs = vec![run_started(RunId::of(old.shard, 1))];
+    assert_eq!(commit(&store, old, vec![], runs.clone()).await, Err(CommitError::Fenced));
+    assert_eq!(restore(&store, new).await.runs, []);
+    commit(&store, new, vec![], runs).await.expect("kept");
+}
+
+/// Each of them once within a turn and once against what is kept.
+async fn contradictions_are_refused(store: Arc<dyn Store>) {
+    let acme = claim(&store, "acme").await;
+    let run = |number| RunId::of(acme.shard, number);
+    let kept = vec![
+        run_started(run(1)),
+        frame_opened(run(1), 1),
+        frame_opened(run(1), 2),
+        frame_closed(run(1), 2),
+        node_ended(run(1), 0, 0),
+    ];
+    commit(&store, acme, vec![], kept).await.expect("kept");
+    let start = || run_started(run(2));
+    for (facts, words) in [
+        (vec![run_started(run(1))], "exists"),
+        (vec![start(), start()], "exists"),
+        (vec![frame_opened(run(7), 1)], "is not live"),
+        (vec![node_ended(run(7), 0, 0)], "is not live"),
+        (vec![run_settled(run(7))], "is not live"),
+        (vec![frame_opened(run(2), 1), start()], "is not live"),
+        (vec![frame_opened(run(1), 1)], "frame 1 of run"),
+        (vec![start(), frame_opened(run(2), 1), frame_opened(run(2), 1)], "frame 1 of run"),
+        (vec![frame_closed(run(1), 2)], "frame 2 of run"),
+        (vec![frame_closed(run(1), 1), frame_closed(run(1), 1)], "frame 1 of run"),
+        (vec![frame_closed(run(1), 3)], "is not open"),
+        (vec![node_ended(run(1), 0, 0)], "node 0 in frame 0"),
+        (vec![node_ended(run(1), 1, 4), node_ended(run(1), 1, 4)], "node 4 in frame 1"),
+        (vec![run_settled(run(1)), run_settled(run(1))], "is not live"),
+    ] {
+        let acme = claim(&store, "acme").await;
+        let before = restore(&store, acme).await;
+        refused(&commit(&store, acme, vec![], facts).await, words);
+        let acme = claim(&store, "acme").await;
+        assert_eq!(restore(&store, acme).await, before, "nothing of it is kept: {words}");
+    }
+}
+
+async fn an_ended_run_is_closed_to_facts(store: Arc<dyn Store>) {
+    let acme = claim(&store, "acme").await;
+    let run = RunId::of(acme.shard, 1);
+    let life = vec![run_started(run), frame_opened(run, 1), run_settled(run)];
+    commit(&store, acme, vec![], life).await.expect("a whole life in one turn");
+    for late in [
+        run_settled(run),
+        frame_opened(run, 2),
+        frame_closed(run, 1),
+        node_ended(run, 0, 0),
+        run_started(run),
+    ] {
+        let acme = claim(&store, "acme").await;
+        refused(&commit(&store, acme, vec![], vec![late]).await, "run");
+    }
+    let parts = store.run_parts(acme.shard, run).await.expect("reads");
+    assert_eq!((parts.frames.len(), parts.closed.len(), parts.ended.len()), (1, 0, 0));
+}
+
+async fn another_shards_run_is_refused(store: Arc<dyn Store>) {
+    let acme = claim(&store, "acme").await;
+    let bolt = claim(&store, "bolt").await;
+    let theirs = RunId::of(bolt.shard, 1);
+    commit(&store, bolt, vec![], vec![run_started(theirs)]).await.expect("kept");
+    refused(&commit(&store, acme, vec![], vec![run_settled(theirs)]).await, "another shard");
+    assert_eq!(store.run(acme.shard, RunKey::Id(theirs)).await.expect("finds"), None);
+    let parts = store.run_parts(acme.shard, theirs).await.expect("reads");
+    assert_eq!(parts, RunParts::default());
+    assert_eq!(restore(&store, bolt).await.runs.len(), 1);
+}
+
+async fn a_start_key_belongs_to_one_run(store: Arc<dyn Store>) {
+    let acme = claim(&store, "acme").await;
+    let marked = |claim: ClaimedShard, number| {
+        let mut change = run_started(RunId::of(claim.shard, number));
+        if let RunChange::RunStarted(record) = &mut change {
+            let key = "start 66".parse().expect("valid");
+            record.idempotency = Some(IdempotencyMark { key, fingerprint: number });
+        }
+        change
+    };
+    commit(&store, acme, vec![], vec![marked(acme, 1)]).await.expect("kept");
+    refused(&commit(&store, acme, vec![], vec![marked(acme, 2)]).await, "idempotency key");
+    let bolt = claim(&store, "bolt").await;
+    commit(&store, bolt, vec![], vec![marked(bolt, 1)]).await.expect("its keys are its own");
+    let bolt_twice = vec![run_started(RunId::of(bolt.shard, 2)), marked(bolt, 3)];
+    refused(&commit(&store, bolt, vec![], bolt_twice).await, "idempotency key");
+
+    let key = RunKey::Idempotency("start 66".parse().expect("valid"));
+    let found = store.run(acme.shard, key).await.expect("finds").expect("it is there");
+    assert_eq!(found.id, RunId::of(acme.shard, 1));
+}
+
+async fn a_restart_brings_live_runs_back_and_no_others(store: Arc<dyn Store>) {
+    let acme = claim(&store, "acme").await;
+    let (live, ended) = (RunId::of(acme.shard, 1), RunId::of(acme.shard, 2));
+    let task = |number| TaskId::of(acme.shard, number);
+    let changes = vec![
+        linked(submitted(task(0)), live, 0),
+        granted(task(0), 1),
+        settled(task(0), 1),
+        linked(submitted(task(1)), live, 1),
+        linked(submitted(task(2)), ended, 0),
+        granted(task(2), 1),
+        settled(task(2), 1),
+    ];
+    let runs = vec![run_started(live), run_started(ended), run_settled(ended)];
+    commit(&store, acme, changes, runs).await.expect("kept");
+    let restored = restore(&store, acme).await;
+    let [run] = &restored.runs[..] else { panic!("one run is live: {:?}", restored.runs) };
+    let numbers: Vec<_> = run.settled.iter().map(|task| task.id.number()).collect();
+    assert_eq!((run.record.id, numbers, restored.next_run), (live, vec![0], 3));
+    let parts = store.run_parts(acme.shard, live).await.expect("reads");
+    let numbers: Vec<_> = parts.tasks.iter().map(|task| task.id.number()).collect();
+    assert_eq!(numbers, [0, 1], "live and settled");
+}
+
+/// A person may submit a task under any run's name.
+async fn only_linked_tasks_belong_to_a_run(store: Arc<dyn Store>) {
+    let acme = claim(&store, "acme").await;
+    let run = RunId::of(acme.shard, 1);
+    let mut named = linked(submitted(TaskId::of(acme.shard, 0)), run, 0);
+    if let Change::TaskSubmitted(record) = &mut named {
+        record.link = None;
+    }
+    commit(&store, acme, vec![named], vec![run_started(run)]).await.expect("kept");
+    let parts = store.run_parts(acme.shard, run).await.expect("reads");
+    assert_eq!(parts.tasks, []);
+}

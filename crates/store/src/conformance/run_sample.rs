@@ -1,0 +1,100 @@
+//! Runs to play with.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use coordinator::{
+    Change, FrameRecord, NodeEnd, NodeWord, RunAbout, RunChange, RunEnd, RunRecord, RunWord,
+};
+use model::{NodeLink, RunId};
+use uuid::Uuid;
+
+use super::sample::at;
+
+/// A plain run.
+pub fn run_started(run: RunId) -> RunChange {
+    RunChange::RunStarted(Box::new(RunRecord {
+        id: run,
+        definition: Bytes::from_static(b"{ \"nodes\": [] }"),
+        inputs: Bytes::from_static(b"{}"),
+        idempotency: None,
+        created_at: at(0),
+        about: Arc::new(RunAbout {
+            name: "nightly".into(),
+            workflow_id: "flow-1".into(),
+            started_by: "a token".into(),
+            nodes: 3,
+            ..RunAbout::default()
+        }),
+        end: None,
+    }))
+}
+
+/// A subgraph that it entered.
+pub fn frame_opened(run: RunId, number: u32) -> RunChange {
+    let frame = FrameRecord {
+        number,
+        graph: 1,
+        parent: 0,
+        node: 2,
+        item: None,
+        call: None,
+        inputs: Bytes::from_static(b"{}"),
+        opened_at: at(1),
+    };
+    RunChange::FrameOpened { run, frame: Box::new(frame) }
+}
+
+pub(super) fn frame_closed(run: RunId, frame: u32) -> RunChange {
+    RunChange::FrameClosed { run, frame, end: Box::new(succeeded()) }
+}
+
+/// One of its nodes that came to a good end.
+pub fn node_ended(run: RunId, frame: u32, node: u32) -> RunChange {
+    RunChange::NodeEnded {
+        run,
+        frame,
+        node,
+        step_id: uuid::Uuid::nil(),
+        end: Box::new(succeeded()),
+    }
+}
+
+fn succeeded() -> NodeEnd {
+    NodeEnd {
+        word: NodeWord::Succeeded,
+        at: at(2),
+        result: Some(Bytes::from_static(b"{}")),
+        failure: None,
+        reused: None,
+    }
+}
+
+/// Its good end.
+pub fn run_settled(run: RunId) -> RunChange {
+    let end = RunEnd {
+        word: RunWord::Succeeded,
+        at: at(3),
+        node: None,
+        failure: None,
+        outputs: Some(Bytes::from_static(b"{\"sum\": 42}")),
+    };
+    RunChange::RunSettled { run, end: Box::new(end) }
+}
+
+/// Makes a submitted task part of a run.
+pub fn linked(mut change: Change, run: RunId, node: u32) -> Change {
+    if let Change::TaskSubmitted(record) = &mut change {
+        record.run = Some(run.to_string().parse().expect("a valid name"));
+        record.link = Some(Arc::new(NodeLink {
+            run,
+            frame: 0,
+            node,
+            item: None,
+            level: 0,
+            step_id: Uuid::from_u128(u128::from(node)),
+            call: None,
+        }));
+    }
+    change
+}

@@ -1,0 +1,339 @@
+//! The resources of a worker, with their files.
+//!
+//! What is registered survives a restart: the file is on the disk before the index names it, and
+//! the index forgets it before the file goes. Files of the registry's own folder that no index
+//! names are left over from a crash, and go when the next process begins.
+
+use std::collections::HashSet;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use model::Timestamp;
+use parking_lot::Mutex;
+use tempfile::TempDir;
+use uuid::Uuid;
+
+use super::index;
+use super::resource::{Body, Limits, NewResource, Resource};
+use super::shelf::{Shelf, ShelfError};
+
+/// The folder of the files, inside the worker's.
+const FOLDER: &str = "resources";
+/// The index, beside that folder.
+const INDEX: &str = "resources.json";
+/// The longest name of a resource, a type or a scope.
+const NAME_BYTES_MAX: usize = 256;
+
+/// Why a resource cannot be kept or read.
+#[derive(Debug, thiserror::Error)]
+pub enum RegistryError {
+    /// There is no room, or the name is taken.
+    #[error(transparent)]
+    Shelf(#[from] ShelfError),
+    /// Its name, type or scope is none.
+    #[error("{0} must have 1 to {NAME_BYTES_MAX} bytes and no control characters")]
+    Name(&'static str),
+    /// It is no file.
+    #[error("{} is not a file", .0.display())]
+    NotAFile(PathBuf),
+    /// The disk does not do what it should.
+    #[error("{} cannot be used: {source}", path.display())]
+    Disk {
+        /// What was tried.
+        path: PathBuf,
+        /// Why it failed.
+        source: io::Error,
+    },
+}
+
+/// The resources of a worker.
+#[derive(Debug)]
+pub struct Registry {
+    worker_name: String,
+    folder: PathBuf,
+    index: PathBuf,
+    limits: Limits,
+    state: Mutex<State>,
+    /// The folder of a worker that has none.
+    _passing: Option<TempDir>,
+}
+
+#[derive(Debug)]
+struct State {
+    shelf: Shelf,
+    /// Something changed that the index does not say yet, and that would be no loss.
+    is_stale: bool,
+}
+
+/// What is kept, in numbers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Totals {
+    /// How many.
+    pub count: usize,
+    /// Bytes in files.
+    pub disk_bytes: u64,
+    /// Bytes in memory.
+    pub mem_bytes: u64,
+}
+
+impl Registry {
+    /// The registry of a worker's data folder, with what the process before left in it.
+    pub fn open(data: &Path, worker_name: &str, limits: Limits) -> Result<Self, RegistryError> {
+        let (folder, index) = (data.join(FOLDER), data.join(INDEX));
+        fs::create_dir_all(&folder).map_err(failed(&folder))?;
+        let folder = folder.canonicalize().map_err(failed(&folder))?;
+        let mut shelf = Shelf::new(limits);
+        let listed = index::read(&index).map_err(failed(&index))?;
+        let n_listed = listed.len();
+        for resource in listed.into_iter().filter(is_intact) {
+            // The limits may be tighter than they were.
+            if let Err(error) = shelf.add(resource) {
+                tracing::warn!(%error, "a resource of before is not kept");
+            }
+        }
+        sweep(&folder, &shelf).map_err(failed(&folder))?;
+        let state = Mutex::new(State { shelf, is_stale: false });
+        let worker_name = worker_name.to_owned();
+        let registry = Self { worker_name, folder, index, limits, state, _passing: None };
+        let n_kept = registry.totals().count;
+        if n_kept < n_listed {
+            tracing::warn!(n_lost = n_listed - n_kept, "resources of before are gone");
+            registry.save(&mut registry.state.lock())?;
+        }
+        Ok(registry)
+    }
+
+    /// A registry that ends with the process.
+    pub fn passing(worker_name: &str, limits: Limits) -> Result<Self, RegistryError> {
+        let folder = tempfile::tempdir().map_err(failed(&std::env::temp_dir()))?;
+        let registry = Self::open(folder.path(), worker_name, limits)?;
+        Ok(Self { _passing: Some(folder), ..registry })
+    }
+
+    /// The worker's name, by which others speak of its resources.
+    pub fn worker_name(&self) -> &str {
+        &self.worker_name
+    }
+
+    /// How often [`Registry::gc`] should be called.
+    pub fn gc_every(&self) -> Duration {
+        self.limits.gc_every
+    }
+
+    /// A path in the registry's own folder that nothing uses yet.
+    pub fn new_path(&self) -> PathBuf {
+        self.folder.join(Uuid::new_v4().to_string())
+    }
+
+    /// Keeps a file. One in the registry's own folder goes with the resource; any other stays.
+    pub fn register_file(&self, new: NewResource, path: &Path) -> Result<Resource, RegistryError> {
+        let path = path.canonicalize().map_err(failed(path))?;
+        let file = File::open(&path).map_err(failed(&path))?;
+        let metadata = file.metadata().map_err(failed(&path))?;
+        if !metadata.is_file() {
+            return Err(RegistryError::NotAFile(path));
+        }
+        file.sync_all().map_err(failed(&path))?;
+        let is_owned = path.parent() == Some(&self.folder);
+        self.add(new, Body::File { path, bytes: metadata.len(), is_owned })
+    }
+
+    /// Keeps something that lives in this process.
+    pub fn register(&self, new: NewResource, bytes: u64) -> Result<Resource, RegistryError> {
+        self.add(new, Body::Memory { bytes })
+    }
+
+    fn add(&self, new: NewResource, body: Body) -> Result<Resource, RegistryError> {
+        let now = now();
+        let ttl = new.ttl.unwrap_or(self.limits.ttl);
+        let resource = Resource {
+            id: new.id.unwrap_or_else(|| Uuid::new_v4().to_string()),
+            resource_type: new.resource_type,
+            scope: new.scope,
+            body,
+            metadata: new.metadata,
+            created_at: now,
+            used_at: now,
+            ttl,
+            expires_at: now.after(ttl),
+        };
+        check_name("the name of a resource", &resource.id)?;
+        check_name("the type of a resource", &resource.resource_type)?;
+        check_name("the scope of a resource", resource.scope.as_deref().unwrap_or("-"))?;
+        let mut state = self.state.lock();
+        let gone = state.shelf.add(resource.clone())?;
+        self.save(&mut state)?;
+        drop(state);
+        delete(&gone);
+        Ok(resource)
+    }
+
+    /// Works with a resource until what is given back is dropped. `None` if there is none, or its
+    /// file is gone or is not what it was.
+    pub fn lease(self: &Arc<Self>, id: &str) -> Option<Lent> {
+        let resource = self.state.lock().shelf.lease(now(), id)?;
+        let lent = Lent { registry: Arc::clone(self), resource };
+        is_intact(&lent.resource).then_some(lent)
+    }
+
+    /// Keeps a resource for longer. `false` if there is none.
+    pub fn touch(&self, id: &str, ttl: Option<Duration>) -> bool {
+        let mut state = self.state.lock();
+        state.is_stale = true;
+        state.shelf.touch(now(), id, ttl)
+    }
+
+    fn release(&self, id: &str) {
+        let mut state = self.state.lock();
+        state.is_stale = true;
+        let gone = state.shelf.release(now(), id);
+        self.forget(&mut state, gone.as_slice());
+    }
+
+    /// Throws away all of a scope; what is in use goes when it no longer is.
+    pub fn release_scope(&self, scope: &str) {
+        let mut state = self.state.lock();
+        let gone = state.shelf.release_scope(scope);
+        self.forget(&mut state, &gone);
+    }
+
+    /// Throws away what nobody needs.
+    pub fn gc(&self) {
+        let mut state = self.state.lock();
+        let gone = state.shelf.gc(now());
+        if gone.is_empty() && !state.is_stale {
+            return;
+        }
+        if !gone.is_empty() {
+            tracing::info!(n_gone = gone.len(), "resources that nobody needs are gone");
+        }
+        if let Err(error) = self.save(&mut state) {
+            tracing::error!(%error, "the index of resources cannot be written");
+        }
+        drop(state);
+        delete(&gone);
+    }
+
+    /// What is there, by name; of one scope or one type, if that is asked for.
+    pub fn list(&self, scope: Option<&str>, resource_type: Option<&str>) -> Vec<Resource> {
+        self.state.lock().shelf.list(scope, resource_type).cloned().collect()
+    }
+
+    /// One resource.
+    pub fn get(&self, id: &str) -> Option<Resource> {
+        self.state.lock().shelf.get(id).cloned()
+    }
+
+    /// How much is kept.
+    pub fn totals(&self) -> Totals {
+        let state = self.state.lock();
+        Totals {
+            count: state.shelf.list(None, None).count(),
+            disk_bytes: state.shelf.bytes(true),
+            mem_bytes: state.shelf.bytes(false),
+        }
+    }
+
+    fn forget(&self, state: &mut State, gone: &[Resource]) {
+        if gone.is_empty() {
+            return;
+        }
+        if let Err(error) = self.save(state) {
+            tracing::error!(%error, "the index of resources cannot be written");
+        }
+        delete(gone);
+    }
+
+    fn save(&self, state: &mut State) -> Result<(), RegistryError> {
+        index::write(&self.index, state.shelf.list(None, None)).map_err(failed(&self.index))?;
+        state.is_stale = false;
+        Ok(())
+    }
+}
+
+/// A resource that someone works with.
+#[derive(Debug)]
+pub struct Lent {
+    registry: Arc<Registry>,
+    resource: Resource,
+}
+
+impl Lent {
+    /// Which.
+    pub fn resource(&self) -> &Resource {
+        &self.resource
+    }
+
+    /// Its file, if it is one.
+    pub fn path(&self) -> Option<&Path> {
+        match &self.resource.body {
+            Body::File { path, .. } => Some(path),
+            Body::Memory { .. } => None,
+        }
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        self.registry.release(&self.resource.id);
+    }
+}
+
+/// Whether the file is still what was registered.
+fn is_intact(resource: &Resource) -> bool {
+    match &resource.body {
+        Body::File { path, bytes, .. } => {
+            fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == *bytes)
+        }
+        Body::Memory { .. } => true,
+    }
+}
+
+/// Deletes the files of the own folder that nothing names.
+fn sweep(folder: &Path, shelf: &Shelf) -> io::Result<()> {
+    let named: HashSet<&Path> = shelf.list(None, None).filter_map(owned_path).collect();
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if !named.contains(path.as_path()) {
+            tracing::info!(path = %path.display(), "a file that no resource names is deleted");
+            fs::remove_file(&path)?;
+        }
+    }
+    Ok(())
+}
+
+fn owned_path(resource: &Resource) -> Option<&Path> {
+    match &resource.body {
+        Body::File { path, is_owned: true, .. } => Some(path),
+        Body::File { is_owned: false, .. } | Body::Memory { .. } => None,
+    }
+}
+
+fn delete(gone: &[Resource]) {
+    for path in gone.iter().filter_map(owned_path) {
+        if let Err(error) = fs::remove_file(path) {
+            tracing::warn!(path = %path.display(), %error, "a file cannot be deleted");
+        }
+    }
+}
+
+fn check_name(what: &'static str, text: &str) -> Result<(), RegistryError> {
+    let is_good = (1..=NAME_BYTES_MAX).contains(&text.len()) && !text.chars().any(char::is_control);
+    if is_good { Ok(()) } else { Err(RegistryError::Name(what)) }
+}
+
+fn failed(path: &Path) -> impl FnOnce(io::Error) -> RegistryError {
+    let path = path.to_owned();
+    move |source| RegistryError::Disk { path, source }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::default().after(since)
+}
+
+#[cfg(test)]
+mod tests;
