@@ -152,6 +152,12 @@ pub enum Lack {
 impl Lack {
     /// The first thing of `demand` that `offer` does not cover.
     pub(crate) fn first(offer: &model::Offer, demand: &Demand) -> Option<Self> {
+        // A worker without the package does not execute the type either; the package says why.
+        if let Some(package) = &demand.package
+            && !offer.packages.contains(package)
+        {
+            return Some(Self::Package(format!("{}@{}", package.name, package.version)));
+        }
         if offer.types.as_ref().is_some_and(|types| !types.contains(&demand.task_type)) {
             return Some(Self::Type);
         }
@@ -168,12 +174,7 @@ impl Lack {
         if let Some((key, value)) = missing_tag {
             return Some(Self::Tag(format!("{key}={value}")));
         }
-        match &demand.package {
-            Some(package) if !offer.packages.contains(package) => {
-                Some(Self::Package(format!("{}@{}", package.name, package.version)))
-            }
-            Some(_) | None => None,
-        }
+        None
     }
 }
 

@@ -141,7 +141,7 @@ mod tests {
             match (&found, expected) {
                 (Ok(names), Ok(expected)) => assert_eq!(*names, expected, "{text}"),
                 (Err(sentence), Err(part)) => {
-                    assert!(sentence.contains(part), "{text}: {sentence}")
+                    assert!(sentence.contains(part), "{text}: {sentence}");
                 }
                 (found, expected) => panic!("{text}: {found:?}, not {expected:?}"),
             }

@@ -44,7 +44,8 @@ pub fn fill(step: &Step, scope: &Scope<'_>) -> Result<Bytes, EvalError> {
     if let Some(payload) = payload {
         lay_over(&mut filled, payload, &mut room)?;
     }
-    let bytes = serde_json::to_vec(&filled).map_err(|error| wrong("parameters", error))?;
+    let bytes =
+        serde_json::to_vec(&filled).map_err(|error| wrong("parameters", error.to_string()))?;
     if bytes.len() > PARAMETERS_BYTES_MAX {
         return Err(wrong("parameters", room.too_large()));
     }
@@ -145,7 +146,7 @@ fn authored(bytes: &Bytes) -> Result<Value, EvalError> {
     if bytes.is_empty() {
         return Ok(Value::Object(Map::new()));
     }
-    serde_json::from_slice(bytes).map_err(|error| wrong("parameters", error))
+    serde_json::from_slice(bytes).map_err(|error| wrong("parameters", error.to_string()))
 }
 
 /// Puts each field of a payload over the parameters. Parameters that have no fields stay.
@@ -165,6 +166,6 @@ fn lay_over(
     Ok(())
 }
 
-fn wrong(path: &str, reason: impl ToString) -> EvalError {
-    EvalError::new(path, reason.to_string())
+fn wrong(path: &str, reason: impl Into<String>) -> EvalError {
+    EvalError::new(path, reason)
 }

@@ -26,7 +26,11 @@ use crate::events::{Events, Tickets};
 use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
 use crate::plans::Plans;
+use crate::resources::Catalog;
 use crate::runs::programs::Programs;
+use crate::schedules::clockwork;
+use crate::schedules::hooks::Hooks;
+use crate::schedules::registry::Schedules;
 use crate::scratch::Scratch;
 use crate::sessions::Sessions;
 use crate::shards::{Common, Shards};
@@ -178,10 +182,16 @@ pub struct App {
     pub metrics: Arc<Metrics>,
     /// The sessions of workers.
     pub(crate) sessions: Arc<Sessions>,
+    /// What workers keep.
+    pub(crate) resources: Catalog,
     /// How tasks fare and what they put out.
     pub feedback: Arc<FeedbackHub>,
     /// Plans, and the jobs that were made of them.
     pub(crate) plans: Plans,
+    /// Workflows that the clock starts.
+    pub(crate) schedules: Schedules,
+    /// Workflows that calls from outside start.
+    pub(crate) hooks: Hooks,
     /// Definitions that were made ready to run.
     pub(crate) programs: Programs,
     /// The workers that speak the Redis protocol.
@@ -317,6 +327,8 @@ fn open_doors(
     let parts = || (Arc::clone(app), shutdown.clone());
     let (own, stop) = parts();
     let mut doors = vec![tokio::spawn(http::listener::serve(http, own, stop))];
+    let (own, stop) = parts();
+    doors.push(tokio::spawn(clockwork::run(own, stop)));
     if let Some(listener) = resp {
         let (own, stop) = parts();
         doors.push(tokio::spawn(resp::listener::serve_tcp(listener, tls, own, stop)));
@@ -351,6 +363,8 @@ impl App {
         Ok(Self {
             plans: Plans::load(Arc::clone(&store)).await?,
             programs: Programs::default(),
+            schedules: Schedules::load(Arc::clone(&store)).await?,
+            hooks: Hooks::load(Arc::clone(&store)).await?,
             crew: Crew::load(Arc::clone(&store)).await?,
             resp: Arc::new(Door::new(options.resp.shapes)),
             scratch: Scratch::new(Arc::clone(&store), shards.clone(), clock),
@@ -359,6 +373,7 @@ impl App {
             auth,
             metrics,
             sessions,
+            resources: Catalog::default(),
             feedback: options.open_feedback(Arc::clone(&events))?,
             updates,
             events,

@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 /// Artifacts of one attempt.
 pub(crate) const ARTIFACTS_MAX: usize = 1_000;
 /// Artifacts whose data stands in the result, all of one attempt together.
-pub(crate) const INLINE_BYTES_MAX: u64 = 2 << 20;
+pub(crate) const INLINE_BYTES_MAX: usize = 2 << 20;
 
 /// Why artifacts are not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,7 +53,7 @@ pub(crate) fn kept(artifacts: &[Artifact]) -> Result<Option<Bytes>, ArtifactErro
     }
     let inline = artifacts.iter().filter(|artifact| artifact.inline == Some(true));
     let bytes = inline.fold(0_u64, |sum, one| sum.saturating_add(one.size_bytes.unwrap_or(0)));
-    if bytes > INLINE_BYTES_MAX {
+    if u64::try_from(INLINE_BYTES_MAX).is_ok_and(|bytes_max| bytes > bytes_max) {
         return Err(ArtifactError::TooLarge(bytes));
     }
     let kept: Vec<_> = artifacts.iter().map(keep).collect();
@@ -87,11 +87,11 @@ mod tests {
 
     #[test]
     fn large_inline_artifacts_are_refused_and_large_references_are_not() {
-        let half = artifact(Some(INLINE_BYTES_MAX / 2), true);
+        let bytes_max = u64::try_from(INLINE_BYTES_MAX).expect("fits");
+        let half = artifact(Some(bytes_max / 2), true);
         assert!(kept(&[half.clone(), half.clone()]).is_ok());
-        let bytes = INLINE_BYTES_MAX + 1;
         let refused = kept(&[half.clone(), half, artifact(Some(1), true)]);
-        assert_eq!(refused, Err(ArtifactError::TooLarge(bytes)));
+        assert_eq!(refused, Err(ArtifactError::TooLarge(bytes_max + 1)));
         assert!(kept(&[artifact(Some(u64::MAX), false)]).is_ok());
         assert_eq!(
             kept(&vec![artifact(None, false); ARTIFACTS_MAX + 1]),

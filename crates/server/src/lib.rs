@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`app`] (the whole), [`handle`] (how doors talk to a loop), `coordinator_loop`
 //! (the one turn that everything goes through), `outbox` (effects leave), [`shards`], then
-//! [`doors`], [`feedback`] (what never enters a coordinator), [`events`] (what is told of runs), [`scratch`] (keys and values), [`auth`], [`metrics`].
+//! [`doors`], [`feedback`] (what never enters a coordinator), [`events`] (what is told of runs), `resources` (what workers keep), [`scratch`] (keys and values), [`auth`], [`metrics`].
 
 pub mod app;
 mod artifacts;
@@ -20,7 +20,9 @@ pub mod metrics;
 mod outbox;
 mod pauses;
 mod plans;
+mod resources;
 mod runs;
+mod schedules;
 pub mod scratch;
 mod sessions;
 pub mod shards;

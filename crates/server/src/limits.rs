@@ -3,13 +3,18 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use crate::artifacts::{self, INLINE_BYTES_MAX};
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
-use crate::doors::http::{actions, body, stall};
+use crate::doors::http::{actions, body, run_nodes, schedules as schedules_door, stall};
 use crate::doors::resp;
+use crate::doors::ws::desk::calls;
 use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
-use crate::{auth, bulk, events, feedback, handle, metrics, plans, scratch, sessions, updates};
+use crate::{
+    auth, bulk, events, feedback, handle, metrics, plans, resources, runs, schedules, scratch,
+    sessions, updates, workflows,
+};
 
 /// One limit.
 #[derive(Clone, Debug)]
@@ -35,6 +40,8 @@ pub fn all() -> Vec<LimitRow> {
     rows.extend(scratch_limits());
     rows.extend(resp_limits());
     rows.extend(job_limits());
+    rows.extend(run_limits());
+    rows.extend(schedule_limits());
     rows
 }
 
@@ -252,6 +259,19 @@ fn session_limits() -> Vec<LimitRow> {
             ws_convert::REGISTER_ENTRIES_MAX,
             "Features, packages, channels and limits that a worker may register, of each.",
         ),
+        count("CALLS_PER_LEASE_MAX", calls::CALLS_PER_LEASE_MAX, "Open calls of one middleware."),
+        count("ARTIFACTS_MAX", artifacts::ARTIFACTS_MAX, "Artifacts of one attempt."),
+        bytes("INLINE_BYTES_MAX", INLINE_BYTES_MAX, "Inline artifacts of one attempt, in all."),
+        count(
+            "RESOURCES_PER_TENANT_MAX",
+            resources::RESOURCES_PER_TENANT_MAX,
+            "Resources of workers that are remembered, per tenant.",
+        ),
+        count(
+            "PARTS_AHEAD_MAX",
+            resources::PARTS_AHEAD_MAX,
+            "Parts of 64 KiB that a download holds in memory.",
+        ),
         count("LISTED_LEASES_MAX", ws_convert::LISTED_LEASES_MAX, "Leases in one heartbeat."),
         count(
             "WORKERS_COUNTED_MAX",
@@ -347,6 +367,66 @@ fn job_limits() -> Vec<LimitRow> {
         count("JOB_RETRIES_MAX", job::JOB_RETRIES_MAX, "Retries that a job may ask for."),
         span("JOB_TIMEOUT", job::JOB_TIMEOUT, "The longest attempt of a job, if it does not say."),
         span("JOB_LEASE_TTL", job::JOB_LEASE_TTL, "A job without a sign of life goes back."),
+    ]
+}
+
+fn run_limits() -> Vec<LimitRow> {
+    use runs::{programs, start};
+    use workflows::{diff, save};
+    vec![
+        bytes(
+            "DEFINITION_BODY_BYTES_MAX",
+            body::DEFINITION_BODY_BYTES_MAX,
+            "The body of a request that holds a workflow.",
+        ),
+        bytes("RUN_INPUTS_BYTES_MAX", start::RUN_INPUTS_BYTES_MAX, "What a run may be given."),
+        count("CLIENT_ID_CHARS_MAX", start::CLIENT_ID_CHARS_MAX, "The name of a run's client."),
+        count("EVENT_CHARS_MAX", run_nodes::EVENT_CHARS_MAX, "The name of an event for a node."),
+        count("PAGE_RUNS_MAX", convert::PAGE_RUNS_MAX, "Runs, and workflows, on a page."),
+        count(
+            "COMPILES_AT_ONCE_MAX",
+            programs::COMPILES_AT_ONCE_MAX,
+            "Definitions that are made ready to run at the same time; others wait.",
+        ),
+        count(
+            "PROGRAMS_REMEMBERED_MAX",
+            programs::PROGRAMS_REMEMBERED_MAX,
+            "Definitions that are remembered in that form.",
+        ),
+        bytes("PROGRAMS_BYTES_MAX", programs::PROGRAMS_BYTES_MAX, "The same, as text."),
+        count(
+            "WORKFLOW_NAME_CHARS_MAX",
+            save::WORKFLOW_NAME_CHARS_MAX,
+            "A workflow's name in lists; the rest is cut off.",
+        ),
+        count("COMMENT_CHARS_MAX", save::COMMENT_CHARS_MAX, "A comment on a version."),
+        count("DIFF_FIELDS_MAX", diff::DIFF_FIELDS_MAX, "Values that one comparison lists."),
+    ]
+}
+
+fn schedule_limits() -> Vec<LimitRow> {
+    use schedules::{backfill, cron, fire, hooks, registry};
+    vec![
+        count("SCHEDULES_MAX", registry::SCHEDULES_MAX, "Schedules of one tenant."),
+        count(
+            "SCHEDULE_NAME_CHARS_MAX",
+            schedules_door::SCHEDULE_NAME_CHARS_MAX,
+            "The name of a schedule or a webhook.",
+        ),
+        count("CRON_CHARS_MAX", cron::CRON_CHARS_MAX, "The rule of a schedule."),
+        count("BACKFILL_RUNS_MAX", backfill::BACKFILL_RUNS_MAX, "Runs that one backfill starts."),
+        count(
+            "WAITING_MOMENTS_MAX",
+            fire::WAITING_MOMENTS_MAX,
+            "Times of a schedule that wait for the run before.",
+        ),
+        count("HOOKS_MAX", hooks::HOOKS_MAX, "Webhooks of one tenant."),
+        bytes("HOOK_BODY_BYTES_MAX", hooks::HOOK_BODY_BYTES_MAX, "The body of a webhook's call."),
+        count(
+            "HOOK_CALLS_PER_MINUTE_MAX",
+            hooks::HOOK_CALLS_PER_MINUTE_MAX,
+            "Calls of one webhook in a minute.",
+        ),
     ]
 }
 

@@ -1,13 +1,14 @@
 //! Types that every worker executes: the package `core`.
 //!
 //! Reading order: this file has the table and the types that take no time; [`fail`], [`sleep`],
-//! [`log`], [`transform`] and [`http_request`] have one type each, [`middleware`] has those that are
-//! wrapped around others.
+//! [`log`], [`transform`] and [`http_request`] have one type each, [`resource`] has two about files,
+//! [`middleware`] has those that are wrapped around others.
 
 mod fail;
 mod http_request;
 mod log;
 pub(crate) mod middleware;
+mod resource;
 mod sleep;
 mod transform;
 
@@ -31,14 +32,16 @@ pub struct Builtin {
     pub with_test_types: bool,
 }
 
-const TYPES: [&str; 11] = [
+const TYPES: [&str; 13] = [
     "core.echo",
     "core.fail",
+    "core.file",
     "core.gate",
     "core.http_request",
     "core.log",
     "core.loop",
     "core.noop",
+    "core.read_resource",
     "core.retry",
     "core.sleep",
     "core.timeout",
@@ -85,6 +88,8 @@ impl Builtin {
         let parameters = &assignment.parameters;
         match assignment.task_type.as_str() {
             "core.http_request" => http_request::run(parameters).await,
+            "core.file" => resource::write(parameters, &context).await,
+            "core.read_resource" => resource::look(parameters, &context).await,
             "core.log" => log::run(parameters, &context).await,
             "core.loop" => middleware::run_loop(parameters, &context).await,
             "core.retry" => middleware::run_retry(parameters, &context).await,

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use protocol::session::payload::resource::Artifact;
 use serde_json::value::RawValue;
@@ -10,11 +11,14 @@ use tokio_util::sync::CancellationToken;
 
 use crate::feedback::FeedbackSink;
 use crate::next::Next;
+use crate::resources::Registry;
 
 /// Work that was stopped before its end.
 pub(crate) const CANCELLED: &str = "E.RUNNER.CANCELLED";
 /// Parameters that the type does not understand.
 pub(crate) const PARAMETERS_INVALID: &str = "E.PARAMETERS.INVALID";
+/// A resource that is not here.
+pub(crate) const RESOURCE_MISSING: &str = "E.RESOURCE.MISSING";
 /// Work that took longer than it may.
 pub(crate) const TIMEOUT: &str = "E.TIMEOUT";
 /// A type that is not offered.
@@ -113,13 +117,15 @@ pub struct Context {
     pub deadline: Option<Instant>,
     /// Calls the next in line, where the task is a middleware.
     pub next: Next,
+    /// What lives on this worker, where it keeps anything.
+    pub resources: Option<Arc<Registry>>,
 }
 
 impl Context {
     /// Surroundings in which nobody listens and nothing presses.
     pub fn detached() -> Self {
         let (feedback, stop) = (FeedbackSink::deaf(), CancellationToken::new());
-        Self { feedback, stop, deadline: None, next: Next::nowhere() }
+        Self { feedback, stop, deadline: None, next: Next::nowhere(), resources: None }
     }
 }
 

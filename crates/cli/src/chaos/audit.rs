@@ -10,6 +10,7 @@ use protocol::rest::tasks::{State, Task, TaskPage};
 use serde::Deserialize;
 use worker::client::Client;
 
+use super::flows;
 use super::ledger::{Books, Ledger};
 use crate::demo::doubles;
 use crate::journal::{self, Entry};
@@ -23,12 +24,14 @@ pub(super) struct Findings {
     pub(super) superseded: usize,
     pub(super) lost: usize,
     pub(super) double: usize,
+    pub(super) runs: usize,
 }
 
 /// Compares every acknowledgement and every verdict with what the store has. What does not fit
 /// becomes a violation.
 pub(super) async fn audit(client: &Client, journals: &Path, ledger: &Ledger) -> Result<Findings> {
     let tasks = all_tasks(client).await?;
+    let runs = flows::audit(client, ledger).await?;
     let mut entries = journal::read_all(journals)?;
     let mut books = ledger.open();
     entries.extend(books.told.iter().map(|told| Entry {
@@ -47,6 +50,7 @@ pub(super) async fn audit(client: &Client, journals: &Path, ledger: &Ledger) -> 
         superseded: entries.iter().filter(|e| e.verdict == VerdictWord::Cancelled).count(),
         lost,
         double,
+        runs,
     })
 }
 
@@ -95,7 +99,7 @@ fn check_acknowledged(
 /// Every submit was repeated until it was answered, so each task was acknowledged under a key.
 fn check_strangers(books: &Books, tasks: &BTreeMap<TaskId, Task>, violations: &mut Vec<String>) {
     let known: std::collections::BTreeSet<_> = books.acknowledged.values().collect();
-    for (id, task) in tasks.iter().filter(|(id, _)| !known.contains(id)) {
+    for (id, task) in tasks.iter().filter(|(id, task)| task.run.is_none() && !known.contains(id)) {
         let key = task.idempotency_key.as_deref().unwrap_or("none");
         violations.push(format!("task {id} (key {key}) is there, and no submit was told of it"));
     }

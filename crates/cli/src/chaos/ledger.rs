@@ -24,6 +24,8 @@ pub(super) struct Books {
     pub(super) stop_asked: BTreeSet<TaskId>,
     /// Tasks whose stop was acknowledged.
     pub(super) stopped: BTreeSet<TaskId>,
+    /// Every acknowledged run of a workflow, by its idempotency key.
+    pub(super) runs: BTreeMap<String, String>,
     /// Reports and their verdicts.
     pub(super) told: Vec<Told>,
     /// Reports that were sent again.

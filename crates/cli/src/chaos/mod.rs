@@ -1,11 +1,12 @@
 //! Real processes, killed at random moments, while an outside client keeps its own books.
 //!
 //! Reading order: `run` (the whole), `dice` (chance from a seed), `ledger` (what the outside client
-//! was told), `submitter` and `reporter` (the outside client), `killer` (what is done to the
+//! was told), `submitter`, `flows` and `reporter` (the outside client), `killer` (what is done to the
 //! processes), `audit` (the books against the store).
 
 mod audit;
 mod dice;
+mod flows;
 mod killer;
 mod ledger;
 mod reporter;

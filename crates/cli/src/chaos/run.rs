@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::{self, Findings};
 use super::dice::Dice;
+use super::flows::{self, Flows};
 use super::killer::Killer;
 use super::ledger::Ledger;
 use super::reporter::{self, Reporter};
@@ -55,6 +56,7 @@ struct Outcome {
     resent: usize,
     lost: usize,
     double: usize,
+    runs: usize,
     violations: usize,
     seconds: f64,
 }
@@ -102,6 +104,8 @@ async fn play(
     let reporter =
         Reporter { client: client.clone(), ledger: Arc::clone(ledger), dice: dice.fork(100) };
     outside.spawn(reporter.run(stop.clone()));
+    let flows = Flows { client: client.clone(), ledger: Arc::clone(ledger), dice: dice.fork(300) };
+    outside.spawn(flows.run(stop.clone()));
 
     let mut choices = dice.fork(200);
     for cycle in 1..=arguments.cycles {
@@ -131,6 +135,8 @@ async fn settle(killer: &mut Killer, ledger: &Ledger) -> Result<()> {
         killer.revive()?;
         let live = killer.lab.live_tasks().await?;
         if live == 0 && requeue_unlucky(killer, ledger).await? == 0 {
+            let runs = flows::live(&killer.lab.client, ledger).await?;
+            ensure!(runs == 0, "{runs} runs have no live task, and have not come to their end");
             return Ok(());
         }
         ensure!(
@@ -149,7 +155,8 @@ async fn requeue_unlucky(killer: &Killer, ledger: &Ledger) -> Result<usize> {
     let crashing = ledger.open().crashing.clone();
     let mut requeued = 0;
     for task in dead.tasks {
-        if !crashing.contains(&task.task_id.parse()?) {
+        // A task of a run is not put back alone; its run has ended with it.
+        if task.run.is_none() && !crashing.contains(&task.task_id.parse()?) {
             let path = format!("/api/v1/tasks/{}/requeue", task.task_id);
             let _: Task = client.post(&path, &serde_json::json!({})).await?;
             requeued += 1;
@@ -176,6 +183,7 @@ fn outcome(
         resent: books.resent,
         lost: findings.lost,
         double: findings.double,
+        runs: findings.runs,
         violations: books.violations.len(),
         seconds: started.elapsed().as_secs_f64(),
     }
@@ -193,6 +201,7 @@ impl Show for Outcome {
             ("sent again", self.resent.to_string()),
             ("lost", self.lost.to_string()),
             ("double", self.double.to_string()),
+            ("runs", self.runs.to_string()),
             ("violations", self.violations.to_string()),
             ("seconds", format!("{:.1}", self.seconds)),
         ];

@@ -1,7 +1,9 @@
 //! Tasks that keep together: by a key, and by the run and the package that they belong to.
 
-use expect_test::expect;
+use expect_test::{Expect, expect};
+use serde_json::{Value, json};
 
+use crate::runs::world::{World, workflow};
 use crate::story::check;
 
 #[test]
@@ -239,5 +241,184 @@ fn a_preferred_key_only_chooses_among_those_who_ask() {
             5s      d is QUEUED
             5s      L4 of d to w3 until 35s
         "#]],
+    );
+}
+
+// ----- runs
+
+#[expect(clippy::needless_pass_by_value, reason = "stories read better so")]
+fn check_run(workflow: Value, story: &str, expected: Expect) {
+    expected.assert_eq(&World::new(&workflow).play(story));
+}
+
+/// Three nodes that wait for nobody, and one behind each.
+fn six_nodes() -> Value {
+    let other = json!({ "type": "other" });
+    let nodes = [
+        ("a", json!({})),
+        ("b", json!({})),
+        ("c", other.clone()),
+        ("d", json!({})),
+        ("e", json!({})),
+        ("f", other),
+    ];
+    workflow(&nodes, &[("a", "d"), ("b", "e"), ("c", "f")])
+}
+
+#[test]
+fn a_run_prefers_the_worker_that_has_its_work() {
+    check_run(
+        six_nodes(),
+        "
+        start
+        w1 takes 1
+        w2 takes 1
+        w1 waits 1
+        w2 waits 1
+        w3 waits 1
+        bindings
+        w2 completes b
+        w1 completes a
+        bindings
+        ",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn bindings_are_found_again_after_a_restart() {
+    check_run(
+        six_nodes(),
+        "
+        start
+        w1 takes 2
+        w2 takes 1
+        w1 completes a
+        restart
+        bindings
+        w3 waits 1
+        w1 waits 1
+        w1 completes b
+        ",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn moved_work_goes_to_the_other_worker_and_to_the_old_one_only_if_nobody_else_asks() {
+    check_run(
+        six_nodes(),
+        "
+        start
+        w1 takes 2
+        w2 takes 1
+        w3 takes 1
+        move t w3
+        bindings
+        w1 completes a
+        w1 takes 1
+        bindings
+        w1 waits 1
+        w2 waits 1
+        w1 completes b
+        ",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn a_drained_worker_gets_nothing_more_of_the_run() {
+    check_run(
+        six_nodes(),
+        "
+        start
+        w1 takes 2
+        w2 takes 1
+        drain t
+        bindings
+        w1 completes a
+        w1 takes 5
+        w1 waits 5
+        w2 takes 1
+        w1 completes b
+        w3 waits 5
+        move t w1
+        w2 completes c
+        ",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn what_waits_is_served_when_a_run_is_drained_of_its_worker_and_ends_with_the_run() {
+    check_run(
+        six_nodes(),
+        "
+        start
+        w1 takes 1
+        drain all
+        w1 waits 5
+        w2 takes 1
+        cancel
+        bindings
+        ",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn a_rebind_that_makes_no_sense_is_refused() {
+    check_run(
+        six_nodes(),
+        "
+        start
+        move all
+        drain t
+        move t nobody
+        w1 takes 1
+        move t w9
+        drain other
+        cancel
+        move t
+        ",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn a_resource_pins_a_node_and_two_workers_fail_it() {
+    let held = |worker: &str| json!({ "resourceRef": { "resourceId": "r", "workerName": worker } });
+    let nodes = [
+        ("a", json!({ "parameters": { "page": held("w2") } })),
+        (
+            "b",
+            json!({ "parameters": { "x": held("w1"), "y": [held("w2")] }, "onError": "continue" }),
+        ),
+    ];
+    check_run(
+        workflow(&nodes, &[]),
+        "
+        start
+        w1 takes 5
+        w2 takes 5
+        ",
+        expect![[r#""#]],
+    );
+}
+
+#[test]
+fn a_sticky_key_of_a_run_outlives_a_restart() {
+    let sticky = || json!({ "affinity": { "mode": "sticky", "key": "s-{{ run.inputs.n }}" } });
+    check_run(
+        workflow(&[("a", sticky()), ("b", sticky())], &[("a", "b")]),
+        "
+        start {\"n\":7}
+        w1 takes 1
+        w1 completes a
+        restart
+        w2 takes 1
+        w1 takes 1
+        ",
+        expect![[r#""#]],
     );
 }

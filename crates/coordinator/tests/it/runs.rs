@@ -1,6 +1,6 @@
 //! Runs: whose turn it is, what flows, and how it ends.
 
-mod world;
+pub(crate) mod world;
 
 use expect_test::{Expect, expect};
 use serde_json::{Value, json};

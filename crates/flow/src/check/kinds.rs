@@ -111,7 +111,7 @@ fn builtin(node: &Node<'_>, at: &Place<'_>, problems: &mut Problems) {
             problems.error(code::PARAMETERS, &at, format_args!("{message}"));
         }
         WAIT_EVENT if !is_fed && !given.contains_key("event") => {
-            let message = "core.wait_event is not told what to wait for; give it event, a text";
+            let message = "core.wait_event is not told what to wait for; give it event, a name";
             problems.error(code::PARAMETERS, &at, format_args!("{message}"));
         }
         _ => {}
@@ -120,7 +120,7 @@ fn builtin(node: &Node<'_>, at: &Place<'_>, problems: &mut Problems) {
         let wanted = match (kind, key.as_str()) {
             (DELAY, "ms" | "seconds") if !is_number_or_expression(value) => "a number from 0 on",
             (DELAY, "until") if !value.is_string() => "a moment like 2030-01-31T12:00:00Z",
-            (WAIT_EVENT, "event") if !value.is_string() => "a text",
+            (WAIT_EVENT, "event") if !value.is_string() => "text",
             (WAIT_EVENT | APPROVE, "timeoutMs" | "timeout_ms")
                 if value.as_u64().is_none_or(|ms| ms == 0) =>
             {

@@ -13,7 +13,7 @@ pub(crate) fn kind_of(value: &Value) -> &'static str {
         Value::Null => "null",
         Value::Bool(_) => "true or false",
         Value::Number(_) => "a number",
-        Value::String(_) => "a text",
+        Value::String(_) => "text",
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
@@ -26,7 +26,7 @@ pub(crate) fn type_name(name: &str) -> &str {
         "boolean" => "true or false",
         "integer" => "a whole number",
         "number" => "a number",
-        "string" => "a text",
+        "string" => "text",
         "array" => "a list",
         "object" => "an object",
         other => other,

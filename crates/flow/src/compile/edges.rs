@@ -41,7 +41,7 @@ pub(crate) struct Edges {
 
 impl Edges {
     /// What flows into one step: a node, or one of its middlewares.
-    pub(crate) fn into_step(&self, node: u32, middleware: Option<u32>) -> &[Flow] {
+    pub(crate) fn flows_into(&self, node: u32, middleware: Option<u32>) -> &[Flow] {
         let step = (node, middleware);
         let begin = self.flows.partition_point(|flow| flow.step() < step);
         let n = self.flows[begin..].partition_point(|flow| flow.step() == step);

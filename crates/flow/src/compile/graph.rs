@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::check;
 use crate::check::parameters::OpenPlaces;
@@ -40,7 +41,7 @@ impl GraphDraft<'_> {
         is_wrapped: bool,
     ) -> OpenPlaces {
         let mut open = OpenPlaces::new(is_wrapped);
-        for flow in self.edges.into_step(node, middleware) {
+        for flow in self.edges.flows_into(node, middleware) {
             open.add(&flow.to.path);
         }
         if middleware.is_none() {
@@ -87,7 +88,7 @@ fn outputs(
 ) -> (BTreeMap<String, Value>, References) {
     let source = context.source();
     let mut references = References::default();
-    let raw = source.workflow.outputs.map(|raw| raw.get());
+    let raw = source.workflow.outputs.map(RawValue::get);
     let outputs: BTreeMap<String, Value> =
         raw.and_then(|raw| serde_json::from_str(raw).ok()).unwrap_or_default();
     let root = source.place();

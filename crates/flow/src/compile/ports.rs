@@ -107,8 +107,9 @@ fn of_middleware<'p>(
         problems.error(code::UNKNOWN_PORT, at, format_args!("{message}"));
         return None;
     };
-    let is_it = |node: &Box<Node<'_>>| IdKey::from(node.id.text()) == IdKey::from(id);
-    let level = host.middlewares.items().iter().position(|one| one.given().is_some_and(is_it));
+    let is_it = |node: &Node<'_>| IdKey::from(node.id.text()) == IdKey::from(id);
+    let middlewares = host.middlewares.items().iter();
+    let level = middlewares.map(|one| one.given()).position(|one| one.is_some_and(|it| is_it(it)));
     if level.is_none() {
         let message = format_args!(
             "{} has no middleware {}; add it, or connect the edge to a port of the node",

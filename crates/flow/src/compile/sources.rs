@@ -1,9 +1,10 @@
 //! The graphs of a definition: the workflow itself, and its subgraphs, however deep they stand.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use crate::compile::names::IdKey;
-use crate::definition::{Node, Workflow};
+use crate::definition::{Node, Text, Workflow};
 use crate::problem::{Place, Problems, Quoted, code};
 
 /// One graph as authored.
@@ -49,7 +50,7 @@ impl<'s> Source<'s> {
 /// The name that people know a node by: its label, else its alias, else its id.
 pub(crate) fn name_of<'s>(node: &'s Node<'_>) -> &'s str {
     let names = [&node.label, &node.alias, &node.id];
-    names.into_iter().map(|name| name.text()).find(|name| !name.is_empty()).unwrap_or("")
+    names.into_iter().map(Text::text).find(|name| !name.is_empty()).unwrap_or("")
 }
 
 /// All graphs; the workflow itself stands first.
@@ -85,11 +86,17 @@ impl<'s> Sources<'s> {
             let pointer = format!("{}/subgraphs/{position}", self.0[above].pointer);
             let id = subgraph.id.text();
             let index = place_of(self.0.len());
-            if !id.is_empty() && self.0[above].subgraphs.insert(IdKey::from(id), index).is_some() {
-                let id = Quoted(id);
-                let message =
-                    format_args!("the id {id} is used by two subgraphs; give each its own");
-                problems.error(code::DUPLICATE_ID, &Place::root(&pointer).key("id"), message);
+            match self.0[above].subgraphs.entry(IdKey::from(id)) {
+                Entry::Vacant(entry) => {
+                    entry.insert(index);
+                }
+                Entry::Occupied(_) if id.is_empty() => {}
+                Entry::Occupied(_) => {
+                    let id = Quoted(id);
+                    let message =
+                        format_args!("the id {id} is used by two subgraphs; give each its own");
+                    problems.error(code::DUPLICATE_ID, &Place::root(&pointer).key("id"), message);
+                }
             }
             let labels = [&subgraph.metadata, &definition.metadata];
             let mut labels = labels.into_iter().filter_map(|metadata| metadata.given());

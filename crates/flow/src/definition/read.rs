@@ -73,7 +73,7 @@ impl fmt::Display for Kind {
         f.write_str(match self {
             Self::Flag => "true or false",
             Self::Number => "a number",
-            Self::Text => "a text",
+            Self::Text => "text",
             Self::List => "a list",
             Self::Object => "an object",
         })

@@ -87,7 +87,7 @@ fn name(at: &str, way: &[Place<'_>]) -> String {
     for place in way {
         match place {
             Place::Field(field) => name.extend([".", field]),
-            Place::Element(place) => name.push_str(&format!("[{place}]")),
+            Place::Element(place) => name.extend(["[", &place.to_string(), "]"]),
         }
     }
     name

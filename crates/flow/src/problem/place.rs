@@ -30,7 +30,7 @@ impl<'p> Place<'p> {
     }
 
     /// An element of the list that stands here.
-    pub(crate) fn index<'a>(&'a self, index: usize) -> Place<'a> {
+    pub(crate) fn index(&self, index: usize) -> Place<'_> {
         Place { above: Some(self), step: Step::Index(index), node: self.node }
     }
 

@@ -59,7 +59,7 @@ fn each_field_has_a_title() {
 /// A definition that uses every field that is looked at.
 fn everything() -> Value {
     let text = written(
-        r##"{
+        r#"{
         "id": "$w", "metadata": {"name": "All"}, "tags": ["a"],
         "runtimes": {"python": {"workerHints": {"package": "p", "queue": "q", "labels": {"a": "b"}}}},
         "outputs": {"x": "{{ nodes.one.results.y }}"},
@@ -90,7 +90,7 @@ fn everything() -> Value {
             {"id": "$s", "metadata": {"label": "Inner"},
              "definition": {"id": "$t", "nodes": [{"id": "$d", "type": "core.noop"}]}}
         ]
-    }"##,
+    }"#,
     );
     serde_json::from_str(&text).expect("it is JSON")
 }

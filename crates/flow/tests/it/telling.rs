@@ -13,8 +13,10 @@ pub(crate) fn id(letter: char) -> String {
 /// The definition with ids in place of `$a` to `$z`.
 pub(crate) fn written(definition: &str) -> String {
     ('a'..='z').fold(definition.to_owned(), |text, letter| {
-        text.replace(&format!("${letter}\""), &format!("{}\"", id(letter)))
-            .replace(&format!("${letter}:"), &format!("{}:", id(letter)))
+        let id = id(letter);
+        ['"', ':', '\'']
+            .into_iter()
+            .fold(text, |text, end| text.replace(&format!("${letter}{end}"), &format!("{id}{end}")))
     })
 }
 

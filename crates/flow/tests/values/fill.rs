@@ -25,7 +25,7 @@ fn world() -> World {
 
 fn filled(world: &World, step: &Step) -> Result<Value, EvalError> {
     let bytes = world.ask(|scope| flow::fill(step, scope))?;
-    Ok(serde_json::from_slice(&bytes).unwrap())
+    Ok(serde_json::from_slice(&bytes).expect("parameters are JSON"))
 }
 
 fn with_wires(authored: Value, wires: Vec<Wire>) -> Result<Value, EvalError> {

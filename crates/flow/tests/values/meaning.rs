@@ -42,7 +42,7 @@ fn check_wrong(cases: &[(&str, &str)]) {
         match world.value(source) {
             Ok(value) => panic!("{source} gives {value}"),
             Err(error) => {
-                assert_eq!(error.to_string(), format!("parameters.x: {expected}"), "{source}")
+                assert_eq!(error.to_string(), format!("parameters.x: {expected}"), "{source}");
             }
         }
     }

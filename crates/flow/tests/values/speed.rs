@@ -1,4 +1,4 @@
-//! How long it takes. `cargo test --release -p flow --test values -- --ignored speed --nocapture`
+//! How long it takes: `cargo test --release -p flow --test values speed -- --nocapture`.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -9,8 +9,12 @@ use serde_json::{Value, json};
 
 use crate::world::{World, step, wire};
 
-const ROUNDS: u32 = 2_000;
-const SERIES: u32 = 50;
+const ROUNDS: u32 = 500;
+const SERIES: u32 = 20;
+
+/// A busy machine and a build without optimisation are slower; what grows with the run is slower
+/// by far more.
+const PATIENCE: u32 = 20;
 
 /// The best of some series: what it takes when nobody else wants the processor.
 fn time(name: &str, most: Duration, mut work: impl FnMut()) {
@@ -19,13 +23,12 @@ fn time(name: &str, most: Duration, mut work: impl FnMut()) {
         (0..ROUNDS).for_each(|_| work());
         began.elapsed() / ROUNDS
     });
-    let took = series.min().unwrap();
-    println!("{name:<44} {took:>10.1?}   (at most {most:?})");
-    assert!(took < most, "{name}");
+    let took = series.min().expect("there are some series");
+    println!("{name:<28} {took:>10.1?}   (wanted: {most:?})");
+    assert!(took < most * PATIENCE, "{name} takes {took:?}");
 }
 
 #[test]
-#[ignore = "a measurement, for a quiet machine"]
 fn filling_in_is_quick() {
     // A run with many nodes and large results, of which little is looked at.
     let mut nodes = serde_json::Map::new();

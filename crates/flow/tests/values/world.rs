@@ -48,7 +48,7 @@ impl World {
             let middlewares = facts.get("middlewares").and_then(Value::as_array).cloned();
             world.middlewares.push(middlewares.unwrap_or_default());
             let order = facts.get("order").and_then(Value::as_u64).unwrap_or(place.into());
-            world.orders.push(u32::try_from(order).unwrap());
+            world.orders.push(u32::try_from(order).expect("a small number"));
             world.facts.push(facts);
         }
         world
@@ -69,7 +69,7 @@ impl World {
     /// The id of a node.
     pub(crate) fn id_of(&self, alias: &str) -> Uuid {
         let is_meant = |node: &&Node| node.alias.as_deref() == Some(alias);
-        self.graph.nodes.iter().find(is_meant).unwrap().id
+        self.graph.nodes.iter().find(is_meant).expect("the node is there").id
     }
 
     pub(crate) fn references(&self) -> Vec<u32> {
@@ -87,7 +87,7 @@ impl World {
     pub(crate) fn value(&self, source: &str) -> Result<Value, EvalError> {
         let step = self.step(json!({ "x": format!("{{{{ {source} }}}}") }));
         let bytes = self.ask(|scope| flow::fill(&step, scope))?;
-        let mut filled: Value = serde_json::from_slice(&bytes).unwrap();
+        let mut filled: Value = serde_json::from_slice(&bytes).expect("parameters are JSON");
         Ok(filled["x"].take())
     }
 
@@ -102,7 +102,7 @@ impl World {
     }
 
     pub(crate) fn outputs(&mut self, outputs: Value) -> Result<Value, EvalError> {
-        let outputs: BTreeMap<String, Value> = serde_json::from_value(outputs).unwrap();
+        let outputs: BTreeMap<String, Value> = serde_json::from_value(outputs).expect("an object");
         self.graph.outputs = outputs;
         self.graph.outputs_read = self.references();
         self.ask(|scope| flow::outputs_of(&self.graph, scope))

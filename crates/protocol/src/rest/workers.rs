@@ -191,6 +191,7 @@ pub struct BeatenWorker {
 /// How a worker does, in a word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "UPPERCASE")]
+#[schema(as = WorkerHealth)]
 pub enum Health {
     /// Heard of in time.
     Healthy,

@@ -35,6 +35,10 @@ pub enum Kind {
     NextRequest,
     /// The server answers a middleware.
     NextResponse,
+    /// The server wants a part of a resource.
+    ResourceReadRequest,
+    /// The worker sends a part of a resource.
+    ResourceReadChunk,
     /// The server wants a package to be installed.
     PackageInstall,
     /// The server wants a package to be removed.
@@ -47,7 +51,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of their definition.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 22] = [
         Self::Handshake,
         Self::Register,
         Self::Accept,
@@ -64,6 +68,8 @@ impl Kind {
         Self::ExecVerdict,
         Self::NextRequest,
         Self::NextResponse,
+        Self::ResourceReadRequest,
+        Self::ResourceReadChunk,
         Self::PackageInstall,
         Self::PackageUninstall,
         Self::PackageEvent,

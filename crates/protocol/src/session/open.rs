@@ -1,6 +1,7 @@
 //! Objects that are carried without being looked into.
 
-use serde::Serialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 /// A JSON object of anything, kept as the text that it came as.
@@ -32,6 +33,13 @@ impl OpenObject {
     /// The same as a raw value of one's own.
     pub fn into_raw(self) -> Box<RawValue> {
         self.0
+    }
+}
+
+impl<'de> Deserialize<'de> for OpenObject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Self::new(raw).ok_or_else(|| D::Error::custom("not an object"))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What frames say: one type for each kind, read by the rules of `schemas/`.
 //!
-//! Reading order: [`control`], [`register`], [`heartbeat`], [`exec`], [`feedback`], [`resource`], [`next`], [`package`].
+//! Reading order: [`control`], [`register`], [`heartbeat`], [`exec`], [`feedback`], [`resource`], [`resource_read`],
+//! [`next`], [`package`].
 
 pub mod control;
 pub mod exec;
@@ -10,6 +11,7 @@ pub mod next;
 pub mod package;
 pub mod register;
 pub mod resource;
+pub mod resource_read;
 
 use serde_json::value::RawValue;
 
@@ -20,6 +22,7 @@ use self::heartbeat::Heartbeat;
 use self::next::{NextRequest, NextResponse};
 use self::package::{Catalog, Install, PackageEvent, Uninstall};
 use self::register::Register;
+use self::resource_read::{Chunk, ReadRequest};
 use super::alias::Vocabulary;
 use super::decode::DecodeError;
 use super::encode::raw;
@@ -61,6 +64,10 @@ pub enum Payload {
     NextRequest(NextRequest),
     /// The server answers a middleware.
     NextResponse(NextResponse),
+    /// The server wants a part of a resource.
+    ResourceReadRequest(ReadRequest),
+    /// The worker sends a part of a resource.
+    ResourceReadChunk(Chunk),
     /// The server wants a package to be installed.
     PackageInstall(Install),
     /// The server wants a package to be removed.
@@ -95,6 +102,8 @@ impl Payload {
             Kind::ExecVerdict => Self::ExecVerdict(Verdict::read(value)?),
             Kind::NextRequest => Self::NextRequest(NextRequest::read(value)?),
             Kind::NextResponse => Self::NextResponse(NextResponse::read(value)?),
+            Kind::ResourceReadRequest => Self::ResourceReadRequest(ReadRequest::read(value)?),
+            Kind::ResourceReadChunk => Self::ResourceReadChunk(Chunk::read(value)?),
             Kind::PackageInstall => Self::PackageInstall(Install::read(value)?),
             Kind::PackageUninstall => Self::PackageUninstall(Uninstall::read(value)?),
             Kind::PackageEvent => Self::PackageEvent(PackageEvent::read(value)?),
@@ -121,6 +130,8 @@ impl Payload {
             Self::ExecVerdict(_) => Kind::ExecVerdict,
             Self::NextRequest(_) => Kind::NextRequest,
             Self::NextResponse(_) => Kind::NextResponse,
+            Self::ResourceReadRequest(_) => Kind::ResourceReadRequest,
+            Self::ResourceReadChunk(_) => Kind::ResourceReadChunk,
             Self::PackageInstall(_) => Kind::PackageInstall,
             Self::PackageUninstall(_) => Kind::PackageUninstall,
             Self::PackageEvent(_) => Kind::PackageEvent,
@@ -147,6 +158,8 @@ impl Payload {
             Self::ExecVerdict(payload) => raw(payload),
             Self::NextRequest(payload) => raw(payload),
             Self::NextResponse(payload) => raw(payload),
+            Self::ResourceReadRequest(payload) => raw(payload),
+            Self::ResourceReadChunk(payload) => raw(payload),
             Self::PackageInstall(payload) => raw(payload),
             Self::PackageUninstall(payload) => raw(payload),
             Self::PackageEvent(payload) => raw(payload),

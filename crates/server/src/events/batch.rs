@@ -17,7 +17,7 @@ pub(super) type RenderedBytes = Arc<AtomicI64>;
 #[derive(Debug)]
 pub(super) struct Batch {
     pub(super) first_id: u64,
-    pub(super) events: Box<[Event]>,
+    pub(super) events: Vec<Event>,
     /// What the events take without their JSON.
     pub(super) bytes: usize,
     /// What the JSON takes that was made so far.
@@ -28,8 +28,8 @@ pub(super) struct Batch {
 impl Batch {
     /// At least one event.
     pub(super) fn new(first_id: u64, events: Vec<Event>, rendered_in_ring: RenderedBytes) -> Self {
-        let bytes = size_of::<Self>() + events.iter().map(Event::bytes).sum::<usize>();
-        let events = events.into_boxed_slice();
+        let room = events.capacity() * size_of::<Event>();
+        let bytes = size_of::<Self>() + room + events.iter().map(Event::bytes).sum::<usize>();
         Self { first_id, events, bytes, rendered: AtomicI64::new(0), rendered_in_ring }
     }
 

@@ -133,10 +133,10 @@ impl Event {
         }
     }
 
-    /// What it takes in memory beside its JSON.
+    /// What it takes in memory beside itself and its JSON.
     pub(super) fn bytes(&self) -> usize {
         let failure = |failure: &Failure| failure.code.len() + failure.reason.len();
-        let inside = match &self.news {
+        match &self.news {
             News::Status(_) => 0,
             News::Run(run) => {
                 let failed = run.end.as_ref().and_then(|end| end.failure.as_ref());
@@ -146,8 +146,7 @@ impl Event {
             News::Result(result) => result.payload_bytes() + size_of::<ResultNews>(),
             News::Artifact(news) => news.artifact.get().len() + size_of::<ArtifactNews>(),
             News::Told(_, _, json) => json.get().len(),
-        };
-        size_of::<Self>() + inside
+        }
     }
 
     /// What its JSON takes, roughly.

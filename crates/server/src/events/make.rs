@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{
-    Change, Ending, NodeEnd, NodeWord, Outcome, Progress, RunChange, RunEnd, RunRecord, RunWord,
-    Settlement, TaskRecord, TaskState, WaitReason,
+    Change, Ending, NodeEnd, NodeWord, Progress, RunChange, RunEnd, RunRecord, TaskRecord,
+    TaskState, WaitReason,
 };
 use model::{Failure, LeaseId, NodeLink, RunId, TaskId, Timestamp, WorkerId};
 use protocol::rest::events::NodeStatusWord;
-use protocol::rest::runs::RunStatus;
+use protocol::rest::runs::{NodeStatus, RunStatus};
 use serde_json::value::RawValue;
 
 use super::event::{
@@ -17,6 +17,7 @@ use super::event::{
 };
 use super::limits::RESULT_BYTES_MAX;
 use super::live::Live;
+use crate::runs::standing;
 
 /// Things that one node left behind and that are told one by one.
 const ARTIFACTS_TOLD_MAX: usize = 100;
@@ -63,7 +64,7 @@ impl<'a> Maker<'a> {
         for lease in leases {
             let Some(link) = self.live.confirm(*lease) else { continue };
             let worker = Some(worker.clone());
-            self.status(&link, lease.task, NodeStatusWord::Running, worker, lease.epoch);
+            self.status((&link, lease.task), NodeStatusWord::Running, worker, lease.epoch);
         }
         self.events
     }
@@ -80,7 +81,7 @@ impl<'a> Maker<'a> {
 
     fn run_settled(&mut self, run: RunId, end: &RunEnd) {
         let Some((scope, started_at)) = self.live.remove_run(run) else { return };
-        let status = run_status(end.word);
+        let status = standing::of_end(end.word);
         // What a run gave may be large, and is read from the run itself.
         let end = Some(Box::new(RunEnd { outputs: None, ..end.clone() }));
         self.push(&scope, News::Run(Box::new(RunNews { status, started_at, end })));
@@ -122,7 +123,7 @@ impl<'a> Maker<'a> {
             self.begin(link.run);
             status = NodeStatusWord::Running;
         }
-        self.status(link, record.id, status, None, record.progress.attempt);
+        self.status((link, record.id), status, None, record.progress.attempt);
     }
 
     fn granted(&mut self, task: TaskId, progress: &Progress) {
@@ -136,7 +137,7 @@ impl<'a> Maker<'a> {
         self.begin(link.run);
         let status =
             if wants_confirmation { NodeStatusWord::Dispatching } else { NodeStatusWord::Running };
-        self.status(&link, task, status, Some(lease.holder.clone()), progress.attempt);
+        self.status((&link, task), status, Some(lease.holder.clone()), progress.attempt);
     }
 
     /// The first node of a run begins.
@@ -154,7 +155,7 @@ impl<'a> Maker<'a> {
         if let Some(failure) = failure {
             self.error((&link, task), progress.attempt, failure, true);
         }
-        self.status(&link, task, NodeStatusWord::Queued, None, progress.attempt);
+        self.status((&link, task), NodeStatusWord::Queued, None, progress.attempt);
     }
 
     fn settled(&mut self, task: TaskId, progress: &Progress) {
@@ -163,13 +164,13 @@ impl<'a> Maker<'a> {
         }
         let Some(link) = self.live.remove_task(task) else { return };
         let TaskState::Settled(settlement) = &progress.state else { return };
+        let status = status_word(standing::of_settlement(settlement));
         if let Some(failure) = &settlement.failure
-            && settlement.outcome != Outcome::Stopped
+            && status == NodeStatusWord::Failed
         {
             self.error((&link, task), progress.attempt, failure, false);
         }
-        let status = settled_status(settlement);
-        self.status(&link, task, status, settlement.holder.clone(), progress.attempt);
+        self.status((&link, task), status, settlement.holder.clone(), progress.attempt);
         let artifacts = settlement.extra.as_ref().and_then(|extra| extra.artifacts.as_ref());
         if let Some(result) = &settlement.result {
             let at = (Step::of(&link), Some(task), progress.epoch);
@@ -187,12 +188,7 @@ impl<'a> Maker<'a> {
             let news = ErrorNews { step, task: None, attempt: 0, will_retry: false, failure };
             self.push(&scope, News::Error(Box::new(news)));
         }
-        let status = match end.word {
-            NodeWord::Succeeded => NodeStatusWord::Completed,
-            NodeWord::Failed => NodeStatusWord::Failed,
-            NodeWord::Skipped | NodeWord::Blocked => NodeStatusWord::Skipped,
-            NodeWord::Cancelled => NodeStatusWord::Cancelled,
-        };
+        let status = status_word(standing::of_word(end.word));
         let (task, is_reused) = (end.reused, end.reused.is_some());
         let news = StatusNews { step, task, worker: None, attempt: 0, status, is_reused };
         self.push(&scope, News::Status(news));
@@ -203,8 +199,7 @@ impl<'a> Maker<'a> {
 
     fn status(
         &mut self,
-        link: &NodeLink,
-        task: TaskId,
+        (link, task): (&NodeLink, TaskId),
         status: NodeStatusWord,
         worker: Option<WorkerId>,
         attempt: u32,
@@ -264,20 +259,13 @@ fn failure_without_details(failure: &Failure) -> Failure {
     Failure::new(failure.code.clone(), failure.reason.clone())
 }
 
-pub(super) fn run_status(word: RunWord) -> RunStatus {
-    match word {
-        RunWord::Succeeded => RunStatus::Succeeded,
-        RunWord::Failed => RunStatus::Failed,
-        RunWord::Cancelled => RunStatus::Cancelled,
-    }
-}
-
-fn settled_status(settlement: &Settlement) -> NodeStatusWord {
-    let is_skipped = settlement.extra.as_ref().is_some_and(|extra| extra.is_skipped);
-    match settlement.outcome {
-        Outcome::Completed if is_skipped => NodeStatusWord::Skipped,
-        Outcome::Completed => NodeStatusWord::Completed,
-        Outcome::Failed | Outcome::Dead => NodeStatusWord::Failed,
-        Outcome::Stopped => NodeStatusWord::Cancelled,
+fn status_word(status: NodeStatus) -> NodeStatusWord {
+    match status {
+        NodeStatus::Queued => NodeStatusWord::Queued,
+        NodeStatus::Running => NodeStatusWord::Running,
+        NodeStatus::Succeeded => NodeStatusWord::Completed,
+        NodeStatus::Failed => NodeStatusWord::Failed,
+        NodeStatus::Cancelled => NodeStatusWord::Cancelled,
+        NodeStatus::Skipped => NodeStatusWord::Skipped,
     }
 }

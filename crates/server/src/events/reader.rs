@@ -20,6 +20,9 @@ use super::tenant::TenantEvents;
 /// Proxies, and readers, give up on connections that are silent for longer.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
 
+/// Most events are shorter.
+const FRAME_BYTES_GUESS: usize = 512;
+
 /// Reads the events of a tenant.
 pub(crate) struct Reader {
     events: Arc<TenantEvents>,
@@ -29,8 +32,9 @@ pub(crate) struct Reader {
     /// Everything up to here happened before this reader came.
     replayed_to: u64,
     came: Came,
-    /// What is sent next.
-    ready: VecDeque<(Arc<Batch>, usize)>,
+    /// What is sent next: which batch, and which of its events.
+    ready: VecDeque<(usize, usize)>,
+    batches: Vec<Arc<Batch>>,
     /// When it looks into the ring again, at the earliest.
     look_at: Instant,
     heartbeat_at: Instant,
@@ -75,6 +79,7 @@ impl Reader {
             replayed_to,
             came,
             ready: VecDeque::new(),
+            batches: Vec::new(),
             look_at: now,
             heartbeat_at: now + HEARTBEAT_EVERY,
             told: seen,
@@ -127,7 +132,7 @@ impl Reader {
                             }
                         }
                     }
-                    Found::Batches(batches) => self.take_up(&batches),
+                    Found::Batches(batches) => self.take_up(batches),
                 }
             } else {
                 tokio::time::sleep_until(self.look_at).await;
@@ -136,12 +141,11 @@ impl Reader {
     }
 
     /// Chooses what is sent of the batches.
-    fn take_up(&mut self, batches: &[Arc<Batch>]) {
+    fn take_up(&mut self, batches: Vec<Arc<Batch>>) {
         self.look_at = Instant::now() + LOOK_EVERY;
         let n_unseen: usize = batches.iter().map(|batch| batch.events.len()).sum();
         let mut newer: HashSet<(RunId, Step), RandomState> = HashSet::default();
-        let mut chosen = VecDeque::new();
-        for batch in batches.iter().rev() {
+        for (which, batch) in batches.iter().enumerate().rev() {
             for (place, event) in batch.events.iter().enumerate().rev() {
                 if batch.id_of(place) <= self.seen {
                     break;
@@ -156,20 +160,24 @@ impl Reader {
                 {
                     continue;
                 }
-                chosen.push_front((Arc::clone(batch), place));
+                self.ready.push_front((which, place));
             }
         }
         self.seen = batches.last().map_or(self.seen, |batch| batch.last_id());
-        self.ready = chosen;
+        self.batches = batches;
     }
 
     /// The next bytes of what was chosen.
     fn write(&mut self) -> Option<Bytes> {
         if self.ready.is_empty() {
+            // What was told is the ring's alone again.
+            self.batches.clear();
             return None;
         }
-        let mut out = Vec::new();
-        while let Some((batch, place)) = self.ready.pop_front() {
+        let guess = self.ready.len() * FRAME_BYTES_GUESS;
+        let mut out = Vec::with_capacity(guess.min(CHUNK_BYTES_MAX + FRAME_BYTES_GUESS));
+        while let Some((which, place)) = self.ready.pop_front() {
+            let batch = &self.batches[which];
             let id = batch.id_of(place);
             let frame = batch.frame(place, self.events.tenant().as_str());
             frame.write(&mut out, id <= self.replayed_to);

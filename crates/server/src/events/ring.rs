@@ -73,7 +73,14 @@ impl Ring {
             return;
         }
         self.n_waiting += events.len();
-        self.waiting.push_back(events);
+        if events.len() <= BATCH_EVENTS_MAX {
+            self.waiting.push_back(events);
+        } else {
+            let mut events = events.into_iter();
+            while events.len() > 0 {
+                self.waiting.push_back(events.by_ref().take(BATCH_EVENTS_MAX).collect());
+            }
+        }
         self.flush();
         if self.n_waiting > RING_EVENTS_MAX {
             self.forget();
@@ -82,17 +89,10 @@ impl Ring {
 
     /// Gives ids to those that wait, as far as there are some.
     pub(super) fn flush(&mut self) {
-        while let Some(mut events) = self.waiting.pop_front() {
-            let rest = events.split_off(events.len().min(BATCH_EVENTS_MAX));
-            let Some(first_id) = self.ids.take(events.len()) else {
-                events.extend(rest);
-                self.waiting.push_front(events);
-                break;
-            };
-            self.n_waiting -= events.len();
-            if !rest.is_empty() {
-                self.waiting.push_front(rest);
-            }
+        while let Some(n) = self.waiting.front().map(Vec::len) {
+            let Some(first_id) = self.ids.take(n) else { break };
+            let Some(events) = self.waiting.pop_front() else { break };
+            self.n_waiting -= n;
             self.n_events += events.len();
             let batch = Batch::new(first_id, events, Arc::clone(&self.rendered));
             self.n_bytes += batch.bytes;

@@ -1,5 +1,6 @@
 //! Events as a whole: facts in, bytes out.
 
+mod cost;
 mod facts;
 mod making;
 mod reading;

@@ -65,7 +65,8 @@ pub(crate) fn of_task(task: &TaskRecord) -> NodeStatus {
     }
 }
 
-fn of_settlement(settlement: &Settlement) -> NodeStatus {
+/// What the end of a task says about its node.
+pub(crate) fn of_settlement(settlement: &Settlement) -> NodeStatus {
     match settlement.outcome {
         Outcome::Completed if settlement.extra.as_ref().is_some_and(|extra| extra.is_skipped) => {
             NodeStatus::Skipped

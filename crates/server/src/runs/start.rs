@@ -29,7 +29,7 @@ pub(crate) struct NewRunRequest {
     /// Who wants to hear of it.
     pub(crate) client_id: Option<String>,
     /// Recognises the same request when it is sent again.
-    pub(crate) key: Option<IdempotencyKey>,
+    pub(crate) mark: Option<IdempotencyMark>,
     /// Who asks.
     pub(crate) started_by: String,
     /// What an earlier run has done already.
@@ -126,8 +126,7 @@ pub(crate) async fn start(
     request: NewRunRequest,
 ) -> Result<Started, RunError> {
     let handle = app.shards.of(tenant).await?;
-    let mark = request.mark();
-    if let Some(mark) = &mark
+    if let Some(mark) = &request.mark
         && let Some(record) = earlier(app, handle.shard(), mark).await?
     {
         return Ok(Started { record, existed: true, warnings: Arc::default() });
@@ -145,7 +144,7 @@ pub(crate) async fn start(
     let run = NewRun {
         program: Arc::clone(&ready.program),
         inputs: request.inputs,
-        idempotency: mark,
+        idempotency: request.mark,
         about: Arc::new(about),
         reused: request.retry.map(|retry| retry.reused).unwrap_or_default(),
     };
@@ -210,10 +209,11 @@ async fn definition_of(
 }
 
 impl NewRunRequest {
-    /// The key, with a digest of what is asked. How the JSON was laid out makes a difference: who
-    /// sends the same request again sends the same bytes.
-    fn mark(&self) -> Option<IdempotencyMark> {
-        let key = self.key.clone()?;
+    /// The same request under its sender's key, with a digest of what is asked. How the JSON was
+    /// laid out makes a difference: who sends the same request again sends the same bytes.
+    #[must_use]
+    pub(crate) fn under(mut self, key: Option<IdempotencyKey>) -> Self {
+        let Some(key) = key else { return self };
         let number = |version: &Option<u64>| version.unwrap_or(0).to_be_bytes();
         let source: [&[u8]; 3] = match &self.source {
             Source::Inline(definition) => [b"inline", definition, b""],
@@ -228,7 +228,8 @@ impl NewRunRequest {
         let parts = [one, two, three, &self.inputs, client.as_bytes(), &again];
         let digest = digest_of(b"astra run\0", &parts);
         let first = digest.first_chunk().expect("a digest has 32 bytes");
-        Some(IdempotencyMark { key, fingerprint: u64::from_be_bytes(*first) })
+        self.mark = Some(IdempotencyMark { key, fingerprint: u64::from_be_bytes(*first) });
+        self
     }
 }
 

@@ -9,6 +9,7 @@ use protocol::session::server_session::Session;
 use tokio::sync::oneshot;
 
 use super::call::Call;
+use crate::resources::Wanted;
 
 /// Notices that wait for one connection; further ones are dropped, and the next heartbeat says
 /// the same.
@@ -30,6 +31,8 @@ pub(crate) enum Notice {
     },
     /// The worker is offered tasks again.
     Undrain,
+    /// Someone wants a part of a resource that the worker keeps.
+    Read(Box<Wanted>),
     /// The credential that opened the session is no longer good.
     CredentialGone,
 }

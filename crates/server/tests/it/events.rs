@@ -287,7 +287,6 @@ async fn what_cannot_be_watched_is_refused() {
     server.stop().await;
 }
 
-/// Seed 003 section 9: a page shows a node's state as it changes.
 #[tokio::test]
 async fn a_watcher_sees_a_state_within_50_ms_of_its_commit() {
     const ROUNDS: u32 = 60;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use protocol::session::payload::resource_read::Chunk;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
@@ -14,6 +15,7 @@ use crate::attempt::PANICKED;
 use crate::executor::{Assignment, Context, Executor, Outcome, TIMEOUT};
 use crate::feedback::FeedbackSink;
 use crate::next::{Calling, ChainPlace, Next};
+use crate::resources::{Lent, Registry};
 
 /// How much longer an executor that watches its deadline itself may take; it ends more orderly.
 const DEADLINE_SLACK: Duration = Duration::from_millis(100);
@@ -33,6 +35,8 @@ pub(crate) enum Note {
     Calls(Number, Calling),
     /// It is over.
     Ended(Number, Outcome),
+    /// A part of a resource was read for the server.
+    Read(Box<Chunk>),
 }
 
 /// What the task of an attempt needs.
@@ -44,6 +48,9 @@ pub(crate) struct Attempt {
     pub(crate) stop: CancellationToken,
     pub(crate) time: Option<Duration>,
     pub(crate) place: Option<Arc<ChainPlace>>,
+    pub(crate) resources: Arc<Registry>,
+    /// The resources that it was given by name.
+    pub(crate) lent: Vec<Lent>,
     pub(crate) notes: mpsc::UnboundedSender<Note>,
 }
 
@@ -76,7 +83,15 @@ impl Attempt {
                 let _ = notes.send(Note::Calls(number, calling));
             })
         });
-        let context = Context { feedback: self.feedback, stop: inner_stop.clone(), deadline, next };
+        let context = Context {
+            feedback: self.feedback,
+            stop: inner_stop.clone(),
+            deadline,
+            next,
+            resources: Some(self.resources),
+        };
+        // What it works with stays until it is done.
+        let _lent = self.lent;
         let mut work = self.executor.execute(self.assignment, context);
         let time_is_up = async {
             match deadline {

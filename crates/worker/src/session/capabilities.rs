@@ -28,7 +28,7 @@ const TOOL_BYTES_MAX: usize = 128;
 /// The frames that a worker understands and sends.
 ///
 /// Verdicts as frames are not among them: the acks of reports say the same.
-const PAYLOAD_TYPES: [Kind; 7] = [
+const PAYLOAD_TYPES: [Kind; 9] = [
     Kind::ExecDispatch,
     Kind::ExecResult,
     Kind::ExecFeedback,
@@ -36,6 +36,8 @@ const PAYLOAD_TYPES: [Kind; 7] = [
     Kind::ExecCancel,
     Kind::NextRequest,
     Kind::NextResponse,
+    Kind::ResourceReadRequest,
+    Kind::ResourceReadChunk,
 ];
 
 /// What a worker can do.

@@ -17,6 +17,7 @@ use protocol::session::payload::exec::{
 };
 use protocol::session::payload::feedback::Feedback;
 use protocol::session::payload::next::NextRequest;
+use protocol::session::payload::resource_read::Chunk;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -50,8 +51,8 @@ impl Namer {
             id,
             corr: Some(corr.to_owned()),
             seq,
-            // Feedback is only counted: nobody asks for a word about each piece.
-            wants_ack: kind != Kind::ExecFeedback,
+            // Feedback and chunks are only counted: nobody asks for a word about each piece.
+            wants_ack: !matches!(kind, Kind::ExecFeedback | Kind::ResourceReadChunk),
             payload: payload.encode(),
         }
     }
@@ -118,6 +119,12 @@ impl Namer {
     /// A middleware calls the next in line.
     pub(crate) fn next(&mut self, errand: &Errand, request: &NextRequest) -> BusinessFrame {
         self.frame(&Payload::NextRequest(request.clone()), corr(errand), None)
+    }
+
+    /// A part of a resource.
+    pub(crate) fn chunk(&mut self, chunk: Chunk) -> BusinessFrame {
+        let corr = chunk.request_id.clone();
+        self.frame(&Payload::ResourceReadChunk(chunk), &corr, None)
     }
 
     /// Why a dispatch is not done.

@@ -1,19 +1,25 @@
 //! What a heartbeat says.
 //!
 //! Besides the measures of the schema: `leases` (the leases that are held here), `pending_acks`
-//! (reports that are not confirmed) and `draining`.
+//! (reports that are not confirmed), `draining` and `resources` (how many are kept here, their
+//! bytes, and the ones that were used last).
 
 use std::collections::BTreeMap;
 
 use protocol::session::payload::Payload;
-use protocol::session::payload::heartbeat::{Heartbeat, Metrics};
+use protocol::session::payload::heartbeat::{Heartbeat, Metrics, ResourceMetrics, ToldResource};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::load::Shares;
+use crate::resources::Resource;
 
 /// The most leases that one heartbeat names.
 const LEASES_MAX: usize = 4096;
+/// The most resources that one heartbeat names.
+const RESOURCES_TOLD_MAX: usize = 256;
+/// What is known about a resource travels with heartbeats, if it is no larger than this.
+const METADATA_TOLD_BYTES_MAX: usize = 1024;
 
 /// How the worker fares.
 #[derive(Clone, Copy, Debug)]
@@ -25,12 +31,17 @@ pub(crate) struct Pulse {
 }
 
 /// The payload of a heartbeat.
-pub(crate) fn payload<'a>(pulse: &Pulse, leases: impl Iterator<Item = &'a str>) -> Box<RawValue> {
+pub(crate) fn payload<'a>(
+    pulse: &Pulse,
+    leases: impl Iterator<Item = &'a str>,
+    resources: &[Resource],
+) -> Box<RawValue> {
     let leases: Vec<&str> = leases.take(LEASES_MAX).collect();
     let others = BTreeMap::from([
         ("draining".to_owned(), raw(&pulse.is_draining)),
         ("leases".to_owned(), raw(&leases)),
         ("pending_acks".to_owned(), raw(&pulse.pending_acks)),
+        ("resources".to_owned(), raw(&kept(resources))),
     ]);
     let metrics = Metrics {
         inflight: u64::try_from(pulse.inflight).unwrap_or(u64::MAX),
@@ -44,6 +55,25 @@ pub(crate) fn payload<'a>(pulse: &Pulse, leases: impl Iterator<Item = &'a str>) 
     // the server's to decide.
     let healthy = !pulse.is_draining;
     Payload::Heartbeat(Heartbeat { healthy, metrics, packages: None }).encode()
+}
+
+fn kept(resources: &[Resource]) -> ResourceMetrics {
+    let mut latest: Vec<&Resource> = resources.iter().collect();
+    latest.sort_by(|a, b| b.used_at.cmp(&a.used_at).then_with(|| a.id.cmp(&b.id)));
+    let told = latest.into_iter().take(RESOURCES_TOLD_MAX).map(|one| ToldResource {
+        resource_id: one.id.clone(),
+        resource_type: one.resource_type.clone(),
+        scope: one.scope.clone(),
+        size_bytes: one.bytes(),
+        created_at: Some(one.created_at.to_string()),
+        expires_at: Some(one.expires_at.to_string()),
+        metadata: one.metadata.clone().filter(|text| text.get().len() <= METADATA_TOLD_BYTES_MAX),
+    });
+    ResourceMetrics {
+        count: u64::try_from(resources.len()).unwrap_or(u64::MAX),
+        bytes: resources.iter().map(Resource::bytes).sum(),
+        list: told.collect(),
+    }
 }
 
 fn raw<T: Serialize>(value: &T) -> Box<RawValue> {

@@ -22,7 +22,7 @@ pub struct Identity {
     boot_id: String,
     folder: PathBuf,
     /// Two processes with one identity would take each other's session for ever.
-    _lock: Option<File>,
+    lock: Option<File>,
 }
 
 /// Why there is no identity.
@@ -70,13 +70,18 @@ impl Identity {
             }
             Err(error) => return Err(failed(&id_path)(error)),
         };
-        Ok(Self { instance_id, boot_id: fresh(), folder: folder.to_owned(), _lock: Some(lock) })
+        Ok(Self { instance_id, boot_id: fresh(), folder: folder.to_owned(), lock: Some(lock) })
     }
 
     /// An identity that ends with the process.
     pub fn passing() -> Self {
         let folder = std::env::temp_dir();
-        Self { instance_id: fresh(), boot_id: fresh(), folder, _lock: None }
+        Self { instance_id: fresh(), boot_id: fresh(), folder, lock: None }
+    }
+
+    /// Whether it ends with the process.
+    pub fn is_passing(&self) -> bool {
+        self.lock.is_none()
     }
 
     /// The name that the server knows it by.

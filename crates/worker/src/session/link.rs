@@ -2,11 +2,12 @@
 //!
 //! It wakes for whatever comes first, takes everything else that is ready too, acts, and flushes
 //! once. `arrivals` is what comes in, `speech` what goes out, `chain` what middlewares call
-//! for, `leaving` how it ends.
+//! for, `reading` what the server reads of resources, `leaving` how it ends.
 
 mod arrivals;
 mod chain;
 mod leaving;
+mod reading;
 mod speech;
 
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
@@ -16,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::session::frame::BusinessFrame;
+use protocol::session::payload::resource_read::Chunk;
 use protocol::session::state::State as Stage;
 use protocol::session::worker_machine::WorkerMachine;
 use tokio::sync::{mpsc, watch};
@@ -36,6 +38,7 @@ use super::worker::{Order, State, WorkerError};
 use super::{address::Address, log};
 use crate::attempt::Listener;
 use crate::executor::Executor;
+use crate::resources::Registry;
 use crate::worker::Summary;
 
 /// Frames that are taken in one turn, so that what they cause is flushed now and then.
@@ -50,6 +53,7 @@ pub(crate) struct Parts {
     pub(crate) address: Address,
     pub(crate) machine: WorkerMachine,
     pub(crate) desk: Desk,
+    pub(crate) resources: Arc<Registry>,
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) heartbeat_every: Duration,
     pub(crate) accept_timeout: Option<Duration>,
@@ -85,6 +89,10 @@ pub(crate) struct Link {
     unconfirmed_refusals: HashSet<String>,
     /// What middlewares wait for.
     calls: Calls,
+    /// Parts of resources that were read for the server; everything else goes first.
+    chunks: VecDeque<Chunk>,
+    /// Reads that are under way.
+    n_reads: usize,
     namer: Namer,
     leaving: Option<Leaving>,
     /// Until when the server wants nothing new to be taken.
@@ -122,6 +130,8 @@ impl Link {
             unjudged: HashMap::new(),
             unconfirmed_refusals: HashSet::new(),
             calls: Calls::default(),
+            chunks: VecDeque::new(),
+            n_reads: 0,
             namer: Namer::default(),
             leaving: None,
             drained_until: None,
@@ -133,6 +143,7 @@ impl Link {
 
     /// Works until it is told to leave, or refused for good.
     pub(crate) async fn run(mut self) -> Result<Summary, WorkerError> {
+        self.tasks.spawn(tidy(Arc::clone(&self.parts.resources)));
         self.connect();
         loop {
             let wake = self.wake().await;
@@ -292,6 +303,16 @@ impl Link {
             (false, false) => State::Connecting,
         };
         self.parts.state.send_if_modified(|old| std::mem::replace(old, state) != state);
+    }
+}
+
+/// Throws away what nobody needs, as long as the worker runs.
+async fn tidy(resources: Arc<Registry>) {
+    loop {
+        tokio::time::sleep(resources.gc_every()).await;
+        let resources = Arc::clone(&resources);
+        // It waits for the disk.
+        let _ = tokio::task::spawn_blocking(move || resources.gc()).await;
     }
 }
 

@@ -70,6 +70,14 @@ pub struct Settings {
     pub deny_tools: Option<Vec<String>>,
     /// `ASTRA_WORKER_SANDBOX`
     pub sandbox: Option<Level>,
+    /// `ASTRA_WORKER_RESOURCE_MAX_DISK_BYTES`
+    pub resource_disk_bytes_max: Option<u64>,
+    /// `ASTRA_WORKER_RESOURCE_MAX_MEM_BYTES`
+    pub resource_mem_bytes_max: Option<u64>,
+    /// `ASTRA_WORKER_RESOURCE_DEFAULT_TTL_SECONDS`
+    pub resource_ttl: Option<Duration>,
+    /// `ASTRA_WORKER_RESOURCE_GC_INTERVAL_SECONDS`
+    pub resource_gc_every: Option<Duration>,
 }
 
 /// A variable that does not say what it should.
@@ -121,6 +129,10 @@ impl Settings {
             allow_tools: reader.read("ALLOW_TOOLS", TOOLS, tools)?,
             deny_tools: reader.read("DENY_TOOLS", TOOLS, tools)?,
             sandbox: reader.read("SANDBOX", "off, basic or strict", Level::from_name)?,
+            resource_disk_bytes_max: reader.read("RESOURCE_MAX_DISK_BYTES", BYTES, parse)?,
+            resource_mem_bytes_max: reader.read("RESOURCE_MAX_MEM_BYTES", BYTES, parse)?,
+            resource_ttl: reader.read("RESOURCE_DEFAULT_TTL_SECONDS", TTL, ttl)?,
+            resource_gc_every: reader.read("RESOURCE_GC_INTERVAL_SECONDS", SECONDS, seconds)?,
         })
     }
 }
@@ -128,6 +140,10 @@ impl Settings {
 const NAME: &str = "a name without spaces, at most 128 characters";
 const NAMES: &str = r#"a list of names, like ["python","playwright"] or python,playwright"#;
 const TOOLS: &str = "names of tools, like sort,uniq";
+const BYTES: &str = "a number of bytes";
+const TTL: &str = "seconds, more than 0 and at most a year";
+/// The longest that something is kept that nobody uses.
+const TTL_MAX: Duration = Duration::from_hours(366 * 24);
 const SECONDS: &str = "seconds, more than 0 and at most 3600";
 
 struct Reader<F> {
@@ -168,6 +184,11 @@ fn door(text: &str) -> Option<Door> {
         "http" => Some(Door::Http),
         _ => None,
     }
+}
+
+fn ttl(text: &str) -> Option<Duration> {
+    let ttl = Duration::try_from_secs_f64(text.parse().ok()?).ok()?;
+    (!ttl.is_zero() && ttl <= TTL_MAX).then_some(ttl)
 }
 
 fn auth_mode(text: &str) -> Option<AuthMode> {

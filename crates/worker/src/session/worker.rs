@@ -25,6 +25,7 @@ use super::metrics::Metrics;
 use super::metrics_door::MetricsDoor;
 use crate::attempt::Listener;
 use crate::executor::Executor;
+use crate::resources::{Limits as ResourceLimits, Registry, RegistryError};
 use crate::worker::Summary;
 
 /// How long a worker that leaves finishes what it has, unless it is told otherwise.
@@ -86,6 +87,8 @@ pub struct Options {
     pub window: u64,
     /// Where metrics are shown, if anywhere.
     pub metrics: Option<SocketAddr>,
+    /// How much of what tasks leave behind is kept, and how long.
+    pub resources: ResourceLimits,
 }
 
 impl Options {
@@ -112,7 +115,18 @@ impl Options {
             accept_timeout: None,
             window: WINDOW_FRAMES,
             metrics: None,
+            resources: ResourceLimits::default(),
         }
+    }
+
+    fn open_resources(&self) -> Result<Arc<Registry>, RegistryError> {
+        let limits = self.resources;
+        let opened = if self.identity.is_passing() {
+            Registry::passing(&self.name, limits)
+        } else {
+            Registry::open(self.identity.folder(), &self.name, limits)
+        };
+        opened.map(Arc::new)
     }
 
     fn handshake(&self) -> Box<RawValue> {
@@ -151,6 +165,9 @@ pub enum WorkerError {
         /// Why not.
         source: io::Error,
     },
+    /// What tasks left behind cannot be kept.
+    #[error("the worker's resources cannot be kept")]
+    Resources(#[from] RegistryError),
     /// The worker itself broke.
     #[error("the worker ended in a panic; its log has it")]
     Panicked,
@@ -197,7 +214,9 @@ impl Worker {
         let (state_sender, state) = watch::channel(State::Connecting);
         let name = options.name.clone();
         let identity = options.identity.instance_id().to_owned();
-        let link = Link::new(parts(options, Arc::clone(&metrics), orders, state_sender));
+        let resources = options.open_resources()?;
+        let link =
+            Link::new(parts(options, resources, Arc::clone(&metrics), (orders, state_sender)));
         let running = tokio::spawn(link.run());
         Ok(RunningWorker { name, identity, state, orders: orders_sender, running, metrics, door })
     }
@@ -205,9 +224,9 @@ impl Worker {
 
 fn parts(
     options: Options,
+    resources: Arc<Registry>,
     metrics: Arc<Metrics>,
-    orders: mpsc::Receiver<Order>,
-    state: watch::Sender<State>,
+    (orders, state): (mpsc::Receiver<Order>, watch::Sender<State>),
 ) -> Parts {
     let machine = WorkerMachine::new(WorkerOptions {
         tenant: options.tenant.clone(),
@@ -228,6 +247,7 @@ fn parts(
         address: options.address,
         machine,
         desk: Desk::new(limits),
+        resources,
         executor: options.executor,
         heartbeat_every: options.heartbeat_every,
         accept_timeout: options.accept_timeout,

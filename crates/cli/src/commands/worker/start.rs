@@ -9,6 +9,7 @@ use model::WorkerId;
 use protocol::rest::tasks::Package;
 use protocol::session::payload::control::AuthMode;
 use worker::executor::Executor;
+use worker::resources::Limits;
 use worker::resp::address::Address as RespAddress;
 use worker::runner::command::{self, CommandRunner};
 use worker::session::address::Address;
@@ -79,6 +80,14 @@ pub(crate) struct Arguments {
     /// How it talks to the server. Default: `ASTRA_WORKER_TRANSPORT`, else ws.
     #[arg(long)]
     door: Option<DoorArgument>,
+    /// How many bytes of files that tasks leave behind it keeps. Default:
+    /// `ASTRA_WORKER_RESOURCE_MAX_DISK_BYTES`, else 20 GiB.
+    #[arg(long, value_name = "BYTES")]
+    resource_disk_bytes: Option<u64>,
+    /// How long it keeps what a task left behind and nobody uses. Default:
+    /// `ASTRA_WORKER_RESOURCE_DEFAULT_TTL_SECONDS`, else 1h.
+    #[arg(long, value_name = "DURATION")]
+    resource_ttl: Option<Span>,
     #[command(flatten)]
     programs: ProgramFlags,
     /// Pulls jobs over the Redis protocol from this address, like 127.0.0.1:6380 or
@@ -156,6 +165,18 @@ fn resp_parts(
         version,
         executor: Arc::new(toolbox),
     })
+}
+
+fn resource_limits(arguments: &Arguments, settings: &Settings) -> Limits {
+    let usual = Limits::default();
+    let disk = arguments.resource_disk_bytes.or(settings.resource_disk_bytes_max);
+    let ttl = arguments.resource_ttl.map(|span| span.0).or(settings.resource_ttl);
+    Limits {
+        disk_bytes_max: disk.unwrap_or(usual.disk_bytes_max),
+        mem_bytes_max: settings.resource_mem_bytes_max.unwrap_or(usual.mem_bytes_max),
+        ttl: ttl.unwrap_or(usual.ttl),
+        gc_every: settings.resource_gc_every.unwrap_or(usual.gc_every),
+    }
 }
 
 fn pull_arguments(arguments: Arguments, settings: &Settings) -> Result<StartArguments> {
@@ -236,6 +257,7 @@ fn options(
     let mut options = plain(address, &name, &data, &commands)?;
     options.credential = credential(&settings, flags, config)?;
     options.metrics = arguments.metrics;
+    options.resources = resource_limits(&arguments, &settings);
     options.tenant = settings.tenant.clone().unwrap_or(options.tenant);
     options.version = settings.version.clone().unwrap_or(options.version);
     options.heartbeat_every = settings.heartbeat_every.unwrap_or(options.heartbeat_every);
@@ -358,6 +380,9 @@ pub(crate) fn failure(error: &WorkerError) -> Failure {
         ),
         WorkerError::Metrics { .. } => {
             Failure::new(ExitCode::Conflict, error, "choose another address with --metrics")
+        }
+        WorkerError::Resources(_) => {
+            Failure::new(ExitCode::Failed, error, "check the folder and its owner, or use --data")
         }
         WorkerError::Panicked => Failure::new(ExitCode::Failed, error, ""),
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use coordinator::{
     Answer, Change, Command, Coordinator, Effect, Grant, LeaseRequest, Moment, NewRun, NextCall,
-    NextEnd, NodeEnd, RestoredRun, Reused, RunAbout, RunChange, RunRecord, RunWord, Signal, Step,
-    TaskRecord, TaskState, Ticket,
+    NextEnd, NodeEnd, Rebind, RestoredRun, Reused, RunAbout, RunChange, RunRecord, RunWord, Signal,
+    Step, TaskRecord, TaskState, Ticket,
 };
 use flow::Program;
 use model::{
@@ -123,7 +123,21 @@ impl World {
                 self.ask(line, |ticket| Command::CancelRun { ticket, run, by: "ada".into() });
             }
             ["signal", node, how @ ..] => self.signal(node, how, payload()),
-            [worker, "takes", n] => self.takes(worker, n.parse().expect("a number")),
+            [worker, "takes", n] => self.takes(worker, n.parse().expect("a number"), 0),
+            [worker, "waits", n] => self.takes(worker, n.parse().expect("a number"), 60),
+            ["bindings"] => {
+                let run = self.run.expect("started");
+                self.ask(line, |ticket| Command::Bindings { ticket, run });
+            }
+            [how @ ("move" | "drain"), package, target @ ..] => {
+                let rebind = Rebind {
+                    run: self.run.expect("started"),
+                    package: (*package != "all").then(|| (*package).to_owned()),
+                    to: target.last().map(|worker| worker.parse().expect("a worker")),
+                    drain: *how == "drain",
+                };
+                self.ask(line, |ticket| Command::Rebind { ticket, rebind: Box::new(rebind) });
+            }
             [worker, "completes", name] => {
                 let outcome = ReportedOutcome::Completed { result: payload(), extra: None };
                 self.report(worker, name, outcome);
@@ -193,17 +207,19 @@ impl World {
         self.now = end;
     }
 
-    fn takes(&mut self, worker: &str, max: u32) {
+    fn takes(&mut self, worker: &str, max: u32, wait_s: u64) {
         let request = LeaseRequest {
             worker: worker.parse().expect("a name"),
             offer: Arc::new(Offer { all_tools: true, ..Offer::default() }),
             max,
             slots: None,
-            wait_until: self.now,
+            wait_until: self.now.after(Duration::from_secs(wait_s)),
             confirm_within: None,
             timeout_grace: Duration::ZERO,
         };
-        self.ask("takes", |ticket| Command::RequestLeases { ticket, request });
+        // Most stories have one worker, and need not say who it is.
+        let question = if worker == "w" { "takes".to_owned() } else { format!("{worker} takes") };
+        self.ask(&question, |ticket| Command::RequestLeases { ticket, request });
     }
 
     fn report(&mut self, worker: &str, name: &str, outcome: ReportedOutcome) {
@@ -365,8 +381,12 @@ impl World {
     fn tell_answer(&mut self, question: &str, answer: Answer) {
         match answer {
             Answer::Leases(grants) => {
-                for grant in grants {
-                    self.tell_grant(&grant);
+                let worker = question.strip_suffix(" takes").unwrap_or_default();
+                for grant in &grants {
+                    self.tell_grant(grant, worker);
+                }
+                if grants.is_empty() && !worker.is_empty() {
+                    self.write(&format!("{worker} gets nothing"));
                 }
             }
             Answer::Next(end) => {
@@ -378,18 +398,27 @@ impl World {
                 };
                 self.write(&format!("{question}: {text}"));
             }
+            Answer::Bindings(bindings) => {
+                let text = |view: &coordinator::BindingView| {
+                    let since = view.since.since(START).as_secs();
+                    format!("{} to {} since {since}s", view.package, view.worker)
+                };
+                let texts: Vec<String> = bindings.iter().map(text).collect();
+                self.write(&format!("{question}: [{}]", texts.join(", ")));
+            }
             Answer::Refused(refusal) => self.write(&format!("{question}: refused, {refusal:?}")),
             Answer::NotLive => self.write(&format!("{question}: not live")),
             _ => {}
         }
     }
 
-    fn tell_grant(&mut self, grant: &Grant) {
+    fn tell_grant(&mut self, grant: &Grant, worker: &str) {
         let name = self.name_of(grant.link.as_deref().expect("tasks of a run"));
         let chain = grant.chain.as_ref().map_or_else(String::new, |chain| {
             format!(", in a chain of {}", chain.middlewares.len())
         });
-        let line = format!("{name} runs, attempt {}{chain}", grant.attempt);
+        let on = if worker.is_empty() { String::new() } else { format!(" on {worker}") };
+        let line = format!("{name} runs{on}, attempt {}{chain}", grant.attempt);
         self.leases.insert(name, grant.lease);
         self.write(&line);
     }

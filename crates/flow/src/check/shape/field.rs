@@ -55,7 +55,7 @@ impl Fields<'_> {
 
     /// A text that may be left out.
     pub(crate) fn text<'v>(&mut self, value: &'v Text<'_>, at: &Place<'_>) -> Option<&'v str> {
-        self.given(value, at, "a text").map(Cow::as_ref)
+        self.given(value, at, "text").map(Cow::as_ref)
     }
 
     /// An object that may be left out.
@@ -115,7 +115,7 @@ impl Fields<'_> {
         value: &Text<'_>,
         at: &Place<'_>,
     ) {
-        if let Some(text) = self.needed(value, at, "a text") {
+        if let Some(text) = self.needed(value, at, "text") {
             self.rule::<T>(text, at);
         }
     }

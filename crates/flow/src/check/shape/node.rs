@@ -101,7 +101,7 @@ fn one_side(ports: &List<Port<'_>>, at: &Place<'_>, fields: &mut Fields<'_>) {
     for (index, port) in ports.iter().enumerate() {
         let at = at.index(index);
         let Some(port) = fields.needed(port, &at, "an object with a key") else { continue };
-        fields.needed(&port.key, &at.key("key"), "a text, the port's own name");
+        fields.needed(&port.key, &at.key("key"), "text, the port's own name");
         let at = at.key("binding");
         if let Some(binding) = fields.object(&port.binding, &at) {
             fields.text(&binding.path, &at.key("path"));
@@ -164,7 +164,7 @@ fn retry(retry: &Retry<'_>, at: &Place<'_>, fields: &mut Fields<'_>) {
 
 fn affinity(affinity: &Affinity<'_>, at: &Place<'_>, fields: &mut Fields<'_>) {
     fields.one_of(&affinity.mode, &at.key("mode"), &["sticky", "preferred"]);
-    fields.needed(&affinity.key, &at.key("key"), "a text that tasks which belong together share");
+    fields.needed(&affinity.key, &at.key("key"), "text that tasks which belong together share");
     key(&affinity.key, &at.key("key"), fields);
     let ttl = millis(Duration::from_millis(1), AFFINITY_TTL_MAX);
     fields.whole(&affinity.ttl_ms, &at.key(affinity.spelling("ttlMs")), &ttl);

@@ -104,7 +104,7 @@ impl Type {
         Fit::Yes
     }
 
-    /// In words, like "a text (image/png)".
+    /// In words, like "text (image/png)".
     pub(crate) fn words(&self) -> String {
         let kinds: Vec<_> = self.kinds.iter().map(|kind| words::type_name(kind)).collect();
         let kinds = kinds.join(" or ");

@@ -17,7 +17,11 @@ const SORT_FIELDS_MAX: usize = 8;
 pub(super) fn add_all(engine: &mut Environment<'_>) {
     engine.add_filter("_number", number);
     engine.add_filter("_text", text);
-    engine.add_filter("join", join);
+    engine.add_filter("join", |value: &Value, between: Option<&str>, kwargs: Kwargs| {
+        let attribute = kwargs.get::<Option<&str>>("attribute")?;
+        kwargs.assert_all_used()?;
+        join(value, between, attribute)
+    });
     engine.add_filter("lines", |text: &str| pieces(text.lines()));
     engine.add_filter("replace", replace);
     engine.add_filter("split", split);
@@ -50,10 +54,8 @@ fn json(value: &Value) -> Result<String, Error> {
     String::from_utf8(text.0).map_err(|error| invalid(error.to_string()))
 }
 
-fn join(value: &Value, joiner: Option<&str>, kwargs: Kwargs) -> Result<Value, Error> {
-    let attribute = kwargs.get::<Option<&str>>("attribute")?;
-    kwargs.assert_all_used()?;
-    let joiner = joiner.unwrap_or_default();
+fn join(value: &Value, between: Option<&str>, attribute: Option<&str>) -> Result<Value, Error> {
+    let between = between.unwrap_or_default();
     let mut joined = Text::default();
     for (place, item) in value.try_iter()?.checked().enumerate() {
         let mut item = item?;
@@ -62,7 +64,7 @@ fn join(value: &Value, joiner: Option<&str>, kwargs: Kwargs) -> Result<Value, Er
             item = path_of(&item, attribute)?;
         }
         if place > 0 {
-            joined.push(joiner)?;
+            joined.push(between)?;
         }
         match item.as_str() {
             Some(text) => joined.push(text)?,

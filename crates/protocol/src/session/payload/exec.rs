@@ -145,6 +145,7 @@ pub struct ExecResult {
 impl ExecResult {
     pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
         let fields = value.object()?;
+        let artifacts = |value: &Value<'_>| value.list(Artifact::read);
         Ok(Self {
             run_id: fields.required("run_id", Value::name)?,
             task_id: fields.required("task_id", Value::name)?,
@@ -152,7 +153,7 @@ impl ExecResult {
             result: fields.required("result", Value::open)?,
             duration_ms: fields.optional("duration_ms", Value::count)?,
             metadata: fields.optional("metadata", Value::open)?,
-            artifacts: fields.optional("artifacts", Artifact::read_good)?,
+            artifacts: fields.optional("artifacts", artifacts)?,
             error: fields.optional("error", ResultError::read)?,
         })
     }

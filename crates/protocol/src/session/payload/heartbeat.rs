@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use serde::Serialize;
 use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use super::super::decode::DecodeError;
+use super::super::open::OpenObject;
 use super::super::read::Value;
 
 /// The worker lives.
@@ -98,6 +99,42 @@ impl PartialEq for Metrics {
         };
         known(self) == known(other) && others(self) == others(other)
     }
+}
+
+/// What a worker keeps, in `metrics.resources`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResourceMetrics {
+    /// How many.
+    pub count: u64,
+    /// Their bytes, all together.
+    pub bytes: u64,
+    /// Those that were used last; not all, if there are many.
+    #[serde(default)]
+    pub list: Vec<ToldResource>,
+}
+
+/// One thing that a worker keeps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToldResource {
+    /// Its name.
+    pub resource_id: String,
+    /// What kind of thing it is.
+    #[serde(rename = "type")]
+    pub resource_type: String,
+    /// What it belongs to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scope: Option<String>,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Since when it is kept.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub created_at: Option<String>,
+    /// How long it is kept, if nobody uses it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<String>,
+    /// Whatever else is known about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metadata: Option<OpenObject>,
 }
 
 /// Whether the packages on disk are as they were registered.

@@ -121,13 +121,6 @@ impl Artifact {
         Self::read(&Value::new(artifact, Path::root("artifact")))
     }
 
-    /// The good ones of a list. A result is worth more than a reference in it that nobody could
-    /// follow.
-    pub(super) fn read_good(value: &Value<'_>) -> Result<Vec<Self>, DecodeError> {
-        let artifacts = value.list(|artifact| Ok(Self::read(artifact).ok()))?;
-        Ok(artifacts.into_iter().flatten().collect())
-    }
-
     pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
         let fields = value.object()?;
         Ok(Self {

@@ -125,6 +125,11 @@ impl FromRequest<Arc<App>> for DefinitionBytes {
     }
 }
 
+/// A whole body that is JSON or will be taken for it, whatever it is declared as.
+pub(super) async fn read_json(body: Body, bytes_max: usize) -> Result<Bytes, ApiError> {
+    Ok(JsonBytes::of(body, bytes_max).await?.0)
+}
+
 /// What `curl -d` declares.
 const FORM: &[u8] = b"application/x-www-form-urlencoded";
 

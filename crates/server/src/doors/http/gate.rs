@@ -54,7 +54,10 @@ fn admit(app: &App, lookup: Option<Lookup>, request: &mut Request) -> Result<(),
     }
     match lookup {
         // Where there is no route, the router's own answers say so.
-        Some(Lookup::Found(Permission { access: Access::Anyone, .. }) | Lookup::WrongMethod)
+        Some(
+            Lookup::Found(Permission { access: Access::Anyone | Access::Secret, .. })
+            | Lookup::WrongMethod,
+        )
         | None => Ok(()),
         Some(Lookup::Found(row)) => {
             let ticket = (row.path == EVENTS_PATH).then(|| ticket(request.uri())).flatten();

@@ -4,7 +4,7 @@
 //! `permissions` (who may do what), `body` (bytes to types), `payload` (what stays
 //! bytes), `convert` and its neighbours (words
 //! to commands and back), then one file per noun: `tasks`, `logs`, `leases`, `reports`,
-//! `run_starts`, `runs`, `run_nodes`, `workflows`, `schedules`, `hooks`, `plans`, `actions`, `jobs`, `workers`, `queues`, `events`, `tokens`, `health`. `problem` is how a refusal looks.
+//! `run_starts`, `runs`, `run_nodes`, `workflows`, `schedules`, `hooks`, `plans`, `actions`, `jobs`, `workers`, `resources`, `queues`, `events`, `tokens`, `health`. `problem` is how a refusal looks.
 
 pub(crate) mod actions;
 pub(crate) mod answers;
@@ -15,6 +15,7 @@ mod events;
 mod explain;
 mod gate;
 mod health;
+mod hooks;
 mod jobs;
 pub(crate) mod json_path;
 pub(crate) mod leases;
@@ -28,10 +29,12 @@ pub(crate) mod problem;
 mod queues;
 mod reference;
 pub(crate) mod reports;
+mod resources;
 mod router;
 pub(crate) mod run_nodes;
 mod run_starts;
 mod runs;
+pub(crate) mod schedules;
 pub(crate) mod stall;
 pub(crate) mod tasks;
 pub(crate) mod tokens;

@@ -90,6 +90,11 @@ impl QueryPairs {
         }
     }
 
+    /// All of them, for whoever takes what comes.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
     /// Every value of this name; an empty one counts as absent.
     pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
         let of_name = move |pair: &&(String, String)| pair.0 == name && !pair.1.is_empty();

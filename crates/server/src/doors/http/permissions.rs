@@ -8,6 +8,8 @@ use protocol::rest::tokens::Role;
 pub(super) enum Access {
     /// Everyone, without a token: it tells nothing about any tenant.
     Anyone,
+    /// Whoever knows the secret in the path, without a token: the handler looks at it.
+    Secret,
     /// Bearers of a token with one of these roles.
     Roles(&'static [Role]),
 }
@@ -74,6 +76,22 @@ pub(super) static PERMISSIONS: &[Permission] = &[
     get("/api/v1/workflows/{workflow_id}/versions", READERS),
     get("/api/v1/workflows/{workflow_id}/diff", READERS),
     post("/api/v1/workflows/{workflow_id}/restore", SUBMITTERS),
+    post("/api/v1/schedules", SUBMITTERS),
+    get("/api/v1/schedules", READERS),
+    get("/api/v1/schedules/{schedule_id}", READERS),
+    patch("/api/v1/schedules/{schedule_id}", SUBMITTERS),
+    delete("/api/v1/schedules/{schedule_id}", SUBMITTERS),
+    post("/api/v1/schedules/{schedule_id}/pause", SUBMITTERS),
+    post("/api/v1/schedules/{schedule_id}/resume", SUBMITTERS),
+    post("/api/v1/schedules/{schedule_id}/run", SUBMITTERS),
+    post("/api/v1/schedules/{schedule_id}/backfill", SUBMITTERS),
+    post("/api/v1/hooks", SUBMITTERS),
+    get("/api/v1/hooks", READERS),
+    delete("/api/v1/hooks/{hook_id}", SUBMITTERS),
+    post("/hooks/{token}", Access::Secret),
+    get("/api/v1/resources", READERS),
+    get("/api/v1/resources/{resource_id}", EVERY_ROLE),
+    get("/api/v1/resources/{resource_id}/download", EVERY_ROLE),
     get("/api/v1/queues", READERS),
     get("/api/v1/queues/{queue}/tasks", READERS),
     post("/api/v1/queues/{queue}/pause", SUBMITTERS),
@@ -108,6 +126,10 @@ const fn post(path: &'static str, access: Access) -> Permission {
     Permission { method: Method::POST, path, access }
 }
 
+const fn patch(path: &'static str, access: Access) -> Permission {
+    Permission { method: Method::PATCH, path, access }
+}
+
 const fn delete(path: &'static str, access: Access) -> Permission {
     Permission { method: Method::DELETE, path, access }
 }
@@ -138,6 +160,7 @@ impl Access {
     pub(super) fn allows(self, role: Role) -> bool {
         match self {
             Self::Anyone => true,
+            Self::Secret => false,
             Self::Roles(roles) => roles.contains(&role),
         }
     }
@@ -146,6 +169,7 @@ impl Access {
     pub(super) fn words(self) -> String {
         match self {
             Self::Anyone => "anyone".to_owned(),
+            Self::Secret => "the secret in the path".to_owned(),
             Self::Roles(roles) => {
                 let words: Vec<_> = roles.iter().map(|role| role.word()).collect();
                 words.join(" or ")
@@ -199,7 +223,7 @@ mod tests {
 
     #[test]
     fn an_admin_may_do_everything_and_a_viewer_changes_nothing() {
-        for row in PERMISSIONS {
+        for row in PERMISSIONS.iter().filter(|row| row.access != Access::Secret) {
             assert!(row.access.allows(Role::Admin), "{row:?}");
             let may_view = row.access.allows(Role::Viewer);
             assert!(row.method == Method::GET || !may_view || row.path == TICKETS, "{row:?}");

@@ -17,8 +17,8 @@ use super::gate::gate;
 use super::permissions::{Access, Lookup, Permission, find};
 use super::problem::ApiError;
 use super::{
-    actions, event_tickets, events, health, jobs, leases, logs, plans, queues, reports, run_nodes,
-    run_starts, runs, tasks, tokens, workers, workflows,
+    actions, event_tickets, events, health, hooks, jobs, leases, logs, plans, queues, reports,
+    resources, run_nodes, run_starts, runs, schedules, tasks, tokens, workers, workflows,
 };
 use crate::app::App;
 use crate::doors::ws;
@@ -38,10 +38,12 @@ use crate::ui;
         (name = "tasks", description = "Submit, look at, stop, requeue, explain."),
         (name = "runs", description = "Workflows that are executed, node by node."),
         (name = "workflows", description = "Kept with every version; checked, compared."),
+        (name = "schedules", description = "Runs that the clock starts, or a call from outside."),
         (name = "leases", description = "Ask for work, stay alive, report."),
         (name = "plans", description = "Plans of Unix tools, and the jobs that execute them."),
         (name = "queues", description = "Who is next; pause, requeue, purge."),
         (name = "workers", description = "Who is there, and who is given nothing new."),
+        (name = "resources", description = "What workers keep, and its bytes."),
         (name = "events", description = "Watch runs, nodes and workers, live."),
         (name = "tokens", description = "Who may do what."),
         (name = "server", description = "Health and numbers.")
@@ -90,6 +92,18 @@ fn documented() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(workflows::versions))
         .routes(routes!(workflows::diff))
         .routes(routes!(workflows::restore))
+        .routes(routes!(schedules::create, schedules::list))
+        .routes(routes!(schedules::show, schedules::change, schedules::remove))
+        .routes(routes!(schedules::pause))
+        .routes(routes!(schedules::resume))
+        .routes(routes!(schedules::run))
+        .routes(routes!(schedules::backfill))
+        .routes(routes!(hooks::create, hooks::list))
+        .routes(routes!(hooks::remove))
+        .routes(routes!(hooks::call))
+        .routes(routes!(resources::list))
+        .routes(routes!(resources::show))
+        .routes(routes!(resources::download))
         .routes(routes!(queues::list))
         .routes(routes!(queues::peek))
         .routes(routes!(queues::pause))
@@ -119,6 +133,7 @@ fn add_common_errors(document: &mut OpenApi) {
         let operations = [
             (Method::GET, &mut item.get),
             (Method::POST, &mut item.post),
+            (Method::PATCH, &mut item.patch),
             (Method::DELETE, &mut item.delete),
         ];
         for (method, operation) in operations {

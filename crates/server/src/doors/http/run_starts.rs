@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{FromRequestParts, State};
-use axum::http::StatusCode;
 use axum::http::request::Parts;
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
 use model::IdempotencyKey;
@@ -67,12 +67,12 @@ pub(super) async fn submit(
     let request = NewRunRequest {
         inputs: inputs_of(request.inputs)?,
         client_id: checked_client(request.client_id)?,
-        key: starter.key,
+        mark: None,
         started_by: starter.name,
         retry: None,
         source: source_of(request.workflow, request.workflow_id, request.version)?,
     };
-    let made = start::start(&app, &coordinator.caller.tenant, request).await?;
+    let made = start::start(&app, &coordinator.caller.tenant, request.under(starter.key)).await?;
     accepted(&app, &coordinator, made, starter.wait).await
 }
 
@@ -116,11 +116,11 @@ fn checked_client(client_id: Option<String>) -> Result<Option<String>, ApiError>
 /// Who asks for a run, and how.
 pub(super) struct Starter {
     /// What people call whoever asks.
-    name: String,
+    pub(super) name: String,
     /// Recognises the same request when it is sent again.
-    key: Option<IdempotencyKey>,
+    pub(super) key: Option<IdempotencyKey>,
     /// How long the answer waits for the end of the run.
-    wait: Duration,
+    pub(super) wait: Duration,
 }
 
 impl FromRequestParts<Arc<App>> for Starter {
@@ -130,17 +130,20 @@ impl FromRequestParts<Arc<App>> for Starter {
         let AskerName(name) = AskerName::from_request_parts(parts, app).await?;
         let query = QueryPairs::from_request_parts(parts, app).await?.only(&[RUN_WAIT.name()])?;
         let wait = query.number(RUN_WAIT)?.unwrap_or(0).unsigned_abs();
-        let key = parts.headers.get(IDEMPOTENCY_HEADER).map(|value| {
-            let value = value.to_str();
-            let value = value.map_err(|_| ApiError::invalid("Idempotency-Key", "is no text"))?;
-            text(&"header ", value)
-        });
-        Ok(Self { name, key: key.transpose()?, wait: Duration::from_secs(wait) })
+        let key = key_of(&parts.headers)?;
+        Ok(Self { name, key, wait: Duration::from_secs(wait) })
     }
 }
 
+/// The sender's own name for its request.
+pub(super) fn key_of(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, ApiError> {
+    let Some(value) = headers.get(IDEMPOTENCY_HEADER) else { return Ok(None) };
+    let value = value.to_str().map_err(|_| ApiError::invalid("Idempotency-Key", "is no text"))?;
+    text(&"header ", value).map(Some)
+}
+
 /// The answer to whoever asked for a run, after the wait that was asked for.
-async fn accepted(
+pub(super) async fn accepted(
     app: &App,
     coordinator: &Coordinator,
     started: Started,
@@ -201,13 +204,13 @@ pub(super) async fn retry(
             source: Source::Earlier { definition, version: about.workflow_version },
             inputs,
             client_id: client_id.or_else(|| about.client_id.clone()),
-            key,
+            mark: None,
             started_by: name,
             retry: Some(RetryPart { of: run, reused }),
         })
     });
     let request = prepared.await?.map_err(|error: retry::RetryError| ApiError::from(error))?;
-    let made = start::start(&app, &coordinator.caller.tenant, request).await?;
+    let made = start::start(&app, &coordinator.caller.tenant, request.under(key)).await?;
     accepted(&app, &coordinator, made, wait).await
 }
 

@@ -14,6 +14,7 @@ use protocol::session::payload::exec::{Cancel, Constraints, Dispatch, Verdict as
 use serde_json::value::RawValue;
 
 use super::convert::CORE_PACKAGE;
+use super::references;
 use crate::doors::http::answers::lost_authority_word;
 
 /// The version of [`CORE_PACKAGE`], which comes with the worker and so has no other.
@@ -56,7 +57,7 @@ pub(super) fn dispatch(
             .map(|chain| chain.middlewares.iter().map(ToString::to_string).collect()),
         chain_index: chain_index(grant),
         concurrency_key: grant.concurrency_key.as_ref().map(ToString::to_string),
-        resource_refs: None,
+        resource_refs: references::in_parameters(&grant.parameters),
         affinity: None,
     }));
     BusinessFrame {

@@ -37,8 +37,11 @@ use crate::sessions::{Call, Carried, Notice};
 mod business;
 mod chain;
 mod ending;
+mod reading;
 mod telling;
 mod work;
+
+use self::reading::Reads;
 
 /// The name in `sender.id` of everything that this server says.
 const SENDER_ID: &str = "scheduler-control";
@@ -130,6 +133,8 @@ pub(super) struct Connection {
     confirmed: Vec<LeaseId>,
     /// Answers to calls of `next` that the session had no room for yet.
     answers: VecDeque<(Arc<Call>, Response)>,
+    /// Parts of resources that the worker was asked for.
+    reads: Reads,
     /// When a peer without a session is closed.
     open_by: Instant,
     heard_at: Instant,
@@ -161,6 +166,7 @@ impl Connection {
             reports: Default::default(),
             confirmed: Vec::new(),
             answers: VecDeque::new(),
+            reads: Reads::default(),
             open_by: now + OPENING_WITHIN,
             heard_at: now,
             ping_at: now + BEAT_EVERY,
@@ -383,6 +389,7 @@ impl Connection {
             None => self.machine.accept(now, grant),
         }
         self.answers.clear();
+        self.reads = Reads::default();
         for call in &calls {
             self.open_call(call);
         }
@@ -402,6 +409,7 @@ impl Connection {
                 self.machine.drain(now, &Drain { reason, deadline_ms });
             }
             Notice::Undrain => self.machine.undrain(),
+            Notice::Read(wanted) => self.read(*wanted),
             Notice::CredentialGone => {
                 self.machine.reset(ResetCode::InvalidToken, "the worker's token was revoked", None);
             }

@@ -9,11 +9,16 @@ use model::{
     TaskId, ToolName, TypeName, WorkerId,
 };
 use protocol::session::control::COUNTED_ACKS_FEATURE;
+use protocol::session::frame::BusinessFrame;
+use protocol::session::kind::Kind;
 use protocol::session::open::OpenObject;
+use protocol::session::payload::Payload;
 use protocol::session::payload::exec::{ExecError, ExecResult, ResultStatus};
-use protocol::session::payload::heartbeat::Metrics;
+use protocol::session::payload::heartbeat::{Metrics, ResourceMetrics};
 use protocol::session::payload::register::{PackageStatus, Register};
+use protocol::session::payload::resource::Artifact;
 use serde::Deserialize;
+use serde_json::value::{RawValue, to_raw_value};
 
 use crate::artifacts;
 use crate::doors::http::convert::reports::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key, extra};
@@ -136,7 +141,10 @@ pub(super) fn result_report(lease: LeaseId, worker: &WorkerId, result: ExecResul
         ResultStatus::Succeeded | ResultStatus::Skipped => completed(result),
         ResultStatus::Failed => failed_result(result),
         ResultStatus::Cancelled => ReportedOutcome::Failed {
-            failure: failure("E.RUNNER.CANCELLED", "the worker gave the work up"),
+            failure: failure(
+                "E.RUNNER.CANCELLED",
+                result.error.as_ref().map_or("the worker gave the work up", |e| e.message.as_str()),
+            ),
             retryable: false,
         },
     };
@@ -225,6 +233,24 @@ pub(super) fn listed_leases(metrics: &Metrics, shard: ShardId) -> Option<Vec<Lea
     let listed: Vec<String> = serde_json::from_str(metrics.others.get("leases")?.get()).ok()?;
     let leases = listed.iter().take(LISTED_LEASES_MAX).filter_map(|text| text.parse().ok());
     Some(leases.filter(|lease: &LeaseId| lease.task.shard() == shard).collect())
+}
+
+/// What a worker says that it keeps.
+pub(super) fn told_resources(metrics: &Metrics) -> Option<ResourceMetrics> {
+    serde_json::from_str(metrics.others.get("resources")?.get()).ok()
+}
+
+/// A result without the artifacts that nobody could follow: it is worth more than they are.
+pub(super) fn mended(kind: Kind, frame: &BusinessFrame) -> Option<Payload> {
+    if kind != Kind::ExecResult {
+        return None;
+    }
+    let mut keys: BTreeMap<String, Box<RawValue>> =
+        serde_json::from_str(frame.payload.get()).ok()?;
+    let artifacts: Vec<Box<RawValue>> = serde_json::from_str(keys.get("artifacts")?.get()).ok()?;
+    let good: Vec<_> = artifacts.into_iter().filter(|one| Artifact::decode(one).is_ok()).collect();
+    keys.insert("artifacts".to_owned(), to_raw_value(&good).ok()?);
+    Payload::decode(kind, &to_raw_value(&keys).ok()?).ok()
 }
 
 /// Whether a worker says that it is about to leave.

@@ -13,4 +13,5 @@ pub(crate) mod gate;
 pub(crate) mod listener;
 mod log;
 mod next;
+mod references;
 pub(crate) mod wire;

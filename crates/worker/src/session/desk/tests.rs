@@ -2,6 +2,7 @@ use serde_json::value::RawValue;
 
 use super::*;
 use crate::executor::Assignment;
+use crate::resources::Registry;
 
 #[test]
 fn a_lease_is_started_once() {
@@ -151,6 +152,10 @@ fn add(desk: &mut Desk, errand: Errand) {
         stop: CancellationToken::new(),
         time: None,
         place: None,
+        resources: Arc::new(
+            Registry::passing("w", crate::resources::Limits::default()).expect("opens"),
+        ),
+        lent: Vec::new(),
         notes: tokio::sync::mpsc::unbounded_channel().0,
     };
     desk.add(errand, None, Box::new(attempt));

@@ -10,15 +10,17 @@ use protocol::session::frame::BusinessFrame;
 use protocol::session::kind::Kind;
 use protocol::session::payload::Payload;
 use protocol::session::payload::exec::{Cancel, Dispatch, Verdict};
+use protocol::session::payload::resource::ResourceRef;
 use protocol::session::worker_machine::Connection;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::Link;
 use crate::attempt::Judgement;
-use crate::executor::Assignment;
+use crate::executor::{Assignment, Outcome, RESOURCE_MISSING};
 use crate::feedback::FeedbackSink;
 use crate::next::ChainPlace;
+use crate::resources::Lent;
 use crate::session::attempt::{Attempt, Note};
 use crate::session::desk::{DRAINING, Errand, Refusal, UNKNOWN};
 use crate::session::history::End;
@@ -114,6 +116,7 @@ impl Link {
             Some(Ok(Payload::ExecDispatch(dispatch))) => self.on_dispatch(frame, *dispatch),
             Some(Ok(Payload::ExecCancel(cancel))) => self.on_cancel(&cancel),
             Some(Ok(Payload::ExecVerdict(verdict))) => self.on_verdict(verdict),
+            Some(Ok(Payload::ResourceReadRequest(request))) => self.on_read_request(request),
             Some(Ok(Payload::NextResponse(response))) => self.on_next_response(response),
             Some(Err(error)) if frame.kind == Kind::ExecDispatch.name() => {
                 let task_id = frame.corr.clone().unwrap_or_default();
@@ -128,6 +131,7 @@ impl Link {
 
     fn on_dispatch(&mut self, frame: &BusinessFrame, mut dispatch: Dispatch) {
         let place = place_of(&mut dispatch);
+        let refs = dispatch.resource_refs.take().unwrap_or_default();
         let time = dispatch.constraints.timeout_ms.map(Duration::from_millis);
         let (errand, assignment) = split(frame, dispatch);
         match self.check(&errand) {
@@ -138,6 +142,10 @@ impl Link {
             Err(Refusal::Because(code, why)) => return self.refuse(&errand, code, &why),
         }
         let began = Instant::now();
+        let lent = match self.lend(&refs) {
+            Ok(lent) => lent,
+            Err(outcome) => return self.report(&errand, outcome, began.elapsed()),
+        };
         // Who stands in a chain looks around itself first.
         let at_once = match place {
             None => self.parts.executor.execute_at_once(assignment),
@@ -145,7 +153,7 @@ impl Link {
         };
         match at_once {
             Ok(outcome) => self.report(&errand, outcome, began.elapsed()),
-            Err(assignment) => self.start(errand, Plan { assignment, time, place }),
+            Err(assignment) => self.start(errand, Plan { assignment, time, place, lent }),
         }
     }
 
@@ -165,8 +173,19 @@ impl Link {
         is_known
     }
 
+    /// What a task is to work with must be here, or it fails at once (seed 001 section 5).
+    fn lend(&self, refs: &[ResourceRef]) -> Result<Vec<Lent>, Outcome> {
+        let lend = |one: &ResourceRef| {
+            self.parts.resources.lease(&one.resource_id).ok_or_else(|| {
+                let why = format!("resource {} is not on this worker", one.resource_id);
+                Outcome::hopeless(RESOURCE_MISSING, why)
+            })
+        };
+        refs.iter().map(lend).collect()
+    }
+
     fn start(&mut self, errand: Errand, plan: Plan) {
-        let Plan { assignment, time, place } = plan;
+        let Plan { assignment, time, place, lent } = plan;
         let number = self.parts.desk.next_number();
         let (stop, notes) = (CancellationToken::new(), self.notes_sender.clone());
         let wake = notes.clone();
@@ -182,6 +201,8 @@ impl Link {
             stop: stop.clone(),
             time,
             place: place.clone(),
+            resources: Arc::clone(&self.parts.resources),
+            lent,
             notes,
         };
         // It starts in the same turn, if there is a slot.
@@ -246,6 +267,7 @@ struct Plan {
     assignment: Assignment,
     time: Option<Duration>,
     place: Option<Arc<ChainPlace>>,
+    lent: Vec<Lent>,
 }
 
 fn place_of(dispatch: &mut Dispatch) -> Option<Arc<ChainPlace>> {

@@ -17,6 +17,7 @@ impl Link {
     pub(super) fn on_note(&mut self, note: Note) {
         match note {
             Note::Said(number) => self.schedule(number),
+            Note::Read(chunk) => self.on_chunk(*chunk),
             Note::Calls(number, calling) => self.on_call(number, calling),
             Note::Ended(number, outcome) => {
                 match self.parts.desk.end(number, outcome) {
@@ -83,7 +84,7 @@ impl Link {
                 self.speak_for(*number, now);
             }
             if due.is_empty() {
-                return;
+                return self.speak_of_resources();
             }
         }
     }
@@ -160,8 +161,9 @@ impl Link {
             pending_acks: self.unconfirmed.len(),
             is_draining: self.is_draining(),
         };
+        let resources = self.parts.resources.list(None, None);
         let leases = self.parts.desk.leases().chain(self.unconfirmed.values().map(String::as_str));
-        let payload = heartbeat::payload(&pulse, leases);
+        let payload = heartbeat::payload(&pulse, leases, &resources);
         self.parts.machine.heartbeat(self.clock.now(), payload);
         self.parts.metrics.heartbeat_sent.inc();
         if pulse.is_draining || shares.is_degraded() {

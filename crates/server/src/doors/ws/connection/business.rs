@@ -33,7 +33,8 @@ impl Connection {
             // Extensions of others are carried, not understood.
             return self.machine.commit(self.now(), token, None);
         };
-        let payload = match Payload::decode(kind, &frame.payload) {
+        let decoded = Payload::decode(kind, &frame.payload);
+        let payload = match decoded.or_else(|error| convert::mended(kind, frame).ok_or(error)) {
             Ok(payload) => payload,
             Err(error) => {
                 let info = format!("{} {error}", error.code().entry().name);
@@ -48,6 +49,7 @@ impl Connection {
             Payload::ExecResult(result) => self.on_result(token, frame, result),
             Payload::ExecError(error) => self.on_error(token, frame, &error),
             Payload::ExecFeedback(feedback) => self.on_feedback(token, frame, feedback),
+            Payload::ResourceReadChunk(chunk) => self.on_chunk(token, chunk),
             Payload::NextRequest(request) => self.on_next(token, frame, request),
             Payload::PackageEvent(event) => {
                 tracing::info!(worker = self.worker_name(), ?event, "package event");
@@ -95,6 +97,10 @@ impl Connection {
 
     fn on_result(&mut self, token: CommitToken, frame: &BusinessFrame, result: ExecResult) {
         let lease = self.find_lease(frame, Some(&result.task_id));
+        if let (Some(artifacts), Some(desk)) = (&result.artifacts, &self.desk) {
+            let now = self.now();
+            self.app.resources.note_artifacts(&desk.tenant, &desk.worker, artifacts, now);
+        }
         self.report(token, lease, |lease, worker| convert::result_report(lease, worker, result));
     }
 
@@ -175,6 +181,9 @@ impl Connection {
             inflight: metrics.inflight,
         };
         self.app.sessions.note_heartbeat(&desk.tenant, &desk.instance_id, facts);
+        if let Some(told) = convert::told_resources(metrics) {
+            self.app.resources.note_heartbeat(&desk.tenant, &desk.worker, told, now);
+        }
         let pressure = desk.pressure_changed(metrics);
         let is_leaving = convert::is_leaving(metrics);
         let leaving = (is_leaving != desk.is_leaving).then_some(is_leaving);

@@ -1,0 +1,187 @@
+//! Webhooks: keep, list, forget; and the calls from outside.
+
+use std::sync::Arc;
+
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use axum::response::Response;
+use bytes::Bytes;
+use protocol::error_code::ErrorCode;
+use protocol::rest::hooks::{CreatedHook, Hook, HookPage, NewHook};
+use protocol::rest::problem::Problem;
+use protocol::rest::runs::RunRef;
+use serde_json::{Map, Value, json as value};
+
+use super::body::{Json, read_json};
+use super::gate::{Asker, AskerName};
+use super::params::{PathName, QueryPairs};
+use super::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
+use super::problem::{ApiError, json};
+use super::run_starts::key_of;
+use super::schedules::{checked_name, workflow_of};
+use crate::app::App;
+use crate::runs::start::{NewRunRequest, Source, start};
+use crate::runs::view;
+use crate::schedules::cron::wall_now;
+use crate::schedules::hooks::{HOOK_BODY_BYTES_MAX, HookError, KeptHook};
+
+/// Headers that are the caller's own business.
+const HIDDEN_HEADERS: [header::HeaderName; 3] =
+    [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
+
+/// Keep a webhook
+///
+/// The answer holds its secret, which is shown this once.
+#[utoipa::path(
+    post, path = "/api/v1/hooks", tag = "schedules", operation_id = "create_hook",
+    request_body = NewHook,
+    responses(
+        (status = 201, body = CreatedHook, description = "It is kept."),
+        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.SCHEDULES"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn create(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    AskerName(created_by): AskerName,
+    Json(body): Json<NewHook>,
+) -> Result<Response, ApiError> {
+    let hook = KeptHook {
+        hook_id: String::new(),
+        name: checked_name(body.name)?,
+        workflow_id: workflow_of(&app, &caller.tenant, &body.workflow_id, None).await?,
+        created_ms: wall_now().as_millis(),
+        created_by,
+    };
+    let (token, hook) = app.hooks.add(&caller.tenant, hook).await?;
+    let url = format!("/hooks/{token}");
+    Ok(json(StatusCode::CREATED, &CreatedHook { hook_id: hook.hook_id, token, url }))
+}
+
+/// List webhooks
+#[utoipa::path(
+    get, path = "/api/v1/hooks", tag = "schedules", operation_id = "list_hooks",
+    responses((status = 200, body = HookPage, description = "Oldest first, without secrets."))
+)]
+pub(super) async fn list(State(app): State<Arc<App>>, Asker(caller): Asker) -> Response {
+    let kept = app.hooks.of_tenant(&caller.tenant);
+    let items = kept.into_iter().map(|hook| Hook {
+        hook_id: hook.hook_id,
+        name: hook.name,
+        workflow_id: hook.workflow_id,
+        created_at: model::Timestamp::from_millis(hook.created_ms).to_string(),
+        created_by: hook.created_by,
+    });
+    json(StatusCode::OK, &HookPage { items: items.collect(), next_cursor: None })
+}
+
+/// Forget a webhook
+///
+/// Its secret opens nothing any more.
+#[utoipa::path(
+    delete, path = "/api/v1/hooks/{hook_id}", tag = "schedules", operation_id = "delete_hook",
+    params(("hook_id" = String, Path, description = "The webhook.")),
+    responses(
+        (status = 204, description = "It is gone."),
+        (status = 404, body = Problem, description = "E.HOOK.NOT_FOUND"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
+)]
+pub(super) async fn remove(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    path: PathName,
+) -> Result<StatusCode, ApiError> {
+    app.hooks.remove(&caller.tenant, path.as_str()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Call a webhook
+///
+/// Starts a run of its workflow. The secret in the path is all that it takes. The run is given
+/// `body`, `headers` and `query`.
+#[utoipa::path(
+    post, path = "/hooks/{token}", tag = "schedules", operation_id = "call_hook",
+    request_body = serde_json::Value, security(()),
+    params(
+        ("token" = String, Path, description = "The secret."),
+        ("Idempotency-Key" = Option<String>, Header,
+            description = "The same call with the same key starts no second run.")
+    ),
+    responses(
+        (status = 202, body = RunRef, description = "The run exists."),
+        (status = 404, body = Problem, description = "E.HOOK.NOT_FOUND, E.WORKFLOW.NOT_FOUND"),
+        (status = 409, body = Problem, description = "E.RUN.CONFLICT: another call had the key."),
+        (status = 422, body = Problem, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
+        (status = 429, body = Problem,
+            description = "E.LIMIT.OVERLOADED, E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+    )
+)]
+pub(super) async fn call(
+    State(app): State<Arc<App>>,
+    path: PathName,
+    query: QueryPairs,
+    headers: HeaderMap,
+    request: Request,
+) -> Result<Response, ApiError> {
+    // Whoever does not know the secret sends nothing.
+    let owned = app.hooks.call(path.as_str())?;
+    let key = key_of(&headers)?;
+    let body = read_json(request.into_body(), HOOK_BODY_BYTES_MAX).await?;
+    let request = NewRunRequest {
+        source: Source::Kept { workflow_id: owned.hook.workflow_id, version: None },
+        inputs: inputs(&body, &headers, &query)?,
+        client_id: None,
+        mark: None,
+        started_by: format!("hook {}", owned.hook.hook_id),
+        retry: None,
+    };
+    let made = start(&app, &owned.tenant, request.under(key)).await?;
+    let mut answer = view::started(&made);
+    // Whoever calls need not know what the workflow looks like inside.
+    answer.warnings.clear();
+    Ok(json(StatusCode::ACCEPTED, &answer))
+}
+
+/// What the run is given. A call without a body gives `null`.
+fn inputs(body: &Bytes, headers: &HeaderMap, query: &QueryPairs) -> Result<Bytes, ApiError> {
+    if is_deeper_than(body, PAYLOAD_DEPTH_MAX) {
+        let rule = format!("nests more than {PAYLOAD_DEPTH_MAX} levels deep");
+        return Err(ApiError::invalid("the body", rule));
+    }
+    let body: Value = match body.trim_ascii() {
+        b"" => Value::Null,
+        text => serde_json::from_slice(text).map_err(|error| {
+            let message = format!("the body is not JSON: {error}");
+            ApiError::new(ErrorCode::RequestMalformed, message)
+        })?,
+    };
+    let shown = headers.iter().filter(|(name, _)| !HIDDEN_HEADERS.contains(name));
+    let headers: Map<String, Value> = shown
+        .map(|(name, value)| {
+            let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            (name.as_str().to_owned(), Value::String(text))
+        })
+        .collect();
+    let query: Map<String, Value> =
+        query.pairs().map(|(name, text)| (name.to_owned(), text.into())).collect();
+    let inputs = value!({"body": body, "headers": headers, "query": query});
+    Ok(serde_json::to_vec(&inputs).expect("values are JSON").into())
+}
+
+impl From<HookError> for ApiError {
+    fn from(error: HookError) -> Self {
+        let message = error.to_string();
+        match error {
+            HookError::Full => Self::new(ErrorCode::LimitSchedules, message),
+            HookError::Unknown => Self::new(ErrorCode::HookNotFound, message),
+            HookError::TooOften => Self::new(ErrorCode::LimitOverloaded, message),
+            HookError::NoRandomness => Self::internal(message),
+            HookError::Store(error) => error.into(),
+        }
+    }
+}

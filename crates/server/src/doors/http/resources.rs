@@ -1,0 +1,253 @@
+//! Resources: what workers keep, and its bytes.
+
+mod range;
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::response::Response;
+use protocol::error_code::ErrorCode;
+use protocol::rest::problem::Problem;
+use protocol::rest::resources::{Resource, ResourcePage};
+use serde::Deserialize;
+
+use self::range::{Asked, asked};
+use super::convert::{RUNS_LIMIT, digest_of};
+use super::gate::Asker;
+use super::params::{PathName, QueryPairs};
+use super::problem::{ApiError, json};
+use super::runs::limit_of;
+use crate::app::App;
+use crate::auth::Caller;
+use crate::resources::{Download, Known, Source};
+
+/// List resources
+///
+/// What the workers keep, by what they said last. A resource is gone when its time is over or its
+/// worker is short of room.
+#[utoipa::path(
+    get, path = "/api/v1/resources", tag = "resources", operation_id = "list_resources",
+    params(
+        ("limit" = Option<i64>, Query, description = "At most so many. Default 50, at most 200."),
+        ("cursor" = Option<String>, Query, description = "The `nextCursor` of the page before."),
+        ("workerName" = Option<String>, Query, description = "Only of this worker."),
+        ("type" = Option<String>, Query, description = "Only of this type."),
+        ("scope" = Option<String>, Query, description = "Only of this scope.")
+    ),
+    responses(
+        (status = 200, body = ResourcePage, description = "By name."),
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID")
+    )
+)]
+pub(super) async fn list(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    query: QueryPairs,
+) -> Result<Response, ApiError> {
+    let query = query.only(&["limit", "cursor", "workerName", "type", "scope"])?;
+    let limit = usize::try_from(limit_of(&query, RUNS_LIMIT)?).unwrap_or(usize::MAX);
+    let is_meant = |known: &Known| {
+        query.first("workerName").is_none_or(|name| known.worker.as_str() == name)
+            && query.first("type").is_none_or(|name| known.resource_type == name)
+            && query.first("scope").is_none_or(|name| known.scope.as_deref() == Some(name))
+    };
+    let (after, now) = (query.first("cursor"), app.clock.now());
+    let mut known = app.resources.list(&caller.tenant, after, limit + 1, is_meant, now);
+    let has_more = known.len() > limit;
+    known.truncate(limit);
+    let next_cursor = known.last().filter(|_| has_more).map(|last| last.id.clone());
+    let items = known.into_iter().map(|one| shown(&app, &caller, one)).collect();
+    Ok(json(StatusCode::OK, &ResourcePage { items, next_cursor }))
+}
+
+/// Look at a resource
+#[utoipa::path(
+    get, path = "/api/v1/resources/{resource_id}", tag = "resources",
+    operation_id = "get_resource",
+    params(("resource_id" = String, Path, description = "The resource.")),
+    responses(
+        (status = 200, body = Resource, description = "What is known of it."),
+        (status = 404, body = Problem, description = "E.RESOURCE.NOT_FOUND")
+    )
+)]
+pub(super) async fn show(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    path: PathName,
+) -> Result<Response, ApiError> {
+    let known = find(&app, &caller, path.as_str())?;
+    Ok(json(StatusCode::OK, &shown(&app, &caller, known)))
+}
+
+/// Fetch a resource
+///
+/// Its bytes, from the worker that has them through this server. `Range` gives a part of them;
+/// `If-None-Match` and `If-Range` know its `ETag`. Should its worker go away meanwhile and not come
+/// back, the answer ends too early: ask for the rest with `Range`.
+#[utoipa::path(
+    get, path = "/api/v1/resources/{resource_id}/download", tag = "resources",
+    operation_id = "download_resource",
+    params(
+        ("resource_id" = String, Path, description = "The resource."),
+        ("Range" = Option<String>, Header, description = "One range of bytes: `bytes=0-99`.")
+    ),
+    responses(
+        (status = 200, content_type = "application/octet-stream", description = "All of it."),
+        (status = 206, content_type = "application/octet-stream", description = "A part of it."),
+        (status = 304, description = "It is what `If-None-Match` says."),
+        (status = 404, body = Problem, description = "E.RESOURCE.NOT_FOUND"),
+        (status = 416, description = "There are no such bytes."),
+        (status = 503, body = Problem, description = "E.RESOURCE.AWAY")
+    )
+)]
+pub(super) async fn download(
+    State(app): State<Arc<App>>,
+    Asker(caller): Asker,
+    path: PathName,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    let known = find(&app, &caller, path.as_str())?;
+    let Some(size) = known.size_bytes else { return Err(no_such_resource()) };
+    let tag = tag_of(&known);
+    if says(&headers, header::IF_NONE_MATCH, |said| said == "*" || said.contains(&tag)) {
+        return Ok(with_tag(Response::new(Body::empty()), StatusCode::NOT_MODIFIED, &tag));
+    }
+    if !is_here(&app, &caller, &known) {
+        let message = format!("worker {}, which has the resource, is not connected", known.worker);
+        return Err(ApiError::new(ErrorCode::ResourceAway, message));
+    }
+    let is_other = says(&headers, header::IF_RANGE, |said| said != tag);
+    let wanted = headers.get(header::RANGE).filter(|_| !is_other);
+    Ok(match asked(wanted, size) {
+        Asked::All => answer(&app, &caller, &known, (0..size, size, false)),
+        Asked::Part(bytes) => answer(&app, &caller, &known, (bytes, size, true)),
+        Asked::Nothing => no_such_bytes(size, &tag),
+    })
+}
+
+fn answer(
+    app: &App,
+    caller: &Caller,
+    known: &Known,
+    (bytes, size, is_part): (Range<u64>, u64, bool),
+) -> Response {
+    let source = Source {
+        sessions: Arc::clone(&app.sessions),
+        tenant: caller.tenant.clone(),
+        worker: known.worker.clone(),
+        resource_id: known.id.clone(),
+    };
+    let length = bytes.end - bytes.start;
+    let place = format!("bytes {}-{}/{size}", bytes.start, bytes.end.saturating_sub(1));
+    let body = Body::from_stream(Download::new(source, bytes).into_stream());
+    let status = if is_part { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
+    let mut response = with_tag(Response::new(body), status, &tag_of(known));
+    set(&mut response, header::CONTENT_LENGTH, &length.to_string());
+    set(&mut response, header::CONTENT_TYPE, "application/octet-stream");
+    if is_part {
+        set(&mut response, header::CONTENT_RANGE, &place);
+    }
+    if let Some(name) = about(known).filename {
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+        let plain: String = name.chars().map(|c| if is_plain(c) { c } else { '_' }).collect();
+        let disposition = format!("attachment; filename=\"{plain}\"");
+        set(&mut response, header::CONTENT_DISPOSITION, &disposition);
+    }
+    response
+}
+
+fn with_tag(mut response: Response, status: StatusCode, tag: &str) -> Response {
+    *response.status_mut() = status;
+    set(&mut response, header::ETAG, tag);
+    set(&mut response, header::ACCEPT_RANGES, "bytes");
+    // What has this name may be gone tomorrow, and another thing after that.
+    set(&mut response, header::CACHE_CONTROL, "private, no-cache");
+    response
+}
+
+fn no_such_bytes(size: u64, tag: &str) -> Response {
+    let response = Response::new(Body::empty());
+    let mut response = with_tag(response, StatusCode::RANGE_NOT_SATISFIABLE, tag);
+    set(&mut response, header::CONTENT_RANGE, &format!("bytes */{size}"));
+    response
+}
+
+fn set(response: &mut Response, name: HeaderName, value: &str) {
+    if let Ok(value) = HeaderValue::from_str(value) {
+        response.headers_mut().insert(name, value);
+    }
+}
+
+fn says(headers: &HeaderMap, name: HeaderName, is_so: impl Fn(&str) -> bool) -> bool {
+    headers.get(name).and_then(|value| value.to_str().ok()).is_some_and(is_so)
+}
+
+fn find(app: &App, caller: &Caller, id: &str) -> Result<Known, ApiError> {
+    app.resources.get(&caller.tenant, id, app.clock.now()).ok_or_else(no_such_resource)
+}
+
+fn no_such_resource() -> ApiError {
+    ApiError::new(ErrorCode::ResourceNotFound, "no resource with this id")
+}
+
+fn is_here(app: &App, caller: &Caller, known: &Known) -> bool {
+    let view = app.sessions.view(&caller.tenant, &known.worker);
+    view.is_some_and(|view| view.is_connected)
+}
+
+/// What the maker of a resource may have said about it.
+#[derive(Default, Deserialize)]
+struct About {
+    sha256: Option<String>,
+    filename: Option<String>,
+}
+
+fn about(known: &Known) -> About {
+    let metadata = known.metadata.as_ref();
+    metadata.and_then(|text| serde_json::from_str(text.get()).ok()).unwrap_or_default()
+}
+
+/// Names exactly these bytes: by their digest, where the maker said it.
+fn tag_of(known: &Known) -> String {
+    let is_digest = |text: &String| text.len() == 64 && text.bytes().all(|b| b.is_ascii_hexdigit());
+    if let Some(sha256) = about(known).sha256.filter(is_digest) {
+        return format!("\"{sha256}\"");
+    }
+    let size = known.size_bytes.unwrap_or(0).to_be_bytes();
+    let parts = [known.worker.as_str().as_bytes(), known.id.as_bytes(), &size];
+    let digest = digest_of(b"astra.resource.v1", &parts);
+    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
+    format!("\"{hex}\"")
+}
+
+fn shown(app: &App, caller: &Caller, known: Known) -> Resource {
+    let About { sha256, filename } = about(&known);
+    Resource {
+        is_available: is_here(app, caller, &known),
+        download_url: format!("/api/v1/resources/{}/download", encoded(&known.id)),
+        resource_id: known.id,
+        provider: "worker".to_owned(),
+        resource_type: known.resource_type,
+        worker_name: known.worker.to_string(),
+        scope: known.scope,
+        filename,
+        size_bytes: known.size_bytes,
+        sha256,
+        created_at: known.created_at,
+        expires_at: known.expires_at,
+        metadata: known.metadata.map(protocol::session::open::OpenObject::into_raw),
+    }
+}
+
+/// A name as one step of a path.
+fn encoded(name: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let encode = |byte: u8| match is_plain(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    };
+    name.bytes().map(encode).collect()
+}

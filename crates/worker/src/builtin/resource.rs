@@ -1,0 +1,185 @@
+//! `core.file` leaves a file behind, `core.read_resource` looks at one.
+
+use std::fs::File;
+use std::io::{self, Read as _, Write as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use aws_lc_rs::digest::{Context as Digest, SHA256};
+use protocol::session::open::OpenObject;
+use serde::Deserialize;
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use super::{raw, read};
+use crate::executor::{Context, Outcome, PARAMETERS_INVALID, RESOURCE_MISSING};
+use crate::resources::{NewResource, Registry};
+
+/// The largest file that is made out of nothing.
+const BYTES_MAX: u64 = 1 << 30;
+/// What is read or written at once.
+const PIECE_BYTES: usize = 64 << 10;
+/// The disk does not do what it should.
+const DISK: &str = "E.RESOURCE.DISK";
+const FILE_WANTED: &str = r#"core.file wants {"text": "..."} or {"bytes": 1000}"#;
+const READ_WANTED: &str = r#"core.read_resource wants {"resourceRef": {"resourceId": "..."}}"#;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NewFile {
+    text: Option<String>,
+    /// So many bytes, the same ones for the same number.
+    bytes: Option<u64>,
+    resource_id: Option<String>,
+    #[serde(rename = "type")]
+    resource_type: Option<String>,
+    scope: Option<String>,
+    filename: Option<String>,
+    ttl_ms: Option<u64>,
+}
+
+/// Writes a file, keeps it as a resource and tells of it.
+pub(super) async fn write(parameters: &RawValue, context: &Context) -> Outcome {
+    let new: NewFile = match read(parameters, FILE_WANTED) {
+        Ok(new) => new,
+        Err(outcome) => return outcome,
+    };
+    let is_clear = new.text.is_some() != new.bytes.is_some();
+    if !is_clear || new.bytes.is_some_and(|bytes| bytes > BYTES_MAX) {
+        return Outcome::hopeless(PARAMETERS_INVALID, FILE_WANTED);
+    }
+    let Some(resources) = context.resources.clone() else { return nothing_kept() };
+    // It waits for the disk.
+    let written = tokio::task::spawn_blocking(move || write_file(&resources, new)).await;
+    written.unwrap_or_else(|error| Outcome::passing(DISK, error.to_string()))
+}
+
+fn write_file(resources: &Arc<Registry>, new: NewFile) -> Outcome {
+    let path = resources.new_path();
+    let written = write_pieces(&path, &new);
+    let sha256 = match written {
+        Ok(sha256) => sha256,
+        Err(error) => return Outcome::passing(DISK, error.to_string()),
+    };
+    let metadata = json!({ "sha256": sha256, "filename": new.filename });
+    let resource = NewResource {
+        id: new.resource_id,
+        resource_type: new.resource_type.unwrap_or_else(|| "file".into()),
+        scope: new.scope,
+        metadata: OpenObject::new(raw(&metadata)),
+        ttl: new.ttl_ms.map(Duration::from_millis),
+    };
+    match resources.register_file(resource, &path) {
+        Ok(kept) => {
+            let worker_name = resources.worker_name();
+            let reference = json!({
+                "resourceId": kept.id, "workerName": worker_name, "type": kept.resource_type,
+            });
+            let size_bytes = kept.bytes();
+            let result =
+                json!({ "resourceRef": reference, "sizeBytes": size_bytes, "sha256": sha256 });
+            Outcome::leaving(raw(&result), vec![kept.artifact(worker_name, false)])
+        }
+        Err(error) => {
+            // A file that nothing names would only go with the next start.
+            let _ = std::fs::remove_file(&path);
+            Outcome::hopeless(DISK, error.to_string())
+        }
+    }
+}
+
+/// Writes what is asked for; gives its digest.
+fn write_pieces(path: &Path, new: &NewFile) -> io::Result<String> {
+    let mut file = File::create(path)?;
+    let mut digest = Digest::new(&SHA256);
+    if let Some(text) = &new.text {
+        digest.update(text.as_bytes());
+        file.write_all(text.as_bytes())?;
+        return Ok(hex(digest));
+    }
+    let mut left = new.bytes.unwrap_or(0);
+    // The same bytes for the same number, and none that a compressor could make small.
+    let mut state = left | 1;
+    let mut piece = vec![0; PIECE_BYTES];
+    while left > 0 {
+        for byte in &mut piece {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            *byte = state.to_le_bytes()[3];
+        }
+        let length = usize::try_from(left).unwrap_or(PIECE_BYTES).min(PIECE_BYTES);
+        digest.update(&piece[..length]);
+        file.write_all(&piece[..length])?;
+        left -= u64::try_from(length).unwrap_or(left);
+    }
+    Ok(hex(digest))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Look {
+    resource_ref: Reference,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Reference {
+    #[serde(alias = "resource_id")]
+    resource_id: String,
+}
+
+/// Says how large a resource is, and what its digest is.
+pub(super) async fn look(parameters: &RawValue, context: &Context) -> Outcome {
+    let look: Look = match read(parameters, READ_WANTED) {
+        Ok(look) => look,
+        Err(outcome) => return outcome,
+    };
+    let id = look.resource_ref.resource_id;
+    let Some(resources) = context.resources.clone() else { return nothing_kept() };
+    let looked = tokio::task::spawn_blocking(move || look_at(&resources, &id)).await;
+    looked.unwrap_or_else(|error| Outcome::passing(DISK, error.to_string()))
+}
+
+fn look_at(resources: &Arc<Registry>, id: &str) -> Outcome {
+    let missing =
+        || Outcome::hopeless(RESOURCE_MISSING, format!("resource {id} is not on this worker"));
+    let Some(lent) = resources.lease(id) else { return missing() };
+    let Some(path) = lent.path() else { return missing() };
+    match digest_of(path) {
+        Ok(sha256) => {
+            let size_bytes = lent.resource().bytes();
+            Outcome::done(raw(&json!({ "sizeBytes": size_bytes, "sha256": sha256 })))
+        }
+        Err(error) => Outcome::passing(DISK, error.to_string()),
+    }
+}
+
+fn digest_of(path: &Path) -> io::Result<String> {
+    let mut file = File::open(path)?;
+    let (mut digest, mut piece) = (Digest::new(&SHA256), vec![0; PIECE_BYTES]);
+    loop {
+        let length = file.read(&mut piece)?;
+        if length == 0 {
+            return Ok(hex(digest));
+        }
+        digest.update(&piece[..length]);
+    }
+}
+
+fn hex(digest: Digest) -> String {
+    use std::fmt::Write as _;
+    let mut text = String::new();
+    for byte in digest.finish().as_ref() {
+        write!(text, "{byte:02x}").expect("writing to a string cannot fail");
+    }
+    text
+}
+
+fn nothing_kept() -> Outcome {
+    Outcome::hopeless(RESOURCE_MISSING, "this worker keeps no resources; start it with a session")
+}
+
+#[cfg(test)]
+mod tests;

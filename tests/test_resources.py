@@ -1,0 +1,158 @@
+"""Files that tasks leave on workers: listed, fetched through the server, used again, gone."""
+
+import hashlib
+import http.client
+import json
+import subprocess
+import time
+
+import pytest
+
+from astra_server import Server, binary
+from flows import ended, nodes_of, played, start, workflow
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    server = Server(tmp_path_factory.mktemp("resources")).start()
+    server.worker = worker_of(server, "w1")
+    yield server
+    server.worker.kill()
+    server.worker.wait()
+    server.stop()
+    print(server.log.read_text())
+
+
+def worker_of(server, name):
+    log = (server.folder / f"{name}.log").open("ab")
+    words = ["worker", "start", "--name", name, "--slots", "4", "--data", str(server.folder / name)]
+    words += ["--server", f"http://127.0.0.1:{server.port}", "--token", server.tokens["worker"]]
+    return subprocess.Popen([binary(), *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+
+def left_behind(server, **parameters) -> dict:
+    run = played(server, workflow({"file": {"type": "core.file", "parameters": parameters}}))
+    assert run["status"] == "succeeded", run
+    return nodes_of(run)["file"]
+
+
+def fetch(server, resource_id, method="GET", **headers):
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=120)
+    sent = {"authorization": f"Bearer {server.tokens['client']}"}
+    sent |= {name.replace("_", "-"): value for name, value in headers.items()}
+    connection.request(method, f"/api/v1/resources/{resource_id}/download", headers=sent)
+    return connection.getresponse()
+
+
+def test_what_a_task_leaves_behind_is_listed_and_fetched(site):
+    node = left_behind(site, text="hello", scope="s1", filename="a b.txt")
+    reference = node["result"]["resourceRef"]
+    artifact = node["artifacts"][0]
+    assert artifact["resourceId"] == reference["resourceId"] and artifact["sizeBytes"] == 5, node
+    shown = site.rest("GET", f"/resources/{reference['resourceId']}")
+    assert shown["workerName"] == "w1" and shown["sha256"] == hashlib.sha256(b"hello").hexdigest()
+    assert shown["isAvailable"] is True
+    listed = site.rest("GET", "/resources?workerName=w1")["items"]
+    assert reference["resourceId"] in [item["resourceId"] for item in listed]
+    assert site.rest("GET", "/resources?workerName=other")["items"] == []
+    answer = fetch(site, reference["resourceId"])
+    assert (answer.status, answer.read()) == (200, b"hello")
+    assert answer.headers["content-disposition"] == 'attachment; filename="a_b.txt"'
+    assert fetch(site, "unheard-of").status == 404
+
+
+def test_a_part_of_it_is_fetched(site):
+    node = left_behind(site, text="0123456789")
+    name = node["result"]["resourceRef"]["resourceId"]
+    tag = fetch(site, name, "HEAD").headers["etag"]
+    for wanted, status, place, body in [
+        ("bytes=2-4", 206, "bytes 2-4/10", b"234"),
+        ("bytes=7-", 206, "bytes 7-9/10", b"789"),
+        ("bytes=-3", 206, "bytes 7-9/10", b"789"),
+        ("bytes=0-99", 206, "bytes 0-9/10", b"0123456789"),
+        ("bytes=10-", 416, "bytes */10", b""),
+        ("nonsense", 200, None, b"0123456789"),
+    ]:
+        answer = fetch(site, name, Range=wanted)
+        assert (answer.status, answer.headers["content-range"]) == (status, place), wanted
+        assert answer.read() == body
+    head = fetch(site, name, "HEAD")
+    assert (head.status, head.headers["content-length"], head.read()) == (200, "10", b"")
+    assert fetch(site, name, If_None_Match=tag).status == 304
+    assert fetch(site, name, Range="bytes=0-1", If_Range=tag).status == 206
+    assert fetch(site, name, Range="bytes=0-1", If_Range='"other"').status == 200
+    empty = left_behind(site, text="")["result"]["resourceRef"]["resourceId"]
+    assert fetch(site, empty).read() == b""
+
+
+def test_a_hundred_megabytes_arrive_whole_in_bounded_memory(site):
+    node = left_behind(site, bytes=100 * MIB)
+    before = site.rss_bytes()
+    answer, digest, n_bytes = fetch(site, node["result"]["resourceRef"]["resourceId"]), hashlib.sha256(), 0
+    began, most = time.monotonic(), before
+    while piece := answer.read(MIB):
+        digest.update(piece)
+        n_bytes += len(piece)
+        most = max(most, site.rss_bytes())
+    print(f"{n_bytes / MIB / (time.monotonic() - began):.0f} MiB/s, {(most - before) / MIB:.1f} MiB more memory")
+    assert n_bytes == 100 * MIB and digest.hexdigest() == node["result"]["sha256"]
+    assert most - before < 24 * MIB, (before, most)
+
+
+def test_a_reader_that_does_not_read_holds_nobody_up(site):
+    name = left_behind(site, bytes=30 * MIB)["result"]["resourceRef"]["resourceId"]
+    lazy = [fetch(site, name) for _ in range(4)]
+    assert all(one.status == 200 for one in lazy)
+    time.sleep(0.5)
+    for _ in range(5):
+        began = time.monotonic()
+        assert played(site, workflow({"quick": {}}))["status"] == "succeeded"
+        assert time.monotonic() - began < 5
+    digests = [hashlib.sha256(one.read()).hexdigest() for one in lazy]
+    assert len(set(digests)) == 1
+
+
+def test_a_resource_is_used_again_and_a_missing_one_fails_at_once(site):
+    run = played(site, workflow({
+        "file": {"type": "core.file", "parameters": {"bytes": 1000}},
+        "look": {"type": "core.read_resource", "retry": {"maxAttempts": 1},
+                 "parameters": {"resourceRef": "{{ nodes.file.results.resourceRef }}"}},
+    }))
+    assert run["status"] == "succeeded", run
+    nodes = nodes_of(run)
+    assert nodes["look"]["result"] == {key: nodes["file"]["result"][key] for key in ("sizeBytes", "sha256")}
+    gone = {"resourceId": "gone", "workerName": "w1", "type": "file"}
+    run = played(site, workflow({"look": {"type": "core.read_resource", "parameters": {"resourceRef": gone}}}))
+    assert run["status"] == "failed" and run["error"]["code"] == "E.RESOURCE.MISSING", run
+
+
+def test_a_download_goes_on_when_its_worker_comes_back(site):
+    name = left_behind(site, bytes=60 * MIB)["result"]["resourceRef"]["resourceId"]
+    expected = left_behind(site, bytes=60 * MIB)["result"]["sha256"]
+    answer = fetch(site, name)
+    digest = hashlib.sha256(answer.read(MIB))
+    site.worker.kill()
+    site.worker.wait()
+    site.worker = worker_of(site, "w1")
+    while piece := answer.read(MIB):
+        digest.update(piece)
+    assert digest.hexdigest() == expected, "the file survived its worker"
+
+
+def test_without_its_worker_a_resource_is_away(site):
+    name = left_behind(site, text="x")["result"]["resourceRef"]["resourceId"]
+    site.worker.kill()
+    site.worker.wait()
+    deadline = time.monotonic() + 20
+    while fetch(site, name).status != 503:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    answer = fetch(site, name)
+    assert json.loads(answer.read())["error"]["code"] == "E.RESOURCE.AWAY"
+    assert site.rest("GET", f"/resources/{name}")["isAvailable"] is False
+    site.worker = worker_of(site, "w1")
+    while fetch(site, name).status != 200:
+        assert time.monotonic() < deadline + 20
+        time.sleep(0.1)
