@@ -19,6 +19,25 @@ Examples:
 ";
 /// Longer values are cut for people.
 const VALUE_CHARS_MAX: usize = 60;
+/// What people read at a glance of an id.
+const ID_LETTERS: usize = 8;
+/// What is told of an event, in this order, and what stands before it; the rest is in the JSON.
+const TOLD: [(&str, &str); 14] = [
+    ("status", ""),
+    ("number", "run "),
+    ("nodeId", "node "),
+    ("item", "item "),
+    ("workerName", "worker "),
+    ("runId", "of "),
+    ("package", "package "),
+    ("version", ""),
+    ("message", ""),
+    ("reason", ""),
+    ("state", ""),
+    ("error", ""),
+    ("content", ""),
+    ("payload", ""),
+];
 
 /// Watch what happens: runs, nodes, workers, one line for each event.
 #[derive(Debug, clap::Args)]
@@ -90,26 +109,31 @@ fn types(patterns: &[String]) -> Result<Vec<&'static str>> {
     Ok(found)
 }
 
-/// When, what, and the plain values of what it tells.
+/// When, what, and the values that people look for first.
 fn line(data: &str) -> String {
     let Ok(event) = serde_json::from_str::<Envelope<'_, Value>>(data) else { return data.into() };
     let time = event.occurred_at.split_once('T').map_or(&*event.occurred_at, |(_, time)| time);
     let time: String = time.chars().take("00:00:00.000".len()).collect();
     let mut line = format!("{time}  {:<20}", event.r#type);
-    for (key, value) in event.data.as_object().into_iter().flatten() {
-        let text = match value {
-            Value::String(text) => text.clone(),
-            Value::Null | Value::Array(_) => continue,
-            other => other.to_string(),
-        };
-        if key != "kind" {
-            words::push(&mut line, format_args!("  {key}={}", short(&text)));
+    for (key, name) in TOLD {
+        match event.data.get(key) {
+            None | Some(Value::Null) => {}
+            Some(Value::String(text)) => {
+                words::push(&mut line, format_args!("  {name}{}", short(text)));
+            }
+            Some(other) => {
+                words::push(&mut line, format_args!("  {name}{}", short(&other.to_string())));
+            }
         }
     }
     line
 }
 
+/// Ids by their first letters, and the beginning of what is long.
 fn short(text: &str) -> String {
+    if uuid::Uuid::try_parse(text).is_ok() {
+        return text.chars().take(ID_LETTERS).collect();
+    }
     let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if text.chars().count() <= VALUE_CHARS_MAX {
         return text;
@@ -135,11 +159,10 @@ mod tests {
     fn an_event_is_one_line() {
         let data = r#"{"version":"v1","id":"7","type":"node.status",
             "occurredAt":"2026-01-01T10:20:30.123456Z","scope":{"tenant":"default"},
-            "data":{"kind":"node.status","nodeId":"n1","status":"running","attempt":1,"x":null}}"#;
-        assert_eq!(
-            line(data),
-            "10:20:30.123  node.status           attempt=1  nodeId=n1  status=running"
-        );
+            "data":{"kind":"node.status","nodeId":"n1",
+            "runId":"8968e823-b3df-8eb0-95ae-a072500d9bef","status":"running","attempt":1,"x":null}}"#;
+        let expected = "10:20:30.123  node.status           running  node n1  of 8968e823";
+        assert_eq!(line(data), expected);
         assert_eq!(line("nonsense"), "nonsense");
     }
 }

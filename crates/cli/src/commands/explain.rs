@@ -46,7 +46,11 @@ async fn explain_node(run: &str, node: &str, context: &Context) -> Result<ExitCo
     let explanation: NodeExplanation = context.ask(context.client.get(&path)).await?;
     if context.output.is_for_people() {
         let name = workflow_run::name_of(node);
-        context.output.line(&format!("run {} · node {name} · {}", run.number, explanation.text()));
+        let why =
+            node.error.as_ref().map(|error| format!("  {} ({})\n", error.message, error.code));
+        let (number, told) = (run.number, explanation.text());
+        let text = format!("run {number} · node {name} · {told}{}", why.unwrap_or_default());
+        context.output.line(text.trim_end());
     } else {
         context.output.show(&explanation);
     }

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use protocol::rest::runs::{NodeStatus, Run, RunNode};
+use serde_json::Value;
 use tokio::sync::mpsc;
 
 use super::look::{look, name_of};
@@ -28,6 +29,8 @@ const LOOK_EVERY_MAX: Duration = Duration::from_secs(1);
 const PAUSES_PER_LOOK: u32 = 9;
 /// So long without the server, and it is given up.
 const AWAY_MAX: Duration = Duration::from_mins(1);
+/// What a run's last events take to arrive.
+const LAST_EVENTS_WITHIN: Duration = Duration::from_millis(500);
 /// How often clocks and bars move.
 const DRAW_EVERY: Duration = Duration::from_millis(100);
 
@@ -65,6 +68,7 @@ pub(crate) async fn follow(run: Followed, manner: Manner, context: &Context) -> 
             },
             () = tokio::time::sleep_until(vigil.due().into()) => {
                 if let Some(end) = vigil.look().await? {
+                    vigil.hear_out(&mut events).await;
                     return Ok(vigil.end(&end));
                 }
             }
@@ -157,6 +161,20 @@ impl<'a> Vigil<'a> {
         }
     }
 
+    /// Whoever reads lines gets all of them, also those that come after the last look.
+    async fn hear_out(&mut self, events: &mut Events) {
+        if self.context.output.format() != Format::Jsonl {
+            return;
+        }
+        let rest = async {
+            while let Ok(heard) = next_of(events).await {
+                self.hear(&heard);
+            }
+        };
+        // The stream of a run does not end with it.
+        let _ = tokio::time::timeout(LAST_EVENTS_WITHIN, rest).await;
+    }
+
     /// One look; gives the run when it is over.
     async fn look(&mut self) -> Result<Option<Run>> {
         let asked = Instant::now();
@@ -246,7 +264,8 @@ impl<'a> Vigil<'a> {
         if !output.is_for_people() {
             output.show(run);
         } else if let Some(outputs) = run.outputs.as_ref().filter(|raw| raw.get() != "{}") {
-            output.line(&output::pretty(outputs));
+            let value: Value = serde_json::from_str(outputs.get()).unwrap_or_default();
+            output.line(&output::pretty(&value));
         }
         ending::exit_code(run.status)
     }

@@ -49,12 +49,13 @@ impl Row {
     }
 }
 
-/// What people call a node.
+/// What people call a node. Middlewares are known by what they do.
 pub(crate) fn name_of(node: &RunNode) -> String {
     match &node.alias {
         Some(alias) => alias.clone(),
-        None if node.label.is_empty() => node.node_id.chars().take(ID_LETTERS).collect(),
-        None => node.label.clone(),
+        None if !node.label.is_empty() => node.label.clone(),
+        None if node.metadata.host_node_id.is_some() => node.node_type.clone(),
+        None => node.node_id.chars().take(ID_LETTERS).collect(),
     }
 }
 

@@ -7,7 +7,8 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::document::Document;
-use crate::failure;
+use crate::failure::{self, Failure};
+use crate::output::Output;
 
 /// Everything that is wrong with a workflow, and what is odd about it.
 #[derive(Debug, Serialize)]
@@ -54,6 +55,17 @@ impl Checked {
         let head = format!("{}: {verdict}", self.file);
         std::iter::once(head).chain(lines).collect::<Vec<_>>().join("\n")
     }
+}
+
+/// Tells the problems of a workflow that was refused, by the names that its author gave.
+pub(super) fn tell(mut failure: Failure, document: &Document, output: Output) -> Failure {
+    if !failure.problems.is_empty() {
+        let problems = std::mem::take(&mut failure.problems);
+        output.note(Checked::new(document, problems).text());
+        "the workflow cannot run as it stands".clone_into(&mut failure.message);
+        "put right what is marked with ✗, and try again".clone_into(&mut failure.hint);
+    }
+    failure
 }
 
 fn on_the_wire(problem: flow::Problem) -> FlowProblem {

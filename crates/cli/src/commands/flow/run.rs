@@ -8,6 +8,7 @@ use worker::client::Patience;
 
 use super::document::{Document, Named};
 use super::inputs::{self, Input};
+use super::problems;
 use super::selector;
 use crate::context::Context;
 use crate::exit_code::ExitCode;
@@ -50,11 +51,16 @@ pub(super) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
-    let start = start(arguments, context).await?;
+    let (start, document) = start(arguments, context).await?;
     let key = Uuid::new_v4().to_string();
     let patience = Patience { total: PATIENCE };
     let started = context.client.post_with_key("/api/v1/runs", &start, &key, patience);
-    let started: RunRef = context.ask(started).await?;
+    let started: RunRef = context.ask(started).await.map_err(|failure| {
+        match document.filter(|_| context.output.is_for_people()) {
+            Some(document) => problems::tell(failure, &document, context.output),
+            None => failure,
+        }
+    })?;
     for warning in &started.warnings {
         crate::output::warn(format!("{} (at {})", warning.message, warning.path));
     }
@@ -69,7 +75,8 @@ pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<Exit
     workflow_run::follow(followed, manner, context).await
 }
 
-async fn start(arguments: &Arguments, context: &Context) -> Result<StartRun> {
+/// What is asked for, and the workflow if it comes from here.
+async fn start(arguments: &Arguments, context: &Context) -> Result<(StartRun, Option<Document>)> {
     let inputs = inputs::object(&arguments.input)?;
     match Named::of(&arguments.workflow) {
         Named::File(_) if arguments.version.is_some() => Err(Failure::usage(
@@ -77,13 +84,14 @@ async fn start(arguments: &Arguments, context: &Context) -> Result<StartRun> {
             "leave --version out, or name a workflow that the server keeps",
         )),
         Named::File(file) => {
-            let workflow = Some(Document::of_file(&file)?.raw()?);
-            Ok(StartRun { workflow, inputs, ..StartRun::default() })
+            let document = Document::of_file(&file)?;
+            let workflow = Some(document.raw()?);
+            Ok((StartRun { workflow, inputs, ..StartRun::default() }, Some(document)))
         }
         Named::Kept(text) => {
             let workflow_id = Some(selector::workflow(context, &text).await?.workflow_id);
             let version = arguments.version;
-            Ok(StartRun { workflow_id, version, inputs, ..StartRun::default() })
+            Ok((StartRun { workflow_id, version, inputs, ..StartRun::default() }, None))
         }
     }
 }

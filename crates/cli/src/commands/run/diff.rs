@@ -117,7 +117,11 @@ fn node_diffs(a: &Run, b: &Run) -> Vec<NodeDiff> {
         let (one, other) = (of_a.remove(&place), of_b.remove(&place));
         let first = one.or(other)?;
         let result = |node: Option<&RunNode>| node.and_then(|node| value(node.result.as_deref()));
-        let result = differences(result(one).as_ref(), result(other).as_ref());
+        // A node that gave nothing came to another end, which says it all.
+        let result = match (result(one), result(other)) {
+            (Some(one), Some(other)) => differences(Some(&one), Some(&other)),
+            _ => Vec::new(),
+        };
         Some(NodeDiff {
             node_id: first.node_id.clone(),
             name: name_of(first),
