@@ -53,9 +53,10 @@ impl Link {
     }
 
     pub(super) fn on_next_response(&mut self, response: NextResponse) {
-        match self.calls.answer(response) {
-            Some(number) => self.on_answer(number),
-            None => tracing::debug!("an answer came that nobody waits for"),
+        if let Some(number) = self.calls.answer(response) {
+            self.on_answer(number);
+        } else {
+            tracing::debug!("an answer came that nobody waits for");
         }
     }
 
