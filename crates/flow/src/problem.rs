@@ -6,7 +6,7 @@ mod problems;
 use serde::Serialize;
 
 pub(crate) use place::Place;
-pub(crate) use problems::{Problems, Quoted};
+pub(crate) use problems::{Problems, Quoted, SENTENCE_CHARACTERS_MAX, cut};
 
 /// One thing that is wrong, or odd.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]

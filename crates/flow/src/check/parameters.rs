@@ -1,6 +1,7 @@
 //! Parameters against the schema that the node brings along. What is filled in later is not
 //! looked at: values that hold an expression, and those that a wire brings.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 
 use jsonschema::ValidationError;
@@ -11,7 +12,7 @@ use serde_json::value::RawValue;
 use super::schema::{Schemas, Unusable};
 use super::words;
 use crate::compile::{CONTAINER_KEY, Context, GraphDraft, StepDraft, is_container};
-use crate::problem::{Place, Problems, Quoted, code};
+use crate::problem::{Place, Problems, Quoted, SENTENCE_CHARACTERS_MAX, code, cut};
 
 /// Steps that the check of one node may take.
 pub(crate) const NODE_STEPS_MAX: usize = 1_000_000;
@@ -63,8 +64,7 @@ impl<'c, 's> Check<'c, 's> {
         at: &Place<'_>,
         problems: &mut Problems,
     ) {
-        let node = step.node;
-        let schema = node.schema.given().and_then(|schemas| schemas.parameters);
+        let schema = step.node.schema.given().and_then(|schemas| schemas.parameters);
         let Some(schema) = schema.map(RawValue::get) else { return };
         let usable = match &self.schemas.of(schema).usable {
             Ok(usable) => usable,
@@ -76,19 +76,8 @@ impl<'c, 's> Check<'c, 's> {
                 return;
             }
         };
-        let mut open = open();
-        let read;
-        let value = if let Some(value) = &step.rendered {
-            open.add_expressions(value, &mut String::new());
-            value
-        } else {
-            read = read_parameters(step);
-            &read
-        };
-        if is_container(node) {
-            open.add(&[CONTAINER_KEY.to_owned()]);
-        }
-        let steps = usable.steps.saturating_mul(n_values(value));
+        let value = parameters(step);
+        let steps = usable.steps.saturating_mul(n_values(&value));
         let at = at.key("parameters");
         if steps > NODE_STEPS_MAX || steps > self.steps_left {
             let message = "the parameters are not checked: they are too large for their schema";
@@ -96,10 +85,15 @@ impl<'c, 's> Check<'c, 's> {
             return;
         }
         self.steps_left -= steps;
-        if usable.validator.is_valid(value) {
+        if usable.validator.is_valid(&value) {
             return;
         }
-        let errors = usable.validator.iter_errors(value);
+        let mut open = open();
+        open.add_expressions(&value, &mut String::new());
+        if is_container(step.node) {
+            open.add(&[CONTAINER_KEY.to_owned()]);
+        }
+        let errors = usable.validator.iter_errors(&value);
         for error in errors.filter(|error| !open.excuse(error)).take(TOLD_PER_NODE_MAX) {
             tell(&error, &at, problems);
         }
@@ -117,14 +111,20 @@ fn tell_unusable(unusable: &Unusable, at: &Place<'_>, problems: &mut Problems) {
             problems.error(code::PARAMETERS, at, message);
         }
         Unusable::PassedOver(reason) => {
-            let message =
-                format_args!("the schema is not used to check parameters: {}", Quoted(reason));
+            let message = format_args!(
+                "the schema is not used to check parameters: {}",
+                cut(reason, SENTENCE_CHARACTERS_MAX)
+            );
             problems.warning(code::PARAMETERS, at, message);
         }
     }
 }
 
-fn read_parameters(step: &StepDraft<'_>) -> Value {
+/// The parameters as they stand; those of a container without the name of its subgraph.
+fn parameters<'d>(step: &'d StepDraft<'_>) -> Cow<'d, Value> {
+    if let Some(value) = &step.rendered {
+        return Cow::Borrowed(value);
+    }
     let text = step.node.parameters.map_or("{}", RawValue::get);
     let mut value = serde_json::from_str(text).unwrap_or_default();
     if is_container(step.node)
@@ -132,7 +132,7 @@ fn read_parameters(step: &StepDraft<'_>) -> Value {
     {
         fields.remove(CONTAINER_KEY);
     }
-    value
+    Cow::Owned(value)
 }
 
 /// How many values there are in a value, itself included. It nests as deep as a parser lets it.
@@ -227,42 +227,34 @@ fn push(pointer: &mut String, segment: &str) {
 fn tell(error: &ValidationError<'_>, at: &Place<'_>, problems: &mut Problems) {
     let pointer = error.instance_path().as_str();
     let place = at.pointer(pointer);
+    if let ValidationErrorKind::Required { property } = error.kind() {
+        let property = property.as_str().unwrap_or_default();
+        let message = format_args!("{} is missing; the node needs it", Quoted(property));
+        problems.error(code::PARAMETERS, &place.key(property), message);
+        return;
+    }
     let name = if pointer.is_empty() { "parameters".to_owned() } else { place.name() };
+    let verdict = verdict(error);
+    let message = format_args!("{}{}", Quoted(&name), cut(&verdict, SENTENCE_CHARACTERS_MAX));
+    problems.error(code::PARAMETERS, &place, message);
+}
+
+/// What is wrong with a value, as the rest of a sentence about it.
+fn verdict(error: &ValidationError<'_>) -> String {
     let value = error.instance();
     match error.kind() {
-        ValidationErrorKind::Required { property } => {
-            let property = property.as_str().unwrap_or_default();
-            let message = format_args!("{} is missing; the node needs it", Quoted(property));
-            problems.error(code::PARAMETERS, &place.key(property), message);
-        }
         ValidationErrorKind::Type { kind } => {
-            let (is, wants) = (words::kind_of(value), words::wanted(kind));
-            let message = format_args!("{} is {is}; it must be {wants}", Quoted(&name));
-            problems.error(code::PARAMETERS, &place, message);
+            format!(" is {}; it must be {}", words::kind_of(value), words::wanted(kind))
         }
         ValidationErrorKind::Enum { options } => {
-            let options = words::options(options);
             let value = value.to_string();
-            let message = format_args!(
-                "{} is {}; it must be one of {options}",
-                Quoted(&name),
-                Quoted(&value)
-            );
-            problems.error(code::PARAMETERS, &place, message);
+            format!(" is {}; it must be one of {}", Quoted(&value), words::options(options))
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let unexpected = unexpected.join(", ");
-            let message = format_args!(
-                "{} does not know {}; remove it, or look for a typing error",
-                Quoted(&name),
-                Quoted(&unexpected)
-            );
-            problems.error(code::PARAMETERS, &place, message);
+            let unexpected = Quoted(&unexpected);
+            format!(" does not know {unexpected}; remove it, or look for a typing error")
         }
-        _ => {
-            let reason = error.masked_with("the value").to_string();
-            let message = format_args!("{}: {}", Quoted(&name), Quoted(&reason));
-            problems.error(code::PARAMETERS, &place, message);
-        }
+        _ => format!(": {}", error.masked_with("the value")),
     }
 }

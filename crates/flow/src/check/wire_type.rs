@@ -61,44 +61,48 @@ fn tell(
     problems: &mut Problems,
 ) {
     let source = context.source();
-    let Some(edge) = source.workflow.edges.items().get(flow.edge).and_then(|edge| edge.given())
-    else {
-        return;
-    };
-    let (Some(begin), Some(end)) = (edge.source.given(), edge.target.given()) else { return };
-    let key = |port: &str| Quoted(port.rsplit(':').next().unwrap_or(port)).to_string();
-    let (begin, at_end) = (key(begin.port.text()), key(end.port.text()));
+    let edge = source.workflow.edges.items().get(flow.edge).and_then(|edge| edge.given());
+    let ends = edge.and_then(|edge| Some((edge.source.given()?, edge.target.given()?)));
+    let Some((begin, end)) = ends else { return };
+    let sentence = sentence((&key(begin.port.text()), from), (&key(end.port.text()), to), fit);
     let root = source.place();
     let edges = root.key("edges");
     let place: Place<'_> = edges.index(flow.edge).about(end.node.text());
-    let (is, wants) = (from.words(), to.words());
     match fit {
         Fit::Yes => {}
-        Fit::No => {
-            let message = format_args!(
-                "{begin} is {is}; {at_end} wants {wants}; connect it to another port, or put a \
-                 node between that converts it"
-            );
-            problems.error(code::WIRE_TYPE, &place, message);
+        Fit::No | Fit::NoChoice => {
+            problems.error(code::WIRE_TYPE, &place, format_args!("{sentence}"));
         }
+        Fit::Sometimes | Fit::SomeChoices => {
+            problems.warning(code::WIRE_TYPE, &place, format_args!("{sentence}"));
+        }
+    }
+}
+
+/// What people call a port; of a middleware's the last part.
+fn key(port: &str) -> String {
+    Quoted(port.rsplit(':').next().unwrap_or(port)).to_string()
+}
+
+fn sentence((begin, from): (&str, &Type), (end, to): (&str, &Type), fit: Fit) -> String {
+    let (is, wants) = (from.words(), to.words());
+    let choices = words::options(&to.choices_value());
+    match fit {
+        Fit::Yes => format!("{begin} fits {end}"),
+        Fit::No => format!(
+            "{begin} is {is}; {end} wants {wants}; connect it to another port, or put a node \
+             between that converts it"
+        ),
         Fit::Sometimes => {
-            let message = format_args!(
-                "{begin} is {is}; {at_end} wants {wants}, so some values will not fit"
-            );
-            problems.warning(code::WIRE_TYPE, &place, message);
+            format!("{begin} is {is}; {end} wants {wants}, so some values will not fit")
         }
         Fit::NoChoice => {
-            let wants = words::options(&to.choices_value());
-            let message =
-                format_args!("{begin} never is what {at_end} wants; it must be one of {wants}");
-            problems.error(code::WIRE_TYPE, &place, message);
+            format!("{begin} never is what {end} wants; it must be one of {choices}")
         }
         Fit::SomeChoices => {
-            let wants = words::options(&to.choices_value());
-            let message = format_args!(
-                "{begin} may be something that {at_end} does not take; it must be one of {wants}"
-            );
-            problems.warning(code::WIRE_TYPE, &place, message);
+            format!(
+                "{begin} may be something that {end} does not take; it must be one of {choices}"
+            )
         }
     }
 }

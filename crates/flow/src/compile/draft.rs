@@ -142,6 +142,11 @@ fn when(
     };
     let mut own = References::default();
     let source = expression::bare(&text);
+    if source.contains("{{") {
+        let message = "a condition is one expression; write {{ a and b }}, not {{ a }} and {{ b }}";
+        problems.error(code::EXPRESSION, at, format_args!("{message}"));
+        return None;
+    }
     own.add_text(context, source, at, problems);
     references.extend(&own);
     Some(Expression { source: source.to_owned(), references: own.nodes })

@@ -164,31 +164,12 @@ pub(crate) fn bound(
     problems: &mut Problems,
 ) -> Option<Bound> {
     let binding = port.binding.given()?;
-    let text = binding.path.given()?;
-    let Some((root, path)) = path::parse(text) else {
-        let message = format_args!(
-            "the port is bound to {}, which is no path below parameters or results; \
-             the edge only says what comes first",
-            Quoted(text)
-        );
-        problems.warning(code::UNKNOWN_PORT, at, message);
-        return None;
-    };
-    if side == Side::Input && root == Root::Results {
-        let message = format_args!(
-            "the port is bound to {}, and nothing flows into results; \
-             the edge only says what comes first",
-            Quoted(text)
-        );
-        problems.warning(code::UNKNOWN_PORT, at, message);
-        return None;
-    }
+    let (root, path) = path_of(binding.path.given()?, side, at, problems)?;
     let prefix = binding.prefix.text();
     if prefix.is_empty() {
         return Some(Bound { node, middleware: None, root, path, inside: None });
     }
-    let found = retarget(context, node, prefix);
-    let Some((node, inner)) = found else {
+    let Some((node, inner)) = retarget(context, node, prefix) else {
         let message = format_args!(
             "the port's prefix {} leads to no node here; the edge only says what comes first",
             Quoted(prefix)
@@ -203,6 +184,24 @@ pub(crate) fn bound(
     // On the container itself the value has the name of the port.
     let root = if side == Side::Input { Root::Parameters } else { Root::Results };
     Some(Bound { node, middleware: None, root, path: vec![port.key.text().to_owned()], inside })
+}
+
+fn path_of(
+    text: &str,
+    side: Side,
+    at: &Place<'_>,
+    problems: &mut Problems,
+) -> Option<(Root, Vec<String>)> {
+    let why = match path::parse(text) {
+        None => "which is no path below parameters or results",
+        Some((Root::Results, _)) if side == Side::Input => "and nothing flows into results",
+        Some(found) => return Some(found),
+    };
+    let text = Quoted(text);
+    let message =
+        format_args!("the port is bound to {text}, {why}; the edge only says what comes first");
+    problems.warning(code::UNKNOWN_PORT, at, message);
+    None
 }
 
 /// `#node` is another node of this graph, or one inside the container that has the port;

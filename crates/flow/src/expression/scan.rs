@@ -2,6 +2,7 @@
 
 mod path;
 mod scanner;
+mod words;
 
 use super::{EXPRESSION_BYTES_MAX, OPERATIONS_MAX, SLICES_MAX};
 pub(super) use path::{Origin, Path};

@@ -1,5 +1,6 @@
 //! All problems of one definition.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use super::{Place, Problem, Severity, code};
@@ -8,6 +9,8 @@ use super::{Place, Problem, Severity, code};
 pub(crate) const PROBLEMS_TOLD_MAX: usize = 100;
 /// Labels and values in a message are cut here.
 pub(crate) const QUOTED_CHARACTERS_MAX: usize = 80;
+/// Whole sentences of others are cut here.
+pub(crate) const SENTENCE_CHARACTERS_MAX: usize = 400;
 
 /// Problems, as they are found.
 #[derive(Debug, Default)]
@@ -87,10 +90,15 @@ pub(crate) struct Quoted<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Quoted<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.char_indices().nth(QUOTED_CHARACTERS_MAX) {
-            None => f.write_str(self.0),
-            Some((end, _)) => write!(f, "{}...", &self.0[..end]),
-        }
+        f.write_str(&cut(self.0, QUOTED_CHARACTERS_MAX))
+    }
+}
+
+/// A text, cut after so many characters.
+pub(crate) fn cut(text: &str, characters_max: usize) -> Cow<'_, str> {
+    match text.char_indices().nth(characters_max) {
+        None => Cow::Borrowed(text),
+        Some((end, _)) => Cow::Owned(format!("{}...", &text[..end])),
     }
 }
 

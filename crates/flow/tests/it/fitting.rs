@@ -126,8 +126,8 @@ fn schemas_do_not_reach_out_and_do_not_explode() {
         r#"{"type": "objekt"}"#,
         "{}",
         &expect![[r#"
-        E.FLOW.PARAMETERS (warning) $b /nodes/1/schema/parameters: the schema is not used to check parameters: it is no JSON Schema: "objekt" is not valid under any of the schemas listed in t...
-    "#]],
+            E.FLOW.PARAMETERS (warning) $b /nodes/1/schema/parameters: the schema is not used to check parameters: it is no JSON Schema: "objekt" is not valid under any of the schemas listed in the 'anyOf' keyword
+        "#]],
     );
     check_parameters(
         r"[]",

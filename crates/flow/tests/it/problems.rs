@@ -192,6 +192,7 @@ fn expressions_name_nodes_that_are_there() {
     check(
         &workflow(
             r#"{"id": "$a", "type": "core.noop", "alias": "open"},
+               {"id": "$c", "type": "core.noop", "when": "{{ inputs.a }} and {{ inputs.b }}"},
                {"id": "$b", "type": "core.noop", "when": "{{ nodes.opne.results.ok }}",
                 "map": {"over": "{{ nodes.gone.results.list }}"},
                 "parameters": {"deep": [{"x": "{{ nodes.open.results. }}"}], "y": "{{ nodes.no.results.z }}"},
@@ -201,12 +202,13 @@ fn expressions_name_nodes_that_are_there() {
             "",
         ),
         &expect![[r"
-            E.FLOW.EXPRESSION $b /nodes/1/parameters/deep/0/x: unexpected end of input, expected identifier or integer, in the expression at character 3
-            E.FLOW.EXPRESSION $b /nodes/1/parameters/y: no node of this graph has the alias or id no; there are open
-            E.FLOW.EXPRESSION $b /nodes/1/concurrencyKey: no node of this graph has the alias or id key; there are open
-            E.FLOW.EXPRESSION $b /nodes/1/middlewares/0/parameters/attempts: no node of this graph has the alias or id there; there are open
-            E.FLOW.EXPRESSION $b /nodes/1/when: no node of this graph has the alias or id opne; there are open
-            E.FLOW.EXPRESSION $b /nodes/1/map/over: no node of this graph has the alias or id gone; there are open
+            E.FLOW.EXPRESSION $c /nodes/1/when: a condition is one expression; write {{ a and b }}, not {{ a }} and {{ b }}
+            E.FLOW.EXPRESSION $b /nodes/2/parameters/deep/0/x: unexpected end of input, expected identifier or integer, in the expression at character 3
+            E.FLOW.EXPRESSION $b /nodes/2/parameters/y: no node of this graph has the alias or id no; there are open
+            E.FLOW.EXPRESSION $b /nodes/2/concurrencyKey: no node of this graph has the alias or id key; there are open
+            E.FLOW.EXPRESSION $b /nodes/2/middlewares/0/parameters/attempts: no node of this graph has the alias or id there; there are open
+            E.FLOW.EXPRESSION $b /nodes/2/when: no node of this graph has the alias or id opne; there are open
+            E.FLOW.EXPRESSION $b /nodes/2/map/over: no node of this graph has the alias or id gone; there are open
         "]],
     );
 }

@@ -87,9 +87,9 @@ fn bombs() -> Vec<String> {
 
 /// What doubles with each link of a chain.
 fn add_doubling(bombs: &mut Vec<String>) {
-    bombs.push(format!("'aa'{}", repeat("|replace('a','aa')", 60)));
+    bombs.push(format!("'aa'{}", repeat("|replace('a','aa')", 30)));
     bombs.push(format!("'a'{}", repeat("|replace('','aaaaaaaaaaaaaaaa')", 20)));
-    bombs.push(format!("{}'\\\\'{}", repeat("([", 60), repeat("]~'')", 60)));
+    bombs.push(format!("{}'\\\\'{}", repeat("([", 30), repeat("]~'')", 30)));
     bombs.push(format!("{}'\\\\'{}", repeat("[", 60), repeat("]|string", 60)));
     bombs.push(format!("{}'\\\\'{}", repeat("[", 60), repeat("]|upper", 60)));
     bombs.push(format!("{}'\\\\'{}", repeat("[", 60), repeat("]|tojson", 60)));

@@ -145,6 +145,15 @@ fn what_flows_in_takes_the_place_of_an_expression() {
 }
 
 #[test]
+fn only_nodes_that_are_referred_to_are_looked_at() {
+    let world = world();
+    let mut step = world.step(json!({"x": "{{ nodes.b.results.n }}"}));
+    assert_eq!(filled(&world, &step), Ok(json!({"x": 7})));
+    step.references = vec![0];
+    assert!(filled(&world, &step).is_err());
+}
+
+#[test]
 fn a_payload_is_laid_over_the_parameters() {
     let payload = |payload: Value| {
         let mut world = world();
@@ -221,7 +230,7 @@ fn any_value() -> impl Strategy<Value = Value> {
 /// The value without any text that holds an expression.
 fn without_expressions(value: Value) -> Value {
     match value {
-        Value::String(text) => Value::String(text.replace("{{", "{ {")),
+        Value::String(text) => Value::String(text.replace('{', "{ ")),
         Value::Array(items) => items.into_iter().map(without_expressions).collect(),
         Value::Object(fields) => {
             fields.into_iter().map(|(key, value)| (key, without_expressions(value))).collect()

@@ -90,6 +90,17 @@ impl<'r> Scale<'r> {
             ("$defs" | "definitions", Value::Object(schemas)) => {
                 self.all(schemas.values(), depth).map(|_| 1)
             }
+            _ => self.applied((keyword, value), depth),
+        }
+    }
+
+    /// Keywords that apply other schemas.
+    fn applied(
+        &mut self,
+        (keyword, value): (&str, &'r Value),
+        depth: usize,
+    ) -> Result<usize, Unfit> {
+        match (keyword, value) {
             ("patternProperties", Value::Object(schemas)) => {
                 self.n_patterns += schemas.len();
                 self.all(schemas.values(), depth)
