@@ -2,8 +2,8 @@
 //! `core.timeout`.
 //!
 //! What one of them lays over the parameters of the next in line has a fixed name: `attempt`,
-//! `item` and `index`. Parameters that they do not know may be meant for others in the chain, and
-//! are passed over.
+//! `item` and `index`. What they got so from further out they hand on. Parameters that they do not
+//! know may be meant for others in the chain, and are passed over.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -89,7 +89,7 @@ impl Retry {
     }
 }
 
-/// Has the next in line executed until it succeeds.
+/// Has the next in line executed until it succeeds; gives what that one gave.
 pub(super) async fn run_retry(parameters: &RawValue, context: &Context) -> Outcome {
     let retry: Retry = match read(parameters, RETRY_WANTED) {
         Ok(retry) => retry,
@@ -102,8 +102,8 @@ pub(super) async fn run_retry(parameters: &RawValue, context: &Context) -> Outco
     }
     let mut attempt = 1;
     loop {
-        match context.next.call(words(&json!({ "attempt": attempt }))).await {
-            Ok(_) => return Outcome::done(raw(&json!({ "attempts": attempt }))),
+        match context.next.call(words(parameters, &json!({ "attempt": attempt }))).await {
+            Ok(result) => return Outcome::done(with_attempts(&result, attempt)),
             Err(failure) if failure.is_skipped() || failure.is_cancelled() => {
                 return failure.into_outcome();
             }
@@ -116,6 +116,15 @@ pub(super) async fn run_retry(parameters: &RawValue, context: &Context) -> Outco
         tokio::time::sleep(retry.pause(attempt)).await;
         attempt += 1;
     }
+}
+
+/// What the next in line gave, and how often it was called for it.
+fn with_attempts(result: &RawValue, attempts: u64) -> Box<RawValue> {
+    let attempts = raw(&attempts);
+    let mut keys: BTreeMap<String, &RawValue> =
+        serde_json::from_str(result.get()).unwrap_or_default();
+    keys.insert("attempts".to_owned(), &attempts);
+    raw(&keys)
 }
 
 #[derive(Deserialize)]
@@ -147,7 +156,7 @@ pub(super) async fn run_loop(parameters: &RawValue, context: &Context) -> Outcom
             Some(item) => json!({ "index": index, "item": item }),
             None => json!({ "index": index }),
         };
-        match context.next.call(words(&payload)).await {
+        match context.next.call(words(parameters, &payload)).await {
             Ok(result) => results.push(result),
             // One of many that had nothing to do does not make the others pointless.
             Err(failure) if failure.is_skipped() => results.push(raw(&Value::Null)),
@@ -171,7 +180,7 @@ struct Timeout {
     ms: u64,
 }
 
-/// Waits no longer than so for the next in line.
+/// Waits no longer than so for the next in line; gives what that one gave.
 pub(super) async fn run_timeout(parameters: &RawValue, context: &Context) -> Outcome {
     let time = match read(parameters, TIMEOUT_WANTED) {
         Ok(Timeout { ms }) => Duration::from_millis(ms),
@@ -180,14 +189,22 @@ pub(super) async fn run_timeout(parameters: &RawValue, context: &Context) -> Out
     if time.is_zero() || time > TIMEOUT_MAX {
         return Outcome::hopeless(PARAMETERS_INVALID, TIMEOUT_WANTED);
     }
-    match context.next.call(NextWords { timeout: Some(time), ..NextWords::default() }).await {
-        Ok(_) => Outcome::done(raw(&json!({}))),
+    let words = NextWords { timeout: Some(time), ..words(parameters, &json!({})) };
+    match context.next.call(words).await {
+        Ok(result) => Outcome::done(result),
         Err(failure) => failure.into_outcome(),
     }
 }
 
-fn words(payload: &Value) -> NextWords {
-    NextWords { payload: OpenObject::new(raw(payload)), ..NextWords::default() }
+/// What the next in line is given: what was laid over our own parameters, and `payload` over it.
+fn words(parameters: &RawValue, payload: &Value) -> NextWords {
+    let own: Value = serde_json::from_str(parameters.get()).unwrap_or_default();
+    let handed_on = LAID_OVER.iter().filter_map(|name| Some(((*name).to_owned(), own.get(name)?)));
+    let mut given: BTreeMap<String, &Value> = handed_on.collect();
+    given
+        .extend(payload.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value)));
+    let payload = (!given.is_empty()).then(|| raw(&given)).and_then(OpenObject::new);
+    NextWords { payload, ..NextWords::default() }
 }
 
 #[cfg(test)]

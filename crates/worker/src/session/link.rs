@@ -91,6 +91,8 @@ pub(crate) struct Link {
     calls: Calls,
     /// Parts of resources that were read for the server; everything else goes first.
     chunks: VecDeque<Chunk>,
+    /// Parts that were sent and are not confirmed: their frames' names.
+    chunks_out: HashSet<String>,
     /// Reads that are under way.
     n_reads: usize,
     namer: Namer,
@@ -131,6 +133,7 @@ impl Link {
             unconfirmed_refusals: HashSet::new(),
             calls: Calls::default(),
             chunks: VecDeque::new(),
+            chunks_out: HashSet::new(),
             n_reads: 0,
             namer: Namer::default(),
             leaving: None,

@@ -9,10 +9,11 @@ use crate::next::{Next, NextAnswer, NextFailure};
 #[tokio::test(start_paused = true)]
 async fn retry_calls_until_it_succeeds_and_waits_longer_each_time() {
     let began = tokio::time::Instant::now();
-    let parameters = r#"{"attempts":4,"delayMs":100,"backoff":2,"item":"not mine"}"#;
+    let parameters = r#"{"attempts":4,"delayMs":100,"backoff":2,"typo":"not mine"}"#;
     let (outcome, payloads) =
-        run("core.retry", parameters, |n| if n < 3 { failed() } else { done("1") }).await;
-    assert_eq!(outcome, r#"completed {"attempts":3}"#);
+        run("core.retry", parameters, |n| if n < 3 { failed() } else { done(r#"{"b":2.50}"#) })
+            .await;
+    assert_eq!(outcome, r#"completed {"attempts":3,"b":2.50}"#);
     assert_eq!(payloads, [r#"{"attempt":1}"#, r#"{"attempt":2}"#, r#"{"attempt":3}"#]);
     assert_eq!(began.elapsed(), Duration::from_millis(100 + 200));
 }
@@ -49,7 +50,17 @@ async fn timeout_says_how_long_it_waits() {
     let (outcome, _) = run("core.timeout", r#"{"ms":5}"#, |_| ended("next_timeout")).await;
     assert_eq!(outcome, "failed E.TIMEOUT final: x");
     let (outcome, payloads) = run("core.timeout", r#"{"ms":5}"#, |_| done("7")).await;
-    assert_eq!((outcome.as_str(), payloads), ("completed {}", vec!["none within 5ms".to_owned()]));
+    assert_eq!((outcome.as_str(), payloads), ("completed 7", vec!["none within 5ms".to_owned()]));
+}
+
+#[tokio::test]
+async fn what_comes_from_further_out_is_handed_on() {
+    let parameters = r#"{"ms":5,"item":{"a":1},"index":3,"own":1}"#;
+    let (_, payloads) = run("core.timeout", parameters, |_| done("1")).await;
+    assert_eq!(payloads, [r#"{"index":3,"item":{"a":1}} within 5ms"#]);
+    let (_, payloads) =
+        run("core.loop", r#"{"times":1,"index":3,"attempt":2}"#, |_| done("1")).await;
+    assert_eq!(payloads, [r#"{"attempt":2,"index":0}"#]);
 }
 
 #[tokio::test]

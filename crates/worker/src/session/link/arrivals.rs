@@ -66,6 +66,7 @@ impl Link {
             self.unjudged.insert(id, lease_id);
         }
         self.unconfirmed_refusals.remove(id);
+        self.chunks_out.remove(id);
     }
 
     fn disconnect(&mut self, connection: Connection, reason: &str) {
@@ -104,6 +105,7 @@ impl Link {
                 self.backlog.push_front(frame);
             }
         }
+        self.drop_chunks();
         let is_final = code.starts_with("E.AUTH.") || code == ResetCode::TenantMismatch.name();
         if is_final && !self.has_been_ready {
             self.refused = Some(WorkerError::Refused { code, reason });

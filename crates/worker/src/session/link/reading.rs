@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use protocol::session::kind::Kind;
 use protocol::session::payload::resource_read::{CHUNK_BYTES_MAX, Chunk, ReadError, ReadRequest};
 
 use super::Link;
@@ -19,6 +20,9 @@ use crate::session::attempt::Note;
 
 /// Parts that are read or wait to be sent at the same time.
 const READS_MAX: usize = 64;
+/// Parts that are on their way at the same time. Whatever is said meanwhile waits for no more than
+/// these, and they never fill a session.
+const CHUNKS_OUT_MAX: usize = 4;
 /// More reads than the worker does at the same time.
 const BUSY: &str = "E.LIMIT.OVERLOADED";
 /// The disk does not do what it should.
@@ -26,11 +30,11 @@ const DISK: &str = "E.RESOURCE.UNREADABLE";
 
 impl Link {
     pub(super) fn on_read_request(&mut self, request: ReadRequest) {
-        if self.n_reads >= READS_MAX {
+        self.n_reads += 1;
+        if self.n_reads > READS_MAX {
             let why = "the worker reads as much as it can already";
             return self.on_chunk(failed(&request, BUSY, why.into()));
         }
-        self.n_reads += 1;
         let (resources, notes) = (Arc::clone(&self.parts.resources), self.notes_sender.clone());
         tokio::task::spawn_blocking(move || {
             let chunk = read(&resources, &request);
@@ -43,16 +47,26 @@ impl Link {
         self.chunks.push_back(chunk);
     }
 
-    /// One part at a time, when there is nothing else to say.
+    /// A few parts at a time, when there is nothing else to say.
     pub(super) fn speak_of_resources(&mut self) {
         while self.backlog.is_empty()
             && !self.parts.machine.is_full()
+            && self.chunks_out.len() < CHUNKS_OUT_MAX
             && let Some(chunk) = self.chunks.pop_front()
         {
             self.n_reads = self.n_reads.saturating_sub(1);
             let frame = self.namer.chunk(chunk);
+            self.chunks_out.insert(frame.id.clone());
             self.post(frame);
         }
+    }
+
+    /// The session is lost, and whoever waited for parts with it.
+    pub(super) fn drop_chunks(&mut self) {
+        self.n_reads = self.n_reads.saturating_sub(self.chunks.len());
+        self.chunks.clear();
+        self.chunks_out.clear();
+        self.backlog.retain(|frame| frame.kind != Kind::ResourceReadChunk.name());
     }
 }
 
