@@ -78,13 +78,11 @@ impl Hooks {
     pub(crate) async fn load(store: Arc<dyn Store>) -> Result<Self, StoreError> {
         let mut kept = HashMap::new();
         for note in store.notes(NoteKind::Hook).await? {
-            let read = serde_json::from_str(note.json.as_deref().unwrap_or_default());
-            match (note.tenant.parse(), digest_in(&note.key), read) {
-                (Ok(tenant), Some(digest), Ok(hook)) => {
-                    kept.insert(digest, OwnedHook { tenant, hook });
-                }
-                _ => tracing::error!("a webhook cannot be read"),
-            }
+            let Some((digest, owned)) = read(&note) else {
+                tracing::error!("a webhook cannot be read");
+                continue;
+            };
+            kept.insert(digest, owned);
         }
         let (kept, calls) = (RwLock::new(kept), Mutex::default());
         Ok(Self { store, kept, calls, changing: tokio::sync::Mutex::default() })
@@ -161,6 +159,11 @@ impl Hooks {
         *count += 1;
         Ok(())
     }
+}
+
+fn read(note: &Note) -> Option<(Digest, OwnedHook)> {
+    let hook = serde_json::from_str(note.json.as_deref()?).ok()?;
+    Some((digest_in(&note.key)?, OwnedHook { tenant: note.tenant.parse().ok()?, hook }))
 }
 
 fn note(tenant: &TenantId, digest: &Digest, json: Option<String>) -> Note {

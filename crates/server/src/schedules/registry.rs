@@ -45,14 +45,11 @@ impl Schedules {
     pub(crate) async fn load(store: Arc<dyn Store>) -> Result<Self, StoreError> {
         let mut kept = BTreeMap::new();
         for note in store.notes(NoteKind::Schedule).await? {
-            let read = serde_json::from_str(note.json.as_deref().unwrap_or_default());
-            match (note.tenant.parse::<TenantId>(), read) {
-                (Ok(tenant), Ok(schedule)) => {
-                    let schedule: KeptSchedule = schedule;
-                    kept.insert((tenant, note.key), Arc::new(schedule));
-                }
-                _ => tracing::error!(key = %note.key, "a schedule cannot be read"),
-            }
+            let Some((key, schedule)) = read(&note) else {
+                tracing::error!(key = %note.key, "a schedule cannot be read");
+                continue;
+            };
+            kept.insert(key, Arc::new(schedule));
         }
         let kept = RwLock::new(kept);
         let (changing, changed) = (tokio::sync::Mutex::default(), Notify::new());
@@ -127,6 +124,11 @@ impl Schedules {
         let kept = self.kept.read();
         kept.iter().map(|(key, schedule)| (key.clone(), Arc::clone(schedule))).collect()
     }
+}
+
+fn read(note: &Note) -> Option<(ScheduleKey, KeptSchedule)> {
+    let schedule = serde_json::from_str(note.json.as_deref()?).ok()?;
+    Some(((note.tenant.parse().ok()?, note.key.clone()), schedule))
 }
 
 fn note((tenant, id): &ScheduleKey, json: Option<String>) -> Note {
