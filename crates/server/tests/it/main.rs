@@ -11,6 +11,7 @@ mod logs;
 mod metrics;
 mod plans;
 mod queues;
+mod rebinds;
 mod reports;
 mod run_nodes;
 mod run_retries;

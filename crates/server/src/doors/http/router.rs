@@ -17,7 +17,7 @@ use super::gate::gate;
 use super::permissions::{Access, Lookup, Permission, find};
 use super::problem::ApiError;
 use super::{
-    actions, event_tickets, events, health, jobs, leases, logs, plans, queues, reports, run_nodes,
+    actions, event_tickets, events, health, jobs, leases, logs, plans, queues, rebind, reports, run_nodes,
     run_starts, runs, tasks, tokens, workers, workflows,
 };
 use crate::app::App;
@@ -82,6 +82,7 @@ fn documented() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(runs::cancel))
         .routes(routes!(runs::definition))
         .routes(routes!(run_starts::retry))
+        .routes(routes!(rebind::rebind))
         .routes(routes!(run_nodes::signal))
         .routes(routes!(run_nodes::explain))
         .routes(routes!(workflows::submit, workflows::list))
