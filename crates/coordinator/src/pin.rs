@@ -53,9 +53,9 @@ impl State {
 
     /// Whether a task is ready, and no concurrency key hides it from placement.
     pub(crate) fn is_visible(&self, task: &Task) -> bool {
-        let slot = task.concurrency_key().map(|key| &self.keys[key]);
+        let is_front = |key| self.keys[key].front == Some(task.id);
         matches!(task.progress.state, TaskState::Ready)
-            && slot.is_none_or(|slot| slot.front == Some(task.id))
+            && task.concurrency_key().is_none_or(is_front)
     }
 
     /// Lets placement see a ready task.

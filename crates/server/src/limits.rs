@@ -73,6 +73,22 @@ fn coordinator_limits() -> Vec<LimitRow> {
         count("DEMANDS_MAX", coordinator::DEMANDS_MAX, "Different demands among its live tasks."),
         count("WORKERS_MAX", coordinator::WORKERS_MAX, "Workers of one tenant."),
         count("PAUSES_MAX", coordinator::PAUSES_MAX, "Queues that are paused at the same time."),
+        count(
+            "IDLE_KEYS_MAX",
+            coordinator::IDLE_KEYS_MAX,
+            "Affinity keys that are kept in mind although no live task has them.",
+        ),
+        count(
+            "DRAINED_RUNS_MAX",
+            coordinator::DRAINED_RUNS_MAX,
+            "Runs that are kept from some workers at the same time.",
+        ),
+        count("RUN_DRAINS_MAX", coordinator::RUN_DRAINS_MAX, "Workers that one run is kept from."),
+        span(
+            "RESOURCE_WAIT_MAX",
+            flow::RESOURCE_WAIT_MAX,
+            "How long a task waits for the worker that has its resource.",
+        ),
         count("PEEK_MAX", coordinator::PEEK_MAX, "How far one look at the ready tasks reaches."),
         count("REQUESTS_MAX", coordinator::REQUESTS_MAX, "Requests that wait for a lease."),
         count("WATCHES_MAX", coordinator::WATCHES_MAX, "Requests that wait for a task's end."),

@@ -1,5 +1,7 @@
 //! Tasks that belong to a worker.
 
+mod prop;
+
 use expect_test::expect;
 
 use crate::story::check;

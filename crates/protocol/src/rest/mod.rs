@@ -12,6 +12,7 @@ pub mod logs;
 pub mod plans;
 pub mod problem;
 pub mod queues;
+pub mod rebind;
 pub mod resources;
 pub mod run_nodes;
 pub mod runs;

@@ -325,8 +325,8 @@ pub struct Explanation {
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Reason {
     /// For programs: `paused`, `held_by`, `not_before`, `blocked_by`, `backoff`, `key_held`,
-    /// `no_workers`, `lacking`, `workers_lost`, `workers_drained`, `none_asking`, `behind`,
-    /// `settled`.
+    /// `pinned_away`, `pinned_busy`, `no_workers`, `lacking`, `workers_lost`, `workers_drained`,
+    /// `none_asking`, `behind`, `settled`.
     pub code: String,
     /// For people.
     pub message: String,

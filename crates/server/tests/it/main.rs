@@ -12,6 +12,7 @@ mod logs;
 mod metrics;
 mod plans;
 mod queues;
+mod rebinds;
 mod reports;
 mod run_nodes;
 mod run_retries;

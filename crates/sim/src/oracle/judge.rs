@@ -80,6 +80,8 @@ impl Model {
             | Command::WatchRun { .. }
             | Command::Next { .. }
             | Command::Signal { .. }
+            | Command::Bindings { .. }
+            | Command::Rebind { .. }
             | Command::LoseWorker { .. }
             | Command::GiveBack { .. }
             | Command::RequestLeases { .. }

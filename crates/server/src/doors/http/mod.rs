@@ -4,7 +4,7 @@
 //! `permissions` (who may do what), `body` (bytes to types), `payload` (what stays
 //! bytes), `convert` and its neighbours (words
 //! to commands and back), then one file per noun: `tasks`, `logs`, `leases`, `reports`,
-//! `run_starts`, `runs`, `run_nodes`, `workflows`, `schedules`, `hooks`, `plans`, `actions`, `jobs`, `workers`, `resources`, `queues`, `events`, `tokens`, `health`. `problem` is how a refusal looks.
+//! `run_starts`, `runs`, `run_nodes`, `rebind`, `workflows`, `schedules`, `hooks`, `plans`, `actions`, `jobs`, `workers`, `resources`, `queues`, `events`, `tokens`, `health`. `problem` is how a refusal looks.
 
 pub(crate) mod actions;
 pub(crate) mod answers;
@@ -27,6 +27,7 @@ mod permissions;
 mod plans;
 pub(crate) mod problem;
 mod queues;
+mod rebind;
 mod reference;
 pub(crate) mod reports;
 mod resources;

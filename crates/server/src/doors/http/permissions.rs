@@ -66,6 +66,7 @@ pub(super) static PERMISSIONS: &[Permission] = &[
     post("/api/v1/runs/{run_id}/cancel", SUBMITTERS),
     get("/api/v1/runs/{run_id}/definition", READERS),
     post("/api/v1/runs/{run_id}/retry", SUBMITTERS),
+    post("/api/v1/scheduler/runs/{run_id}/rebind", SUBMITTERS),
     post("/api/v1/runs/{run_id}/nodes/{node_id}/signal", SUBMITTERS),
     get("/api/v1/runs/{run_id}/nodes/{node_id}/explain", READERS),
     post("/api/v1/workflows", SUBMITTERS),

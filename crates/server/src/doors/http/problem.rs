@@ -173,6 +173,17 @@ impl From<Refusal> for ApiError {
                 format!("Idempotency-Key `{key}` belongs to a run with other content"),
             )
             .with_hint("use a new key, or send the same request again"),
+            Refusal::UnknownWorker { worker } => {
+                Self::new(ErrorCode::WorkerNotFound, format!("no worker {worker} was heard of"))
+            }
+            Refusal::NotBound => {
+                Self::new(ErrorCode::RunConflict, "no worker has that work of the run yet")
+                    .with_hint("look at `bindings` of the run")
+            }
+            Refusal::RunDrainsFull => Self::new(
+                ErrorCode::LimitRuns,
+                "as many runs are kept from workers as the server allows",
+            ),
             Refusal::NotWaiting { instead } => Self::new(
                 ErrorCode::RunNotWaiting,
                 format!("the node does not wait for a word: {instead}"),

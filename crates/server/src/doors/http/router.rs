@@ -17,8 +17,8 @@ use super::gate::gate;
 use super::permissions::{Access, Lookup, Permission, find};
 use super::problem::ApiError;
 use super::{
-    actions, event_tickets, events, health, hooks, jobs, leases, logs, plans, queues, reports,
-    resources, run_nodes, run_starts, runs, schedules, tasks, tokens, workers, workflows,
+    actions, event_tickets, events, health, hooks, jobs, leases, logs, plans, queues, rebind,
+    reports, resources, run_nodes, run_starts, runs, schedules, tasks, tokens, workers, workflows,
 };
 use crate::app::App;
 use crate::doors::ws;
@@ -84,6 +84,7 @@ fn documented() -> OpenApiRouter<Arc<App>> {
         .routes(routes!(runs::cancel))
         .routes(routes!(runs::definition))
         .routes(routes!(run_starts::retry))
+        .routes(routes!(rebind::rebind))
         .routes(routes!(run_nodes::signal))
         .routes(routes!(run_nodes::explain))
         .routes(routes!(workflows::submit, workflows::list))

@@ -4,10 +4,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use flow::{ResourceConflict, resource_pin};
 use model::{
     AFTER_MAX, After, Demand, IdempotencyKey, IdempotencyMark, LEASE_TTL_DEFAULT, NewTask,
     QueueName, RetryPolicy, TaskSpec,
 };
+use protocol::error_code::ErrorCode;
 use protocol::rest::tasks::{Requires, Retry, TaskToSubmit};
 use serde_json::value::RawValue;
 
@@ -112,11 +114,21 @@ fn new_task(
     let not_before =
         not_before.map(|text| moment(&format_args!("{place}not_before"), text)).transpose()?;
     let key = own.concurrency_key.as_deref().map(|key| text(place, key)).transpose()?;
+    let parameters = parameters(place, own.parameters)?;
+    let pin = resource_pin(&parameters).map_err(|conflict| {
+        let message = format!("{place}parameters: {conflict}");
+        match conflict {
+            ResourceConflict::TwoWorkers { .. } => {
+                ApiError::new(ErrorCode::ResourceConflict, message)
+            }
+            ResourceConflict::Malformed { .. } => ApiError::new(ErrorCode::RequestInvalid, message),
+        }
+    })?;
     Ok(NewTask {
         spec,
         after: after(place, &own.after)?,
-        pin: None,
-        parameters: parameters(place, own.parameters)?,
+        pin,
+        parameters,
         not_before,
         concurrency_key: key,
         idempotency,
