@@ -134,7 +134,7 @@ impl Affinities {
 
 impl Task {
     fn affinity(&self) -> Option<(&AffinityKey, bool, Duration)> {
-        match self.pin()?.as_ref() {
+        match self.pin()? {
             Pin::Key { key, is_hard, ttl } => Some((key, *is_hard, *ttl)),
             Pin::Worker { .. } => None,
         }
@@ -204,9 +204,13 @@ impl State {
     /// Changes whom a key is bound to; its ready tasks go to where they belong after that.
     fn move_ready(&mut self, key: &AffinityKey, change: impl FnOnce(&mut Affinities)) {
         let ready = self.affinities.ready_of(key);
-        ready.iter().for_each(|task| self.move_out(*task));
+        for task in &ready {
+            self.move_out(*task);
+        }
         change(&mut self.affinities);
-        ready.iter().for_each(|task| self.move_in(*task));
+        for task in &ready {
+            self.move_in(*task);
+        }
     }
 
     pub(crate) fn check_affinities(&self) {

@@ -4,7 +4,7 @@
 //! People may move a binding, or keep a run from a worker. What the tasks say is found again after
 //! a restart; what people said is not.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Demand, RunId, TaskId, Timestamp, WorkerId};
 
@@ -114,9 +114,13 @@ impl State {
         let is_own = |task: &&Task| task.link().is_some_and(|link| link.run == run);
         let own = self.tasks.iter().filter(is_own).filter(|task| self.is_visible(task));
         let own: Vec<TaskId> = own.map(|task| task.id).collect();
-        own.iter().for_each(|task| self.move_out(*task));
+        for task in &own {
+            self.move_out(*task);
+        }
         self.placement.keep_run_from(run, Some(kept_from).filter(|kept| !kept.is_empty()));
-        own.iter().for_each(|task| self.move_in(*task));
+        for task in &own {
+            self.move_in(*task);
+        }
     }
 
     pub(crate) fn check_bindings(&self) {
@@ -198,7 +202,7 @@ impl Turn<'_> {
 
     fn check_run_drains(&self, run: RunId, more: usize) -> Result<(), Refusal> {
         let placement = &self.state.placement;
-        let of_run = placement.run_kept_from(run).map_or(0, |kept| kept.len());
+        let of_run = placement.run_kept_from(run).map_or(0, BTreeSet::len);
         let is_new = of_run == 0 && placement.drained_runs() >= DRAINED_RUNS_MAX;
         if is_new || of_run + more > RUN_DRAINS_MAX {
             return Err(Refusal::RunDrainsFull);

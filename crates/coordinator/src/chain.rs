@@ -29,7 +29,7 @@ const TOO_MANY: NextEnd = NextEnd::NotAllowed {
 };
 
 impl Turn<'_> {
-    pub(crate) fn on_next(&mut self, ticket: Ticket, call: NextCall) {
+    pub(crate) fn on_next(&mut self, ticket: Ticket, call: &NextCall) {
         if !matches!(self.standing(call.lease, &call.worker), Standing::Holder) {
             return self.answer_next(ticket, NO_LEASE);
         }
@@ -42,7 +42,7 @@ impl Turn<'_> {
             Some(Child::Ended(answer)) => return self.answer_next(ticket, answer),
             Some(Child::Task(_) | Child::Frame(_)) => {}
             None => {
-                if let Err(answer) = self.begin_call(&link, &named, &call) {
+                if let Err(answer) = self.begin_call(&link, &named, call) {
                     return self.answer_next(ticket, answer);
                 }
             }
@@ -152,7 +152,7 @@ impl Turn<'_> {
         let Some(call) = live.and_then(|run| run.call(&named)) else { return };
         call.waiting = None;
         let child = std::mem::replace(&mut call.child, Child::Ended(NextEnd::TimedOut));
-        self.stop_child(run, child);
+        self.stop_child(run, &child);
         self.answer_next(ticket, NextEnd::TimedOut);
     }
 
@@ -161,7 +161,7 @@ impl Turn<'_> {
         let Some(live) = self.state.runs.live.get_mut(&run) else { return };
         let Some(calls) = live.calls.remove(&caller.task) else { return };
         for (_, call) in calls {
-            self.stop_child(run, call.child);
+            self.stop_child(run, &call.child);
             if let Some(ticket) = call.waiting {
                 self.stop_asking(ticket);
                 self.answer_next(ticket, NO_LEASE);
@@ -169,8 +169,8 @@ impl Turn<'_> {
         }
     }
 
-    fn stop_child(&mut self, run: RunId, child: Child) {
-        match child {
+    fn stop_child(&mut self, run: RunId, child: &Child) {
+        match *child {
             Child::Task(task) => {
                 if let Some(live) = self.state.runs.live.get_mut(&run) {
                     let link = self.state.tasks.get(task).and_then(|task| task.link());

@@ -96,7 +96,7 @@ impl Coordinator {
                 Deadline::Task(task) => turn.on_task_due(task),
                 Deadline::Request(ticket) => turn.on_request_due(ticket),
                 Deadline::Watch(ticket) => turn.on_watch_due(ticket),
-                Deadline::Worker(worker) => turn.on_worker_due(worker),
+                Deadline::Worker(worker) => turn.on_worker_due(&worker),
                 Deadline::Call(ticket) => turn.on_call_due(ticket),
             }
         }
@@ -192,7 +192,7 @@ impl<'a> Turn<'a> {
             Command::StartRun { ticket, run } => self.on_start_run(ticket, *run),
             Command::CancelRun { ticket, run, by } => self.on_cancel_run(ticket, run, &by),
             Command::WatchRun { ticket, run, until } => self.on_watch_run(ticket, run, until),
-            Command::Next { ticket, call } => self.on_next(ticket, *call),
+            Command::Next { ticket, call } => self.on_next(ticket, &call),
             Command::Signal { ticket, signal } => self.on_signal(ticket, &signal),
             Command::Bindings { ticket, run } => self.on_bindings(ticket, run),
             Command::Rebind { ticket, rebind } => self.on_rebind(ticket, &rebind),

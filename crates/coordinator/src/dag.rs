@@ -206,7 +206,7 @@ impl Turn<'_> {
                 Ok(())
             }
             Work::Container { graph, .. } => {
-                self.open_frame(id, place, *graph, parameters);
+                self.open_frame(id, place, *graph, &parameters);
                 Ok(())
             }
             Work::Delay | Work::WaitEvent { .. } | Work::Approve { .. } => {

@@ -14,7 +14,7 @@ use crate::run_change::{FrameRecord, NodeWord, RunChange, RunEnd, RunWord};
 
 impl Turn<'_> {
     /// Enters a subgraph.
-    pub(crate) fn open_frame(&mut self, id: RunId, place: &Place, graph: u32, inputs: Bytes) {
+    pub(crate) fn open_frame(&mut self, id: RunId, place: &Place, graph: u32, inputs: &Bytes) {
         let opened_at = self.now();
         let run = self.state.runs.live.get_mut(&id).expect("a run that is advanced");
         let record = FrameRecord {
@@ -24,7 +24,7 @@ impl Turn<'_> {
             node: place.node,
             item: place.item,
             call: place.call.clone(),
-            inputs: without_marks(&inputs),
+            inputs: without_marks(inputs),
             opened_at,
         };
         run.note_frame(&record);

@@ -1,6 +1,8 @@
 //! Nodes that are executed once per element of a list, so many at a time; what they give is joined
 //! in the order of the elements.
 
+use std::fmt::Write as _;
+
 use bytes::Bytes;
 use flow::OnError;
 use model::{Failure, RunId};
@@ -121,9 +123,9 @@ impl Many {
                 }));
             }
         }
-        json.push_str(&format!("],\"count\":{}", self.items.len()));
+        let _ = write!(json, "],\"count\":{}", self.items.len());
         if !errors.is_empty() {
-            json.push_str(&format!(",\"errors\":{}", serde_json::Value::Array(errors)));
+            let _ = write!(json, ",\"errors\":{}", serde_json::Value::Array(errors));
         }
         json.push('}');
         let result = Some(Bytes::from(json));

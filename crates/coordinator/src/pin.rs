@@ -19,7 +19,7 @@ const WORKER_AWAY: &str = "E.RESOURCE.AWAY";
 impl Task {
     /// How long it waits for the worker that alone may have it.
     fn wait_max(&self) -> Option<Duration> {
-        match self.pin()?.as_ref() {
+        match self.pin()? {
             Pin::Worker { is_hard: true, wait_max, .. } => *wait_max,
             Pin::Worker { is_hard: false, .. } | Pin::Key { .. } => None,
         }
@@ -27,7 +27,7 @@ impl Task {
 
     /// Whether one worker may be better than another for it, although both may have it.
     fn is_choosy(&self) -> bool {
-        match self.pin().map(Box::as_ref) {
+        match self.pin() {
             Some(Pin::Worker { is_hard, .. } | Pin::Key { is_hard, .. }) => !is_hard,
             None => self.link().is_some(),
         }
@@ -37,7 +37,7 @@ impl Task {
 impl State {
     /// The lane that a ready task stands in; `None` where everyone may have it.
     pub(crate) fn lane_of(&self, task: &Task) -> Option<LaneKey> {
-        let worker = match task.pin().map(Box::as_ref) {
+        let worker = match task.pin() {
             Some(Pin::Worker { worker, is_hard: true, .. }) => Some(worker),
             Some(Pin::Key { key, is_hard: true, .. }) => self.affinities.worker(key),
             Some(Pin::Worker { is_hard: false, .. } | Pin::Key { is_hard: false, .. }) | None => {
@@ -95,7 +95,7 @@ impl State {
 
     /// The worker that is asked first, where others may have the task too.
     fn preferred<'a>(&'a self, task: &'a Task) -> Option<&'a WorkerId> {
-        match task.pin().map(Box::as_ref) {
+        match task.pin() {
             Some(Pin::Worker { worker, is_hard: false, .. }) => Some(worker),
             Some(Pin::Key { key, is_hard: false, .. }) => self.affinities.worker(key),
             Some(Pin::Worker { is_hard: true, .. } | Pin::Key { is_hard: true, .. }) => None,
@@ -191,9 +191,7 @@ impl Turn<'_> {
     /// nobody's absence, and it waits on.
     pub(crate) fn give_up(&mut self, id: TaskId) {
         let task = self.state.tasks.get(id).expect("ready tasks are live");
-        let Some(Pin::Worker { worker, because, wait_max: Some(waited), .. }) =
-            task.pin().map(Box::as_ref)
-        else {
+        let Some(Pin::Worker { worker, because, wait_max: Some(waited), .. }) = task.pin() else {
             panic!("only tasks that wait for a worker have deadlines while they are ready")
         };
         let queue = &self.state.placement.spec(task.spec).demand.queue;
@@ -230,7 +228,7 @@ impl Turn<'_> {
 
 /// Why a task belongs to one worker, for people.
 pub(crate) fn why(task: &Task) -> String {
-    match task.pin().map(Box::as_ref) {
+    match task.pin() {
         Some(Pin::Worker { because, .. }) => because.clone(),
         Some(Pin::Key { key, .. }) => format!("affinity `{key}`"),
         None => String::new(),

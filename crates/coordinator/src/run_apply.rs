@@ -1,5 +1,6 @@
 //! Facts become the state of runs: the only code that writes it, live and at recovery.
 
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -97,11 +98,11 @@ impl State {
             inputs,
             frames: [(0, root)].into(),
             next_frame: 1,
-            line: Default::default(),
+            line: VecDeque::new(),
             is_due: false,
-            tasks: Default::default(),
+            tasks: BTreeSet::new(),
             busy: 0,
-            calls: Default::default(),
+            calls: BTreeMap::new(),
         };
         run.line_up_roots(0);
         if let Some(mark) = &record.idempotency {

@@ -124,7 +124,7 @@ impl State {
             run: task.run().cloned(),
             after: task.after().to_vec(),
             link: task.link().cloned(),
-            pin: task.pin().cloned(),
+            pin: task.pin().cloned().map(Box::new),
             progress: task.progress.clone(),
             ended_attempts: task.ended_attempts().to_vec(),
         }

@@ -96,8 +96,8 @@ impl Task {
         self.rare.as_ref()?.link.as_ref()
     }
 
-    pub(crate) fn pin(&self) -> Option<&Box<Pin>> {
-        self.rare.as_ref()?.pin.as_ref()
+    pub(crate) fn pin(&self) -> Option<&Pin> {
+        self.rare.as_ref()?.pin.as_deref()
     }
 
     pub(crate) fn ended_attempts(&self) -> &[EndedAttempt] {

@@ -39,9 +39,10 @@ struct KnownWorker {
 
 impl KnownWorker {
     fn health_at(&self, now: Timestamp) -> WorkerHealth {
-        match self.asking.is_empty() {
-            true => self.ladder.health_after(now.since(self.last_seen)),
-            false => WorkerHealth::Healthy, // Its request is still open: it lives.
+        if self.asking.is_empty() {
+            self.ladder.health_after(now.since(self.last_seen))
+        } else {
+            WorkerHealth::Healthy // Its request is still open: it lives.
         }
     }
 }
@@ -231,17 +232,17 @@ impl Turn<'_> {
     }
 
     /// A worker may have been silent for another heartbeat.
-    pub(crate) fn on_worker_due(&mut self, worker: WorkerId) {
+    pub(crate) fn on_worker_due(&mut self, worker: &WorkerId) {
         let now = self.now();
-        let holds = self.state.workers.in_flight(&worker) > 0;
-        let Some(known) = self.state.workers.known.get_mut(&worker) else { return };
+        let holds = self.state.workers.in_flight(worker) > 0;
+        let Some(known) = self.state.workers.known.get_mut(worker) else { return };
         if !known.asking.is_empty() {
             known.last_seen = now; // Its request is still open: it lives.
         }
         known.health = known.ladder.health_after(now.since(known.last_seen));
         let mut at = known.ladder.next_step_down(known.last_seen, known.health);
         if at <= now && !holds {
-            self.forget_worker(&worker);
+            self.forget_worker(worker);
             return;
         }
         if at <= now {
@@ -251,7 +252,7 @@ impl Turn<'_> {
         let is_lost = known.health == WorkerHealth::Lost;
         self.state.deadlines.insert(at, Deadline::Worker(worker.clone()));
         if is_lost {
-            self.state.unbind_worker(&worker);
+            self.state.unbind_worker(worker);
         }
     }
 

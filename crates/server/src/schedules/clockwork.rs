@@ -54,32 +54,34 @@ async fn one(
     times: &Times,
     now: Timestamp,
 ) -> Duration {
+    let mut pause = LOOK_AT_LEAST_EVERY;
     if !schedule.waiting_ms.is_empty() {
-        let fired = fire_waiting(app, key, schedule).await;
-        return if told(key, fired) { LOOK_AT_WAITING_EVERY } else { TRY_AGAIN_AFTER };
+        match fire_waiting(app, key, schedule).await {
+            // What it came to is in the registry; the next look sees it.
+            Ok(true) => return Duration::ZERO,
+            Ok(false) => pause = LOOK_AT_WAITING_EVERY,
+            Err(error) => return pause_after(key, &error),
+        }
     }
     match schedule.next_due(times, now) {
-        Some(due) if due <= now => {
-            let fired = fire(app, key, schedule, due).await;
-            // What it came to is in the registry; the next look sees it.
-            if told(key, fired) { Duration::ZERO } else { TRY_AGAIN_AFTER }
-        }
-        Some(due) => due.since(now),
-        None => LOOK_AT_LEAST_EVERY,
+        Some(due) if due <= now => match fire(app, key, schedule, due).await {
+            Ok(()) => Duration::ZERO,
+            Err(error) => pause_after(key, &error),
+        },
+        Some(due) => pause.min(due.since(now)),
+        None => pause,
     }
 }
 
-/// Whether a moment was dealt with; if not, the log says why.
-fn told(key: &ScheduleKey, fired: Result<(), FireError>) -> bool {
-    match fired {
-        // Someone forgot the schedule in the meantime.
-        Ok(()) | Err(FireError::Keep(KeepError::Unknown)) => true,
-        Err(error) => {
-            let (tenant, schedule) = key;
-            tracing::warn!(%tenant, %schedule, %error, "a schedule is tried again");
-            false
-        }
+/// A moment could not be dealt with: the log says why, and it is tried again.
+fn pause_after(key: &ScheduleKey, error: &FireError) -> Duration {
+    // Someone forgot the schedule in the meantime.
+    if matches!(error, FireError::Keep(KeepError::Unknown)) {
+        return Duration::ZERO;
     }
+    let (tenant, schedule) = key;
+    tracing::warn!(%tenant, %schedule, %error, "a schedule is tried again");
+    TRY_AGAIN_AFTER
 }
 
 /// Rules that were read before, by their text: reading one costs more than a look.

@@ -38,45 +38,54 @@ pub(crate) async fn fire(
     due: Timestamp,
 ) -> Result<(), FireError> {
     let before = open_run(app, schedule).await?;
+    let goes_on = |run: RunId| format!("run {} still went on", run.number());
     match (before, schedule.overlap) {
-        (Some(run), Overlap::Skip) => {
-            let problem = format!("run {} still went on", run.number());
-            pass(app, key, due, problem).await
-        }
-        (Some(run), Overlap::Queue) if schedule.waiting_ms.len() >= WAITING_MOMENTS_MAX => {
-            let problem = format!(
-                "run {} still went on, and {WAITING_MOMENTS_MAX} others wait already",
-                run.number()
-            );
-            pass(app, key, due, problem).await
-        }
-        (Some(_), Overlap::Queue) => {
-            let wait = |kept: &mut KeptSchedule| {
-                kept.handled_ms = kept.handled_ms.max(due.as_millis());
-                kept.waiting_ms.push(due.as_millis());
-            };
-            app.schedules.change(key, wait).await?;
-            Ok(())
-        }
+        (Some(run), Overlap::Skip) => pass(app, key, due, goes_on(run)).await,
         (Some(run), Overlap::Cancel) => {
             cancel(app, &key.0, run, &key.1).await.map_err(FireError::Run)?;
             begin(app, key, schedule, due).await
         }
-        (Some(_), Overlap::Allow) | (None, _) => begin(app, key, schedule, due).await,
+        // Whoever waits already goes first.
+        (before, Overlap::Queue) if before.is_some() || !schedule.waiting_ms.is_empty() => {
+            queue(app, key, schedule, due).await
+        }
+        (_, Overlap::Queue) | (Some(_), Overlap::Allow) | (None, _) => {
+            begin(app, key, schedule, due).await
+        }
     }
 }
 
-/// Starts the run of a moment that waited, if the run before has ended.
+/// The moment waits for the run before to end.
+async fn queue(
+    app: &App,
+    key: &ScheduleKey,
+    schedule: &KeptSchedule,
+    due: Timestamp,
+) -> Result<(), FireError> {
+    if schedule.waiting_ms.len() >= WAITING_MOMENTS_MAX {
+        let problem = format!("{WAITING_MOMENTS_MAX} other times wait for their runs already");
+        return pass(app, key, due, problem).await;
+    }
+    let wait = |kept: &mut KeptSchedule| {
+        kept.handled_ms = kept.handled_ms.max(due.as_millis());
+        kept.waiting_ms.push(due.as_millis());
+    };
+    app.schedules.change(key, wait).await?;
+    Ok(())
+}
+
+/// Starts the run of a moment that waited, if the run before has ended; says whether it did.
 pub(crate) async fn fire_waiting(
     app: &App,
     key: &ScheduleKey,
     schedule: &KeptSchedule,
-) -> Result<(), FireError> {
-    let Some(due) = schedule.waiting_ms.first() else { return Ok(()) };
+) -> Result<bool, FireError> {
+    let Some(due) = schedule.waiting_ms.first() else { return Ok(false) };
     if open_run(app, schedule).await?.is_some() {
-        return Ok(());
+        return Ok(false);
     }
-    begin(app, key, schedule, Timestamp::from_millis(*due)).await
+    begin(app, key, schedule, Timestamp::from_millis(*due)).await?;
+    Ok(true)
 }
 
 /// The newest run of the schedule, if it has not ended.

@@ -4,13 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use coordinator::{LoadKey, TaskRecord};
+use coordinator::{LoadKey, RunRecord, TaskRecord};
 use keyspace::row::KeyRow;
-use model::{QueueName, ShardId, TenantId};
+use model::{QueueName, RunId, ShardId, TenantId, Timestamp};
 use serde_json::json;
 use store::{
-    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, ScratchTurn,
-    SqliteStore, Store, StoreError, StoreFuture, TaskPage, TokenRow, Turn,
+    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, RunKey, RunPage,
+    RunParts, RunQuery, ScratchTurn, SqliteStore, Store, StoreError, StoreFuture, TaskPage,
+    TokenRow, Turn, WorkflowVersion, WorkflowWrite, WorkflowWritten,
 };
 
 use crate::support::TestServer;
@@ -59,6 +60,64 @@ impl Store for TroubledStore {
         self.inner.restore(claim)
     }
 
+    fn run(
+        &self,
+        shard: ShardId,
+        key: RunKey,
+    ) -> StoreFuture<Result<Option<RunRecord>, StoreError>> {
+        self.inner.run(shard, key)
+    }
+
+    fn runs(&self, shard: ShardId, query: RunQuery) -> StoreFuture<Result<RunPage, StoreError>> {
+        self.inner.runs(shard, query)
+    }
+
+    fn run_parts(&self, shard: ShardId, run: RunId) -> StoreFuture<Result<RunParts, StoreError>> {
+        self.inner.run_parts(shard, run)
+    }
+
+    fn put_workflow(
+        &self,
+        write: WorkflowWrite,
+    ) -> StoreFuture<Result<WorkflowWritten, StoreError>> {
+        self.inner.put_workflow(write)
+    }
+
+    fn workflow(
+        &self,
+        tenant: TenantId,
+        id: String,
+        version: Option<u64>,
+    ) -> StoreFuture<Result<Option<WorkflowVersion>, StoreError>> {
+        self.inner.workflow(tenant, id, version)
+    }
+
+    fn workflows(
+        &self,
+        tenant: TenantId,
+        after: Option<String>,
+        limit: u32,
+    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
+        self.inner.workflows(tenant, after, limit)
+    }
+
+    fn workflow_versions(
+        &self,
+        tenant: TenantId,
+        id: String,
+    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
+        self.inner.workflow_versions(tenant, id)
+    }
+
+    fn delete_workflow(
+        &self,
+        tenant: TenantId,
+        id: String,
+        at: Timestamp,
+    ) -> StoreFuture<Result<bool, StoreError>> {
+        self.inner.delete_workflow(tenant, id, at)
+    }
+
     fn commit(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {
         let key = (turn.claim.shard, turn.claim.epoch);
         let mut trouble = self.trouble.lock().expect("not poisoned");
@@ -66,7 +125,7 @@ impl Store for TroubledStore {
             trouble.broken.insert(key);
             return Box::pin(async { Err(full(CommitError::Unavailable)) });
         }
-        if trouble.disk == Disk::LosesTheNextAnswer && !turn.changes.is_empty() {
+        if trouble.disk == Disk::LosesTheNextAnswer && !turn.is_empty() {
             trouble.disk = Disk::Fine;
             trouble.broken.insert(key);
             let committing = self.inner.commit(turn);

@@ -232,7 +232,8 @@ impl From<RetryError> for ApiError {
                 .with_hint("name the node to begin with: `nodeId`; `fromFailed: false` is all"),
             RetryError::NoNode(_) => Self::new(ErrorCode::RequestInvalid, message)
                 .with_hint("list its nodes with `astra run show`"),
-            RetryError::Unreadable => Self::internal(message),
+            RetryError::Unreadable => Self::new(ErrorCode::RunConflict, message)
+                .with_hint("start a new run of the workflow"),
         }
     }
 }

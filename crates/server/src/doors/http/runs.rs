@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
 use coordinator::{Answer, Command, RunRecord, RunWord};
+use flow::Program;
 use model::{RunId, ShardId};
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::Problem;
@@ -158,9 +159,16 @@ pub(super) async fn on_board<T: Send + 'static>(
     let record = found.ok_or_else(ApiError::no_such_run)?;
     let parts = app.store.run_parts(run.shard(), run).await?;
     let hash = record.about.definition_hash.clone();
-    let ready = app.programs.of_run(&hash, record.definition.clone()).await?;
-    let looking =
-        tokio::task::spawn_blocking(move || look(&Board::new(&record, &parts, &ready.program)));
+    let program = match app.programs.of_run(&hash, record.definition.clone()).await {
+        Ok(ready) => ready.program,
+        // An older server took it; the run itself can still be shown.
+        Err(error) => {
+            tracing::warn!(%run, %error, "a run's definition is not understood any more");
+            let source = record.definition.clone();
+            Arc::new(Program { source, graphs: Vec::new() })
+        }
+    };
+    let looking = tokio::task::spawn_blocking(move || look(&Board::new(&record, &parts, &program)));
     looking.await.map_err(|_| ApiError::internal("the run could not be shown"))
 }
 
