@@ -53,7 +53,7 @@ pub(crate) enum Manner {
 /// Follows to the end; success only if the run succeeded.
 pub(crate) async fn follow(run: Followed, manner: Manner, context: &Context) -> Result<ExitCode> {
     let mut interrupts = Interrupts::new()?;
-    let mut events = heard_of(&run, context);
+    let mut events = Some(heard_of(&run, context));
     let mut vigil = Vigil::new(run, manner, context);
     loop {
         tokio::select! {
@@ -64,7 +64,7 @@ pub(crate) async fn follow(run: Followed, manner: Manner, context: &Context) -> 
             heard = next_of(&mut events) => match heard {
                 Ok(heard) => vigil.hear(&heard),
                 // Looking now and then tells the same, only later.
-                Err(_) => events = None,
+                Err(()) => events = None,
             },
             () = tokio::time::sleep_until(vigil.due().into()) => {
                 if let Some(end) = vigil.look().await? {
@@ -79,14 +79,14 @@ pub(crate) async fn follow(run: Followed, manner: Manner, context: &Context) -> 
 
 type Events = Option<mpsc::Receiver<Result<Heard>>>;
 
-fn heard_of(run: &Followed, context: &Context) -> Events {
+fn heard_of(run: &Followed, context: &Context) -> mpsc::Receiver<Result<Heard>> {
     // Whoever reads lines wants all of them; to look again it takes only these.
     let types = match context.output.format() {
         Format::Jsonl => "",
         Format::Text | Format::Json | Format::Quiet => "&types=run.status,node.status,node.state",
     };
     let query = format!("runId={}{types}", run.run_id);
-    Some(EventReader::new(context, &query, None).spawn())
+    EventReader::new(context, &query, None).spawn()
 }
 
 async fn next_of(events: &mut Events) -> std::result::Result<Heard, ()> {

@@ -81,10 +81,10 @@ mod tests {
     #[test]
     fn lines_are_aligned_and_cut_to_what_matters() {
         let nodes = [
-            node("a", "succeeded", json!({})),
-            node("b", "running", json!({"host_node_id": "a", "chain_index": 0})),
-            node("long one", "failed", json!({})),
-            node("c", "queued", json!({})),
+            node("a", "succeeded", &json!({})),
+            node("b", "running", &json!({"host_node_id": "a", "chain_index": 0})),
+            node("long one", "failed", &json!({})),
+            node("c", "queued", &json!({})),
         ];
         let picture = Picture::of(&nodes, Timestamp::default());
         let lines = |limit| -> Vec<String> {
@@ -109,7 +109,7 @@ mod tests {
         );
     }
 
-    fn node(name: &str, status: &str, metadata: serde_json::Value) -> RunNode {
+    fn node(name: &str, status: &str, metadata: &serde_json::Value) -> RunNode {
         let node = json!({"nodeId": name, "alias": name, "status": status, "type": "core.noop",
             "attempts": 1, "taskId": "t", "metadata": metadata});
         serde_json::from_value(node).expect("a node")

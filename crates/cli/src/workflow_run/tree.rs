@@ -104,15 +104,15 @@ mod tests {
                 "subgraphName": "inner"}})
         };
         let nodes = [
-            node("first", json!({})),
-            node("loop", json!({"host_node_id": "box", "chain_index": 1})),
-            node("retry", json!({"host_node_id": "box", "chain_index": 0})),
-            node("box", json!({"role": "container"})),
-            node("work", frame(&["box"], "box", 1)),
-            node("work", frame(&["box"], "box", 2)),
-            node("deep", frame(&["box", "inner box"], "work", 3)),
-            node("last", json!({})),
-            node("stray", frame(&["gone"], "gone", 4)),
+            node("first", &json!({})),
+            node("loop", &json!({"host_node_id": "box", "chain_index": 1})),
+            node("retry", &json!({"host_node_id": "box", "chain_index": 0})),
+            node("box", &json!({"role": "container"})),
+            node("work", &frame(&["box"], "box", 1)),
+            node("work", &frame(&["box"], "box", 2)),
+            node("deep", &frame(&["box", "inner box"], "work", 3)),
+            node("last", &json!({})),
+            node("stray", &frame(&["gone"], "gone", 4)),
         ];
         let shown: Vec<_> = places(&nodes)
             .iter()
@@ -131,7 +131,7 @@ mod tests {
         assert_eq!(shown, expected.map(|(depth, id, n)| (depth, id.to_owned(), n)));
     }
 
-    fn node(id: &str, metadata: serde_json::Value) -> RunNode {
+    fn node(id: &str, metadata: &serde_json::Value) -> RunNode {
         let node = json!({"nodeId": id, "status": "queued", "type": "core.noop", "attempts": 0,
             "metadata": metadata});
         serde_json::from_value(node).expect("a node")

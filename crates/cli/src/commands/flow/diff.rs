@@ -20,7 +20,7 @@ Examples:
 /// Say what differs between two versions of a workflow.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// Its name, its id or the first letters of it.
     workflow: String,
     /// The version that is compared with. Default: the one before the other.

@@ -20,7 +20,7 @@ Examples:
 /// List the workflows that the server keeps.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// At most so many.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
     limit: usize,

@@ -20,7 +20,7 @@ Examples:
 /// Begin a workflow: a file with two nodes and an edge, ready to run.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// The file; it must not be there yet.
     file: String,
     /// The workflow's name.

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// Run a workflow, and watch its nodes until its end; exit 1 unless it succeeded.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// A JSON file (`-` for stdin), or a kept workflow: its name, its id or the first letters of it.
     #[arg(value_name = "FILE|ID")]
     workflow: String,

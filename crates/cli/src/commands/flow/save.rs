@@ -34,7 +34,7 @@ Examples:
 /// Have workflows kept. What differs from the newest version becomes a new one.
 #[derive(Debug, clap::Args)]
 #[command(before_help = IMPORT_EXAMPLES)]
-pub(super) struct ImportArguments {
+pub(crate) struct ImportArguments {
     /// JSON files; `-` for stdin.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<String>,
@@ -46,7 +46,7 @@ pub(super) struct ImportArguments {
 /// Write a workflow to stdout, as it was authored.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXPORT_EXAMPLES)]
-pub(super) struct ExportArguments {
+pub(crate) struct ExportArguments {
     /// Its name, its id or the first letters of it.
     workflow: String,
     /// This version. Default: the newest.
@@ -57,7 +57,7 @@ pub(super) struct ExportArguments {
 /// Forget workflows. Their runs stay.
 #[derive(Debug, clap::Args)]
 #[command(before_help = RM_EXAMPLES)]
-pub(super) struct RmArguments {
+pub(crate) struct RmArguments {
     /// Names, ids or first letters of ids.
     #[arg(required = true, value_name = "WORKFLOW")]
     workflows: Vec<String>,

@@ -14,7 +14,7 @@ const PREFIX_MIN: usize = 2;
 
 /// The workflow that `text` selects.
 pub(crate) async fn workflow(context: &Context, text: &str) -> Result<WorkflowSummary> {
-    choose(text, all(context, usize::MAX).await?.0)
+    choose(text, &all(context, usize::MAX).await?.0)
 }
 
 /// The kept workflows, and whether there are more.
@@ -37,7 +37,7 @@ pub(super) async fn all(context: &Context, limit: usize) -> Result<(Vec<Workflow
     }
 }
 
-fn choose(text: &str, all: Vec<WorkflowSummary>) -> Result<WorkflowSummary> {
+fn choose(text: &str, all: &[WorkflowSummary]) -> Result<WorkflowSummary> {
     let is_same = |one: &str| one.eq_ignore_ascii_case(text);
     let by_id = |one: &WorkflowSummary| is_same(&one.workflow_id);
     let by_name = |one: &WorkflowSummary| is_same(&one.name);
@@ -73,8 +73,8 @@ mod tests {
 
     #[test]
     fn ids_go_before_names_and_names_before_beginnings() {
-        let all = || vec![one("aa11", "Nightly"), one("aa22", "Weekly"), one("bb33", "aa22")];
-        let id = |text| choose(text, all()).map(|found| found.workflow_id);
+        let all = [one("aa11", "Nightly"), one("aa22", "Weekly"), one("bb33", "aa22")];
+        let id = |text| choose(text, &all).map(|found| found.workflow_id);
         assert_eq!(id("aa22").ok().as_deref(), Some("aa22"));
         assert_eq!(id("nightly").ok().as_deref(), Some("aa11"));
         assert_eq!(id("bb").ok().as_deref(), Some("bb33"));

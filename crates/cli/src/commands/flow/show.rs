@@ -17,7 +17,7 @@ Examples:
 /// Show a workflow: its nodes, and what each waits for. A file needs no server.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// A JSON file (`-` for stdin), or a kept workflow: its name, its id or the first letters of it.
     #[arg(value_name = "FILE|ID")]
     workflow: String,

@@ -20,7 +20,7 @@ Examples:
 /// Say everything that is wrong with workflows; exit 7 unless all can run. Files need no server.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// JSON files (`-` for stdin), or kept workflows.
     #[arg(required = true, value_name = "FILE|ID")]
     workflows: Vec<String>,

@@ -25,7 +25,7 @@ Examples:
 /// List the versions of a workflow, newest first.
 #[derive(Debug, clap::Args)]
 #[command(before_help = VERSIONS_EXAMPLES)]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// Its name, its id or the first letters of it.
     workflow: String,
 }
@@ -33,7 +33,7 @@ pub(super) struct Arguments {
 /// Make an earlier version the newest one. Nothing is lost: it becomes a version of its own.
 #[derive(Debug, clap::Args)]
 #[command(before_help = ROLLBACK_EXAMPLES)]
-pub(super) struct RollbackArguments {
+pub(crate) struct RollbackArguments {
     /// Its name, its id or the first letters of it.
     workflow: String,
     /// The version that comes back.

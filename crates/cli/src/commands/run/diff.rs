@@ -273,13 +273,8 @@ mod tests {
 
     #[test]
     fn two_runs_are_compared_node_by_node() {
-        let a =
-            run(40, "failed", json!([node("copy", "succeeded", 10), node("send", "failed", 0)]));
-        let b = run(
-            41,
-            "succeeded",
-            json!([node("copy", "succeeded", 12), node("new", "succeeded", 1)]),
-        );
+        let a = run(40, "failed", &[node("copy", "succeeded", 10), node("send", "failed", 0)]);
+        let b = run(41, "succeeded", &[node("copy", "succeeded", 12), node("new", "succeeded", 1)]);
         let diff = RunDiff::of(&a, &b);
         let names: Vec<_> = diff.nodes.iter().map(|node| node.name.as_str()).collect();
         assert_eq!(names, ["copy", "send", "new"]);
@@ -296,7 +291,7 @@ mod tests {
         assert_eq!(diff.quiet(), "copy\nsend\nnew");
     }
 
-    fn run(number: u64, status: &str, nodes: Value) -> Run {
+    fn run(number: u64, status: &str, nodes: &[Value]) -> Run {
         let run = json!({"runId": "r", "number": number, "status": status, "name": "n",
             "workflowId": "w", "definitionHash": "h", "createdAt": "2026-01-01T00:00:00Z",
             "finishedAt": "2026-01-01T00:00:01Z", "startedBy": "", "inputs": {"n": number},

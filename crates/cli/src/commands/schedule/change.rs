@@ -49,7 +49,7 @@ Examples:
 /// Start nothing by the clock until it is resumed. Runs that go on are left alone.
 #[derive(Debug, clap::Args)]
 #[command(before_help = PAUSE_EXAMPLES)]
-pub(super) struct PauseArguments {
+pub(crate) struct PauseArguments {
     /// Its name, its id or the first letters of it.
     schedule: String,
 }
@@ -57,7 +57,7 @@ pub(super) struct PauseArguments {
 /// Let a schedule go on. Times that passed meanwhile are not made up for; see `backfill`.
 #[derive(Debug, clap::Args)]
 #[command(before_help = RESUME_EXAMPLES)]
-pub(super) struct ResumeArguments {
+pub(crate) struct ResumeArguments {
     /// Its name, its id or the first letters of it.
     schedule: String,
 }
@@ -65,7 +65,7 @@ pub(super) struct ResumeArguments {
 /// Start a schedule's workflow now, with its inputs.
 #[derive(Debug, clap::Args)]
 #[command(before_help = RUN_EXAMPLES)]
-pub(super) struct RunArguments {
+pub(crate) struct RunArguments {
     /// Its name, its id or the first letters of it.
     schedule: String,
     /// Print the run's number and return; it runs on.
@@ -76,7 +76,7 @@ pub(super) struct RunArguments {
 /// Start runs for times that have passed, one for each. The same again starts none twice.
 #[derive(Debug, clap::Args)]
 #[command(before_help = BACKFILL_EXAMPLES)]
-pub(super) struct BackfillArguments {
+pub(crate) struct BackfillArguments {
     /// Its name, its id or the first letters of it.
     schedule: String,
     /// From when: a moment (RFC 3339), or how long ago.
@@ -90,7 +90,7 @@ pub(super) struct BackfillArguments {
 /// Forget schedules. Their runs stay.
 #[derive(Debug, clap::Args)]
 #[command(before_help = RM_EXAMPLES)]
-pub(super) struct RmArguments {
+pub(crate) struct RmArguments {
     /// Names, ids or first letters of ids.
     #[arg(required = true, value_name = "SCHEDULE")]
     schedules: Vec<String>,

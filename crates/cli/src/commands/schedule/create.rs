@@ -17,7 +17,7 @@ Examples:
 /// Start a kept workflow again and again, by the clock.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
-pub(super) struct Arguments {
+pub(crate) struct Arguments {
     /// The workflow: its name, its id or the first letters of it.
     workflow: String,
     /// When: minute, hour, day of the month, month, day of the week; seconds may stand in front.
