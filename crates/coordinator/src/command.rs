@@ -200,6 +200,14 @@ pub enum Command {
         /// The call.
         call: Box<NextCall>,
     },
+    /// Which tasks of a run were sent to a worker that has not confirmed them? Answered by
+    /// `Unconfirmed`.
+    Unconfirmed {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which run.
+        run: RunId,
+    },
     /// Someone says the word that a node waits for. Answered by `Signalled`.
     Signal {
         /// Whom to answer.
@@ -267,6 +275,7 @@ impl Command {
             | Self::WatchRun { ticket, .. }
             | Self::Next { ticket, .. }
             | Self::Signal { ticket, .. }
+            | Self::Unconfirmed { ticket, .. }
             | Self::Bindings { ticket, .. }
             | Self::Rebind { ticket, .. }
             | Self::ListWorkers { ticket }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flow::{AffinityMode, EvalError, Item, OnError, OnSkip, Program, Work};
-use model::{Failure, NodeLink, Pin, RunId, TaskId, TaskSpec, Timestamp};
+use model::{Failure, LeaseId, NodeLink, Pin, RunId, TaskId, TaskSpec, Timestamp};
 use serde_json::Value;
 
 use crate::change::{Change, Progress, Settlement, TaskRecord, TaskState};
@@ -127,6 +127,19 @@ impl Turn<'_> {
         }
         self.state.runs.watches.add(ticket, run, until);
         self.state.deadlines.insert(until, Deadline::Watch(ticket));
+    }
+
+    /// Looks at the live tasks of one run, which are few.
+    pub(crate) fn on_unconfirmed(&mut self, ticket: Ticket, run: RunId) {
+        let live = self.state.runs.live.get(&run);
+        let tasks = live.into_iter().flat_map(|run| &run.tasks);
+        let unconfirmed = |id: &TaskId| {
+            let task = self.state.tasks.get(*id)?;
+            let TaskState::Leased(lease) = &task.progress.state else { return None };
+            Some((LeaseId { task: *id, epoch: task.progress.epoch }, lease.confirm_by?))
+        };
+        let found = tasks.filter_map(unconfirmed).collect();
+        self.answer(ticket, Answer::Unconfirmed(found));
     }
 
     // ----- whose turn has come

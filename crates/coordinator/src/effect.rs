@@ -90,6 +90,8 @@ pub enum Answer {
     Bindings(Vec<BindingView>),
     /// The word was heard.
     Signalled,
+    /// Leases of a run whose holders have not confirmed them, and until when they may.
+    Unconfirmed(Vec<(LeaseId, Timestamp)>),
     /// Why the task does not run.
     Explained(Box<Explanation>),
     /// What would be granted next.

@@ -137,6 +137,7 @@ impl State {
             | Command::WatchRun { .. }
             | Command::Next { .. }
             | Command::Signal { .. }
+            | Command::Unconfirmed { .. }
             | Command::Bindings { .. }
             | Command::Rebind { .. }
             | Command::ListWorkers { .. }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use coordinator::{RunRecord, TaskRecord, TaskState};
+use model::{LeaseId, Timestamp};
 use protocol::rest::problem::FlowProblem;
 use protocol::rest::runs::{
     Artifact, Binding, NodeCounts, NodeStatus, Run, RunNode, RunRef, RunStatus,
@@ -90,8 +91,14 @@ pub(crate) fn row(record: &RunRecord) -> Run {
 }
 
 /// A run with everything that is known of it.
-pub(crate) fn whole(board: &Board<'_>, feedback: &FeedbackHub, with_nodes: bool) -> Run {
-    let nodes = nodes(board, feedback);
+pub(crate) fn whole(
+    board: &Board<'_>,
+    feedback: &FeedbackHub,
+    with_nodes: bool,
+    unconfirmed: &[(LeaseId, Timestamp)],
+) -> Run {
+    let mut nodes = nodes(board, feedback);
+    mark_unconfirmed(&mut nodes, unconfirmed);
     let record = board.record;
     let end = record.end.as_deref();
     let artifacts: Vec<Artifact> = nodes.iter().flat_map(|node| node.artifacts.clone()).collect();
@@ -105,6 +112,20 @@ pub(crate) fn whole(board: &Board<'_>, feedback: &FeedbackHub, with_nodes: bool)
         bindings: Some(bindings(board)),
         nodes: with_nodes.then_some(nodes),
         ..row(record)
+    }
+}
+
+/// Only the coordinator knows which dispatches nobody has confirmed: signs of life are not kept.
+fn mark_unconfirmed(nodes: &mut [RunNode], unconfirmed: &[(LeaseId, Timestamp)]) {
+    let until: BTreeMap<String, Timestamp> =
+        unconfirmed.iter().map(|(lease, until)| (lease.to_string(), *until)).collect();
+    if until.is_empty() {
+        return;
+    }
+    for node in nodes {
+        let found = node.dispatch_id.as_ref().and_then(|dispatch| until.get(dispatch));
+        node.pending_ack = found.is_some();
+        node.ack_deadline = found.map(ToString::to_string);
     }
 }
 

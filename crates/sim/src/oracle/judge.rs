@@ -80,8 +80,7 @@ impl Model {
             | Command::WatchRun { .. }
             | Command::Next { .. }
             | Command::Signal { .. }
-            | Command::Bindings { .. }
-            | Command::Rebind { .. }
+            | Command::Unconfirmed { .. }
             | Command::LoseWorker { .. }
             | Command::GiveBack { .. }
             | Command::RequestLeases { .. }

@@ -132,6 +132,7 @@ impl World {
             Answer::RunStarted { .. }
             | Answer::Next(_)
             | Answer::Signalled
+            | Answer::Unconfirmed(_)
             | Answer::Bindings(_)
             | Answer::Submitted(_)
             | Answer::Leases(_)

@@ -188,17 +188,6 @@ impl From<Refusal> for ApiError {
                 ErrorCode::RunNotWaiting,
                 format!("the node does not wait for a word: {instead}"),
             ),
-            Refusal::UnknownWorker { worker } => {
-                Self::new(ErrorCode::WorkerNotFound, format!("no worker is called {worker}"))
-            }
-            Refusal::NotBound => Self::new(
-                ErrorCode::RunConflict,
-                "no worker has that work of the run yet, so there is nothing to move",
-            ),
-            Refusal::RunDrainsFull => Self::new(
-                ErrorCode::LimitRuns,
-                "as many runs are kept from workers as the server remembers",
-            ),
             Refusal::UnknownTask => Self::no_such_task(),
             Refusal::StoreUnavailable => AskError::Unavailable.into(),
             Refusal::NotRequeueable { state } => Self::new(

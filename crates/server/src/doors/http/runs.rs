@@ -140,8 +140,13 @@ pub(super) async fn show(
         start::wait(&app, &coordinator.handle, run, wait).await?;
     }
     let feedback = Arc::clone(&app.feedback);
+    let asked = coordinator.handle.ask(|ticket| Command::Unconfirmed { ticket, run });
+    let unconfirmed = match asked.await? {
+        Answer::Unconfirmed(unconfirmed) => unconfirmed,
+        _ => Vec::new(),
+    };
     let body = on_board(&app, run, move |board| {
-        serde_json::to_vec(&view::whole(board, &feedback, with_nodes)).ok()
+        serde_json::to_vec(&view::whole(board, &feedback, with_nodes, &unconfirmed)).ok()
     });
     body.await?
         .map(|bytes| json_bytes(StatusCode::OK, bytes))

@@ -86,7 +86,7 @@ impl Snapshots {
 async fn read(app: &App, run: RunId) -> Result<(Bytes, Option<String>), ApiError> {
     let feedback = Arc::clone(&app.feedback);
     let made = on_board(app, run, move |board| {
-        let shown = view::whole(board, &feedback, true);
+        let shown = view::whole(board, &feedback, true, &[]);
         let client = shown.client_id.clone();
         snapshot(shown).map(|data| (data, client))
     });
