@@ -27,7 +27,15 @@ pub(super) struct Batch {
 
 impl Batch {
     /// At least one event.
-    pub(super) fn new(first_id: u64, events: Vec<Event>, rendered_in_ring: RenderedBytes) -> Self {
+    pub(super) fn new(
+        first_id: u64,
+        mut events: Vec<Event>,
+        rendered_in_ring: RenderedBytes,
+    ) -> Self {
+        // Turns with one event are the many, and room for four would be most of what is kept.
+        if events.capacity() > events.len() + events.len() / 4 {
+            events.shrink_to_fit();
+        }
         let room = events.capacity() * size_of::<Event>();
         let bytes = size_of::<Self>() + room + events.iter().map(Event::bytes).sum::<usize>();
         Self { first_id, events, bytes, rendered: AtomicI64::new(0), rendered_in_ring }

@@ -19,15 +19,9 @@ use crate::feedback::Snapshot;
 pub(crate) struct Events {
     store: Arc<dyn Store>,
     clock: Clock,
-    open: RwLock<Open>,
+    open: RwLock<HashMap<ShardId, Arc<TenantEvents>, RandomState>>,
     /// How far ids may have gone before this process began.
     floors: BTreeMap<String, u64>,
-}
-
-#[derive(Default)]
-struct Open {
-    tenants: BTreeMap<TenantId, Arc<TenantEvents>>,
-    shards: HashMap<ShardId, Arc<TenantEvents>, RandomState>,
 }
 
 impl fmt::Debug for Events {
@@ -50,32 +44,27 @@ impl Events {
         shard: ClaimedShard,
         (tasks, runs): (&[TaskRecord], &[RestoredRun]),
     ) -> Result<Arc<TenantEvents>, StoreError> {
-        let known = self.open.read().tenants.get(tenant).map(Arc::clone);
-        let events = match known {
-            Some(events) => {
-                let floors = floors(&*self.store).await?;
-                events.start_over(floors.get(tenant.as_str()).copied());
-                events
-            }
-            None => self.open(tenant, shard.shard),
-        };
+        let events = self.of(tenant, shard.shard);
+        if events.begins() {
+            let floors = floors(&*self.store).await?;
+            events.start_over(floors.get(tenant.as_str()).copied());
+        }
         events.restored(tasks, runs);
         Ok(events)
     }
 
-    fn open(&self, tenant: &TenantId, shard: ShardId) -> Arc<TenantEvents> {
-        let floor = self.floors.get(tenant.as_str()).copied();
-        let (store, clock) = (Arc::clone(&self.store), self.clock);
-        let events = Arc::new(TenantEvents::new(tenant.clone(), store, clock, floor));
+    /// The events of a tenant, whether its coordinator has begun or not.
+    pub(crate) fn of(&self, tenant: &TenantId, shard: ShardId) -> Arc<TenantEvents> {
+        if let Some(events) = self.open.read().get(&shard) {
+            return Arc::clone(events);
+        }
         let mut open = self.open.write();
-        open.tenants.insert(tenant.clone(), Arc::clone(&events));
-        open.shards.insert(shard, Arc::clone(&events));
-        events
-    }
-
-    /// The events of a tenant whose coordinator has begun.
-    pub(crate) fn of(&self, tenant: &TenantId) -> Option<Arc<TenantEvents>> {
-        self.open.read().tenants.get(tenant).map(Arc::clone)
+        let events = open.entry(shard).or_insert_with(|| {
+            let floor = self.floors.get(tenant.as_str()).copied();
+            let (store, clock) = (Arc::clone(&self.store), self.clock);
+            Arc::new(TenantEvents::new(tenant.clone(), store, clock, floor))
+        });
+        Arc::clone(events)
     }
 
     /// What a worker says of an attempt, and all that the attempt said so far.
@@ -85,7 +74,7 @@ impl Events {
         feedback: &Feedback,
         snapshot: impl FnOnce() -> Option<Snapshot>,
     ) {
-        let events = self.open.read().shards.get(&lease.task.shard()).map(Arc::clone);
+        let events = self.open.read().get(&lease.task.shard()).map(Arc::clone);
         if let Some(events) = events {
             events.overhear(lease, feedback, snapshot);
         }

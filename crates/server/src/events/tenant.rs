@@ -1,6 +1,6 @@
 //! The events of one tenant.
 
-use std::sync::atomic::{AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -41,6 +41,7 @@ pub(crate) struct TenantEvents {
     wanted: AtomicU16,
     /// When the last reader left.
     left_at: AtomicU64,
+    has_begun: AtomicBool,
 }
 
 /// The ring, and whether the store is being told how far ids may go.
@@ -67,7 +68,13 @@ impl TenantEvents {
             room: Arc::new(Semaphore::new(READERS_MAX)),
             wanted: AtomicU16::new(0),
             left_at: AtomicU64::new(0),
+            has_begun: AtomicBool::new(false),
         }
+    }
+
+    /// The tenant's coordinator begins. Gives whether it had begun before.
+    pub(super) fn begins(&self) -> bool {
+        self.has_begun.swap(true, Ordering::Relaxed)
     }
 
     /// The tenant's coordinator begins with this.

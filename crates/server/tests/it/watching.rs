@@ -30,10 +30,11 @@ impl Event {
         &self.envelope["data"]
     }
 
-    /// `node.status 1 completed`: the type, the last digits of the node's id, the status.
+    /// `node.status 1 completed`: the type, the number at the end of the node's id, the status.
     pub(crate) fn story(&self) -> String {
         let data = self.data();
-        let node = data["nodeId"].as_str().map(|id| id.trim_start_matches(['0', '-', '4', '8']));
+        let last = data["nodeId"].as_str().and_then(|id| id.rsplit('-').next());
+        let node = last.map(|number| number.trim_start_matches('0'));
         let words = [Some(self.kind.as_str()), node, data["status"].as_str()];
         words.into_iter().flatten().collect::<Vec<_>>().join(" ")
     }

@@ -109,9 +109,9 @@ async fn known_run(app: &App, name: &str, shard: ShardId) -> Result<RunId, ApiEr
     Ok(run)
 }
 
-/// The tenant's events, once its coordinator has begun and ids can be given.
+/// The tenant's events, once ids can be given.
 async fn events_of(app: &App, coordinator: &Coordinator) -> Result<Arc<TenantEvents>, ApiError> {
-    let events = app.events.of(&coordinator.caller.tenant).ok_or(AskError::Unavailable)?;
+    let events = app.events.of(&coordinator.caller.tenant, coordinator.handle.shard());
     let ids = tokio::time::timeout(IDS_WITHIN, events.has_ids()).await;
     ids.map_err(|_| AskError::Unavailable)?;
     Ok(events)

@@ -159,7 +159,7 @@ fn tell_command(
     (worker, command_id, command): (&WorkerId, &str, &str),
     error: Option<&ApiError>,
 ) {
-    let Some(events) = app.events.of(&coordinator.caller.tenant) else { return };
+    let events = app.events.of(&coordinator.caller.tenant, coordinator.handle.shard());
     let kind = if error.is_none() { EventKind::CommandAck } else { EventKind::CommandError };
     events.tell(kind, worker, || CommandAnswer {
         kind: kind.name().into(),

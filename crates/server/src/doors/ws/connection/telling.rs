@@ -17,7 +17,7 @@ use crate::sessions::SessionRecord;
 impl Connection {
     pub(super) fn tell_heartbeat(&self, heartbeat: &Heartbeat) {
         let Some(desk) = &self.desk else { return };
-        let Some(events) = self.app.events.of(&desk.tenant) else { return };
+        let events = self.app.events.of(&desk.tenant, desk.handle.shard());
         events.tell(EventKind::WorkerHeartbeat, &desk.worker, || {
             let view = self.app.sessions.view(&desk.tenant, &desk.worker);
             let record = view.and_then(|view| view.record);
@@ -28,7 +28,7 @@ impl Connection {
 
     pub(super) fn tell_package(&self, event: &PackageEvent) {
         let Some(desk) = &self.desk else { return };
-        let Some(events) = self.app.events.of(&desk.tenant) else { return };
+        let events = self.app.events.of(&desk.tenant, desk.handle.shard());
         events.tell(EventKind::WorkerPackage, &desk.worker, || {
             let status = match event.status {
                 InstallOutcome::Installed => "installed",
