@@ -70,7 +70,7 @@ async fn measure(folder: Option<String>) {
 }
 
 fn report(n_watchers: usize, took: Duration, cpu: u64, late: Duration) {
-    let nodes = NODES as u64;
+    let nodes = u64::try_from(NODES).expect("a small number");
     let per_second = nodes * 1_000_000 / u64::try_from(took.as_micros()).expect("short");
     println!(
         "{n_watchers:3} watchers: {per_second:7} nodes/s, CPU {:6} ns per node, the last watcher \

@@ -101,17 +101,17 @@ fn between(start: &str, end: &str) -> Result<Duration> {
 /// So many nodes, so many in a layer; each node of a layer waits for one of the layer before.
 fn layers(nodes: usize, width: usize) -> Value {
     let edges = (width..nodes).map(|node| edge(node - width, node));
-    workflow(nodes, edges.collect())
+    workflow(nodes, &edges.collect::<Vec<_>>())
 }
 
 /// One, then so many at once, then one.
 fn fan(width: usize) -> Value {
     let out = (1..=width).map(|node| edge(0, node));
     let back = (1..=width).map(|node| edge(node, width + 1));
-    workflow(width + 2, out.chain(back).collect())
+    workflow(width + 2, &out.chain(back).collect::<Vec<_>>())
 }
 
-fn workflow(nodes: usize, edges: Vec<Value>) -> Value {
+fn workflow(nodes: usize, edges: &[Value]) -> Value {
     let nodes: Vec<Value> =
         (0..nodes).map(|node| json!({ "id": id(node), "type": "core.noop" })).collect();
     json!({

@@ -105,7 +105,8 @@ mod tests {
                     ids.raise(wanted);
                 }
                 // The process may end after any of these.
-                let first = ids.take(ID_BLOCK as usize / 2).expect("free");
+                let first =
+                    ids.take(usize::try_from(ID_BLOCK / 2).expect("a small block")).expect("free");
                 assert!(first > newest);
                 newest = ids.last();
                 assert!(Some(newest) <= floor, "the store knows of every id that is used");

@@ -132,8 +132,7 @@ impl Catalog {
     pub(crate) fn list(
         &self,
         tenant: &TenantId,
-        after: Option<&str>,
-        limit: usize,
+        (after, limit): (Option<&str>, usize),
         is_meant: impl Fn(&Known) -> bool,
         now: Timestamp,
     ) -> Vec<Known> {
@@ -241,9 +240,9 @@ mod tests {
         let all = ResourceMetrics { count: 99_999, bytes: 0, list };
         catalog.note_heartbeat(&tenant(), &worker("w2"), all, later);
         assert_eq!(catalog.get(&tenant(), "first", NOW), None);
-        let all = catalog.list(&tenant(), None, usize::MAX, |_| true, NOW);
+        let all = catalog.list(&tenant(), (None, usize::MAX), |_| true, NOW);
         assert_eq!(all.len(), RESOURCES_PER_TENANT_MAX);
-        let page = catalog.list(&tenant(), Some("r09997"), 10, |one| one.id != "r09998", NOW);
+        let page = catalog.list(&tenant(), (Some("r09997"), 10), |one| one.id != "r09998", NOW);
         assert_eq!(page.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["r09999"]);
     }
 
@@ -266,7 +265,7 @@ mod tests {
     }
 
     fn names(catalog: &Catalog) -> Vec<String> {
-        let all = catalog.list(&tenant(), None, usize::MAX, |_| true, NOW);
+        let all = catalog.list(&tenant(), (None, usize::MAX), |_| true, NOW);
         all.into_iter().map(|one| one.id).collect()
     }
 

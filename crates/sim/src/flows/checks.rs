@@ -45,11 +45,10 @@ impl Checks {
 
     fn take_run(&mut self, change: &RunChange) -> Result<(), String> {
         match change {
-            RunChange::RunStarted(_) => {}
             RunChange::FrameOpened { frame, .. } => {
                 self.graphs.insert(frame.number, frame.graph);
             }
-            RunChange::FrameClosed { .. } => {}
+            RunChange::RunStarted(_) | RunChange::FrameClosed { .. } => {}
             RunChange::NodeEnded { frame, node, .. } => {
                 if !self.ended.insert((*frame, *node)) {
                     return Err(format!("node {node} of frame {frame} ended twice"));

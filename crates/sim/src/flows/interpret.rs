@@ -181,7 +181,7 @@ impl Interpreter<'_> {
                 Deed::Skips => Ended { result: Some(json!({})), ..Ended::of(NodeWord::Skipped) },
                 Deed::Fails => Ended::bad(),
                 Deed::Calls { times, is_strict } => {
-                    self.calls(node, level, (times, is_strict), scope, gathered)
+                    self.calls((node, level), (times, is_strict), scope, gathered)
                 }
             },
             Work::Container { graph, .. } => {
@@ -192,11 +192,10 @@ impl Interpreter<'_> {
                 self.frame(*graph, &inputs).map_or_else(|()| Ended::bad(), Ended::good)
             }
             Work::Delay => Ended::good(json!({ "done": true })),
-            Work::WaitEvent { .. } => Ended::bad(),
             Work::Approve { .. } if parameters["say"] == json!(true) => {
                 Ended::good(json!({ "approved": true, "by": "sim", "payload": {} }))
             }
-            Work::Approve { .. } => Ended::bad(),
+            Work::WaitEvent { .. } | Work::Approve { .. } => Ended::bad(),
         };
         if let (NodeWord::Succeeded, Some(result)) = (ended.word, &ended.result) {
             match result {
@@ -210,8 +209,7 @@ impl Interpreter<'_> {
 
     fn calls(
         &self,
-        node: &Node,
-        level: usize,
+        (node, level): (&Node, usize),
         (times, is_strict): (u64, bool),
         scope: &Scope<'_>,
         gathered: &mut Gathered,

@@ -302,12 +302,10 @@ impl World {
                 let next = |ticket| Command::Next { ticket, call: Box::new(call) };
                 return self.ask(Asked::Next(worker, lease), next);
             }
-            Deed::Calls { .. } if held.has_failed => failed(false),
-            Deed::Calls { .. } => completed(&after_calls(held.good)),
-            Deed::Gives(result) => completed(&result),
+            Deed::Calls { .. } if !held.has_failed => completed(&after_calls(held.good)),
             Deed::Stumbles(_) if held.grant.attempt == 1 => failed(true),
-            Deed::Stumbles(result) => completed(&result),
-            Deed::Fails => failed(false),
+            Deed::Gives(result) | Deed::Stumbles(result) => completed(&result),
+            Deed::Fails | Deed::Calls { .. } => failed(false),
             Deed::Skips => {
                 let extra = Some(Box::new(ResultExtra { is_skipped: true, artifacts: None }));
                 ReportedOutcome::Completed { result: Bytes::from_static(b"{}"), extra }

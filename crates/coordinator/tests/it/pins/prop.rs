@@ -26,7 +26,7 @@ use crate::story::{Kept, START, plain_request, plain_spec, plain_task, shard};
 const TTL: Duration = Duration::from_secs(20);
 const WAIT_MAX: Duration = Duration::from_secs(15);
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug)]
 enum Deed {
     Submit { kind: u8, pin: PinKind, key: Option<u8> },
     Ask { worker: u8, kind: u8, max: u32, wait_s: u64 },

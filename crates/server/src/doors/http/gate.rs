@@ -88,8 +88,8 @@ fn identify(app: &App, headers: &HeaderMap) -> Result<(Caller, Option<String>), 
 
 /// The ticket in a query. Ours are plain letters and digits, which are written as they are.
 fn ticket(uri: &Uri) -> Option<String> {
-    let pairs = uri.query()?.split('&');
-    let ticket = pairs.filter_map(|pair| pair.strip_prefix("ticket=")).next()?;
+    let mut pairs = uri.query()?.split('&');
+    let ticket = pairs.find_map(|pair| pair.strip_prefix("ticket="))?;
     (!ticket.is_empty()).then(|| ticket.to_owned())
 }
 

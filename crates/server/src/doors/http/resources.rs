@@ -55,7 +55,7 @@ pub(super) async fn list(
             && query.first("scope").is_none_or(|name| known.scope.as_deref() == Some(name))
     };
     let (after, now) = (query.first("cursor"), app.clock.now());
-    let mut known = app.resources.list(&caller.tenant, after, limit + 1, is_meant, now);
+    let mut known = app.resources.list(&caller.tenant, (after, limit + 1), is_meant, now);
     let has_more = known.len() > limit;
     known.truncate(limit);
     let next_cursor = known.last().filter(|_| has_more).map(|last| last.id.clone());
@@ -219,8 +219,8 @@ fn tag_of(known: &Known) -> String {
     let size = known.size_bytes.unwrap_or(0).to_be_bytes();
     let parts = [known.worker.as_str().as_bytes(), known.id.as_bytes(), &size];
     let digest = digest_of(b"astra.resource.v1", &parts);
-    let hex: String = digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect();
-    format!("\"{hex}\"")
+    let half = digest.first_chunk().copied().map_or(0, u128::from_be_bytes);
+    format!("\"{half:032x}\"")
 }
 
 fn shown(app: &App, caller: &Caller, known: Known) -> Resource {
@@ -245,9 +245,8 @@ fn shown(app: &App, caller: &Caller, known: Known) -> Resource {
 /// A name as one step of a path.
 fn encoded(name: &str) -> String {
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let encode = |byte: u8| match is_plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
+    let encode = |byte: u8| {
+        if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
     };
     name.bytes().map(encode).collect()
 }

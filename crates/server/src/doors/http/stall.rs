@@ -95,7 +95,7 @@ mod tests {
         let reading = tokio::spawn(async move {
             let mut taken = [0; 16];
             for _ in 0..5 {
-                tokio::time::sleep(HTTP_STALL_MAX - Duration::from_secs(1)).await;
+                tokio::time::sleep(HTTP_STALL_MAX.saturating_sub(Duration::from_secs(1))).await;
                 far.read_exact(&mut taken).await.expect("bytes");
             }
             far

@@ -362,7 +362,7 @@ impl Connection {
                 self.machine.refuse(now, refusal.code, &refusal.reason, retry_after_ms);
             }
             Done::Leases { request, answer } => self.take_leases(request, answer),
-            Done::Next { call, end } => self.take_next(call, &end),
+            Done::Next { call, end } => self.take_next(&call, &end),
             Done::Judged { reports, judgements } => self.take_judgements(reports, &judgements),
             Done::Beaten { leases, verdicts } => self.take_verdicts(&leases, &verdicts),
             Done::Taken { token } => self.machine.commit(self.now(), token, None),

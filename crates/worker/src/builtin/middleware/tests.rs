@@ -148,7 +148,7 @@ async fn execute(name: &str, parameters: &str, next: Next) -> String {
 }
 
 fn done(result: &str) -> NextAnswer {
-    Ok(RawValue::from_string(result.into()).expect("JSON"))
+    RawValue::from_string(result.into()).map_err(|_| NextFailure::new("next_failed", "no JSON"))
 }
 
 fn failed() -> NextAnswer {

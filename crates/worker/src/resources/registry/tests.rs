@@ -18,7 +18,11 @@ fn what_is_registered_survives_a_restart() {
     let left_over = path(&kept).with_file_name("left-over");
     fs::write(&left_over, "of a crash").expect("written");
     let registry = open(&data);
-    assert_eq!(registry.list(None, None), [kept.clone()], "the rest is not what it was");
+    assert_eq!(
+        registry.list(None, None),
+        std::slice::from_ref(&kept),
+        "the rest is not what it was"
+    );
     assert_eq!(registry.totals(), Totals { count: 1, disk_bytes: 7, mem_bytes: 0 });
     assert!(!left_over.exists() && !path(&grown).exists() && path(&kept).exists());
     assert_eq!(open(&data).list(None, Some("file")), [kept]);

@@ -50,7 +50,7 @@ impl Connection {
             Payload::ExecError(error) => self.on_error(token, frame, &error),
             Payload::ExecFeedback(feedback) => self.on_feedback(token, frame, feedback),
             Payload::ResourceReadChunk(chunk) => self.on_chunk(token, chunk),
-            Payload::NextRequest(request) => self.on_next(token, frame, request),
+            Payload::NextRequest(request) => self.on_next(token, frame, &request),
             Payload::PackageEvent(event) => {
                 tracing::info!(worker = self.worker_name(), ?event, "package event");
                 self.tell_package(&event);

@@ -12,6 +12,7 @@ use protocol::session::frame::BusinessFrame;
 use protocol::session::payload::next::NextRequest;
 use tokio_util::sync::CancellationToken;
 
+use super::super::desk::ChainPlace;
 use super::super::desk::calls::Opening;
 use super::super::next::{self, Words};
 use super::{ASK_AGAIN_AFTER, Connection, Done};
@@ -25,13 +26,13 @@ impl Connection {
         &mut self,
         token: CommitToken,
         frame: &BusinessFrame,
-        request: NextRequest,
+        request: &NextRequest,
     ) {
         self.machine.commit(self.now(), token, None);
-        let lease = self.find_caller(frame, &request);
-        let call = match lease.and_then(|lease| self.read_call(lease, &request)) {
+        let lease = self.find_caller(frame, request);
+        let call = match lease.and_then(|lease| self.read_call(lease, request)) {
             Ok(call) => Arc::new(call),
-            Err(words) => return self.say(next::refusal(&request, words)),
+            Err(words) => return self.say(&next::refusal(request, words)),
         };
         let Some(desk) = &mut self.desk else { return };
         // Who calls has its dispatch, whatever became of the ack.
@@ -56,7 +57,7 @@ impl Connection {
         }
         let place = self.desk.as_ref().and_then(|desk| desk.place_of(lease));
         // Where the place in the chain is not known, the caller is believed.
-        let is_for_host = place.is_none_or(|place| place.is_before_host());
+        let is_for_host = place.is_none_or(ChainPlace::is_before_host);
         let until = request.timeout_ms.filter(|ms| *ms > 0);
         Ok(Call {
             lease,
@@ -79,7 +80,7 @@ impl Connection {
                 self.later(asking);
             }
             Opening::Known => {}
-            Opening::TooMany => self.say(next::answer(
+            Opening::TooMany => self.say(&next::answer(
                 call,
                 &NextEnd::NotAllowed {
                     code: "next_unavailable",
@@ -90,10 +91,10 @@ impl Connection {
     }
 
     /// The next in line has come to its end. The answer is kept until the session takes it.
-    pub(super) fn take_next(&mut self, call: Arc<Call>, end: &NextEnd) {
+    pub(super) fn take_next(&mut self, call: &Arc<Call>, end: &NextEnd) {
         // A middleware that is done, or an earlier session, waits for nothing any more.
-        if self.desk.as_ref().is_some_and(|desk| desk.calls.is_open(&call)) {
-            self.answers.push_back((call.clone(), next::answer(&call, end)));
+        if self.desk.as_ref().is_some_and(|desk| desk.calls.is_open(call)) {
+            self.answers.push_back((Arc::clone(call), next::answer(call, end)));
             self.say_answers();
         }
     }
@@ -123,8 +124,8 @@ impl Connection {
     }
 
     /// Says something that need not be kept: its worker asks again.
-    fn say(&mut self, response: next::Response) {
-        let frame = next::frame(&response, self.machine.vocabulary());
+    fn say(&mut self, response: &next::Response) {
+        let frame = next::frame(response, self.machine.vocabulary());
         let _ = self.machine.send(self.now(), frame);
     }
 }
