@@ -4,21 +4,22 @@ use super::finding::{Finding, Rule};
 use crate::tools::{Dependency, Package};
 
 /// Every crate of the workspace and which others it may know.
-const MAY_KNOW: [(&str, &[&str]); 10] = [
+const MAY_KNOW: [(&str, &[&str]); 11] = [
     ("model", &[]),
-    ("coordinator", &["model"]),
+    ("flow", &["model"]),
+    ("coordinator", &["flow", "model"]),
     ("keyspace", &["model"]),
     ("protocol", &["model"]),
     ("store", &["coordinator", "keyspace", "model"]),
     ("worker", &["protocol", "model"]),
-    ("server", &["store", "coordinator", "keyspace", "protocol", "model"]),
-    ("cli", &["server", "worker", "store", "protocol", "model"]),
-    ("sim", &["coordinator", "store", "model"]),
+    ("server", &["store", "coordinator", "flow", "keyspace", "protocol", "model"]),
+    ("cli", &["server", "worker", "store", "flow", "protocol", "model"]),
+    ("sim", &["coordinator", "flow", "store", "model"]),
     ("xtask", &[]),
 ];
 
 /// These stay free of a runtime, and their tests too: what needs one is not pure.
-const PURE: [&str; 4] = ["model", "coordinator", "keyspace", "protocol"];
+const PURE: [&str; 5] = ["model", "flow", "coordinator", "keyspace", "protocol"];
 
 const RUNTIME: &str = "tokio";
 

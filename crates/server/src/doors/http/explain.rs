@@ -82,14 +82,7 @@ fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
             let left = seconds_until(*until, now);
             words("delayed", format!("it lets time pass until {until}, {left} more"))
         }
-        Reason::NeedsSignal { until } => {
-            let text = if *until == Timestamp::MAX {
-                "it waits for a word from outside".to_owned()
-            } else {
-                format!("it waits for a word from outside, until {until}")
-            };
-            words("needs_signal", text).hint("send it with `astra run signal RUN NODE`".to_owned())
-        }
+        Reason::NeedsSignal { until } => needs_signal(*until),
         Reason::BlockedBy { tasks, total } => blocked_by(tasks, *total),
         Reason::Backoff { until, attempt, max_attempts } => {
             let left = seconds_until(*until, now);
@@ -143,6 +136,15 @@ fn give_up(text: String, until: Option<Timestamp>, now: Timestamp) -> String {
         Some(until) => format!("{text}; it gives up in {}", seconds_until(until, now)),
         None => text,
     }
+}
+
+fn needs_signal(until: Timestamp) -> wire::Reason {
+    let text = if until == Timestamp::MAX {
+        "it waits for a word from outside".to_owned()
+    } else {
+        format!("it waits for a word from outside, until {until}")
+    };
+    words("needs_signal", text).hint("send it with `astra run signal RUN NODE`".to_owned())
 }
 
 fn blocked_by(tasks: &[TaskId], total: u64) -> wire::Reason {

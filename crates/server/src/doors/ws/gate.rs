@@ -92,6 +92,13 @@ pub(super) struct Former {
     pub(super) calls: Vec<Arc<Call>>,
 }
 
+impl Former {
+    fn carried(self) -> Carried {
+        let Self { held, unconfirmed, calls, .. } = self;
+        Carried { session: None, held, unconfirmed, calls }
+    }
+}
+
 /// Judges a handshake.
 pub(super) fn admit(
     app: &App,
@@ -184,9 +191,7 @@ pub(super) async fn open(
     }
     let carried = match former {
         _ if is_new_process => Carried::default(),
-        Some(Former { held, unconfirmed, calls, .. }) => {
-            Carried { session: None, held, unconfirmed, calls }
-        }
+        Some(former) => former.carried(),
         None => claimed.carried,
     };
     stay(&handle, &claimed.worker).await;
