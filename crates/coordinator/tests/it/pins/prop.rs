@@ -77,7 +77,7 @@ proptest! {
     fn everyone_gets_what_belongs_to_him_and_nothing_is_left(deeds in vec(any_deed(), 1..120)) {
         let mut world = World::new();
         for deed in deeds {
-            world.play(deed);
+            world.play(&deed);
         }
     }
 }
@@ -162,10 +162,10 @@ impl World {
         }
     }
 
-    fn play(&mut self, deed: Deed) {
+    fn play(&mut self, deed: &Deed) {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
-        match deed {
+        match *deed {
             Deed::Submit { kind, pin: pinned, key } => {
                 let key = key.map(|key| format!("flight{key}").parse().expect("a key"));
                 let (spec, pin) = (Arc::new(spec(kind)), pin(pinned));
