@@ -341,6 +341,10 @@ enum Look {
 
 fn first_look(run: &Run, frame: u32, node: u32) -> Look {
     let Some(state) = run.frames.get(&frame) else { return Look::Gone };
+    // A node that an earlier run did stands in line too, and has ended.
+    if !matches!(state.nodes[node as usize].phase, Phase::Due) {
+        return Look::Gone;
+    }
     let graph = run.graph(state);
     let definition = &graph.nodes[node as usize];
     for earlier in &definition.waits_for {

@@ -152,14 +152,11 @@ pub enum Lack {
 impl Lack {
     /// The first thing of `demand` that `offer` does not cover.
     pub(crate) fn first(offer: &model::Offer, demand: &Demand) -> Option<Self> {
-        // A worker without the package does not execute the type either; the package says why.
-        if let Some(package) = &demand.package
-            && !offer.packages.contains(package)
-        {
-            return Some(Self::Package(format!("{}@{}", package.name, package.version)));
-        }
+        let missing = demand.package.as_ref().filter(|package| !offer.packages.contains(package));
+        let package = || missing.map(|p| Self::Package(format!("{}@{}", p.name, p.version)));
         if offer.types.as_ref().is_some_and(|types| !types.contains(&demand.task_type)) {
-            return Some(Self::Type);
+            // A worker without the package does not execute the type either; the package says why.
+            return package().or(Some(Self::Type));
         }
         if offer.queues.as_ref().is_some_and(|queues| !queues.contains(&demand.queue)) {
             return Some(Self::Queue);
@@ -174,7 +171,7 @@ impl Lack {
         if let Some((key, value)) = missing_tag {
             return Some(Self::Tag(format!("{key}={value}")));
         }
-        None
+        package()
     }
 }
 

@@ -50,12 +50,13 @@ impl Picture {
         let indent = " ".repeat(depth * INDENT);
         let padding = " ".repeat(width.saturating_sub(name_width(row)));
         let mark = words::node_mark(*status);
-        let word = format!("{word:<WORD_WIDTH$}");
+        // Outside of the colour, so that a line can end with the word.
+        let gap = " ".repeat(WORD_WIDTH.saturating_sub(word.chars().count()));
         let styled = |text: &str| output::styled(words::node_style(*status), text);
         let line = format!(
-            "  {indent}{} {name}{padding}  {} {took:>TOOK_WIDTH$}  {more}",
+            "  {indent}{} {name}{padding}  {}{gap} {took:>TOOK_WIDTH$}  {more}",
             styled(mark),
-            styled(&word),
+            styled(word),
         );
         line.trim_end().to_owned()
     }

@@ -282,20 +282,20 @@ fn a_run_prefers_the_worker_that_has_its_work() {
         bindings
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s b is ready, given {}
-              0s c is ready, given {}
-              0s a runs on w1, attempt 1
-              0s b runs on w2, attempt 1
-              0s c runs on w1, attempt 1
-              0s bindings: [other to w1 since 0s, t to w2 since 0s]
-              0s b is completed
-              0s e is ready, given {}
-              0s e runs on w2, attempt 1
-              0s a is completed
-              0s d is ready, given {}
-              0s d runs on w3, attempt 1
-              0s bindings: [other to w1 since 0s, t to w3 since 0s]
+            0s   a is ready, given {}
+            0s   b is ready, given {}
+            0s   c is ready, given {}
+            0s   a runs on w1, attempt 1
+            0s   b runs on w2, attempt 1
+            0s   c runs on w1, attempt 1
+            0s   bindings: [other to w1 since 0s, t to w2 since 0s]
+            0s   b is completed
+            0s   e is ready, given {}
+            0s   e runs on w2, attempt 1
+            0s   a is completed
+            0s   d is ready, given {}
+            0s   d runs on w3, attempt 1
+            0s   bindings: [other to w1 since 0s, t to w3 since 0s]
         "#]],
     );
 }
@@ -316,20 +316,20 @@ fn bindings_are_found_again_after_a_restart() {
         w1 completes b
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s b is ready, given {}
-              0s c is ready, given {}
-              0s a runs on w1, attempt 1
-              0s b runs on w1, attempt 1
-              0s c runs on w2, attempt 1
-              0s a is completed
-              0s d is ready, given {}
+            0s   a is ready, given {}
+            0s   b is ready, given {}
+            0s   c is ready, given {}
+            0s   a runs on w1, attempt 1
+            0s   b runs on w1, attempt 1
+            0s   c runs on w2, attempt 1
+            0s   a is completed
+            0s   d is ready, given {}
             -- restart
-              0s bindings: [other to w2 since 0s, t to w1 since 0s]
-              0s d runs on w3, attempt 1
-              0s b is completed
-              0s e is ready, given {}
-              0s e runs on w1, attempt 1
+            0s   bindings: [other to w2 since 0s, t to w1 since 0s]
+            0s   d runs on w3, attempt 1
+            0s   b is completed
+            0s   e is ready, given {}
+            0s   e runs on w1, attempt 1
         "#]],
     );
 }
@@ -353,22 +353,22 @@ fn moved_work_goes_to_the_other_worker_and_to_the_old_one_only_if_nobody_else_as
         w1 completes b
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s b is ready, given {}
-              0s c is ready, given {}
-              0s a runs on w1, attempt 1
-              0s b runs on w1, attempt 1
-              0s c runs on w2, attempt 1
-              0s w3 gets nothing
-              0s move t w3: [other to w2 since 0s, t to w3 since 0s]
-              0s bindings: [other to w2 since 0s, t to w3 since 0s]
-              0s a is completed
-              0s d is ready, given {}
-              0s d runs on w1, attempt 1
-              0s bindings: [other to w2 since 0s, t to w3 since 0s]
-              0s b is completed
-              0s e is ready, given {}
-              0s e runs on w2, attempt 1
+            0s   a is ready, given {}
+            0s   b is ready, given {}
+            0s   c is ready, given {}
+            0s   a runs on w1, attempt 1
+            0s   b runs on w1, attempt 1
+            0s   c runs on w2, attempt 1
+            0s   w3 gets nothing
+            0s   move t w3: [other to w2 since 0s, t to w3 since 0s]
+            0s   bindings: [other to w2 since 0s, t to w3 since 0s]
+            0s   a is completed
+            0s   d is ready, given {}
+            0s   d runs on w1, attempt 1
+            0s   bindings: [other to w2 since 0s, t to w3 since 0s]
+            0s   b is completed
+            0s   e is ready, given {}
+            0s   e runs on w2, attempt 1
         "#]],
     );
 }
@@ -393,25 +393,25 @@ fn a_drained_worker_gets_nothing_more_of_the_run() {
         w2 completes c
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s b is ready, given {}
-              0s c is ready, given {}
-              0s a runs on w1, attempt 1
-              0s b runs on w1, attempt 1
-              0s c runs on w2, attempt 1
-              0s drain t: [other to w2 since 0s]
-              0s bindings: [other to w2 since 0s]
-              0s a is completed
-              0s d is ready, given {}
-              0s w1 gets nothing
-              0s d runs on w2, attempt 1
-              0s b is completed
-              0s e is ready, given {}
-              0s e runs on w3, attempt 1
-              0s move t w1: [other to w2 since 0s, t to w1 since 0s]
-              0s c is completed
-              0s f is ready, given {}
-              0s f runs on w1, attempt 1
+            0s   a is ready, given {}
+            0s   b is ready, given {}
+            0s   c is ready, given {}
+            0s   a runs on w1, attempt 1
+            0s   b runs on w1, attempt 1
+            0s   c runs on w2, attempt 1
+            0s   drain t: [other to w2 since 0s]
+            0s   bindings: [other to w2 since 0s]
+            0s   a is completed
+            0s   d is ready, given {}
+            0s   w1 gets nothing
+            0s   d runs on w2, attempt 1
+            0s   b is completed
+            0s   e is ready, given {}
+            0s   e runs on w3, attempt 1
+            0s   move t w1: [other to w2 since 0s, t to w1 since 0s]
+            0s   c is completed
+            0s   f is ready, given {}
+            0s   f runs on w1, attempt 1
         "#]],
     );
 }
@@ -430,17 +430,17 @@ fn what_waits_is_served_when_a_run_is_drained_of_its_worker_and_ends_with_the_ru
         bindings
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s b is ready, given {}
-              0s c is ready, given {}
-              0s a runs on w1, attempt 1
-              0s drain all: []
-              0s b runs on w2, attempt 1
-              0s RUN cancelled: ada stopped it (E.RUN.CANCELLED)
-              0s a is stopped
-              0s b is stopped
-              0s c is stopped
-              0s bindings: not live
+            0s   a is ready, given {}
+            0s   b is ready, given {}
+            0s   c is ready, given {}
+            0s   a runs on w1, attempt 1
+            0s   drain all: []
+            0s   b runs on w2, attempt 1
+            0s   RUN cancelled: ada stopped it (E.RUN.CANCELLED)
+            0s   a is stopped
+            0s   b is stopped
+            0s   c is stopped
+            0s   bindings: not live
         "#]],
     );
 }
@@ -461,20 +461,20 @@ fn a_rebind_that_makes_no_sense_is_refused() {
         move t
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s b is ready, given {}
-              0s c is ready, given {}
-              0s move all: refused, NotBound
-              0s drain t: refused, NotBound
-              0s move t nobody: refused, UnknownWorker { worker: WorkerId("nobody") }
-              0s a runs on w1, attempt 1
-              0s move t w9: refused, UnknownWorker { worker: WorkerId("w9") }
-              0s drain other: refused, NotBound
-              0s RUN cancelled: ada stopped it (E.RUN.CANCELLED)
-              0s a is stopped
-              0s b is stopped
-              0s c is stopped
-              0s move t: refused, UnknownRun
+            0s   a is ready, given {}
+            0s   b is ready, given {}
+            0s   c is ready, given {}
+            0s   move all: refused, NotBound
+            0s   drain t: refused, NotBound
+            0s   move t nobody: refused, UnknownWorker { worker: WorkerId("nobody") }
+            0s   a runs on w1, attempt 1
+            0s   move t w9: refused, UnknownWorker { worker: WorkerId("w9") }
+            0s   drain other: refused, NotBound
+            0s   RUN cancelled: ada stopped it (E.RUN.CANCELLED)
+            0s   a is stopped
+            0s   b is stopped
+            0s   c is stopped
+            0s   move t: refused, UnknownRun
         "#]],
     );
 }
@@ -497,10 +497,10 @@ fn a_resource_pins_a_node_and_two_workers_fail_it() {
         w2 takes 5
         ",
         expect![[r#"
-              0s b ended: failed, resource r is on worker w1, but resource r is on worker w2
-              0s a is ready, given {"page":{"resourceRef":{"resourceId":"r","workerName":"w2"}}}
-              0s w1 gets nothing
-              0s a runs on w2, attempt 1
+            0s   b ended: failed, resource r is on worker w1, but resource r is on worker w2
+            0s   a is ready, given {"page":{"resourceRef":{"resourceId":"r","workerName":"w2"}}}
+            0s   w1 gets nothing
+            0s   a runs on w2, attempt 1
         "#]],
     );
 }
@@ -519,13 +519,13 @@ fn a_sticky_key_of_a_run_outlives_a_restart() {
         w1 takes 1
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s a runs on w1, attempt 1
-              0s a is completed
-              0s b is ready, given {}
+            0s   a is ready, given {}
+            0s   a runs on w1, attempt 1
+            0s   a is completed
+            0s   b is ready, given {}
             -- restart
-              0s w2 gets nothing
-              0s b runs on w1, attempt 1
+            0s   w2 gets nothing
+            0s   b runs on w1, attempt 1
         "#]],
     );
 }

@@ -113,7 +113,7 @@ fn workers_that_lack_something_are_counted_by_what_they_lack() {
             0s      w4 gets nothing
             0s      w5 gets nothing
             0s      w6 gets nothing
-            1s      explain a: QUEUED, attempts 0: 1 lack the type; 1 lack the queue; 2 lack tool x; 1 lack tag gpu=yes; 1 lack package p@1
+            1s      explain a: QUEUED, attempts 0: 1 lack the queue; 2 lack tool x; 1 lack tag gpu=yes; 2 lack package p@1
         "#]],
     );
 }

@@ -33,19 +33,19 @@ fn a_node_begins_when_all_before_it_have_ended() {
         w completes d {\"x\":1}
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s a runs, attempt 1
-              0s a is completed
-              0s b is ready, given {}
-              0s c is ready, given {}
-              0s b runs, attempt 1
-              0s c runs, attempt 1
-              0s c is completed
-              0s b is completed
-              0s d is ready, given {}
-              0s d runs, attempt 1
-              0s RUN succeeded with {"d":{"x":1}}
-              0s d is completed
+            0s   a is ready, given {}
+            0s   a runs, attempt 1
+            0s   a is completed
+            0s   b is ready, given {}
+            0s   c is ready, given {}
+            0s   b runs, attempt 1
+            0s   c runs, attempt 1
+            0s   c is completed
+            0s   b is completed
+            0s   d is ready, given {}
+            0s   d runs, attempt 1
+            0s   RUN succeeded with {"d":{"x":1}}
+            0s   d is completed
         "#]],
     );
 }
@@ -72,13 +72,13 @@ fn data_flows_by_expressions_with_its_type() {
         w completes b {\"ok\":true}
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s a runs, attempt 1
-              0s a is completed
-              0s b is ready, given {"n":41,"plain":[1,{"x":null}],"text":"n is 42","who":"ada"}
-              0s b runs, attempt 1
-              0s RUN succeeded with {"b":{"ok":true}}
-              0s b is completed
+            0s   a is ready, given {}
+            0s   a runs, attempt 1
+            0s   a is completed
+            0s   b is ready, given {"n":41,"plain":[1,{"x":null}],"text":"n is 42","who":"ada"}
+            0s   b runs, attempt 1
+            0s   RUN succeeded with {"b":{"ok":true}}
+            0s   b is completed
         "#]],
     );
 }
@@ -95,13 +95,13 @@ fn a_failure_stops_the_others_and_the_run() {
         w completes b
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s b is ready, given {}
-              0s a runs, attempt 1
-              0s b runs, attempt 1
-              0s RUN failed: it broke (E.X)
-              0s a is failed
-              0s b is stopped
+            0s   a is ready, given {}
+            0s   b is ready, given {}
+            0s   a runs, attempt 1
+            0s   b runs, attempt 1
+            0s   RUN failed: it broke (E.X)
+            0s   a is failed
+            0s   b is stopped
         "#]],
     );
 }
@@ -129,18 +129,18 @@ fn an_error_can_be_passed_over_or_skip_what_follows() {
         w completes b
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s c is ready, given {}
-              0s a runs, attempt 1
-              0s c runs, attempt 1
-              0s a is failed
-              0s b is ready, given {"saw":"failed","why":"it broke"}
-              0s d ended: skipped, `c` failed, and says that those after it are skipped
-              0s e ended: skipped, `d` was skipped because of a failure before it
-              0s c is failed
-              0s b runs, attempt 1
-              0s RUN succeeded with {"b":{}}
-              0s b is completed
+            0s   a is ready, given {}
+            0s   c is ready, given {}
+            0s   a runs, attempt 1
+            0s   c runs, attempt 1
+            0s   a is failed
+            0s   b is ready, given {"saw":"failed","why":"it broke"}
+            0s   d ended: skipped, `c` failed, and says that those after it are skipped
+            0s   e ended: skipped, `d` was skipped because of a failure before it
+            0s   c is failed
+            0s   b runs, attempt 1
+            0s   RUN succeeded with {"b":{}}
+            0s   b is completed
         "#]],
     );
 }
@@ -163,15 +163,15 @@ fn a_condition_skips_a_node_and_those_that_want_it_so() {
         w completes c
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s a runs, attempt 1
-              0s b ended: skipped, its condition `nodes.a.results.n > 3` says no
-              0s d ended: skipped, `b` was skipped, and it says to be skipped then
-              0s a is completed
-              0s c is ready, given {}
-              0s c runs, attempt 1
-              0s RUN succeeded with {"c":{}}
-              0s c is completed
+            0s   a is ready, given {}
+            0s   a runs, attempt 1
+            0s   b ended: skipped, its condition `nodes.a.results.n > 3` says no
+            0s   d ended: skipped, `b` was skipped, and it says to be skipped then
+            0s   a is completed
+            0s   c is ready, given {}
+            0s   c runs, attempt 1
+            0s   RUN succeeded with {"c":{}}
+            0s   c is completed
         "#]],
     );
 }
@@ -188,11 +188,11 @@ fn an_expression_that_cannot_be_evaluated_fails_its_node() {
         w completes a {\"n\":2}
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s a runs, attempt 1
-              0s b ended: failed, parameters.x: nodes.a.results.y.z is undefined (results of "a" have: n)
-              0s RUN failed: parameters.x: nodes.a.results.y.z is undefined (results of "a" have: n) (E.FLOW.EXPRESSION)
-              0s a is completed
+            0s   a is ready, given {}
+            0s   a runs, attempt 1
+            0s   b ended: failed, parameters.x: nodes.a.results.y.z is undefined (results of "a" have: n)
+            0s   RUN failed: parameters.x: nodes.a.results.y.z is undefined (results of "a" have: n) (E.FLOW.EXPRESSION)
+            0s   a is completed
         "#]],
     );
 }
@@ -217,20 +217,20 @@ fn a_list_is_joined_in_order_and_so_many_run_at_a_time() {
         w completes sum
         ",
         expect![[r#"
-              0s each[0] is ready, given {"at":0,"is":"x"}
-              0s each[1] is ready, given {"at":1,"is":"y"}
-              0s each[0] runs, attempt 1
-              0s each[1] runs, attempt 1
-              0s each[1] is completed
-              0s each[2] is ready, given {"at":2,"is":"z"}
-              0s each[2] runs, attempt 1
-              0s each[2] is completed
-              0s each ended: succeeded {"items":[{"v":10},{"v":11},{"v":12}],"count":3}
-              0s each[0] is completed
-              0s sum is ready, given {"all":[{"v":10},{"v":11},{"v":12}]}
-              0s sum runs, attempt 1
-              0s RUN succeeded with {"sum":{}}
-              0s sum is completed
+            0s   each[0] is ready, given {"at":0,"is":"x"}
+            0s   each[1] is ready, given {"at":1,"is":"y"}
+            0s   each[0] runs, attempt 1
+            0s   each[1] runs, attempt 1
+            0s   each[1] is completed
+            0s   each[2] is ready, given {"at":2,"is":"z"}
+            0s   each[2] runs, attempt 1
+            0s   each[2] is completed
+            0s   each ended: succeeded {"items":[{"v":10},{"v":11},{"v":12}],"count":3}
+            0s   each[0] is completed
+            0s   sum is ready, given {"all":[{"v":10},{"v":11},{"v":12}]}
+            0s   sum runs, attempt 1
+            0s   RUN succeeded with {"sum":{}}
+            0s   sum is completed
         "#]],
     );
 }
@@ -248,14 +248,14 @@ fn a_list_passes_over_failures_if_told_so() {
         w completes each[1] {\"v\":5}
         ",
         expect![[r#"
-              0s each[0] is ready, given {}
-              0s each[1] is ready, given {}
-              0s each[0] runs, attempt 1
-              0s each[1] runs, attempt 1
-              0s each[0] is failed
-              0s each ended: succeeded {"items":[null,{"v":5}],"count":2,"errors":[{"code":"E.X","index":0,"message":"it broke"}]}
-              0s RUN succeeded with {"each":{"count":2,"errors":[{"code":"E.X","index":0,"message":"it broke"}],"items":[null,{"v":5}]}}
-              0s each[1] is completed
+            0s   each[0] is ready, given {}
+            0s   each[1] is ready, given {}
+            0s   each[0] runs, attempt 1
+            0s   each[1] runs, attempt 1
+            0s   each[0] is failed
+            0s   each ended: succeeded {"items":[null,{"v":5}],"count":2,"errors":[{"code":"E.X","index":0,"message":"it broke"}]}
+            0s   RUN succeeded with {"each":{"count":2,"errors":[{"code":"E.X","index":0,"message":"it broke"}],"items":[null,{"v":5}]}}
+            0s   each[1] is completed
         "#]],
     );
 }
@@ -271,11 +271,11 @@ fn an_empty_list_is_done_at_once() {
         w completes b
         ",
         expect![[r#"
-              0s each ended: succeeded {"items":[],"count":0}
-              0s b is ready, given {}
-              0s b runs, attempt 1
-              0s RUN succeeded with {"b":{}}
-              0s b is completed
+            0s   each ended: succeeded {"items":[],"count":0}
+            0s   b is ready, given {}
+            0s   b runs, attempt 1
+            0s   RUN succeeded with {"b":{}}
+            0s   b is completed
         "#]],
     );
 }
@@ -308,23 +308,23 @@ fn a_middleware_calls_the_next_in_line_as_often_as_it_likes() {
         w completes b
         ",
         expect![[r#"
-              0s host~0 is ready, given {"own":0}
-              0s host~0 runs, attempt 1, in a chain of 1
-              0s host is ready, given {"iteration":0,"p":1}
-              0s host runs, attempt 1, in a chain of 1
-              0s host is failed
-              0s host~0 called next as r1: it failed
-              0s host is ready, given {"iteration":1,"p":1}
-              0s host runs, attempt 1, in a chain of 1
-              0s host is completed
-              0s host~0 called next as r2: {"x":7}
-              0s host~0 called next as r2: {"x":7}
-              0s host ended: succeeded {"tries":2,"x":7}
-              0s host~0 is completed
-              0s b is ready, given {}
-              0s b runs, attempt 1
-              0s RUN succeeded with {"b":{}}
-              0s b is completed
+            0s   host~0 is ready, given {"own":0}
+            0s   host~0 runs, attempt 1, in a chain of 1
+            0s   host is ready, given {"iteration":0,"p":1}
+            0s   host runs, attempt 1, in a chain of 1
+            0s   host is failed
+            0s   host~0 called next as r1: it failed
+            0s   host is ready, given {"iteration":1,"p":1}
+            0s   host runs, attempt 1, in a chain of 1
+            0s   host is completed
+            0s   host~0 called next as r2: {"x":7}
+            0s   host~0 called next as r2: {"x":7}
+            0s   host ended: succeeded {"tries":2,"x":7}
+            0s   host~0 is completed
+            0s   b is ready, given {}
+            0s   b runs, attempt 1
+            0s   RUN succeeded with {"b":{}}
+            0s   b is completed
         "#]],
     );
 }
@@ -347,20 +347,20 @@ fn two_middlewares_stand_in_line() {
         w completes host~0 {\"m0\":1}
         ",
         expect![[r#"
-              0s host~0 is ready, given {"own":0}
-              0s host~0 runs, attempt 1, in a chain of 2
-              0s host~1 is ready, given {"own":1}
-              0s host~1 runs, attempt 1, in a chain of 2
-              0s host is ready, given {"deep":true}
-              0s host runs, attempt 1, in a chain of 2
-              0s host called next as r: next_no_chain
-              0s host is completed
-              0s host~1 called next as r: {"h":1}
-              0s host~1 is completed
-              0s host~0 called next as r: {"m1":1,"h":2}
-              0s host ended: succeeded {"h":2,"m0":1,"m1":1}
-              0s RUN succeeded with {"host":{"h":2,"m0":1,"m1":1}}
-              0s host~0 is completed
+            0s   host~0 is ready, given {"own":0}
+            0s   host~0 runs, attempt 1, in a chain of 2
+            0s   host~1 is ready, given {"own":1}
+            0s   host~1 runs, attempt 1, in a chain of 2
+            0s   host is ready, given {"deep":true}
+            0s   host runs, attempt 1, in a chain of 2
+            0s   host called next as r: next_no_chain
+            0s   host is completed
+            0s   host~1 called next as r: {"h":1}
+            0s   host~1 is completed
+            0s   host~0 called next as r: {"m1":1,"h":2}
+            0s   host ended: succeeded {"h":2,"m0":1,"m1":1}
+            0s   RUN succeeded with {"host":{"h":2,"m0":1,"m1":1}}
+            0s   host~0 is completed
         "#]],
     );
 }
@@ -385,21 +385,21 @@ fn a_caller_that_is_tried_again_calls_anew_and_its_old_calls_are_stopped() {
         w completes host~0
         ",
         expect![[r#"
-              0s host~0 is ready, given {"own":0}
-              0s host~0 runs, attempt 1, in a chain of 1
-              0s host is ready, given {}
-              0s host runs, attempt 1, in a chain of 1
-              0s host~0 is tried again
-              0s host is stopped
-              0s host~0 called next as r: next_lease_over
-              2s host~0 runs, attempt 2, in a chain of 1
-              2s host is ready, given {}
-              2s host runs, attempt 1, in a chain of 1
-              2s host is completed
-              2s host~0 called next as r: {"x":1}
-              2s host ended: succeeded {"x":1}
-              2s RUN succeeded with {"host":{"x":1}}
-              2s host~0 is completed
+            0s   host~0 is ready, given {"own":0}
+            0s   host~0 runs, attempt 1, in a chain of 1
+            0s   host is ready, given {}
+            0s   host runs, attempt 1, in a chain of 1
+            0s   host~0 is tried again
+            0s   host is stopped
+            0s   host~0 called next as r: next_lease_over
+            2s   host~0 runs, attempt 2, in a chain of 1
+            2s   host is ready, given {}
+            2s   host runs, attempt 1, in a chain of 1
+            2s   host is completed
+            2s   host~0 called next as r: {"x":1}
+            2s   host ended: succeeded {"x":1}
+            2s   RUN succeeded with {"host":{"x":1}}
+            2s   host~0 is completed
         "#]],
     );
 }
@@ -436,19 +436,19 @@ fn a_container_runs_its_subgraph_and_data_goes_in_and_out() {
         w completes after
         ",
         expect![[r#"
-              0s frame 1 opened with {"x":21}
-              0s 1/double is ready, given {"x":21}
-              0s 1/double runs, attempt 1
-              0s 1/double is completed
-              0s 1/show is ready, given {"y":42}
-              0s 1/show runs, attempt 1
-              0s frame 1 closed: succeeded {"y":42}
-              0s box ended: succeeded {"y":42}
-              0s 1/show is completed
-              0s after is ready, given {"got":{"y":42}}
-              0s after runs, attempt 1
-              0s RUN succeeded with {"after":{}}
-              0s after is completed
+            0s   frame 1 opened with {"x":21}
+            0s   1/double is ready, given {"x":21}
+            0s   1/double runs, attempt 1
+            0s   1/double is completed
+            0s   1/show is ready, given {"y":42}
+            0s   1/show runs, attempt 1
+            0s   frame 1 closed: succeeded {"y":42}
+            0s   box ended: succeeded {"y":42}
+            0s   1/show is completed
+            0s   after is ready, given {"got":{"y":42}}
+            0s   after runs, attempt 1
+            0s   RUN succeeded with {"after":{}}
+            0s   after is completed
         "#]],
     );
 }
@@ -476,19 +476,19 @@ fn a_failure_in_a_subgraph_fails_its_container_and_stops_its_other_nodes() {
         w completes after
         ",
         expect![[r#"
-              0s frame 1 opened with {}
-              0s 1/one is ready, given {}
-              0s 1/two is ready, given {}
-              0s 1/one runs, attempt 1
-              0s 1/two runs, attempt 1
-              0s frame 1 closed: failed, it broke
-              0s box ended: failed, it broke
-              0s 1/two is failed
-              0s 1/one is stopped
-              0s after is ready, given {}
-              0s after runs, attempt 1
-              0s RUN succeeded with {"after":{}}
-              0s after is completed
+            0s   frame 1 opened with {}
+            0s   1/one is ready, given {}
+            0s   1/two is ready, given {}
+            0s   1/one runs, attempt 1
+            0s   1/two runs, attempt 1
+            0s   frame 1 closed: failed, it broke
+            0s   box ended: failed, it broke
+            0s   1/two is failed
+            0s   1/one is stopped
+            0s   after is ready, given {}
+            0s   after runs, attempt 1
+            0s   RUN succeeded with {"after":{}}
+            0s   after is completed
         "#]],
     );
 }
@@ -519,32 +519,32 @@ fn a_middleware_loops_over_a_container_with_fresh_nodes_each_time() {
         w completes after
         ",
         expect![[r#"
-              0s box~0 is ready, given {"own":0}
-              0s box~0 runs, attempt 1, in a chain of 1
-              0s frame 1 opened with {"x":1}
-              0s 1/double is ready, given {"x":1}
-              0s 1/double runs, attempt 1
-              0s 1/double is completed
-              0s 1/show is ready, given {"y":2}
-              0s 1/show runs, attempt 1
-              0s frame 1 closed: succeeded {"y":2}
-              0s 1/show is completed
-              0s box~0 called next as r1: {"y":2}
-              0s frame 2 opened with {"x":5}
-              0s 2/double is ready, given {"x":5}
-              0s 2/double runs, attempt 1
-              0s 2/double is completed
-              0s 2/show is ready, given {"y":10}
-              0s 2/show runs, attempt 1
-              0s frame 2 closed: succeeded {"y":10}
-              0s 2/show is completed
-              0s box~0 called next as r2: {"y":10}
-              0s box ended: succeeded {"times":2,"y":10}
-              0s box~0 is completed
-              0s after is ready, given {"got":{"times":2,"y":10}}
-              0s after runs, attempt 1
-              0s RUN succeeded with {"after":{}}
-              0s after is completed
+            0s   box~0 is ready, given {"own":0}
+            0s   box~0 runs, attempt 1, in a chain of 1
+            0s   frame 1 opened with {"x":1}
+            0s   1/double is ready, given {"x":1}
+            0s   1/double runs, attempt 1
+            0s   1/double is completed
+            0s   1/show is ready, given {"y":2}
+            0s   1/show runs, attempt 1
+            0s   frame 1 closed: succeeded {"y":2}
+            0s   1/show is completed
+            0s   box~0 called next as r1: {"y":2}
+            0s   frame 2 opened with {"x":5}
+            0s   2/double is ready, given {"x":5}
+            0s   2/double runs, attempt 1
+            0s   2/double is completed
+            0s   2/show is ready, given {"y":10}
+            0s   2/show runs, attempt 1
+            0s   frame 2 closed: succeeded {"y":10}
+            0s   2/show is completed
+            0s   box~0 called next as r2: {"y":10}
+            0s   box ended: succeeded {"times":2,"y":10}
+            0s   box~0 is completed
+            0s   after is ready, given {"got":{"times":2,"y":10}}
+            0s   after runs, attempt 1
+            0s   RUN succeeded with {"after":{}}
+            0s   after is completed
         "#]],
     );
 }
@@ -574,18 +574,18 @@ fn nodes_that_wait_for_a_word_or_let_time_pass_need_no_worker() {
         wait 4
         ",
         expect![[r#"
-              0s ask waits, given {}
-              0s late waits, given {"event":"x","timeoutMs":3000}
-              0s signal event: refused, NotWaiting { instead: "no such node is under way" }
-              0s ask is completed
-              0s event waits, given {"event":"paid"}
-              0s signal ask: refused, NotWaiting { instead: "no such node is under way" }
-              0s signal event: refused, NotWaiting { instead: "it waits for the event `paid`" }
-              0s event is completed
-              0s pause waits, given {"seconds":5}
-              3s late is failed
-              5s RUN succeeded with {"pause":{"done":true}}
-              5s pause is completed
+            0s   ask waits, given {}
+            0s   late waits, given {"event":"x","timeoutMs":3000}
+            0s   signal event: refused, NotWaiting { instead: "no such node is under way" }
+            0s   ask is completed
+            0s   event waits, given {"event":"paid"}
+            0s   signal ask: refused, NotWaiting { instead: "no such node is under way" }
+            0s   signal event: refused, NotWaiting { instead: "it waits for the event `paid`" }
+            0s   event is completed
+            0s   pause waits, given {"seconds":5}
+            3s   late is failed
+            5s   RUN succeeded with {"pause":{"done":true}}
+            5s   pause is completed
         "#]],
     );
 }
@@ -602,12 +602,12 @@ fn no_is_a_failure_and_a_stopped_run_stops_everything() {
         signal ask no {\"comment\":\"too dear\"}
         ",
         expect![[r#"
-              0s ask waits, given {}
-              0s work is ready, given {}
-              0s work runs, attempt 1
-              0s RUN failed: ada said no: too dear (E.NODE.DENIED)
-              0s ask is failed
-              0s work is stopped
+            0s   ask waits, given {}
+            0s   work is ready, given {}
+            0s   work runs, attempt 1
+            0s   RUN failed: ada said no: too dear (E.NODE.DENIED)
+            0s   ask is failed
+            0s   work is stopped
         "#]],
     );
     check(
@@ -620,13 +620,13 @@ fn no_is_a_failure_and_a_stopped_run_stops_everything() {
         w completes work
         ",
         expect![[r#"
-              0s ask waits, given {}
-              0s work is ready, given {}
-              0s work runs, attempt 1
-              0s RUN cancelled: ada stopped it (E.RUN.CANCELLED)
-              0s ask is stopped
-              0s work is stopped
-              0s cancel: not live
+            0s   ask waits, given {}
+            0s   work is ready, given {}
+            0s   work runs, attempt 1
+            0s   RUN cancelled: ada stopped it (E.RUN.CANCELLED)
+            0s   ask is stopped
+            0s   work is stopped
+            0s   cancel: not live
         "#]],
     );
 }
@@ -645,13 +645,13 @@ fn a_worker_that_gives_up_or_finds_nothing_to_do() {
         w gives-up b
         ",
         expect![[r#"
-              0s a is ready, given {}
-              0s a runs, attempt 1
-              0s a is completed
-              0s b is ready, given {}
-              0s b runs, attempt 1
-              0s RUN cancelled: it broke (E.RUNNER.CANCELLED)
-              0s b is failed
+            0s   a is ready, given {}
+            0s   a runs, attempt 1
+            0s   a is completed
+            0s   b is ready, given {}
+            0s   b runs, attempt 1
+            0s   RUN cancelled: it broke (E.RUNNER.CANCELLED)
+            0s   b is failed
         "#]],
     );
 }
@@ -667,14 +667,11 @@ fn what_an_earlier_run_did_is_not_done_again() {
         w completes b
         ",
         expect![[r#"
-              0s a ended: succeeded {"n":3}
-              0s a is ready, given {}
-              0s b is ready, given {"n":3}
-              0s a runs, attempt 1
-              0s b runs, attempt 1
-              0s RUN succeeded with {"b":{}}
-              0s b is completed
-              0s a is stopped
+            0s   a ended: succeeded {"n":3}
+            0s   b is ready, given {"n":3}
+            0s   b runs, attempt 1
+            0s   RUN succeeded with {"b":{}}
+            0s   b is completed
         "#]],
     );
 }

@@ -315,7 +315,7 @@ impl World {
 
     fn write(&mut self, line: &str) {
         let seconds = self.now.since(START).as_secs();
-        let _ = writeln!(self.transcript, "{seconds:>3}s {line}");
+        let _ = writeln!(self.transcript, "{:<5}{line}", format!("{seconds}s"));
     }
 
     fn tell_run(&mut self, change: RunChange) {
