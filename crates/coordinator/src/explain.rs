@@ -10,6 +10,7 @@ use crate::coordinator::Turn;
 use crate::effect::{Answer, StateWord, WorkerHealth};
 use crate::pin;
 use crate::placement::LaneKey;
+use crate::signal::wanted_event;
 use crate::task::Task;
 
 /// Tasks that a blocked task names; the others are only counted.
@@ -61,6 +62,8 @@ pub enum Reason {
     NeedsSignal {
         /// It fails then.
         until: Timestamp,
+        /// The event's name; `None` is an approval.
+        event: Option<String>,
     },
     /// Other tasks must complete first.
     BlockedBy {
@@ -204,7 +207,8 @@ impl Turn<'_> {
                 reasons.push(Reason::Delayed { until: *until });
             }
             TaskState::Waiting { until, why: WaitReason::Signal } => {
-                reasons.push(Reason::NeedsSignal { until: *until });
+                let event = wanted_event(&task.parameters);
+                reasons.push(Reason::NeedsSignal { until: *until, event });
             }
             TaskState::Waiting { until, why: WaitReason::Backoff } => {
                 reasons.push(Reason::Backoff {

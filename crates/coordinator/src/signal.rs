@@ -152,7 +152,8 @@ impl Turn<'_> {
     }
 }
 
-fn wanted_event(parameters: &Bytes) -> Option<String> {
+/// The event that such a task waits for.
+pub(crate) fn wanted_event(parameters: &Bytes) -> Option<String> {
     parsed(parameters).get("event").and_then(Value::as_str).map(str::to_owned)
 }
 

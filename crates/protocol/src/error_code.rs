@@ -85,7 +85,7 @@ pub enum ErrorCode {
     RunNotFound,
     /// The run's state does not allow this, or its key was used before for something else.
     RunConflict,
-    /// The node does not wait for a word.
+    /// The node does not wait for that word.
     RunNotWaiting,
     /// The workflow cannot run as it stands.
     FlowInvalid,
@@ -476,7 +476,7 @@ impl ErrorCode {
             Self::RunNotWaiting => row(
                 "E.RUN.NOT_WAITING",
                 409,
-                "The node does not wait for a word.",
+                "The node does not wait for that word.",
                 "look at its state with `astra run show`",
             ),
             Self::FlowInvalid => row(

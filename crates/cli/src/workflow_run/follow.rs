@@ -278,7 +278,9 @@ fn question(run: u64, node: &RunNode) -> Option<String> {
             Some(format!("  {name} waits for a yes or no: astra run signal {run} {name} --approve"))
         }
         "core.wait_event" => {
-            Some(format!("  {name} waits for an event: astra run signal {run} {name} --event NAME"))
+            let event = node.awaited_event.as_deref()?;
+            let way = format!("astra run signal {run} {name} --event {event}");
+            Some(format!("  {name} waits for an event: {way}"))
         }
         _ => None,
     }

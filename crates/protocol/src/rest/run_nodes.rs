@@ -94,6 +94,9 @@ pub struct RunNode {
     /// Why it waits, or why it was skipped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The event that it waits for; `POST .../signal` sends it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awaited_event: Option<String>,
     /// What it gave.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]

@@ -108,7 +108,8 @@ impl Painter<'_> {
         row.task_id = Some(task.id.to_string());
         row.attempts = task.progress.attempt;
         match &task.progress.state {
-            TaskState::Waiting { .. } | TaskState::Ready => {}
+            TaskState::Waiting { .. } => row.awaited_event = standing::awaited_event(task),
+            TaskState::Ready => {}
             TaskState::Leased(lease) => {
                 row.worker_name = Some(lease.holder.to_string());
                 let dispatch = LeaseId { task: task.id, epoch: task.progress.epoch };
@@ -237,6 +238,7 @@ fn blank(node_id: String, status: NodeStatus, node_type: String) -> RunNode {
         ack_deadline: None,
         reused: false,
         reason: None,
+        awaited_event: None,
         result: None,
         error: None,
         artifacts: Vec::new(),

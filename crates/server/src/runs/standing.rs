@@ -4,6 +4,7 @@ use coordinator::{NodeWord, Outcome, RunWord, Settlement, TaskRecord, TaskState,
 use flow::{Node, Work};
 use model::Timestamp;
 use protocol::rest::runs::{NodeStatus, RunStatus};
+use serde::Deserialize;
 
 use super::board::{Board, FrameBoard, NodeParts};
 
@@ -139,15 +140,34 @@ fn waiting(task: &TaskRecord) -> Option<String> {
                 progress.attempt, task.spec.retry.max_attempts
             ),
             WaitReason::Delay => format!("it lets time pass until {until}"),
-            WaitReason::Signal if *until == Timestamp::MAX => {
-                "it waits for a word from outside".to_owned()
-            }
-            WaitReason::Signal => format!("it waits for a word from outside, until {until}"),
+            WaitReason::Signal => signal_words(awaited_event(task).as_deref(), *until),
             WaitReason::Scheduled => format!("it is not to start before {until}"),
             WaitReason::After => "other tasks go first".to_owned(),
         }),
         TaskState::Leased(_) | TaskState::Settled(_) => None,
     }
+}
+
+/// The event that a task waits for; an approval waits for none.
+pub(crate) fn awaited_event(task: &TaskRecord) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Given {
+        event: Option<String>,
+    }
+    let TaskState::Waiting { why: WaitReason::Signal, .. } = &task.progress.state else {
+        return None;
+    };
+    serde_json::from_slice::<Given>(&task.parameters).ok()?.event
+}
+
+/// What a node waits for that somebody outside must say.
+pub(crate) fn signal_words(event: Option<&str>, until: Timestamp) -> String {
+    let word =
+        event.map_or_else(|| "a yes or no".to_owned(), |event| format!("the event `{event}`"));
+    if until == Timestamp::MAX {
+        return format!("it waits for {word}");
+    }
+    format!("it waits for {word}, until {until}")
 }
 
 /// Which nodes go first, by name.

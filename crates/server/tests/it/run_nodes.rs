@@ -16,7 +16,7 @@ async fn an_approval_waits_for_its_word() {
         (&run["status"], &node_of(&run, 1)["status"]),
         (&json!("running"), &json!("running"))
     );
-    assert_eq!(node_of(&run, 1)["reason"], "it waits for a word from outside");
+    assert_eq!(node_of(&run, 1)["reason"], "it waits for a yes or no");
     let signal = |n: u32| format!("/api/v1/runs/{run_id}/nodes/{}/signal", id(n));
     server.post(&signal(2), &json!({})).await.refused(409, "E.RUN.NOT_WAITING");
     server.post(&signal(7), &json!({})).await.refused(409, "E.RUN.NOT_WAITING");
@@ -123,5 +123,26 @@ async fn a_list_is_one_node_with_counts_and_a_middleware_is_a_row_of_its_own() {
         (&json!("succeeded"), &json!("succeeded"))
     );
     assert_eq!(node_of(&run, 2)["result"], json!({"from": "outer"}));
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_that_waits_for_an_event_says_which() {
+    let server = TestServer::dev().await;
+    let wait = node(1, json!({"type": "core.wait_event", "parameters": {"event": "paid"}}));
+    let run_id = server.start_run(&workflow(&[wait], &[])).await;
+    let run = server.run(&run_id).await;
+    assert_eq!(node_of(&run, 1)["awaitedEvent"], "paid");
+    assert_eq!(node_of(&run, 1)["reason"], "it waits for the event `paid`");
+    let path = format!("/api/v1/runs/{run_id}/nodes/{}", id(1));
+    let why = server.get(&format!("{path}/explain")).await.expect(200);
+    let hint = "send it with `astra run signal RUN NODE --event paid`";
+    assert_eq!(why["reasons"][0]["hint"], hint);
+    let other = server.post(&format!("{path}/signal"), &json!({"event": "sent"})).await;
+    other.refused(409, "E.RUN.NOT_WAITING");
+    assert!(other.text.contains("does not wait for that: it waits for the event `paid`"));
+    server.post(&format!("{path}/signal"), &json!({"event": "paid"})).await.expect(200);
+    let run = server.run(&run_id).await;
+    assert_eq!(node_of(&run, 1).get("awaitedEvent"), None);
     server.stop().await;
 }

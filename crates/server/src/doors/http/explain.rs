@@ -5,6 +5,7 @@ use model::{TaskId, Timestamp};
 use protocol::rest::tasks as wire;
 
 use super::answers::{state_of, state_word};
+use crate::runs::standing;
 
 /// A live task, as the coordinator explains it.
 pub(super) fn explain_live(
@@ -82,7 +83,7 @@ fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
             let left = seconds_until(*until, now);
             words("delayed", format!("it lets time pass until {until}, {left} more"))
         }
-        Reason::NeedsSignal { until } => needs_signal(*until),
+        Reason::NeedsSignal { until, event } => needs_signal(event.as_deref(), *until),
         Reason::BlockedBy { tasks, total } => blocked_by(tasks, *total),
         Reason::Backoff { until, attempt, max_attempts } => {
             let left = seconds_until(*until, now);
@@ -138,13 +139,13 @@ fn give_up(text: String, until: Option<Timestamp>, now: Timestamp) -> String {
     }
 }
 
-fn needs_signal(until: Timestamp) -> wire::Reason {
-    let text = if until == Timestamp::MAX {
-        "it waits for a word from outside".to_owned()
-    } else {
-        format!("it waits for a word from outside, until {until}")
+fn needs_signal(event: Option<&str>, until: Timestamp) -> wire::Reason {
+    let way = match event {
+        Some(event) => format!("--event {event}"),
+        None => "--approve".to_owned(),
     };
-    words("needs_signal", text).hint("send it with `astra run signal RUN NODE`".to_owned())
+    words("needs_signal", standing::signal_words(event, until))
+        .hint(format!("send it with `astra run signal RUN NODE {way}`"))
 }
 
 fn blocked_by(tasks: &[TaskId], total: u64) -> wire::Reason {

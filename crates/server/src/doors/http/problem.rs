@@ -186,7 +186,7 @@ impl From<Refusal> for ApiError {
             ),
             Refusal::NotWaiting { instead } => Self::new(
                 ErrorCode::RunNotWaiting,
-                format!("the node does not wait for a word: {instead}"),
+                format!("the node does not wait for that: {instead}"),
             ),
             Refusal::UnknownTask => Self::no_such_task(),
             Refusal::StoreUnavailable => AskError::Unavailable.into(),
