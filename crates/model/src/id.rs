@@ -37,112 +37,85 @@ impl ShardId {
     }
 }
 
-/// A task's number: the shard in the upper bits, a counter in the lower ones.
-///
-/// Inside and in the store it is an integer, so that rows lie in the order of submission.
-/// Outside it is a UUID which encodes the same number; there is no table between the two.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct TaskId(u64);
+macro_rules! number_of_shard {
+    ($(#[$doc:meta])* $name:ident, $salt:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub struct $name(u64);
 
-impl TaskId {
-    /// The `number`-th task of `shard`.
-    pub fn of(shard: ShardId, number: u64) -> Self {
-        assert!(number <= NUMBER_MAX, "a shard counts to 2^40 tasks");
-        Self((u64::from(shard.0) << NUMBER_BITS) | number)
-    }
+        impl $name {
+            /// The one with this number in `shard`.
+            pub fn of(shard: ShardId, number: u64) -> Self {
+                assert!(number <= NUMBER_MAX, "a shard counts to 2^40");
+                Self((u64::from(shard.0) << NUMBER_BITS) | number)
+            }
 
-    /// `None` for an integer that no store could hold.
-    pub fn from_integer(integer: i64) -> Option<Self> {
-        u64::try_from(integer).ok().map(Self)
-    }
+            /// `None` for an integer that no store could hold.
+            pub fn from_integer(integer: i64) -> Option<Self> {
+                u64::try_from(integer).ok().map(Self)
+            }
 
-    /// The integer that stores keep.
-    pub fn to_integer(self) -> i64 {
-        i64::try_from(self.0).expect("shard and number fill 63 bits")
-    }
+            /// The integer that stores keep.
+            pub fn to_integer(self) -> i64 {
+                i64::try_from(self.0).expect("shard and number fill 63 bits")
+            }
 
-    /// The shard that this task belongs to.
-    pub fn shard(self) -> ShardId {
-        ShardId(u32::try_from(self.0 >> NUMBER_BITS).expect("23 bits"))
-    }
+            /// The shard that it belongs to.
+            pub fn shard(self) -> ShardId {
+                ShardId(u32::try_from(self.0 >> NUMBER_BITS).expect("23 bits"))
+            }
 
-    /// The counter within the shard.
-    pub fn number(self) -> u64 {
-        self.0 & NUMBER_MAX
-    }
+            /// The counter within the shard.
+            pub fn number(self) -> u64 {
+                self.0 & NUMBER_MAX
+            }
 
-    /// The public form.
+            /// The public form. No UUID names both a task and a run.
+            pub fn to_uuid(self) -> Uuid {
+                uuid_of(self.0, $salt)
+            }
+
+            /// `None` for a UUID that names nothing of this kind.
+            pub fn from_uuid(uuid: Uuid) -> Option<Self> {
+                number_in(uuid, $salt).map(Self)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.to_uuid().hyphenated().fmt(f)
+            }
+        }
+
+        impl FromStr for $name {
+            type Err = InvalidId;
+
+            fn from_str(text: &str) -> Result<Self, InvalidId> {
+                let uuid = Uuid::try_parse(text).map_err(|_| InvalidId)?;
+                Self::from_uuid(uuid).ok_or(InvalidId)
+            }
+        }
+    };
+}
+
+number_of_shard!(
+    /// A task's number: the shard in the upper bits, a counter in the lower ones.
     ///
-    /// The number is scattered over the first 64 bits, so that two neighbours differ in their
-    /// first letters and a short prefix is enough for a person; the rest is a check that makes a
-    /// UUID from elsewhere name no task here.
-    pub fn to_uuid(self) -> Uuid {
-        uuid_of(self.0, TASK_SALT)
-    }
+    /// Inside and in the store it is an integer, so that rows lie in the order of submission.
+    /// Outside it is a UUID which encodes the same number; there is no table between the two.
+    TaskId,
+    TASK_SALT
+);
+number_of_shard!(
+    /// A run's number: the shard in the upper bits, a counter from 1 in the lower ones, which
+    /// people say; outside it is a UUID, as with tasks.
+    RunId,
+    RUN_SALT
+);
 
-    /// `None` for a UUID that no task was given.
-    pub fn from_uuid(uuid: Uuid) -> Option<Self> {
-        number_in(uuid, TASK_SALT).map(Self)
-    }
-}
-
-/// A run's number: the shard in the upper bits, a counter in the lower ones, as with tasks.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct RunId(u64);
-
-impl RunId {
-    /// The `number`-th run of `shard`, from 1.
-    pub fn of(shard: ShardId, number: u64) -> Self {
-        assert!(number <= NUMBER_MAX, "a shard counts to 2^40 runs");
-        Self((u64::from(shard.0) << NUMBER_BITS) | number)
-    }
-
-    /// `None` for an integer that no store could hold.
-    pub fn from_integer(integer: i64) -> Option<Self> {
-        u64::try_from(integer).ok().map(Self)
-    }
-
-    /// The integer that stores keep.
-    pub fn to_integer(self) -> i64 {
-        i64::try_from(self.0).expect("shard and number fill 63 bits")
-    }
-
-    /// The shard that this run belongs to.
-    pub fn shard(self) -> ShardId {
-        ShardId(u32::try_from(self.0 >> NUMBER_BITS).expect("23 bits"))
-    }
-
-    /// The counter within the shard: the number that people say.
-    pub fn number(self) -> u64 {
-        self.0 & NUMBER_MAX
-    }
-
-    /// The public form. No UUID names both a task and a run.
-    pub fn to_uuid(self) -> Uuid {
-        uuid_of(self.0, RUN_SALT)
-    }
-
-    /// `None` for a UUID that no run was given.
-    pub fn from_uuid(uuid: Uuid) -> Option<Self> {
-        number_in(uuid, RUN_SALT).map(Self)
-    }
-}
-
-impl fmt::Display for RunId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.to_uuid().hyphenated().fmt(f)
-    }
-}
-
-impl FromStr for RunId {
-    type Err = InvalidId;
-
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let uuid = Uuid::try_parse(text).map_err(|_| InvalidId)?;
-        Self::from_uuid(uuid).ok_or(InvalidId)
-    }
-}
-
+/// The number is scattered over the first 64 bits, so that two neighbours differ in their first
+/// letters and a short prefix is enough for a person; the rest is a check that makes a UUID from
+/// elsewhere name nothing here.
 fn uuid_of(number: u64, salt: u64) -> Uuid {
     let scattered = scatter(number);
     let check = scatter(scattered ^ salt) & CHECK_MASK;
@@ -180,25 +153,10 @@ fn gather(mut x: u64) -> u64 {
     x ^ (x >> 30) ^ (x >> 60)
 }
 
-impl fmt::Display for TaskId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.to_uuid().hyphenated().fmt(f)
-    }
-}
-
-/// Text that names no task and no lease.
+/// Text that names no task, no run and no lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not an id of this system")]
 pub struct InvalidId;
-
-impl FromStr for TaskId {
-    type Err = InvalidId;
-
-    fn from_str(text: &str) -> Result<Self, InvalidId> {
-        let uuid = Uuid::try_parse(text).map_err(|_| InvalidId)?;
-        Self::from_uuid(uuid).ok_or(InvalidId)
-    }
-}
 
 /// The right to decide one attempt of a task: `<task_id>-<epoch>`.
 ///

@@ -1,24 +1,20 @@
 //! What was answered survives the end of the process, whenever it comes.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
 
 use store::{Store, Turn};
 
+use crate::mortal::{Mortal, PIPELINED, own_folder, tell};
 use crate::support::{block_on, claim, folder, life, live, open, submit};
 
-const FOLDER: &str = "ASTRA_TEST_FOLDER";
 const KILLS: u64 = 12;
-/// Turns that are queued before the first is awaited.
-const PIPELINED: u64 = 8;
 
 /// Not a story of its own: the process that the stories end. It commits and tells what was kept.
 /// Without a folder it has nothing to do.
 #[test]
 fn child() {
-    let Some(folder) = std::env::var_os(FOLDER) else { return };
-    let store = open(Path::new(&folder));
+    let Some(folder) = own_folder() else { return };
+    let store = open(&folder);
     block_on(async {
         let shard = claim(&store).await;
         let mut number = store.restore(shard).await.expect("restores").next_number;
@@ -36,41 +32,15 @@ fn child() {
                 .collect();
             for (number, commit) in commits {
                 commit.await.expect("kept");
-                let mut out = std::io::stdout().lock();
-                writeln!(out, "\nkept {number}").and_then(|()| out.flush()).expect("tells");
+                tell(number);
             }
             number += PIPELINED;
         }
     });
 }
 
-fn start(folder: &Path, failpoint: &str) -> Child {
-    Command::new(std::env::current_exe().expect("this program"))
-        .args(["kill::child", "--exact", "--nocapture"])
-        .env(FOLDER, folder)
-        .env("ASTRA_FAILPOINT", failpoint)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts")
-}
-
-/// Reads what the child kept, kills it once that is `enough`, and gives the last number.
-fn last_kept(mut child: Child, enough: u64) -> (Option<u64>, ExitStatus) {
-    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let mut last = None;
-    let mut n_kept = 0;
-    for line in lines {
-        let line = line.expect("text");
-        if let Some(number) = line.strip_prefix("kept ") {
-            last = Some(number.parse().expect("a number"));
-            n_kept += 1;
-            if n_kept == enough {
-                child.kill().expect("kills with signal 9");
-            }
-        }
-    }
-    (last, child.wait().expect("ends"))
+fn start(folder: &Path, failpoint: &str) -> Mortal {
+    Mortal::start("kill::child", folder, failpoint)
 }
 
 fn check(folder: &Path, last: u64) -> u64 {
@@ -92,7 +62,7 @@ fn check(folder: &Path, last: u64) -> u64 {
 fn a_killed_process_loses_nothing_that_it_told() {
     let folder = folder();
     for round in 0..KILLS {
-        let (last, _) = last_kept(start(folder.path(), ""), 1 + round * 37);
+        let (last, _) = start(folder.path(), "").last_kept(1 + round * 37);
         check(folder.path(), last.expect("told something"));
     }
 }
@@ -101,7 +71,7 @@ fn a_killed_process_loses_nothing_that_it_told() {
 fn an_end_between_commit_and_answer_keeps_what_nobody_heard_of() {
     let folder = folder();
     let child = start(folder.path(), "after_commit_before_answer:3");
-    let (last, status) = last_kept(child, u64::MAX);
+    let (last, status) = child.last_kept(u64::MAX);
     assert_eq!(status.code(), Some(137));
     let told = last.map_or(0, |last| last + 1);
     let next_number = check(folder.path(), last.unwrap_or(0));
@@ -111,7 +81,7 @@ fn an_end_between_commit_and_answer_keeps_what_nobody_heard_of() {
 #[test]
 fn an_end_before_the_commit_keeps_nothing_of_it() {
     let folder = folder();
-    let (last, status) = last_kept(start(folder.path(), "before_commit:1"), u64::MAX);
+    let (last, status) = start(folder.path(), "before_commit:1").last_kept(u64::MAX);
     assert_eq!((last, status.code()), (None, Some(137)));
     let store = open(folder.path());
     block_on(async {

@@ -5,6 +5,7 @@ mod damage;
 mod full_disk;
 mod kill;
 mod log_size;
+mod mortal;
 mod run_kill;
 mod scratch;
 mod scratch_kill;

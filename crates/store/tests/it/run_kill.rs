@@ -1,20 +1,16 @@
 //! Runs and their tasks survive the end of the process together, whenever it comes.
 
-use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
 
 use coordinator::NodeWord;
 use model::RunId;
 use store::conformance::{linked, node_ended, run_settled, run_started};
 use store::{ClaimedShard, SqliteStore, Store, Turn};
 
+use crate::mortal::{Mortal, PIPELINED, own_folder, tell};
 use crate::support::{block_on, claim, folder, life, open};
 
-const FOLDER: &str = "ASTRA_TEST_FOLDER";
 const KILLS: u64 = 8;
-/// Turns that are queued before the first is awaited.
-const PIPELINED: u64 = 8;
 
 /// Turn `number`: a run, the end of one of its nodes and the whole life of its one task. Every
 /// other run ends with it.
@@ -48,8 +44,8 @@ async fn n_turns(store: &SqliteStore, claim: ClaimedShard) -> u64 {
 /// Not a story of its own: the process that the stories end.
 #[test]
 fn child() {
-    let Some(folder) = std::env::var_os(FOLDER) else { return };
-    let store = open(Path::new(&folder));
+    let Some(folder) = own_folder() else { return };
+    let store = open(&folder);
     block_on(async {
         let shard = claim(&store).await;
         let mut number = n_turns(&store, shard).await + 1;
@@ -59,41 +55,15 @@ fn child() {
                 .collect();
             for (number, commit) in commits {
                 commit.await.expect("kept");
-                let mut out = std::io::stdout().lock();
-                writeln!(out, "\nkept {number}").and_then(|()| out.flush()).expect("tells");
+                tell(number);
             }
             number += PIPELINED;
         }
     });
 }
 
-fn start(folder: &Path, failpoint: &str) -> Child {
-    Command::new(std::env::current_exe().expect("this program"))
-        .args(["run_kill::child", "--exact", "--nocapture"])
-        .env(FOLDER, folder)
-        .env("ASTRA_FAILPOINT", failpoint)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts")
-}
-
-/// Reads what the child kept, kills it once that is `enough`, and gives the last number.
-fn last_kept(mut child: Child, enough: u64) -> (u64, ExitStatus) {
-    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let mut last = 0;
-    let mut n_kept = 0;
-    for line in lines {
-        let line = line.expect("text");
-        if let Some(number) = line.strip_prefix("kept ") {
-            last = number.parse().expect("a number");
-            n_kept += 1;
-            if n_kept == enough {
-                child.kill().expect("kills with signal 9");
-            }
-        }
-    }
-    (last, child.wait().expect("ends"))
+fn start(folder: &Path, failpoint: &str) -> Mortal {
+    Mortal::start("run_kill::child", folder, failpoint)
 }
 
 fn kept(folder: &Path) -> u64 {
@@ -108,8 +78,8 @@ fn kept(folder: &Path) -> u64 {
 fn a_killed_process_loses_no_run_that_it_told() {
     let folder = folder();
     for round in 0..KILLS {
-        let (told, _) = last_kept(start(folder.path(), ""), 1 + round * 37);
-        let kept = kept(folder.path());
+        let (told, _) = start(folder.path(), "").last_kept(1 + round * 37);
+        let (kept, told) = (kept(folder.path()), told.expect("told something"));
         assert!(kept >= told, "run {told} was answered, but the store ends at {kept}");
     }
 }
@@ -118,15 +88,18 @@ fn a_killed_process_loses_no_run_that_it_told() {
 fn an_end_between_commit_and_answer_keeps_runs_that_nobody_heard_of() {
     let folder = folder();
     let child = start(folder.path(), "after_commit_before_answer:3");
-    let (told, status) = last_kept(child, u64::MAX);
+    let (told, status) = child.last_kept(u64::MAX);
     assert_eq!(status.code(), Some(137));
-    assert!(kept(folder.path()) > told, "the third commit was kept, and nobody was told");
+    assert!(
+        kept(folder.path()) > told.unwrap_or(0),
+        "the third commit was kept, and nobody was told"
+    );
 }
 
 #[test]
 fn an_end_before_the_commit_keeps_no_run_of_it() {
     let folder = folder();
-    let (told, status) = last_kept(start(folder.path(), "before_commit:1"), u64::MAX);
-    assert_eq!((told, status.code()), (0, Some(137)));
+    let (told, status) = start(folder.path(), "before_commit:1").last_kept(u64::MAX);
+    assert_eq!((told, status.code()), (None, Some(137)));
     assert_eq!(kept(folder.path()), 0);
 }

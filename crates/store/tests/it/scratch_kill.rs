@@ -1,20 +1,16 @@
 //! What was answered about keys survives the end of the process, in order and in whole turns.
 
-use std::io::{BufRead, BufReader, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
 
 use bytes::Bytes;
 use keyspace::row::{KeyRow, Kind, Write};
 use store::conformance::string;
 use store::{ClaimedShard, ScratchTurn, SqliteStore, Store, Turn};
 
+use crate::mortal::{Mortal, PIPELINED, own_folder, tell};
 use crate::support::{block_on, claim, folder, open, submit};
 
-const FOLDER: &str = "ASTRA_TEST_SCRATCH_FOLDER";
 const KILLS: u64 = 10;
-/// Turns that are queued before the first is awaited.
-const PIPELINED: u64 = 8;
 /// So many elements stay in the list; each turn takes the oldest one out.
 const LIST_LENGTH: u64 = 5;
 
@@ -67,8 +63,8 @@ async fn last_turn(store: &SqliteStore, claim: ClaimedShard) -> Option<u64> {
 /// of tasks, so that both are in one transaction.
 #[test]
 fn child() {
-    let Some(folder) = std::env::var_os(FOLDER) else { return };
-    let store = open(Path::new(&folder));
+    let Some(folder) = own_folder() else { return };
+    let store = open(&folder);
     block_on(async {
         let shard = claim(&store).await;
         let mut number = last_turn(&store, shard).await.map_or(0, |last| last + 1);
@@ -88,41 +84,15 @@ fn child() {
             for (number, tasks, keys) in commits {
                 keys.await.expect("kept");
                 tasks.await.expect("kept");
-                let mut out = std::io::stdout().lock();
-                writeln!(out, "\nkept {number}").and_then(|()| out.flush()).expect("tells");
+                tell(number);
             }
             number += PIPELINED;
         }
     });
 }
 
-fn start(folder: &Path, failpoint: &str) -> Child {
-    Command::new(std::env::current_exe().expect("this program"))
-        .args(["scratch_kill::child", "--exact", "--nocapture"])
-        .env(FOLDER, folder)
-        .env("ASTRA_FAILPOINT", failpoint)
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .expect("starts")
-}
-
-/// Reads what the child kept, kills it once that is `enough`, and gives the last number.
-fn last_kept(mut child: Child, enough: u64) -> (Option<u64>, ExitStatus) {
-    let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let mut last = None;
-    let mut n_kept = 0;
-    for line in lines {
-        let line = line.expect("text");
-        if let Some(number) = line.strip_prefix("kept ") {
-            last = Some(number.parse().expect("a number"));
-            n_kept += 1;
-            if n_kept == enough {
-                child.kill().expect("kills with signal 9");
-            }
-        }
-    }
-    (last, child.wait().expect("ends"))
+fn start(folder: &Path, failpoint: &str) -> Mortal {
+    Mortal::start("scratch_kill::child", folder, failpoint)
 }
 
 fn kept(folder: &Path) -> Option<u64> {
@@ -137,7 +107,7 @@ fn kept(folder: &Path) -> Option<u64> {
 fn a_killed_process_loses_no_key_that_it_told() {
     let folder = folder();
     for round in 0..KILLS {
-        let (told, _) = last_kept(start(folder.path(), ""), 1 + round * 37);
+        let (told, _) = start(folder.path(), "").last_kept(1 + round * 37);
         let kept = kept(folder.path());
         assert!(kept >= told, "turn {told:?} was answered, but the store ends at {kept:?}");
     }
@@ -147,7 +117,7 @@ fn a_killed_process_loses_no_key_that_it_told() {
 fn an_end_between_commit_and_answer_keeps_keys_that_nobody_heard_of() {
     let folder = folder();
     let child = start(folder.path(), "after_commit_before_answer:3");
-    let (told, status) = last_kept(child, u64::MAX);
+    let (told, status) = child.last_kept(u64::MAX);
     assert_eq!(status.code(), Some(137));
     assert!(kept(folder.path()) > told, "the third commit was kept, and nobody was told");
 }
@@ -155,7 +125,7 @@ fn an_end_between_commit_and_answer_keeps_keys_that_nobody_heard_of() {
 #[test]
 fn an_end_before_the_commit_keeps_no_key_of_it() {
     let folder = folder();
-    let (told, status) = last_kept(start(folder.path(), "before_commit:1"), u64::MAX);
+    let (told, status) = start(folder.path(), "before_commit:1").last_kept(u64::MAX);
     assert_eq!((told, status.code()), (None, Some(137)));
     assert_eq!(kept(folder.path()), None);
 }
