@@ -94,6 +94,11 @@ impl Node {
             None => self.label.clone(),
         }
     }
+
+    /// A name that can be copied into a command, which a label with its spaces cannot.
+    pub fn handle(&self) -> String {
+        self.alias.clone().unwrap_or_else(|| self.id.to_string())
+    }
 }
 
 /// One thing that is executed: a node, or a middleware around it.

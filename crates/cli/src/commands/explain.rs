@@ -1,8 +1,10 @@
 //! `astra explain`.
 
+mod of_run;
+
 use std::time::Duration;
 
-use protocol::rest::runs::NodeExplanation;
+use protocol::rest::runs::{NodeExplanation, Run, RunNode};
 use protocol::rest::tasks::{Explanation, Reason};
 
 use super::run;
@@ -15,22 +17,27 @@ use crate::{selector, words, workflow_run};
 const EXAMPLES: &str = "\
 Examples:
   astra explain last
-  astra explain 41/transcode                  a node of a workflow's run
+  astra explain 41                            what a workflow's run waits for
+  astra explain 41/transcode                  a node of it
   astra explain 3f2a91bc -o json
 ";
 
-/// Say why a task or a node is where it is: what it waits for, who holds it, how it ended.
+/// Say why a task, a run or a node is where it is: what it waits for, who holds it, how it ended.
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
 pub(crate) struct Arguments {
-    /// The task: its id, the first letters of it, or `last`. Or a node: `RUN/NODE`.
-    #[arg(value_name = "TASK|RUN/NODE")]
+    /// The task: its id, the first letters of it, or `last`. Or a workflow's run by its number, or
+    /// a node of it: `RUN/NODE`.
+    #[arg(value_name = "TASK|RUN[/NODE]")]
     subject: String,
 }
 
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     if let Some((run, node)) = arguments.subject.split_once('/') {
         return explain_node(run, node, context).await;
+    }
+    if let Some(run) = run::numbered_run(context, &arguments.subject).await? {
+        return of_run::explain(&run, context).await;
     }
     let id = selector::task(context, &arguments.subject).await?;
     let path = format!("/api/v1/tasks/{id}/explain");
@@ -42,19 +49,24 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<ExitC
 async fn explain_node(run: &str, node: &str, context: &Context) -> Result<ExitCode> {
     let run = run::workflow_run(context, run).await?;
     let node = run::node(&run, node)?;
-    let path = format!("{}/nodes/{}/explain", workflow_run::path(&run.run_id), node.node_id);
-    let explanation: NodeExplanation = context.ask(context.client.get(&path)).await?;
+    let explanation = look(&run, node, context).await?;
     if context.output.is_for_people() {
-        let name = workflow_run::name_of(node);
-        let why =
-            node.error.as_ref().map(|error| format!("  {} ({})\n", error.message, error.code));
-        let (number, told) = (run.number, explanation.text());
-        let text = format!("run {number} · node {name} · {told}{}", why.unwrap_or_default());
-        context.output.line(text.trim_end());
+        let text = format!("run {} · {}", run.number, in_words(node, &explanation));
+        context.output.line(&text);
     } else {
         context.output.show(&explanation);
     }
     Ok(ExitCode::Success)
+}
+
+async fn look(run: &Run, node: &RunNode, context: &Context) -> Result<NodeExplanation> {
+    let path = format!("{}/nodes/{}/explain", workflow_run::path(&run.run_id), node.node_id);
+    context.ask(context.client.get(&path)).await
+}
+
+fn in_words(node: &RunNode, explanation: &NodeExplanation) -> String {
+    let (name, told) = (workflow_run::name_of(node), explanation.text());
+    format!("node {name} · {}", told.trim_end())
 }
 
 impl Show for Explanation {

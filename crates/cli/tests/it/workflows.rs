@@ -128,6 +128,13 @@ fn a_failed_run_is_taken_up_again_and_compared() {
     );
     let explained = site.run(&["explain", "1/wait"]).with_code(0);
     assert!(explained.text().starts_with("run 1 · node wait · Failed"), "{}", explained.text());
+    for (run, why) in [
+        ("1", "node wait · Failed\n\n  it has failed: no luck (E.RUNNER.FAILURE)"),
+        ("2", "run 2 · Greeting · ✓ Succeeded\n\n  no node of it waits for anything"),
+    ] {
+        let explained = site.run(&["explain", run]).with_code(0);
+        assert!(explained.text().contains(why), "{}", explained.text());
+    }
 }
 
 #[test]

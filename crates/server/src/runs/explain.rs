@@ -1,9 +1,10 @@
 //! Why a node does not run, where no task of its own can tell.
 
+use coordinator::TaskState;
 use protocol::rest::runs::NodeStatus;
 use protocol::rest::tasks::Reason;
 
-use super::board::{Board, FrameBoard, Spot};
+use super::board::{Board, FrameBoard, NodeParts, Spot};
 use super::standing;
 
 /// Nodes that are told one by one.
@@ -13,14 +14,15 @@ const BLOCKERS_TOLD_MAX: usize = 10;
 pub(crate) fn reasons(board: &Board<'_>, spot: Spot) -> Vec<Reason> {
     let frame = &board.frames[spot.frame];
     let (_, parts) = frame.node(spot.node);
+    let run = board.record.id.number();
     match parts.status {
-        NodeStatus::Queued if parts.tasks.is_empty() => blocked(frame, spot.node),
+        NodeStatus::Queued if parts.tasks.is_empty() => blocked(run, frame, spot.node),
         NodeStatus::Queued | NodeStatus::Running => inside(board, frame, spot.node),
-        status => vec![ended(frame, spot.node, status)],
+        status => vec![ended(run, frame, spot.node, status)],
     }
 }
 
-fn blocked(frame: &FrameBoard<'_>, place: usize) -> Vec<Reason> {
+fn blocked(run: u64, frame: &FrameBoard<'_>, place: usize) -> Vec<Reason> {
     let blockers = frame.blockers(place);
     let total = blockers.len() as u64;
     let told = blockers.iter().take(BLOCKERS_TOLD_MAX).map(|node| {
@@ -33,7 +35,7 @@ fn blocked(frame: &FrameBoard<'_>, place: usize) -> Vec<Reason> {
         Reason {
             code: "blocked_by_nodes".to_owned(),
             message: format!("node {} goes first; it is {}", node.name(), status.word()),
-            hint: Some(format!("see why with `astra explain RUN --node {}`", node.id)),
+            hint: Some(format!("see why with `astra explain {run}/{}`", node.handle())),
             count: Some(total),
         }
     });
@@ -77,18 +79,31 @@ fn inside(board: &Board<'_>, frame: &FrameBoard<'_>, place: usize) -> Vec<Reason
     reasons
 }
 
-fn ended(frame: &FrameBoard<'_>, place: usize, status: NodeStatus) -> Reason {
+/// Why it failed: its end tells, or its newest task.
+fn failure_words(parts: &NodeParts<'_>) -> Option<String> {
+    let of_task = || match &parts.tasks.last()?.progress.state {
+        TaskState::Settled(settlement) => settlement.failure.as_ref(),
+        TaskState::Waiting { .. } | TaskState::Ready | TaskState::Leased(_) => None,
+    };
+    let failure = parts.end.and_then(|end| end.failure.as_ref()).or_else(of_task)?;
+    Some(format!("{} ({})", failure.reason, failure.code))
+}
+
+fn ended(run: u64, frame: &FrameBoard<'_>, place: usize, status: NodeStatus) -> Reason {
     let (_, parts) = frame.node(place);
-    let why = standing::reason(frame, place);
+    let why = standing::reason(frame, place).or_else(|| failure_words(parts));
     let never_began = parts.tasks.is_empty() && parts.end.is_none();
     let code = if never_began { "run_ended" } else { "ended" };
-    let message = match why {
-        Some(why) => format!("it is {}: {why}", status.word()),
-        None => format!("it is {}", status.word()),
+    let end = match status {
+        NodeStatus::Succeeded => "it has succeeded",
+        NodeStatus::Failed => "it has failed",
+        NodeStatus::Skipped => "it was skipped",
+        NodeStatus::Cancelled | NodeStatus::Queued | NodeStatus::Running => "it was stopped",
     };
+    let message = why.map_or_else(|| end.to_owned(), |why| format!("{end}: {why}"));
     let hint = match status {
         NodeStatus::Failed | NodeStatus::Cancelled => {
-            Some("take the run up again with `astra run retry --from-failed`".to_owned())
+            Some(format!("take the run up again with `astra run retry {run} --from-failed`"))
         }
         _ => None,
     };

@@ -53,7 +53,7 @@ async fn a_node_says_why_it_does_not_run() {
     assert_eq!(explain(1).await.expect(200)["reasons"][0]["code"], "held_by");
     let report = json!({"worker_id": "w1", "result": {}});
     server.post(&lease_path(&lease, "complete"), &report).await.expect(200);
-    assert_eq!(explain(1).await.expect(200)["summary"], "succeeded: it is succeeded");
+    assert_eq!(explain(1).await.expect(200)["summary"], "succeeded: it has succeeded");
     explain(9).await.refused(404, "E.RUN.NOT_FOUND");
     server.stop().await;
 }
@@ -136,8 +136,8 @@ async fn a_node_that_waits_for_an_event_says_which() {
     assert_eq!(node_of(&run, 1)["reason"], "it waits for the event `paid`");
     let path = format!("/api/v1/runs/{run_id}/nodes/{}", id(1));
     let why = server.get(&format!("{path}/explain")).await.expect(200);
-    let hint = "send it with `astra run signal RUN NODE --event paid`";
-    assert_eq!(why["reasons"][0]["hint"], hint);
+    let hint = format!("send it with `astra run signal 1 {} --event paid`", id(1));
+    assert_eq!(why["reasons"][0]["hint"], json!(hint));
     let other = server.post(&format!("{path}/signal"), &json!({"event": "sent"})).await;
     other.refused(409, "E.RUN.NOT_WAITING");
     assert!(other.text.contains("does not wait for that: it waits for the event `paid`"));

@@ -59,7 +59,7 @@ pub(crate) struct RunFlags {
     #[arg(long, allow_negative_numbers = true)]
     pub(super) priority: Option<i64>,
     /// Run it once for each file that matches, or for each line of stdin (`-`). `{}` becomes the
-    /// item, `{name}` `{stem}` `{ext}` `{dir}` parts of its path, `{n}` its number.
+    /// item, `{name}` `{stem}` `{ext}` `{dir}` parts of its path, `{#}` its number.
     #[arg(long, value_name = "GLOB|-", conflicts_with = "array")]
     pub(super) each: Option<String>,
     /// Run it once for each number, like 1-100.

@@ -93,7 +93,7 @@ impl Item {
         };
         match name {
             "{}" => Some(self.text.clone()),
-            "{n}" => Some(self.number.to_string()),
+            "{n}" | "{#}" => Some(self.number.to_string()),
             "{name}" => text(path.file_name()),
             "{stem}" => text(path.file_stem()),
             "{ext}" => text(path.extension()),
@@ -119,7 +119,7 @@ mod tests {
             ("{dir}/{stem}-{n}.{ext}", "photos/a.b-7.jpg"),
             ("{{}}", "{photos/a.b.jpg}"),
             ("${HOME} {x} {", "${HOME} {x} {"),
-            ("{ {n}", "{ 7"),
+            ("{ {#}", "{ 7"),
             ("awk '{print $1}' {}", "awk '{print $1}' photos/a.b.jpg"),
         ] {
             assert_eq!(item.fill(argument), expected, "{argument}");

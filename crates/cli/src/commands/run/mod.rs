@@ -45,5 +45,5 @@ mod why;
 
 pub(crate) use group::{Arguments, run};
 pub(crate) use node_selector::node;
-pub(crate) use selector::workflow_run;
+pub(crate) use selector::{numbered_run, workflow_run};
 pub(crate) use stray::stray;

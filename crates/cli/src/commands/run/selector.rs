@@ -28,11 +28,7 @@ pub(super) async fn run(context: &Context, text: &str) -> Result<Found> {
     if let Some(back) = steps_back(text) {
         return nth(context, back).await;
     }
-    let is_number = text.bytes().all(|byte| byte.is_ascii_digit());
-    if (is_number || text.len() == UUID_LETTERS)
-        && !text.is_empty()
-        && let Some(run) = numbered::load(context, text).await?
-    {
+    if let Some(run) = numbered_run(context, text).await? {
         return Ok(Found::Workflow(Box::new(run)));
     }
     if text.parse::<model::RunName>().is_err() {
@@ -48,6 +44,15 @@ pub(super) async fn run(context: &Context, text: &str) -> Result<Found> {
         }
         Err(failure) => Err(failure),
     }
+}
+
+/// The run of a workflow that has this number or id, with its nodes.
+pub(crate) async fn numbered_run(context: &Context, text: &str) -> Result<Option<Run>> {
+    let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number && text.len() != UUID_LETTERS {
+        return Ok(None);
+    }
+    numbered::load(context, text).await
 }
 
 /// A run of a workflow; one of commands is refused.

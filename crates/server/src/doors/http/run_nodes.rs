@@ -134,10 +134,14 @@ pub(super) async fn explain(
     let frame = query.number(FRAME)?.map(|number| u32::try_from(number).expect("its range"));
     let found =
         on_board(&app, run, move |board| board.find(node, frame).map(|spot| known(board, spot)));
-    let Known { status, task, mut reasons } =
+    let Known { status, task, mut reasons, called } =
         found.await?.ok_or_else(|| ApiError::no_such_node(node))?;
     if let Some(task) = task.filter(|_| !status.is_terminal()) {
         reasons.extend(of_task(&app, &coordinator, task).await?);
+    }
+    // A task does not know what its run and its node are called.
+    for hint in reasons.iter_mut().filter_map(|reason| reason.hint.as_mut()) {
+        *hint = hint.replace("RUN NODE", &format!("{} {called}", run.number()));
     }
     let why = reasons.first().map_or("its turn comes at once", |reason| &reason.message);
     let explanation = NodeExplanation {
@@ -157,10 +161,12 @@ struct Known {
     /// The newest task that has not ended, else the newest one.
     task: Option<TaskId>,
     reasons: Vec<Reason>,
+    /// Its name in commands.
+    called: String,
 }
 
 fn known(board: &Board<'_>, spot: Spot) -> Known {
-    let (_, parts) = board.frames[spot.frame].node(spot.node);
+    let (node, parts) = board.frames[spot.frame].node(spot.node);
     let of_step = |task: &&&coordinator::TaskRecord| match spot.middleware {
         None => true,
         Some(level) => task.link.as_ref().is_some_and(|link| usize::from(link.level) == level),
@@ -172,6 +178,7 @@ fn known(board: &Board<'_>, spot: Spot) -> Known {
         status: parts.status,
         task: task.map(|task| task.id),
         reasons: explain::reasons(board, spot),
+        called: node.handle(),
     }
 }
 
