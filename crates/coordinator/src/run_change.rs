@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{CallLink, Failure, IdempotencyMark, RunId, TaskId, Timestamp};
+use model::{CallLink, Failure, IdempotencyMark, RunId, TaskId, Timestamp, WorkerId};
 use uuid::Uuid;
 
 /// A fact. The store must keep it, together with the facts of tasks of the same turn.
@@ -42,6 +42,14 @@ pub enum RunChange {
         /// How.
         end: Box<NodeEnd>,
     },
+    /// A person said which workers have the work of the run. It carries the whole of it, so the
+    /// last one wins.
+    Rebound {
+        /// Whose.
+        run: RunId,
+        /// How the run is bound from here on.
+        bindings: Box<RunBindings>,
+    },
     /// The run came to its end.
     RunSettled {
         /// Which run.
@@ -59,6 +67,7 @@ impl RunChange {
             Self::FrameOpened { run, .. }
             | Self::FrameClosed { run, .. }
             | Self::NodeEnded { run, .. }
+            | Self::Rebound { run, .. }
             | Self::RunSettled { run, .. } => *run,
         }
     }
@@ -181,6 +190,28 @@ pub enum NodeWord {
     Cancelled,
 }
 
+/// Which workers have the work of a run, as a person's word left it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunBindings {
+    /// By package, in order; each once.
+    pub bound: Vec<BoundPackage>,
+    /// Workers that get nothing more of the run, in order.
+    pub kept_from: Vec<WorkerId>,
+}
+
+/// Who has the work of a run that belongs to one package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundPackage {
+    /// The package, or the type of tasks that need none.
+    pub package: String,
+    /// Who has the work; `None` where the next grant says it.
+    pub worker: Option<WorkerId>,
+    /// Since when.
+    pub since: Timestamp,
+    /// A person took the work away from this worker: others are asked first.
+    pub moved_from: Option<WorkerId>,
+}
+
 /// A run as a restart brings it back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RestoredRun {
@@ -192,6 +223,8 @@ pub struct RestoredRun {
     pub closed: Vec<(u32, NodeEnd)>,
     /// Nodes whose end no single task tells: frame, node, end.
     pub ended: Vec<(u32, u32, NodeEnd)>,
+    /// What a person said last of the workers that have its work.
+    pub rebound: Option<Box<RunBindings>>,
     /// Its settled tasks, oldest first; the live ones are among the shard's.
     pub settled: Vec<crate::change::TaskRecord>,
 }

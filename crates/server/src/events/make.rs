@@ -53,7 +53,8 @@ impl<'a> Maker<'a> {
                 RunChange::RunSettled { run, end } => self.run_settled(*run, end),
                 RunChange::RunStarted(_)
                 | RunChange::FrameOpened { .. }
-                | RunChange::FrameClosed { .. } => {}
+                | RunChange::FrameClosed { .. }
+                | RunChange::Rebound { .. } => {}
             }
         }
         self.events

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use coordinator::{RunRecord, TaskRecord, TaskState};
+use coordinator::RunRecord;
 use model::{LeaseId, Timestamp};
 use protocol::rest::problem::FlowProblem;
-use protocol::rest::runs::{
-    Artifact, Binding, NodeCounts, NodeStatus, Run, RunNode, RunRef, RunStatus,
-};
+use protocol::rest::runs::{Artifact, NodeCounts, NodeStatus, Run, RunNode, RunRef, RunStatus};
 
+use super::binding_view::bindings;
 use super::board::Board;
 use super::node_view::{Painter, error, raw};
 use super::standing;
@@ -158,34 +157,4 @@ pub(crate) fn counts(board: &Board<'_>) -> NodeCounts {
         counts.total += 1;
     }
     counts
-}
-
-/// The worker that last had a task of each package.
-fn bindings(board: &Board<'_>) -> Vec<Binding> {
-    let mut bound: BTreeMap<String, Binding> = BTreeMap::new();
-    let tasks = board.frames.iter().flat_map(|frame| &frame.nodes).flat_map(|parts| &parts.tasks);
-    for task in tasks {
-        let Some(package) = &task.spec.demand.package else { continue };
-        let Some((worker, bound_at)) = holder(task) else { continue };
-        let package = package.name.to_string();
-        match bound.get_mut(&package) {
-            Some(known) if known.worker == worker => {}
-            Some(known) if known.bound_at > bound_at => {}
-            Some(_) | None => {
-                bound.insert(package.clone(), Binding { package, worker, bound_at });
-            }
-        }
-    }
-    bound.into_values().collect()
-}
-
-fn holder(task: &TaskRecord) -> Option<(String, String)> {
-    match &task.progress.state {
-        TaskState::Leased(lease) => Some((lease.holder.to_string(), lease.granted_at.to_string())),
-        TaskState::Settled(settlement) => {
-            let holder = settlement.holder.as_ref()?;
-            Some((holder.to_string(), task.created_at.to_string()))
-        }
-        TaskState::Waiting { .. } | TaskState::Ready => None,
-    }
 }

@@ -48,7 +48,9 @@ impl Checks {
             RunChange::FrameOpened { frame, .. } => {
                 self.graphs.insert(frame.number, frame.graph);
             }
-            RunChange::RunStarted(_) | RunChange::FrameClosed { .. } => {}
+            RunChange::RunStarted(_)
+            | RunChange::FrameClosed { .. }
+            | RunChange::Rebound { .. } => {}
             RunChange::NodeEnded { frame, node, .. } => {
                 if !self.ended.insert((*frame, *node)) {
                     return Err(format!("node {node} of frame {frame} ended twice"));

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{
-    Change, FrameRecord, NodeEnd, NodeWord, RunAbout, RunChange, RunEnd, RunRecord, RunWord,
+    BoundPackage, Change, FrameRecord, NodeEnd, NodeWord, RunAbout, RunBindings, RunChange, RunEnd,
+    RunRecord, RunWord,
 };
 use model::{NodeLink, RunId};
 use uuid::Uuid;
@@ -68,6 +69,18 @@ fn succeeded() -> NodeEnd {
         failure: None,
         reused: None,
     }
+}
+
+/// A person's word that a worker has its work.
+pub(super) fn rebound(run: RunId, worker: &str) -> RunChange {
+    let bound = BoundPackage {
+        package: "tools".into(),
+        worker: Some(worker.parse().expect("a name")),
+        since: at(2),
+        moved_from: Some("w9".parse().expect("a name")),
+    };
+    let kept_from = vec!["w9".parse().expect("a name")];
+    RunChange::Rebound { run, bindings: Box::new(RunBindings { bound: vec![bound], kept_from }) }
 }
 
 /// Its good end.

@@ -1,11 +1,12 @@
 //! The rows that facts about runs become: one statement each.
 
-use coordinator::{FrameRecord, NodeEnd, RunChange, RunEnd, RunRecord};
+use coordinator::{FrameRecord, NodeEnd, RunBindings, RunChange, RunEnd, RunRecord};
 use model::{RunId, TaskId};
 use rusqlite::{CachedStatement, Connection, ffi};
 
 use super::commit::{Text, meaning};
 use super::error::WriteError;
+use crate::binding_document;
 use crate::rows::Contradiction;
 use crate::words::{node_end_text, run_end_text};
 
@@ -16,6 +17,8 @@ const SETTLE_RUN: &str = include_str!("queries/settle_run.sql");
 const INSERT_FRAME: &str = include_str!("queries/insert_run_frame.sql");
 const CLOSE_FRAME: &str = include_str!("queries/close_run_frame.sql");
 const INSERT_NODE: &str = include_str!("queries/insert_run_node.sql");
+const PUT_BINDINGS: &str = include_str!("queries/put_run_bindings.sql");
+const DELETE_BINDINGS: &str = "DELETE FROM run_bindings WHERE run_id = ?1";
 
 /// Writes facts about runs inside the transaction that is open, in order.
 pub(super) fn write(connection: &Connection, changes: &[&RunChange]) -> Result<(), WriteError> {
@@ -34,6 +37,7 @@ pub(super) fn write(connection: &Connection, changes: &[&RunChange]) -> Result<(
             RunChange::NodeEnded { run, frame, node, end, .. } => {
                 statements.end_node(*run, *frame, *node, end)?;
             }
+            RunChange::Rebound { run, bindings } => statements.rebind(*run, bindings)?,
             RunChange::RunSettled { run, end } => statements.settle(*run, end)?,
         }
     }
@@ -48,6 +52,8 @@ struct Statements<'c> {
     insert_frame: CachedStatement<'c>,
     close_frame: CachedStatement<'c>,
     insert_node: CachedStatement<'c>,
+    put_bindings: CachedStatement<'c>,
+    delete_bindings: CachedStatement<'c>,
 }
 
 impl<'c> Statements<'c> {
@@ -59,6 +65,8 @@ impl<'c> Statements<'c> {
             insert_frame: connection.prepare_cached(INSERT_FRAME)?,
             close_frame: connection.prepare_cached(CLOSE_FRAME)?,
             insert_node: connection.prepare_cached(INSERT_NODE)?,
+            put_bindings: connection.prepare_cached(PUT_BINDINGS)?,
+            delete_bindings: connection.prepare_cached(DELETE_BINDINGS)?,
         })
     }
 
@@ -104,6 +112,16 @@ impl<'c> Statements<'c> {
         let details = failure.and_then(|failure| failure.details.as_deref());
         statement.raw_bind_parameter(7, details.map(Text))?;
         statement.raw_bind_parameter(8, end.outputs.as_deref().map(Text))?;
+        must_be_one(statement.raw_execute()?, Contradiction::RunNotLive(run))?;
+        self.delete_bindings.raw_bind_parameter(1, run.to_integer())?;
+        self.delete_bindings.raw_execute()?;
+        Ok(())
+    }
+
+    fn rebind(&mut self, run: RunId, bindings: &RunBindings) -> Result<(), WriteError> {
+        let statement = &mut self.put_bindings;
+        statement.raw_bind_parameter(1, run.to_integer())?;
+        statement.raw_bind_parameter(2, binding_document::write(bindings))?;
         must_be_one(statement.raw_execute()?, Contradiction::RunNotLive(run))
     }
 

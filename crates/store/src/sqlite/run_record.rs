@@ -3,11 +3,14 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{FrameRecord, NodeEnd, RunAbout, RunEnd, RunRecord, RunWord};
+use coordinator::{FrameRecord, NodeEnd, RunAbout, RunBindings, RunEnd, RunRecord, RunWord};
 use model::{CallLink, Failure, IdempotencyMark, LeaseId, RunId, TaskId};
 use rusqlite::Row;
 
-use super::record::{bytes_if_any, moment, parsed_if_any, read_failure, text, text_if_any};
+use super::record::{
+    bytes_if_any, damaged, moment, parsed_if_any, read_failure, text, text_if_any,
+};
+use crate::binding_document;
 use crate::contract::StoreError;
 use crate::words::{node_end_from_text, run_end_from_text};
 
@@ -152,6 +155,12 @@ pub(super) fn read_node(row: &Row<'_>) -> Result<(u32, u32, NodeEnd), StoreError
     let end = read_node_end(row, 2)?;
     let end = end.ok_or_else(|| StoreError::Damaged("a node of a run has no end".into()))?;
     Ok((row.get(0)?, row.get(1)?, end))
+}
+
+/// What a person said of the run's workers.
+pub(super) fn read_bindings(run: RunId, row: &Row<'_>) -> Result<Box<RunBindings>, StoreError> {
+    let bindings = binding_document::read(text(row, 0)?).map_err(damaged);
+    bindings.map(Box::new).map_err(|error| naming(run.to_integer(), error))
 }
 
 /// Seven columns side by side, from its word to its result.
