@@ -27,10 +27,11 @@ impl Turn<'_> {
             inputs: without_marks(inputs),
             opened_at,
         };
+        let step_id = run.node(place.frame, place.node).expect("it is entered from a node").id;
         run.note_frame(&record);
         let is_empty = run.frames[&record.number].open == 0;
         let number = record.number;
-        self.step.runs.push(RunChange::FrameOpened { run: id, frame: Box::new(record) });
+        self.step.runs.push(RunChange::FrameOpened { run: id, step_id, frame: Box::new(record) });
         self.state.runs.set_due(id);
         if is_empty {
             let result = Some(Bytes::from_static(b"{}"));

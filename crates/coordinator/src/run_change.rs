@@ -15,6 +15,8 @@ pub enum RunChange {
     FrameOpened {
         /// Whose.
         run: RunId,
+        /// The author's id of its container.
+        step_id: Uuid,
         /// The frame.
         frame: Box<FrameRecord>,
     },

@@ -75,7 +75,8 @@ fn open(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
         inputs: Bytes::from(format!("{{\"y\":{}}}", dice.number())),
         opened_at: dice.moment(),
     };
-    RunChange::FrameOpened { run: live.record.id, frame: Box::new(frame) }
+    let step_id = uuid::Uuid::nil();
+    RunChange::FrameOpened { run: live.record.id, step_id, frame: Box::new(frame) }
 }
 
 /// An open frame's end, if one is open.

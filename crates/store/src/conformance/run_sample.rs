@@ -43,7 +43,7 @@ pub fn frame_opened(run: RunId, number: u32) -> RunChange {
         inputs: Bytes::from_static(b"{}"),
         opened_at: at(1),
     };
-    RunChange::FrameOpened { run, frame: Box::new(frame) }
+    RunChange::FrameOpened { run, step_id: Uuid::nil(), frame: Box::new(frame) }
 }
 
 pub(super) fn frame_closed(run: RunId, frame: u32) -> RunChange {

@@ -30,7 +30,7 @@ pub(super) fn write(connection: &Connection, changes: &[&RunChange]) -> Result<(
     for change in changes {
         match change {
             RunChange::RunStarted(record) => statements.start(record)?,
-            RunChange::FrameOpened { run, frame } => statements.open_frame(*run, frame)?,
+            RunChange::FrameOpened { run, frame, .. } => statements.open_frame(*run, frame)?,
             RunChange::FrameClosed { run, frame, end } => {
                 statements.close_frame(*run, *frame, end)?;
             }
