@@ -267,7 +267,9 @@ impl Turn<'_> {
 fn holder(state: &TaskState, ended: &[EndedAttempt]) -> Option<(WorkerId, Timestamp)> {
     match state {
         TaskState::Leased(lease) => Some((lease.holder.clone(), lease.granted_at)),
-        TaskState::Settled(end) => end.holder.clone().map(|worker| (worker, end.at)),
+        TaskState::Settled(end) => {
+            end.holder.clone().map(|worker| (worker, end.granted_at.unwrap_or(end.at)))
+        }
         TaskState::Waiting { .. } | TaskState::Ready => {
             ended.last().map(|ended| (ended.worker.clone(), ended.at))
         }

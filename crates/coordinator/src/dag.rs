@@ -483,5 +483,14 @@ impl UnitEnd {
 
 /// The settlement of a task that nobody executed.
 pub(crate) fn unexecuted(outcome: crate::change::Outcome, at: Timestamp) -> Settlement {
-    Settlement { outcome, at, holder: None, report: None, result: None, failure: None, extra: None }
+    Settlement {
+        outcome,
+        at,
+        holder: None,
+        granted_at: None,
+        report: None,
+        result: None,
+        failure: None,
+        extra: None,
+    }
 }

@@ -129,6 +129,7 @@ impl Turn<'_> {
         };
         let mut settlement = unexecuted(Outcome::Stopped, now);
         settlement.holder = attempt.as_ref().map(|attempt| attempt.worker.clone());
+        settlement.granted_at = task.progress.state.granted_at();
         let state = TaskState::Settled(Box::new(settlement));
         let progress = Progress { state, ..task.progress };
         self.change(Change::TaskSettled { task: id, attempt, progress });

@@ -44,7 +44,10 @@ fn words(bound: BoundPackage) -> Option<Binding> {
 fn holder(task: &TaskRecord) -> Option<(&WorkerId, Timestamp)> {
     match &task.progress.state {
         TaskState::Leased(lease) => Some((&lease.holder, lease.granted_at)),
-        TaskState::Settled(settlement) => Some((settlement.holder.as_ref()?, task.created_at)),
+        TaskState::Settled(settlement) => {
+            let worker = settlement.holder.as_ref()?;
+            Some((worker, settlement.granted_at.unwrap_or(task.created_at)))
+        }
         TaskState::Waiting { .. } | TaskState::Ready => None,
     }
 }

@@ -1,13 +1,16 @@
 //! Runs over HTTP: started once, listed, looked at, stopped; and what is refused.
 
+use std::time::Duration;
+
 use http_body_util::{BodyExt, Full};
 use hyper::Method;
 use hyper::header::CONTENT_TYPE;
+use model::Timestamp;
 use protocol::rest::tokens::Role;
 use serde_json::{Value, json};
 
 use crate::flows::{chain, edge, id, node, node_of, workflow};
-use crate::support::TestServer;
+use crate::support::{TestServer, lease_path};
 
 #[tokio::test]
 async fn a_run_is_executed_and_shown_node_by_node() {
@@ -264,4 +267,38 @@ async fn another_tenant_s_run_is_not_there() {
     }
     assert_eq!(server.run(&run_id).await["status"], "queued");
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_began_when_its_worker_got_it() {
+    let server = TestServer::dev().await;
+    let package = json!({"package": {"name": "tools", "version": "1.0.0"}});
+    let run = server.start_run(&workflow(&[node(1, package), node(2, json!({}))], &[])).await;
+    let created = moment(&server.run(&run).await["createdAt"]);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let packages = json!([{"name": "tools", "version": "1.0.0"}]);
+    let ask = json!({"worker_id": "w1", "packages": packages});
+    let leases = server.post("/api/v1/leases", &ask).await.expect(200);
+    let waited = created.after(Duration::from_millis(300));
+    let shown = server.run(&run).await;
+    let began = node_of(&shown, 1)["startedAt"].clone();
+    assert!(moment(&began) >= waited, "{shown}");
+    let done = json!({"worker_id": "w1", "result": {}});
+    server.post(&lease_path(&leases["leases"][0], "complete"), &done).await.expect(200);
+    let check = async |server: &TestServer| {
+        let shown = server.run(&run).await;
+        assert_eq!(node_of(&shown, 1)["status"], "succeeded");
+        assert_eq!(node_of(&shown, 1)["startedAt"], began);
+        assert_eq!(shown["startedAt"], began);
+        assert_eq!(shown["bindings"][0]["boundAt"], began);
+    };
+    check(&server).await;
+    let server = server.restart().await;
+    server.until_ready().await;
+    check(&server).await;
+    server.stop().await;
+}
+
+fn moment(text: &Value) -> Timestamp {
+    text.as_str().expect("a moment").parse().expect("a moment")
 }

@@ -28,6 +28,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "0005_token_worker", sql: include_str!("migrations/0005_token_worker.sql") },
     Migration { name: "0006_runs", sql: include_str!("migrations/0006_runs.sql") },
     Migration { name: "0007_rebinds", sql: include_str!("migrations/0007_rebinds.sql") },
+    Migration { name: "0008_moments", sql: include_str!("migrations/0008_moments.sql") },
 ];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (

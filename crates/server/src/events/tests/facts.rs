@@ -182,6 +182,7 @@ pub(super) fn settled(
         outcome,
         at: AT,
         holder: Some(worker()),
+        granted_at: Some(AT),
         report: None,
         result: result.map(|result| Bytes::from(result.to_owned())),
         failure: is_failure.then(|| Failure::new("E.RUNNER.FAILURE", "no luck")),
