@@ -182,6 +182,7 @@ impl Turn<'_> {
             outcome: Outcome::Failed,
             at: self.now(),
             holder: None,
+            granted_at: None,
             report: None,
             result: None,
             failure: Some(dependency_failed(other, outcome)),

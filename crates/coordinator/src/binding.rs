@@ -1,17 +1,19 @@
 //! Which worker has the work of a run: one binding per run and package.
 //!
 //! A grant binds, and tasks of the same run and package go to the bound worker first if it asks.
-//! People may move a binding, or keep a run from a worker. What the tasks say is found again after
-//! a restart; what people said is not.
+//! People may move a binding, or keep a run from a worker: that is a fact of its own. What the
+//! tasks say is found again after a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
-use model::{Demand, RunId, TaskId, Timestamp, WorkerId};
+use model::{Demand, NodeLink, RunId, TaskId, Timestamp, WorkerId};
 
-use crate::change::{TaskRecord, TaskState};
+use crate::change::{EndedAttempt, TaskState};
 use crate::command::{Rebind, Ticket};
 use crate::coordinator::Turn;
 use crate::effect::{Answer, BindingView, Refusal};
+use crate::run_change::{BoundPackage, RestoredRun, RunBindings, RunChange};
 use crate::state::State;
 use crate::task::Task;
 
@@ -19,6 +21,8 @@ use crate::task::Task;
 pub const DRAINED_RUNS_MAX: usize = 1_000;
 /// Workers that one run may be kept from.
 pub const RUN_DRAINS_MAX: usize = 1_000;
+/// Packages of one run that may have a worker of their own before a person names another one.
+pub const RUN_BINDINGS_MAX: usize = 10_000;
 
 /// The bindings of all live runs.
 #[derive(Debug, Default)]
@@ -102,25 +106,35 @@ impl State {
         self.placement.keep_run_from(run, None);
     }
 
-    /// Keeps a run from a worker, or no longer. Its ready tasks go to where they belong after
-    /// that. Looks at every live task: people drain runs, machines do not.
-    fn set_run_drain(&mut self, run: RunId, worker: &WorkerId, on: bool) {
-        let mut kept_from = self.placement.run_kept_from(run).cloned().unwrap_or_default();
-        let is_change =
-            if on { kept_from.insert(worker.clone()) } else { kept_from.remove(worker) };
-        if !is_change {
+    /// Keeps a run from these workers and no others. Those of its tasks that are ready go to
+    /// where they belong after that.
+    fn keep_run_from(&mut self, run: RunId, workers: BTreeSet<WorkerId>, own: &[TaskId]) {
+        let kept_from = Some(workers).filter(|workers| !workers.is_empty());
+        if self.placement.run_kept_from(run) == kept_from.as_ref() {
             return;
         }
-        let is_own = |task: &&Task| task.link().is_some_and(|link| link.run == run);
-        let own = self.tasks.iter().filter(is_own).filter(|task| self.is_visible(task));
-        let own: Vec<TaskId> = own.map(|task| task.id).collect();
-        for task in &own {
+        let is_ready = |id: &&TaskId| self.tasks.get(**id).is_some_and(|t| self.is_visible(t));
+        let ready: Vec<TaskId> = own.iter().filter(is_ready).copied().collect();
+        for task in &ready {
             self.move_out(*task);
         }
-        self.placement.keep_run_from(run, Some(kept_from).filter(|kept| !kept.is_empty()));
-        for task in &own {
+        self.placement.keep_run_from(run, kept_from);
+        for task in &ready {
             self.move_in(*task);
         }
+    }
+
+    /// How a run is bound, as the store is to keep it.
+    fn run_bindings(&self, run: RunId) -> RunBindings {
+        let bound = self.bindings.runs.get(&run).into_iter().flatten();
+        let bound = bound.map(|(package, binding)| BoundPackage {
+            package: package.clone(),
+            worker: binding.worker.clone(),
+            since: binding.since,
+            moved_from: binding.moved_from.clone(),
+        });
+        let kept_from = self.placement.run_kept_from(run).into_iter().flatten();
+        RunBindings { bound: bound.collect(), kept_from: kept_from.cloned().collect() }
     }
 
     pub(crate) fn check_bindings(&self) {
@@ -165,6 +179,9 @@ impl Turn<'_> {
         let now = self.now();
         let of_run = self.state.bindings.runs.entry(*run).or_default();
         if let (Some(name), Some(_)) = (package, to) {
+            if of_run.len() >= RUN_BINDINGS_MAX && !of_run.contains_key(name) {
+                return Err(Refusal::RunDrainsFull);
+            }
             let unbound = Binding { worker: None, since: now, moved_from: None };
             of_run.entry(name.clone()).or_insert(unbound);
         }
@@ -173,12 +190,15 @@ impl Turn<'_> {
             let left = binding.worker.take().filter(|left| Some(left) != to.as_ref());
             *binding = Binding { worker: to.clone(), since: now, moved_from: left };
         }
-        for worker in left.iter().filter(|_| *drain) {
-            self.state.set_run_drain(*run, worker, true);
-        }
+        let mut kept_from = self.state.placement.run_kept_from(*run).cloned().unwrap_or_default();
+        kept_from.extend(left.into_iter().filter(|_| *drain));
         if let Some(to) = to {
-            self.state.set_run_drain(*run, to, false);
+            kept_from.remove(to);
         }
+        let own: Vec<TaskId> = self.state.runs.live[run].tasks.iter().copied().collect();
+        self.state.keep_run_from(*run, kept_from, &own);
+        let bindings = Box::new(self.state.run_bindings(*run));
+        self.step.runs.push(RunChange::Rebound { run: *run, bindings });
         Ok(())
     }
 
@@ -210,18 +230,48 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// A restart brings a task of a run back: whoever had it is bound.
-    pub(crate) fn remember_binding(&mut self, record: &TaskRecord) {
-        let Some(link) = &record.link else { return };
-        let held = match &record.progress.state {
-            TaskState::Leased(_) => None, // It was bound when the task came in.
-            TaskState::Settled(end) => end.holder.as_ref().map(|worker| (worker, end.at)),
-            TaskState::Waiting { .. } | TaskState::Ready => {
-                record.ended_attempts.last().map(|ended| (&ended.worker, ended.at))
-            }
-        };
-        if let Some((worker, at)) = held {
-            self.state.bindings.note(link.run, name_of(&record.spec.demand), worker, at);
+    /// A restart: what a person said last, and then whoever had a task since, in order.
+    pub(crate) fn restore_bindings(
+        &mut self,
+        restored: &RestoredRun,
+        live: &[(TaskId, Arc<NodeLink>)],
+    ) {
+        let run = restored.record.id;
+        let said = restored.rebound.as_deref().cloned().unwrap_or_default();
+        let of_run = said.bound.into_iter().map(|bound| {
+            let BoundPackage { package, worker, since, moved_from } = bound;
+            (package, Binding { worker, since, moved_from })
+        });
+        self.state.bindings.runs.insert(run, of_run.collect());
+        let own: Vec<TaskId> = live.iter().map(|(task, _)| *task).collect();
+        self.state.keep_run_from(run, said.kept_from.into_iter().collect(), &own);
+        let live = own.iter().filter_map(|task| self.state.tasks.get(*task));
+        let live = live.filter_map(|task| {
+            let spec = self.state.placement.spec(task.spec);
+            Some((&spec.demand, holder(&task.progress.state, task.ended_attempts())?))
+        });
+        let settled = restored.settled.iter().filter_map(|record| {
+            let held = holder(&record.progress.state, &record.ended_attempts)?;
+            Some((&record.spec.demand, held))
+        });
+        let mut held: Vec<(&Demand, (WorkerId, Timestamp))> = live.chain(settled).collect();
+        held.sort_by_key(|(_, (_, at))| *at);
+        let held = held.into_iter().map(|(demand, held)| (name_of(demand).to_owned(), held));
+        for (name, (worker, at)) in held.collect::<Vec<_>>() {
+            self.state.bindings.note(run, &name, &worker, at);
+        }
+    }
+}
+
+/// Who had a task last, and since when as far as is known.
+fn holder(state: &TaskState, ended: &[EndedAttempt]) -> Option<(WorkerId, Timestamp)> {
+    match state {
+        TaskState::Leased(lease) => Some((lease.holder.clone(), lease.granted_at)),
+        TaskState::Settled(end) => {
+            end.holder.clone().map(|worker| (worker, end.granted_at.unwrap_or(end.at)))
+        }
+        TaskState::Waiting { .. } | TaskState::Ready => {
+            ended.last().map(|ended| (ended.worker.clone(), ended.at))
         }
     }
 }

@@ -207,6 +207,8 @@ pub struct Settlement {
     pub at: Timestamp,
     /// Who held the task last, if anyone ever did.
     pub holder: Option<WorkerId>,
+    /// When that worker got it.
+    pub granted_at: Option<Timestamp>,
     /// The committed report that settled it; none when time or a person did.
     pub report: Option<ReportKey>,
     /// JSON, opaque here; only a completed task has one.

@@ -61,7 +61,6 @@ impl Coordinator {
             }
             turn.state.insert_record(&record);
             turn.remember_holder(&record);
-            turn.remember_binding(&record);
         }
         if crate::planted::is(crate::planted::Bug::DependentsForgotten) {
             coordinator.state.dependents.clear();

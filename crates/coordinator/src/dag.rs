@@ -15,8 +15,8 @@ use crate::deadline::Deadline;
 use crate::effect::{Answer, Chain, Refusal};
 use crate::planted::{self, Bug};
 use crate::run::{
-    Due, Frame, LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, Many, Phase, Place, RUN_TASKS_MAX, Run,
-    UnitEnd, bytes_of, parsed,
+    BEGUN_PER_TURN_MAX, Due, Frame, LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, Many, Phase, Place,
+    RUN_TASKS_MAX, Run, UnitEnd, bytes_of, parsed,
 };
 use crate::run_apply::{After, put};
 use crate::run_change::{NodeEnd, NodeWord, RunChange, RunRecord};
@@ -66,6 +66,7 @@ impl Turn<'_> {
             inputs: new.inputs,
             idempotency: new.idempotency,
             created_at: self.now(),
+            began_at: None,
             about: new.about,
             end: None,
         };
@@ -149,25 +150,35 @@ impl Turn<'_> {
         while let Some(run) = self.state.runs.unreadable.pop() {
             self.fail_unreadable(run);
         }
-        while let Some(run) = self.state.runs.due.pop_front() {
+        let mut room = BEGUN_PER_TURN_MAX;
+        while room > 0
+            && let Some(run) = self.state.runs.due.pop_front()
+        {
             if let Some(live) = self.state.runs.live.get_mut(&run) {
                 live.is_due = false;
             }
-            self.advance(run);
+            room = self.advance(run, room);
         }
     }
 
-    fn advance(&mut self, id: RunId) {
+    /// Begins up to so many nodes of a run; gives how many more there is room for.
+    fn advance(&mut self, id: RunId, mut room: usize) -> usize {
         while let Some(run) = self.state.runs.live.get_mut(&id) {
             if run.busy >= RUN_TASKS_MAX {
-                return;
+                return room;
             }
-            let Some(due) = run.line.pop_front() else { return };
+            if room == 0 {
+                self.state.runs.set_due(id);
+                return room;
+            }
+            let Some(due) = run.line.pop_front() else { return room };
+            room -= 1;
             match due {
                 Due::Node { frame, node } => self.begin_node(id, frame, node),
                 Due::Items { frame, node } => self.begin_items(id, frame, node),
             }
         }
+        room
     }
 
     fn begin_node(&mut self, id: RunId, frame: u32, node: u32) {
@@ -226,9 +237,17 @@ impl Turn<'_> {
                 let state = self.first_wait(&step.work, &parameters)?;
                 let spec = &step.work.own_spec();
                 let new = UnitTask { spec, parameters, state, key: None, pin: None };
+                self.begin_run(id);
                 self.submit_unit(id, place, step.id, new);
                 Ok(())
             }
+        }
+    }
+
+    /// A node of the run begins: that is a fact of the run, once.
+    pub(crate) fn begin_run(&mut self, run: RunId) {
+        if self.state.note_run_began(run) {
+            self.step.runs.push(RunChange::RunBegan { run, at: self.now() });
         }
     }
 
@@ -473,5 +492,14 @@ impl UnitEnd {
 
 /// The settlement of a task that nobody executed.
 pub(crate) fn unexecuted(outcome: crate::change::Outcome, at: Timestamp) -> Settlement {
-    Settlement { outcome, at, holder: None, report: None, result: None, failure: None, extra: None }
+    Settlement {
+        outcome,
+        at,
+        holder: None,
+        granted_at: None,
+        report: None,
+        result: None,
+        failure: None,
+        extra: None,
+    }
 }

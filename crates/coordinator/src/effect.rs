@@ -352,7 +352,7 @@ pub enum Refusal {
     },
     /// No worker has that work of the run yet.
     NotBound,
-    /// Too many runs are kept from workers, or one from too many.
+    /// Too many runs are kept from workers, or one from too many, or it has too many bindings.
     RunDrainsFull,
     /// No node of the run waits for that word.
     NotWaiting {

@@ -16,6 +16,7 @@ impl Turn<'_> {
     /// Enters a subgraph.
     pub(crate) fn open_frame(&mut self, id: RunId, place: &Place, graph: u32, inputs: &Bytes) {
         let opened_at = self.now();
+        self.begin_run(id);
         let run = self.state.runs.live.get_mut(&id).expect("a run that is advanced");
         let record = FrameRecord {
             number: run.next_frame,
@@ -27,10 +28,11 @@ impl Turn<'_> {
             inputs: without_marks(inputs),
             opened_at,
         };
+        let step_id = run.node(place.frame, place.node).expect("it is entered from a node").id;
         run.note_frame(&record);
         let is_empty = run.frames[&record.number].open == 0;
         let number = record.number;
-        self.step.runs.push(RunChange::FrameOpened { run: id, frame: Box::new(record) });
+        self.step.runs.push(RunChange::FrameOpened { run: id, step_id, frame: Box::new(record) });
         self.state.runs.set_due(id);
         if is_empty {
             let result = Some(Bytes::from_static(b"{}"));
@@ -128,6 +130,7 @@ impl Turn<'_> {
         };
         let mut settlement = unexecuted(Outcome::Stopped, now);
         settlement.holder = attempt.as_ref().map(|attempt| attempt.worker.clone());
+        settlement.granted_at = task.progress.state.granted_at();
         let state = TaskState::Settled(Box::new(settlement));
         let progress = Progress { state, ..task.progress };
         self.change(Change::TaskSettled { task: id, attempt, progress });

@@ -47,7 +47,7 @@ mod watch;
 mod worker;
 
 pub use affinity::IDLE_KEYS_MAX;
-pub use binding::{DRAINED_RUNS_MAX, RUN_DRAINS_MAX};
+pub use binding::{DRAINED_RUNS_MAX, RUN_BINDINGS_MAX, RUN_DRAINS_MAX};
 pub use chain::CALLS_MAX;
 pub use change::{
     Change, EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, TaskRecord, TaskState,
@@ -71,7 +71,8 @@ pub use peek::PEEK_MAX;
 pub use placement::DEMANDS_MAX;
 pub use run::{LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, RUN_TASKS_MAX};
 pub use run_change::{
-    FrameRecord, NodeEnd, NodeWord, RestoredRun, RunAbout, RunChange, RunEnd, RunRecord, RunWord,
+    BoundPackage, FrameRecord, NodeEnd, NodeWord, RestoredRun, RunAbout, RunBindings, RunChange,
+    RunEnd, RunRecord, RunWord,
 };
 pub use submit::{LIVE_BYTES_MAX, LIVE_TASKS_MAX};
 pub use watch::WATCHES_MAX;

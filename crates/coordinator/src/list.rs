@@ -49,7 +49,8 @@ impl Turn<'_> {
         if many.next as usize == many.items.len() {
             return NextItem::None;
         }
-        if max.is_some_and(|max| many.active.len() >= max as usize) {
+        // Elements that no worker executes, such as subgraphs, do not count as busy.
+        if many.active.len() >= max.map_or(RUN_TASKS_MAX, |max| max.min(RUN_TASKS_MAX)) as usize {
             return NextItem::NoRoom;
         }
         if is_full {

@@ -202,6 +202,7 @@ impl Turn<'_> {
             outcome: Outcome::Failed,
             at: self.now(),
             holder: None,
+            granted_at: None,
             report: None,
             result: None,
             failure: Some(self.worker_away(worker, because, *waited)),

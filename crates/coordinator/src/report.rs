@@ -137,6 +137,7 @@ impl Turn<'_> {
             outcome: Outcome::Completed,
             at: now,
             holder: Some(worker),
+            granted_at: progress.state.granted_at(),
             report: Some(key),
             result: Some(result),
             failure: None,

@@ -166,6 +166,7 @@ impl Turn<'_> {
             outcome,
             at: now,
             holder: Some(worker),
+            granted_at: progress.state.granted_at(),
             report,
             result: None,
             failure: Some(failure),

@@ -23,6 +23,9 @@ pub const LIVE_DEFINITION_BYTES_MAX: usize = 1 << 30;
 /// Tasks of one run that stand in the queue or are executed at the same time; further nodes are
 /// begun as these end. A run of any size takes so much room, and cannot bury its neighbours.
 pub const RUN_TASKS_MAX: u32 = 4_096;
+/// Nodes that are begun in one turn; then others have theirs. A run that skips a hundred thousand
+/// nodes must not keep everyone waiting.
+pub(crate) const BEGUN_PER_TURN_MAX: usize = 8_192;
 /// Keys of runs that are remembered in memory; the store knows the older ones.
 const KEYS_KEPT: usize = 100_000;
 
@@ -108,6 +111,8 @@ pub(crate) struct Run {
     pub(crate) line: VecDeque<Due>,
     /// Whether it stands in [`Runs::due`].
     pub(crate) is_due: bool,
+    /// Whether the first of its nodes began.
+    pub(crate) has_begun: bool,
     /// Its live tasks.
     pub(crate) tasks: BTreeSet<TaskId>,
     /// How many of them workers execute.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{CallLink, Failure, IdempotencyMark, RunId, TaskId, Timestamp};
+use model::{CallLink, Failure, IdempotencyMark, RunId, TaskId, Timestamp, WorkerId};
 use uuid::Uuid;
 
 /// A fact. The store must keep it, together with the facts of tasks of the same turn.
@@ -11,10 +11,19 @@ use uuid::Uuid;
 pub enum RunChange {
     /// A run came into being.
     RunStarted(Box<RunRecord>),
+    /// The first of the run's nodes began: a worker got it, or all that it takes is under way.
+    RunBegan {
+        /// Which run.
+        run: RunId,
+        /// When.
+        at: Timestamp,
+    },
     /// A subgraph was entered.
     FrameOpened {
         /// Whose.
         run: RunId,
+        /// The author's id of its container.
+        step_id: Uuid,
         /// The frame.
         frame: Box<FrameRecord>,
     },
@@ -42,6 +51,14 @@ pub enum RunChange {
         /// How.
         end: Box<NodeEnd>,
     },
+    /// A person said which workers have the work of the run. It carries the whole of it, so the
+    /// last one wins.
+    Rebound {
+        /// Whose.
+        run: RunId,
+        /// How the run is bound from here on.
+        bindings: Box<RunBindings>,
+    },
     /// The run came to its end.
     RunSettled {
         /// Which run.
@@ -56,9 +73,11 @@ impl RunChange {
     pub fn run(&self) -> RunId {
         match self {
             Self::RunStarted(record) => record.id,
-            Self::FrameOpened { run, .. }
+            Self::RunBegan { run, .. }
+            | Self::FrameOpened { run, .. }
             | Self::FrameClosed { run, .. }
             | Self::NodeEnded { run, .. }
+            | Self::Rebound { run, .. }
             | Self::RunSettled { run, .. } => *run,
         }
     }
@@ -77,6 +96,8 @@ pub struct RunRecord {
     pub idempotency: Option<IdempotencyMark>,
     /// When it was started.
     pub created_at: Timestamp,
+    /// When the first of its nodes began, if one has.
+    pub began_at: Option<Timestamp>,
     /// What the starter said about it; no rule looks at it.
     pub about: Arc<RunAbout>,
     /// How it ended, if it did.
@@ -181,6 +202,28 @@ pub enum NodeWord {
     Cancelled,
 }
 
+/// Which workers have the work of a run, as a person's word left it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunBindings {
+    /// By package, in order; each once.
+    pub bound: Vec<BoundPackage>,
+    /// Workers that get nothing more of the run, in order.
+    pub kept_from: Vec<WorkerId>,
+}
+
+/// Who has the work of a run that belongs to one package.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BoundPackage {
+    /// The package, or the type of tasks that need none.
+    pub package: String,
+    /// Who has the work; `None` where the next grant says it.
+    pub worker: Option<WorkerId>,
+    /// Since when.
+    pub since: Timestamp,
+    /// A person took the work away from this worker: others are asked first.
+    pub moved_from: Option<WorkerId>,
+}
+
 /// A run as a restart brings it back.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RestoredRun {
@@ -192,6 +235,8 @@ pub struct RestoredRun {
     pub closed: Vec<(u32, NodeEnd)>,
     /// Nodes whose end no single task tells: frame, node, end.
     pub ended: Vec<(u32, u32, NodeEnd)>,
+    /// What a person said last of the workers that have its work.
+    pub rebound: Option<Box<RunBindings>>,
     /// Its settled tasks, oldest first; the live ones are among the shard's.
     pub settled: Vec<crate::change::TaskRecord>,
 }

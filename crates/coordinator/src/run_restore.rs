@@ -54,8 +54,8 @@ impl Turn<'_> {
         self.state.insert_run(&restored.record, Arc::new(compiled.program));
         for record in &restored.settled {
             self.remember_holder(record);
-            self.remember_binding(record);
         }
+        self.restore_bindings(&restored, &live);
         let mut later = Later::new();
         for past in self.in_order(restored, live) {
             self.restore_past(id, past, &mut later);

@@ -118,6 +118,14 @@ impl TaskState {
         }
     }
 
+    /// When the worker that holds the task got it.
+    pub(crate) fn granted_at(&self) -> Option<Timestamp> {
+        match self {
+            Self::Leased(lease) => Some(lease.granted_at),
+            Self::Waiting { .. } | Self::Ready | Self::Settled(_) => None,
+        }
+    }
+
     /// The word for this state.
     pub fn word(&self) -> StateWord {
         match self {

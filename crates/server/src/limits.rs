@@ -84,6 +84,11 @@ fn coordinator_limits() -> Vec<LimitRow> {
             "Runs that are kept from some workers at the same time.",
         ),
         count("RUN_DRAINS_MAX", coordinator::RUN_DRAINS_MAX, "Workers that one run is kept from."),
+        count(
+            "RUN_BINDINGS_MAX",
+            coordinator::RUN_BINDINGS_MAX,
+            "Packages of one run with a worker, before a person names another.",
+        ),
         span(
             "RESOURCE_WAIT_MAX",
             flow::RESOURCE_WAIT_MAX,

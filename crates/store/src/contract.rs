@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{
-    Change, FrameRecord, LoadKey, NodeEnd, RestoredRun, RunChange, RunRecord, RunWord, StateWord,
-    TaskRecord,
+    Change, FrameRecord, LoadKey, NodeEnd, RestoredRun, RunBindings, RunChange, RunRecord, RunWord,
+    StateWord, TaskRecord,
 };
 use keyspace::row::{KeyRow, Write};
 use model::{
@@ -228,6 +228,8 @@ pub enum RunKey {
 pub struct RunQuery {
     /// Only runs that ended so (`Some`), or that are live (`None`); empty means all.
     pub ends: Vec<Option<RunWord>>,
+    /// Of the live ones only those of which a node began, or none has.
+    pub begun: Option<bool>,
     /// Only runs of this browser or program.
     pub client_id: Option<String>,
     /// Only runs of this workflow.
@@ -257,6 +259,8 @@ pub struct RunParts {
     pub closed: Vec<(u32, NodeEnd)>,
     /// Nodes whose end no single task tells: frame, node, end.
     pub ended: Vec<(u32, u32, NodeEnd)>,
+    /// What a person said last of the workers that have its work; gone when the run has ended.
+    pub rebound: Option<Box<RunBindings>>,
     /// The tasks that it made, live and settled, oldest first. A task that a person submitted
     /// under its name has no link and is not among them.
     pub tasks: Vec<TaskRecord>,

@@ -4,6 +4,7 @@
 //! memory: the reference), [`conformance`] (the promise as tests), `rows` (changes become row
 //! writes), `scratch_rows` (the same for keys and values), [`sqlite`] (the embedded store).
 
+mod binding_document;
 mod claims;
 #[doc(hidden)]
 pub mod conformance;

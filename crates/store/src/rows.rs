@@ -208,6 +208,7 @@ pub(crate) struct ProgressRow<'a> {
     pub failure_details: Option<&'a [u8]>,
     pub result: Option<&'a [u8]>,
     pub extra: Option<&'a ResultExtra>,
+    pub held_since: Option<i64>,
 }
 
 impl<'a> From<&'a Progress> for ProgressRow<'a> {
@@ -230,6 +231,7 @@ impl<'a> From<&'a Progress> for ProgressRow<'a> {
             failure_details: None,
             result: None,
             extra: None,
+            held_since: None,
         };
         row.fill(&progress.state);
         row
@@ -258,6 +260,7 @@ impl<'a> ProgressRow<'a> {
                 self.report_key = settlement.report.map(report_key_bytes);
                 self.result = settlement.result.as_deref();
                 self.extra = settlement.extra.as_deref();
+                self.held_since = settlement.granted_at.map(model::Timestamp::to_integer);
                 self.set_failure(settlement.failure.as_ref());
             }
         }

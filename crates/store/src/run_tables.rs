@@ -5,7 +5,8 @@ use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 use coordinator::{
-    FrameRecord, NodeEnd, RestoredRun, RunChange, RunEnd, RunRecord, RunWord, TaskRecord,
+    FrameRecord, NodeEnd, RestoredRun, RunBindings, RunChange, RunEnd, RunRecord, RunWord,
+    TaskRecord,
 };
 use model::{IdempotencyKey, RunId, ShardId};
 
@@ -27,6 +28,7 @@ pub(crate) struct KeptRun {
     frames: BTreeMap<u32, FrameRecord>,
     closed: BTreeMap<u32, NodeEnd>,
     ended: BTreeMap<(u32, u32), NodeEnd>,
+    rebound: Option<Box<RunBindings>>,
 }
 
 impl RunTables {
@@ -45,6 +47,9 @@ impl RunTables {
         let kept = self.runs.get_mut(&change.run()).expect("checked: the run exists");
         match change {
             RunChange::RunStarted(_) => unreachable!("inserted above"),
+            RunChange::RunBegan { at, .. } => {
+                kept.record.began_at.get_or_insert(*at);
+            }
             RunChange::FrameOpened { frame, .. } => {
                 kept.frames.insert(frame.number, (**frame).clone());
             }
@@ -54,7 +59,11 @@ impl RunTables {
             RunChange::NodeEnded { frame, node, end, .. } => {
                 kept.ended.insert((*frame, *node), (**end).clone());
             }
-            RunChange::RunSettled { end, .. } => kept.record.end = Some(end.clone()),
+            RunChange::Rebound { bindings, .. } => kept.rebound = Some(bindings.clone()),
+            RunChange::RunSettled { end, .. } => {
+                kept.record.end = Some(end.clone());
+                kept.rebound = None;
+            }
         }
     }
 
@@ -67,6 +76,7 @@ impl RunTables {
             frames: BTreeMap::new(),
             closed: BTreeMap::new(),
             ended: BTreeMap::new(),
+            rebound: None,
         };
         self.runs.insert(record.id, kept);
     }
@@ -95,8 +105,8 @@ impl RunTables {
         let Some(kept) = self.runs.get(&run) else {
             return RunParts { tasks, ..RunParts::default() };
         };
-        let RestoredRun { frames, closed, ended, settled, .. } = kept.restored(tasks);
-        RunParts { frames, closed, ended, tasks: settled }
+        let RestoredRun { frames, closed, ended, rebound, settled, .. } = kept.restored(tasks);
+        RunParts { frames, closed, ended, rebound, tasks: settled }
     }
 
     pub(crate) fn page(&self, shard: ShardId, query: &RunQuery) -> RunPage {
@@ -111,7 +121,8 @@ impl RunTables {
             });
         for (looked_at, record) in older.enumerate() {
             let about = &record.about;
-            if query.admits(word(record), about.client_id.as_deref(), &about.workflow_id) {
+            let standing = (word(record), record.began_at.is_some());
+            if query.admits(standing, about.client_id.as_deref(), &about.workflow_id) {
                 page.runs.push(short(record));
             }
             if page.runs.len() == query.page_size() || looked_at + 1 == ROWS_PER_LIST_MAX {
@@ -140,6 +151,7 @@ impl KeptRun {
             frames: self.frames.values().cloned().collect(),
             closed: self.closed.iter().map(|(frame, end)| (*frame, end.clone())).collect(),
             ended: ended.map(|(&(frame, node), end)| (frame, node, end.clone())).collect(),
+            rebound: self.rebound.clone(),
             settled,
         }
     }
@@ -213,6 +225,7 @@ impl Check<'_> {
                 let is_new = !is_kept && self.news.ended.insert((run, *frame, *node));
                 is_new.then_some(()).ok_or(Contradiction::NodeEndedTwice(run, *frame, *node))
             }
+            RunChange::RunBegan { .. } | RunChange::Rebound { .. } => Ok(()),
             RunChange::RunSettled { .. } => {
                 self.news.runs.insert(run, false);
                 Ok(())

@@ -335,6 +335,92 @@ fn bindings_are_found_again_after_a_restart() {
 }
 
 #[test]
+fn what_people_moved_is_found_again_after_a_restart() {
+    check_run(
+        six_nodes(),
+        "
+        start
+        w1 takes 2
+        w2 takes 1
+        w3 takes 1
+        wait 1
+        move t w3
+        wait 1
+        restart
+        bindings
+        w1 waits 1
+        w3 waits 1
+        w1 completes a
+        ",
+        expect![[r#"
+            0s   a is ready, given {}
+            0s   b is ready, given {}
+            0s   c is ready, given {}
+            0s   a runs on w1, attempt 1
+            0s   b runs on w1, attempt 1
+            0s   c runs on w2, attempt 1
+            0s   w3 gets nothing
+            1s   move t w3: [other to w2 since 0s, t to w3 since 1s]
+            -- restart
+            2s   bindings: [other to w2 since 0s, t to w3 since 1s]
+            2s   a is completed
+            2s   d is ready, given {}
+            2s   d runs on w3, attempt 1
+        "#]],
+    );
+}
+
+#[test]
+fn a_run_that_was_drained_of_its_worker_stays_so_after_restarts() {
+    check_run(
+        six_nodes(),
+        "
+        start
+        w1 takes 2
+        w2 takes 1
+        wait 1
+        drain t
+        wait 1
+        w1 completes a
+        restart
+        bindings
+        w1 takes 5
+        w2 takes 1
+        restart
+        bindings
+        w1 completes b
+        w1 takes 5
+        move t w1
+        restart
+        w1 takes 5
+        ",
+        expect![[r#"
+            0s   a is ready, given {}
+            0s   b is ready, given {}
+            0s   c is ready, given {}
+            0s   a runs on w1, attempt 1
+            0s   b runs on w1, attempt 1
+            0s   c runs on w2, attempt 1
+            1s   drain t: [other to w2 since 0s]
+            2s   a is completed
+            2s   d is ready, given {}
+            -- restart
+            2s   bindings: [other to w2 since 0s]
+            2s   w1 gets nothing
+            2s   d runs on w2, attempt 1
+            -- restart
+            2s   bindings: [other to w2 since 0s, t to w2 since 2s]
+            2s   b is completed
+            2s   e is ready, given {}
+            2s   w1 gets nothing
+            2s   move t w1: [other to w2 since 0s, t to w1 since 2s]
+            -- restart
+            2s   e runs on w1, attempt 1
+        "#]],
+    );
+}
+
+#[test]
 fn moved_work_goes_to_the_other_worker_and_to_the_old_one_only_if_nobody_else_asks() {
     check_run(
         six_nodes(),

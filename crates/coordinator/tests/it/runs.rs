@@ -735,3 +735,16 @@ fn a_restart_changes_nothing() {
     assert_eq!(lines(&world.transcript), lines(&plain));
     assert!(plain.contains("RUN succeeded"), "{plain}");
 }
+
+#[test]
+fn thirty_thousand_skipped_nodes_do_not_fill_one_turn() {
+    let names: Vec<String> = (0..30_000).map(|n| format!("n{n}")).collect();
+    let nodes: Vec<(&str, Value)> =
+        names.iter().map(|name| (name.as_str(), json!({ "when": "false" }))).collect();
+    let mut world = World::new(&workflow(&nodes, &[]));
+    world.deed("start");
+    let begun = world.transcript.lines().count();
+    assert!((1_000..=10_000).contains(&begun), "{begun} nodes in one turn");
+    world.deed("wait 1");
+    assert!(world.transcript.ends_with("RUN succeeded with {}\n"), "it goes on by itself");
+}

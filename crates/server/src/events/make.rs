@@ -4,13 +4,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{
-    Change, Ending, NodeEnd, NodeWord, Progress, RunChange, RunEnd, RunRecord, TaskRecord,
-    TaskState, WaitReason,
+    Change, Ending, FrameRecord, NodeEnd, NodeWord, Progress, RunChange, RunEnd, RunRecord,
+    TaskRecord, TaskState, WaitReason,
 };
 use model::{Failure, LeaseId, NodeLink, RunId, TaskId, Timestamp, WorkerId};
 use protocol::rest::events::NodeStatusWord;
 use protocol::rest::runs::{NodeStatus, RunStatus};
 use serde_json::value::RawValue;
+use uuid::Uuid;
 
 use super::event::{
     ArtifactNews, Content, ErrorNews, Event, News, ResultNews, RunNews, RunScope, StatusNews, Step,
@@ -41,8 +42,20 @@ impl<'a> Maker<'a> {
                 self.run_started(record);
             }
         }
+        let mut opened = runs.iter().filter_map(Opened::of).peekable();
         for change in changes {
+            // A subgraph is told of before what is in it, and after what it waited for.
+            if let Change::TaskSubmitted(record) = change
+                && let Some(link) = &record.link
+            {
+                while let Some(frame) = opened.next_if(|frame| frame.is_around(link)) {
+                    self.opened(frame);
+                }
+            }
             self.change(change);
+        }
+        for frame in opened {
+            self.opened(frame);
         }
         for change in runs {
             match change {
@@ -52,8 +65,10 @@ impl<'a> Maker<'a> {
                 }
                 RunChange::RunSettled { run, end } => self.run_settled(*run, end),
                 RunChange::RunStarted(_)
+                | RunChange::RunBegan { .. }
                 | RunChange::FrameOpened { .. }
-                | RunChange::FrameClosed { .. } => {}
+                | RunChange::FrameClosed { .. }
+                | RunChange::Rebound { .. } => {}
             }
         }
         self.events
@@ -85,6 +100,20 @@ impl<'a> Maker<'a> {
         // What a run gave may be large, and is read from the run itself.
         let end = Some(Box::new(RunEnd { outputs: None, ..end.clone() }));
         self.push(&scope, News::Run(Box::new(RunNews { status, started_at, end })));
+    }
+
+    /// A container begins. One that is executed once per element begins with the first.
+    fn opened(&mut self, Opened { run, step_id, frame }: Opened<'_>) {
+        self.begin(run);
+        if frame.item.is_some_and(|item| item > 0) {
+            return;
+        }
+        let Some(scope) = self.live.scope(run) else { return };
+        let step = Step { id: step_id, frame: frame.parent, item: None };
+        let status = NodeStatusWord::Running;
+        let news =
+            StatusNews { step, task: None, worker: None, attempt: 0, status, is_reused: false };
+        self.push(&scope, News::Status(news));
     }
 
     fn change(&mut self, change: &Change) {
@@ -251,6 +280,30 @@ impl<'a> Maker<'a> {
             let news = ArtifactNews { step: Step::of(link), task: Some(task), artifact };
             self.push(&scope, News::Artifact(Box::new(news)));
         }
+    }
+}
+
+/// A subgraph that was entered.
+#[derive(Clone, Copy)]
+struct Opened<'a> {
+    run: RunId,
+    step_id: Uuid,
+    frame: &'a FrameRecord,
+}
+
+impl<'a> Opened<'a> {
+    fn of(change: &'a RunChange) -> Option<Self> {
+        match change {
+            RunChange::FrameOpened { run, step_id, frame } => {
+                Some(Self { run: *run, step_id: *step_id, frame })
+            }
+            _ => None,
+        }
+    }
+
+    /// Frames are numbered as they are opened, so those around a task have no higher number.
+    fn is_around(&self, link: &NodeLink) -> bool {
+        self.run == link.run && self.frame.number <= link.frame
     }
 }
 

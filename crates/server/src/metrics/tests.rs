@@ -89,6 +89,7 @@ fn settled(number: u64) -> Change {
         outcome: Outcome::Completed,
         at: at(1_375),
         holder: None,
+        granted_at: None,
         report: Some(ReportKey(1)),
         result: None,
         failure: None,

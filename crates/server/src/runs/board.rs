@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use coordinator::{FrameRecord, NodeEnd, RunRecord, TaskRecord};
+use coordinator::{FrameRecord, NodeEnd, RunBindings, RunRecord, TaskRecord};
 use flow::{Graph, Node, Program};
 use protocol::rest::runs::NodeStatus;
 use store::RunParts;
@@ -16,6 +16,8 @@ pub(crate) struct Board<'a> {
     pub(crate) record: &'a RunRecord,
     /// What it executes.
     pub(crate) program: &'a Program,
+    /// What a person said last of the workers that have its work.
+    pub(crate) rebound: Option<&'a RunBindings>,
     /// The workflow itself, then every subgraph that was entered, by number.
     pub(crate) frames: Vec<FrameBoard<'a>>,
 }
@@ -61,7 +63,8 @@ impl<'a> Board<'a> {
     /// Sorts what the store holds. Parts that fit no node of the program are left out: they cannot
     /// be there, and a view must not fail for them.
     pub(crate) fn new(record: &'a RunRecord, parts: &'a RunParts, program: &'a Program) -> Self {
-        let mut board = Self { record, program, frames: Vec::new() };
+        let rebound = parts.rebound.as_deref();
+        let mut board = Self { record, program, rebound, frames: Vec::new() };
         let Some(workflow) = program.graphs.first() else { return board };
         board.frames.push(FrameBoard::new(0, workflow, None));
         let mut places = HashMap::from([(0, 0)]);

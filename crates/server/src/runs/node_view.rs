@@ -262,11 +262,12 @@ fn type_of(work: &Work) -> String {
     }
 }
 
-/// When its worker got it, as far as is known: of a task that has ended, when its turn came.
+/// When its worker got it; when its turn came, where no worker has or had it.
 fn began_at(task: &TaskRecord) -> Timestamp {
     match &task.progress.state {
         TaskState::Leased(lease) => lease.granted_at,
-        TaskState::Waiting { .. } | TaskState::Ready | TaskState::Settled(_) => task.created_at,
+        TaskState::Settled(settlement) => settlement.granted_at.unwrap_or(task.created_at),
+        TaskState::Waiting { .. } | TaskState::Ready => task.created_at,
     }
 }
 

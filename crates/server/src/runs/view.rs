@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use coordinator::{RunRecord, TaskRecord, TaskState};
+use coordinator::RunRecord;
 use model::{LeaseId, Timestamp};
 use protocol::rest::problem::FlowProblem;
-use protocol::rest::runs::{
-    Artifact, Binding, NodeCounts, NodeStatus, Run, RunNode, RunRef, RunStatus,
-};
+use protocol::rest::runs::{Artifact, NodeCounts, NodeStatus, Run, RunNode, RunRef, RunStatus};
 
+use super::binding_view::bindings;
 use super::board::Board;
 use super::node_view::{Painter, error, raw};
 use super::standing;
@@ -55,7 +54,11 @@ pub(crate) fn problem(problem: &flow::Problem) -> FlowProblem {
 
 /// Where a run stands, as far as its own row tells.
 fn status_of_row(record: &RunRecord) -> RunStatus {
-    record.end.as_ref().map_or(RunStatus::Running, |end| standing::of_end(end.word))
+    match &record.end {
+        Some(end) => standing::of_end(end.word),
+        None if record.began_at.is_some() => RunStatus::Running,
+        None => RunStatus::Queued,
+    }
 }
 
 /// A run as lists show it.
@@ -73,7 +76,7 @@ pub(crate) fn row(record: &RunRecord) -> Run {
         definition_hash: about.definition_hash.clone(),
         client_id: about.client_id.clone(),
         created_at: record.created_at.to_string(),
-        started_at: None,
+        started_at: record.began_at.map(|at| at.to_string()),
         finished_at: end.map(|end| end.at.to_string()),
         started_by: about.started_by.clone(),
         retry_of: about.retry_of.map(|run| run.to_string()),
@@ -101,10 +104,13 @@ pub(crate) fn whole(
     mark_unconfirmed(&mut nodes, unconfirmed);
     let record = board.record;
     let end = record.end.as_deref();
+    let first = || nodes.iter().filter_map(|node| node.started_at.clone()).min();
+    // Runs of older versions do not say it themselves.
+    let began_at = record.began_at.map(|at| at.to_string()).or_else(first);
     let artifacts: Vec<Artifact> = nodes.iter().flat_map(|node| node.artifacts.clone()).collect();
     Run {
         status: standing::of_run(board),
-        started_at: nodes.iter().filter_map(|node| node.started_at.clone()).min(),
+        started_at: began_at,
         inputs: raw(&record.inputs),
         outputs: end.and_then(|end| end.outputs.as_deref()).and_then(raw),
         counts: Some(counts(board)),
@@ -158,34 +164,4 @@ pub(crate) fn counts(board: &Board<'_>) -> NodeCounts {
         counts.total += 1;
     }
     counts
-}
-
-/// The worker that last had a task of each package.
-fn bindings(board: &Board<'_>) -> Vec<Binding> {
-    let mut bound: BTreeMap<String, Binding> = BTreeMap::new();
-    let tasks = board.frames.iter().flat_map(|frame| &frame.nodes).flat_map(|parts| &parts.tasks);
-    for task in tasks {
-        let Some(package) = &task.spec.demand.package else { continue };
-        let Some((worker, bound_at)) = holder(task) else { continue };
-        let package = package.name.to_string();
-        match bound.get_mut(&package) {
-            Some(known) if known.worker == worker => {}
-            Some(known) if known.bound_at > bound_at => {}
-            Some(_) | None => {
-                bound.insert(package.clone(), Binding { package, worker, bound_at });
-            }
-        }
-    }
-    bound.into_values().collect()
-}
-
-fn holder(task: &TaskRecord) -> Option<(String, String)> {
-    match &task.progress.state {
-        TaskState::Leased(lease) => Some((lease.holder.to_string(), lease.granted_at.to_string())),
-        TaskState::Settled(settlement) => {
-            let holder = settlement.holder.as_ref()?;
-            Some((holder.to_string(), task.created_at.to_string()))
-        }
-        TaskState::Waiting { .. } | TaskState::Ready => None,
-    }
 }

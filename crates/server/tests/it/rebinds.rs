@@ -59,6 +59,46 @@ async fn a_run_is_taken_from_its_worker() {
 }
 
 #[tokio::test]
+async fn what_was_said_of_a_run_outlives_the_server_and_not_the_run() {
+    let server = TestServer::dev().await;
+    let package = json!({"package": {"name": "tools", "version": "1.0.0"}});
+    let nodes: Vec<Value> = (1..=3).map(|n| node(n, package.clone())).collect();
+    let run = server.start_run(&workflow(&nodes, &[])).await;
+    let path = format!("/api/v1/scheduler/runs/{run}/rebind");
+    let able = |worker: &str| {
+        let packages = json!([{"name": "tools", "version": "1.0.0"}]);
+        json!({"worker_id": worker, "packages": packages})
+    };
+    let take = async |server: &TestServer, worker: &str| {
+        let answer = server.post("/api/v1/leases", &able(worker)).await.expect(200);
+        answer["leases"].as_array().expect("a list").first().cloned()
+    };
+    let first = take(&server, "w1").await.expect("a lease");
+    let rebound = server.post(&path, &json!({"mode": "drain"})).await.expect(200);
+    assert_eq!(rebound["bindings"], json!([]));
+    assert_eq!(server.run(&run).await["bindings"], json!([]), "the next grant says it");
+    let server = server.restart().await;
+    server.until_ready().await;
+    assert_eq!(take(&server, "w1").await, None, "the run is still kept from it");
+    assert_eq!(server.run(&run).await["bindings"], json!([]));
+    let second = take(&server, "w2").await.expect("a lease");
+    assert_eq!(server.run(&run).await["bindings"][0]["worker"], "w2");
+    let back = json!({"mode": "move", "workerName": "w1", "package": "tools"});
+    let rebound = server.post(&path, &back).await.expect(200);
+    let server = server.restart().await;
+    server.until_ready().await;
+    assert_eq!(server.run(&run).await["bindings"], rebound["bindings"]);
+    let third = take(&server, "w1").await.expect("it may again");
+    for (lease, worker) in [(first, "w1"), (second, "w2"), (third, "w1")] {
+        let done = json!({"worker_id": worker, "result": {}});
+        server.post(&lease_path(&lease, "complete"), &done).await.expect(200);
+    }
+    assert_eq!(server.run(&run).await["status"], "succeeded");
+    server.post(&path, &back).await.refused(404, "E.RUN.NOT_FOUND");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_rebind_that_makes_no_sense_is_refused() {
     let server = TestServer::dev().await;
     let run = server.start_run(&workflow(&[node(1, json!({}))], &[])).await;

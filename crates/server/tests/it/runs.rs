@@ -1,13 +1,16 @@
 //! Runs over HTTP: started once, listed, looked at, stopped; and what is refused.
 
+use std::time::Duration;
+
 use http_body_util::{BodyExt, Full};
 use hyper::Method;
 use hyper::header::CONTENT_TYPE;
+use model::Timestamp;
 use protocol::rest::tokens::Role;
 use serde_json::{Value, json};
 
 use crate::flows::{chain, edge, id, node, node_of, workflow};
-use crate::support::TestServer;
+use crate::support::{TestServer, lease_path};
 
 #[tokio::test]
 async fn a_run_is_executed_and_shown_node_by_node() {
@@ -264,4 +267,72 @@ async fn another_tenant_s_run_is_not_there() {
     }
     assert_eq!(server.run(&run_id).await["status"], "queued");
     server.stop().await;
+}
+
+#[tokio::test]
+async fn a_node_began_when_its_worker_got_it() {
+    let server = TestServer::dev().await;
+    let package = json!({"package": {"name": "tools", "version": "1.0.0"}});
+    let run = server.start_run(&workflow(&[node(1, package), node(2, json!({}))], &[])).await;
+    let created = moment(&server.run(&run).await["createdAt"]);
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    let packages = json!([{"name": "tools", "version": "1.0.0"}]);
+    let ask = json!({"worker_id": "w1", "packages": packages});
+    let leases = server.post("/api/v1/leases", &ask).await.expect(200);
+    let waited = created.after(Duration::from_millis(300));
+    let shown = server.run(&run).await;
+    let began = node_of(&shown, 1)["startedAt"].clone();
+    assert!(moment(&began) >= waited, "{shown}");
+    let done = json!({"worker_id": "w1", "result": {}});
+    server.post(&lease_path(&leases["leases"][0], "complete"), &done).await.expect(200);
+    let check = async |server: &TestServer| {
+        let shown = server.run(&run).await;
+        assert_eq!(node_of(&shown, 1)["status"], "succeeded");
+        assert_eq!(node_of(&shown, 1)["startedAt"], began);
+        assert_eq!(shown["startedAt"], began);
+        assert_eq!(shown["bindings"][0]["boundAt"], began);
+    };
+    check(&server).await;
+    let server = server.restart().await;
+    server.until_ready().await;
+    check(&server).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_of_which_nothing_began_is_queued_in_lists_too() {
+    let server = TestServer::dev().await;
+    let first = server.start_run(&chain(1)).await;
+    let second = server.start_run(&chain(1)).await;
+    let list = async |server: &TestServer, query: &str| {
+        let page = server.get(&format!("/api/v1/runs{query}")).await.expect(200);
+        let items = page["items"].as_array().expect("a list").iter();
+        items.map(|run| (run["runId"].clone(), run["status"].clone())).collect::<Vec<_>>()
+    };
+    let shown = |run: &str, status: &str| (json!(run), json!(status));
+    let both = [shown(&second, "queued"), shown(&first, "queued")];
+    assert_eq!(list(&server, "").await, both);
+    assert_eq!(list(&server, "?status=queued").await, both);
+    let lease = server.lease("w1").await;
+    let server = server.restart().await;
+    server.until_ready().await;
+    let both = [shown(&second, "queued"), shown(&first, "running")];
+    assert_eq!(list(&server, "").await, both);
+    assert_eq!(list(&server, "?status=running").await, both[1..]);
+    assert_eq!(list(&server, "?status=queued").await, both[..1]);
+    assert_eq!(list(&server, "?status=queued,running").await, both);
+    for (run, status) in [(&first, "running"), (&second, "queued")] {
+        assert_eq!(server.run(run).await["status"], status, "one run alone says the same");
+    }
+    let done = json!({"worker_id": "w1", "result": {}});
+    server.post(&lease_path(&lease, "complete"), &done).await.expect(200);
+    assert_eq!(list(&server, "?status=running").await, []);
+    let ended = server.run(&first).await;
+    let page = server.get("/api/v1/runs?status=succeeded").await.expect(200);
+    assert_eq!(page["items"][0]["startedAt"], ended["startedAt"]);
+    server.stop().await;
+}
+
+fn moment(text: &Value) -> Timestamp {
+    text.as_str().expect("a moment").parse().expect("a moment")
 }

@@ -14,6 +14,7 @@ use store::{
     TokenRow, Turn, WorkflowVersion, WorkflowWrite, WorkflowWritten,
 };
 
+use crate::flows::{node, workflow};
 use crate::support::TestServer;
 
 /// How the disk is today.
@@ -226,6 +227,22 @@ async fn a_full_disk_is_told_and_the_server_comes_back_by_itself() {
     let path = format!("/api/v1/leases/{}/complete", lease["lease_id"].as_str().expect("an id"));
     let verdict = server.post(&path, &json!({"worker_id": "w1"})).await.expect(200);
     assert_eq!(verdict["verdict"], "COMMITTED");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rebind_that_is_not_kept_is_not_answered_as_done() {
+    let (server, trouble) = troubled().await;
+    let run = server.start_run(&workflow(&[node(1, json!({})), node(2, json!({}))], &[])).await;
+    server.lease("w1").await;
+    let path = format!("/api/v1/scheduler/runs/{run}/rebind");
+    set(&trouble, Disk::Full);
+    let drain = json!({"mode": "drain"});
+    server.post(&path, &drain).await.refused(503, "E.STORE.UNAVAILABLE");
+    set(&trouble, Disk::Fine);
+    server.until_ready().await;
+    server.lease("w1").await; // Nobody was told that the run is kept from it.
+    server.post(&path, &drain).await.expect(200);
     server.stop().await;
 }
 

@@ -48,7 +48,10 @@ impl Checks {
             RunChange::FrameOpened { frame, .. } => {
                 self.graphs.insert(frame.number, frame.graph);
             }
-            RunChange::RunStarted(_) | RunChange::FrameClosed { .. } => {}
+            RunChange::RunStarted(_)
+            | RunChange::RunBegan { .. }
+            | RunChange::FrameClosed { .. }
+            | RunChange::Rebound { .. } => {}
             RunChange::NodeEnded { frame, node, .. } => {
                 if !self.ended.insert((*frame, *node)) {
                     return Err(format!("node {node} of frame {frame} ended twice"));

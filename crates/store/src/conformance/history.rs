@@ -230,6 +230,7 @@ fn settle(task: &TaskRecord, dice: &mut Dice) -> Change {
     let settlement = Settlement {
         outcome,
         at: dice.moment(),
+        granted_at: holder.as_ref().filter(|_| dice.one_in(2)).map(|_| dice.moment()),
         holder,
         report: is_reported.then(|| report(dice)),
         result: (outcome == Outcome::Completed && dice.one_in(2))

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{
-    FrameRecord, NodeEnd, NodeWord, RestoredRun, RunAbout, RunChange, RunEnd, RunRecord, RunWord,
+    BoundPackage, FrameRecord, NodeEnd, NodeWord, RestoredRun, RunAbout, RunBindings, RunChange,
+    RunEnd, RunRecord, RunWord,
 };
 use model::{IdempotencyMark, RunId, ShardId, TaskId};
 
@@ -20,10 +21,12 @@ pub(super) fn next_run_change(tables: &Tables, shard: ShardId, dice: &mut Dice) 
     }
     let live = &restored.runs[dice.roll(restored.runs.len())];
     let run = live.record.id;
-    match dice.roll(10) {
+    match dice.roll(12) {
         0..3 => open(live, shard, dice),
         3 => close(live, shard, dice).unwrap_or_else(|| open(live, shard, dice)),
         4..8 => end_node(live, shard, dice),
+        9 => RunChange::RunBegan { run, at: dice.moment() },
+        8 => RunChange::Rebound { run, bindings: Box::new(bindings(dice)) },
         _ => RunChange::RunSettled { run, end: Box::new(run_end(dice)) },
     }
 }
@@ -55,6 +58,7 @@ fn start(run: RunId, dice: &mut Dice) -> RunChange {
             fingerprint: u64::MAX - dice.number(),
         }),
         created_at: dice.moment(),
+        began_at: None,
         about: Arc::new(about),
         end: None,
     }))
@@ -73,7 +77,8 @@ fn open(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
         inputs: Bytes::from(format!("{{\"y\":{}}}", dice.number())),
         opened_at: dice.moment(),
     };
-    RunChange::FrameOpened { run: live.record.id, frame: Box::new(frame) }
+    let step_id = uuid::Uuid::nil();
+    RunChange::FrameOpened { run: live.record.id, step_id, frame: Box::new(frame) }
 }
 
 /// An open frame's end, if one is open.
@@ -91,6 +96,18 @@ fn end_node(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
     let node = of_frame.map(|(_, node, _)| node + 1).max().unwrap_or(0);
     let end = Box::new(node_end(shard, dice));
     RunChange::NodeEnded { run: live.record.id, frame, node, step_id: uuid::Uuid::nil(), end }
+}
+
+fn bindings(dice: &mut Dice) -> RunBindings {
+    let worker = |dice: &mut Dice| format!("w{}", dice.roll(9)).parse().expect("a name");
+    let bound = (0..dice.roll(3)).map(|n| BoundPackage {
+        package: format!("tools {n}"),
+        worker: dice.one_in(2).then(|| worker(dice)),
+        since: dice.moment(),
+        moved_from: dice.one_in(2).then(|| worker(dice)),
+    });
+    let bound = bound.collect();
+    RunBindings { bound, kept_from: (0..dice.roll(3)).map(|_| worker(dice)).collect() }
 }
 
 fn node_end(shard: ShardId, dice: &mut Dice) -> NodeEnd {

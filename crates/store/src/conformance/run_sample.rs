@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{
-    Change, FrameRecord, NodeEnd, NodeWord, RunAbout, RunChange, RunEnd, RunRecord, RunWord,
+    BoundPackage, Change, FrameRecord, NodeEnd, NodeWord, RunAbout, RunBindings, RunChange, RunEnd,
+    RunRecord, RunWord,
 };
 use model::{NodeLink, RunId};
 use uuid::Uuid;
@@ -19,6 +20,7 @@ pub fn run_started(run: RunId) -> RunChange {
         inputs: Bytes::from_static(b"{}"),
         idempotency: None,
         created_at: at(0),
+        began_at: None,
         about: Arc::new(RunAbout {
             name: "nightly".into(),
             workflow_id: "flow-1".into(),
@@ -28,6 +30,11 @@ pub fn run_started(run: RunId) -> RunChange {
         }),
         end: None,
     }))
+}
+
+/// The first of its nodes began.
+pub(super) fn run_began(run: RunId, second: u64) -> RunChange {
+    RunChange::RunBegan { run, at: at(second) }
 }
 
 /// A subgraph that it entered.
@@ -42,7 +49,7 @@ pub fn frame_opened(run: RunId, number: u32) -> RunChange {
         inputs: Bytes::from_static(b"{}"),
         opened_at: at(1),
     };
-    RunChange::FrameOpened { run, frame: Box::new(frame) }
+    RunChange::FrameOpened { run, step_id: Uuid::nil(), frame: Box::new(frame) }
 }
 
 pub(super) fn frame_closed(run: RunId, frame: u32) -> RunChange {
@@ -68,6 +75,18 @@ fn succeeded() -> NodeEnd {
         failure: None,
         reused: None,
     }
+}
+
+/// A person's word that a worker has its work.
+pub(super) fn rebound(run: RunId, worker: &str) -> RunChange {
+    let bound = BoundPackage {
+        package: "tools".into(),
+        worker: Some(worker.parse().expect("a name")),
+        since: at(2),
+        moved_from: Some("w9".parse().expect("a name")),
+    };
+    let kept_from = vec!["w9".parse().expect("a name")];
+    RunChange::Rebound { run, bindings: Box::new(RunBindings { bound: vec![bound], kept_from }) }
 }
 
 /// Its good end.

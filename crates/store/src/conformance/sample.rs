@@ -60,6 +60,7 @@ pub fn settled(task: TaskId, epoch: u32) -> Change {
         outcome: Outcome::Completed,
         at: at(2),
         holder: Some(worker(1)),
+        granted_at: Some(at(1)),
         report: Some(ReportKey(u128::from(epoch) << 100)),
         result: Some(Bytes::from_static(b"{\"sum\": 42}")),
         failure: None,

@@ -78,20 +78,20 @@ impl<'c> Statements<'c> {
         let row = ProgressRow::from(write.progress);
         bind_live(statement, &row)?;
         bind_settled(statement, &row)?;
-        statement.raw_bind_parameter(19, write.task.to_integer())?;
-        statement.raw_bind_parameter(20, demand.task_type.as_str())?;
-        statement.raw_bind_parameter(21, demand.queue.as_str())?;
-        statement.raw_bind_parameter(22, record.spec.priority)?;
-        statement.raw_bind_parameter(23, documents.of(&record.spec))?;
+        statement.raw_bind_parameter(20, write.task.to_integer())?;
+        statement.raw_bind_parameter(21, demand.task_type.as_str())?;
+        statement.raw_bind_parameter(22, demand.queue.as_str())?;
+        statement.raw_bind_parameter(23, record.spec.priority)?;
+        statement.raw_bind_parameter(24, documents.of(&record.spec))?;
         let concurrency_key = record.concurrency_key.as_ref();
-        statement.raw_bind_parameter(24, concurrency_key.map(model::ConcurrencyKey::as_str))?;
+        statement.raw_bind_parameter(25, concurrency_key.map(model::ConcurrencyKey::as_str))?;
         let mark = record.idempotency.as_ref();
-        statement.raw_bind_parameter(25, mark.map(|mark| mark.key.as_str()))?;
-        statement.raw_bind_parameter(26, record.created_at.to_integer())?;
-        statement.raw_bind_parameter(27, record.run.as_ref().map(model::RunName::as_str))?;
-        statement.raw_bind_parameter(28, after_document(&record.after))?;
-        statement.raw_bind_parameter(29, record.link.as_deref().map(link_document::write))?;
-        statement.raw_bind_parameter(30, record.pin.as_deref().map(pin_document::write))?;
+        statement.raw_bind_parameter(26, mark.map(|mark| mark.key.as_str()))?;
+        statement.raw_bind_parameter(27, record.created_at.to_integer())?;
+        statement.raw_bind_parameter(28, record.run.as_ref().map(model::RunName::as_str))?;
+        statement.raw_bind_parameter(29, after_document(&record.after))?;
+        statement.raw_bind_parameter(30, record.link.as_deref().map(link_document::write))?;
+        statement.raw_bind_parameter(31, record.pin.as_deref().map(pin_document::write))?;
         statement
             .raw_execute()
             .map_err(|error| meaning(error, Contradiction::TaskExists(write.task)))?;
@@ -134,8 +134,8 @@ impl<'c> Statements<'c> {
             let statement = &mut self.update_whole;
             bind_live(statement, &row)?;
             bind_settled(statement, &row)?;
-            statement.raw_bind_parameter(19, write.task.to_integer())?;
-            statement.raw_bind_parameter(20, was_settled)?;
+            statement.raw_bind_parameter(20, write.task.to_integer())?;
+            statement.raw_bind_parameter(21, was_settled)?;
             statement.raw_execute()?
         };
         must_be_one(n_updated, write.task)
@@ -180,7 +180,7 @@ fn bind_live(
     statement.raw_bind_parameter(10, row.wait_for)
 }
 
-/// Parameters 11 to 18: what a settlement adds.
+/// Parameters 11 to 19: what a settlement adds.
 fn bind_settled(
     statement: &mut CachedStatement<'_>,
     row: &ProgressRow<'_>,
@@ -193,7 +193,8 @@ fn bind_settled(
     statement.raw_bind_parameter(16, row.result.map(Text))?;
     statement.raw_bind_parameter(17, row.extra.map(|extra| extra.is_skipped))?;
     let artifacts = row.extra.and_then(|extra| extra.artifacts.as_deref());
-    statement.raw_bind_parameter(18, artifacts.map(Text))
+    statement.raw_bind_parameter(18, artifacts.map(Text))?;
+    statement.raw_bind_parameter(19, row.held_since)
 }
 
 /// The tasks that a task waits for, as they stand in `tasks.id`; most wait for none.

@@ -61,6 +61,7 @@ mod column {
     pub(super) const WAIT_FOR: usize = 29;
     pub(super) const SKIPPED: usize = 30;
     pub(super) const ARTIFACTS: usize = 31;
+    pub(super) const HELD_SINCE: usize = 32;
 }
 
 impl<'c> RecordReader<'c> {
@@ -219,6 +220,7 @@ fn settled(row: &Row<'_>, outcome: Outcome) -> Result<TaskState, StoreError> {
         outcome,
         at: moment(row, column::SETTLED_AT)?,
         holder: parsed_if_any(row, column::HOLDER)?,
+        granted_at: moment_if_any(row, column::HELD_SINCE)?,
         report: report.map(report_key),
         result: bytes_if_any(row, column::RESULT)?,
         failure: read_failure(row, column::FAILURE_CODE)?,

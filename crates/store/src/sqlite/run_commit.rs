@@ -1,21 +1,27 @@
 //! The rows that facts about runs become: one statement each.
 
-use coordinator::{FrameRecord, NodeEnd, RunChange, RunEnd, RunRecord};
-use model::{RunId, TaskId};
+use coordinator::{FrameRecord, NodeEnd, RunBindings, RunChange, RunEnd, RunRecord};
+use model::{RunId, TaskId, Timestamp};
 use rusqlite::{CachedStatement, Connection, ffi};
 
 use super::commit::{Text, meaning};
 use super::error::WriteError;
+use crate::binding_document;
 use crate::rows::Contradiction;
 use crate::words::{node_end_text, run_end_text};
 
 const INSERT_RUN: &str = include_str!("queries/insert_run.sql");
 const INSERT_DEFINITION: &str =
     "INSERT INTO run_definitions (run_id, inputs, definition) VALUES (?1, ?2, ?3)";
+/// An older version may have let it begin without a word.
+const BEGIN_RUN: &str = "UPDATE runs SET began_at = coalesce(began_at, ?2)
+    WHERE id = ?1 AND outcome IS NULL";
 const SETTLE_RUN: &str = include_str!("queries/settle_run.sql");
 const INSERT_FRAME: &str = include_str!("queries/insert_run_frame.sql");
 const CLOSE_FRAME: &str = include_str!("queries/close_run_frame.sql");
 const INSERT_NODE: &str = include_str!("queries/insert_run_node.sql");
+const PUT_BINDINGS: &str = include_str!("queries/put_run_bindings.sql");
+const DELETE_BINDINGS: &str = "DELETE FROM run_bindings WHERE run_id = ?1";
 
 /// Writes facts about runs inside the transaction that is open, in order.
 pub(super) fn write(connection: &Connection, changes: &[&RunChange]) -> Result<(), WriteError> {
@@ -27,13 +33,15 @@ pub(super) fn write(connection: &Connection, changes: &[&RunChange]) -> Result<(
     for change in changes {
         match change {
             RunChange::RunStarted(record) => statements.start(record)?,
-            RunChange::FrameOpened { run, frame } => statements.open_frame(*run, frame)?,
+            RunChange::RunBegan { run, at } => statements.begin(*run, *at)?,
+            RunChange::FrameOpened { run, frame, .. } => statements.open_frame(*run, frame)?,
             RunChange::FrameClosed { run, frame, end } => {
                 statements.close_frame(*run, *frame, end)?;
             }
             RunChange::NodeEnded { run, frame, node, end, .. } => {
                 statements.end_node(*run, *frame, *node, end)?;
             }
+            RunChange::Rebound { run, bindings } => statements.rebind(*run, bindings)?,
             RunChange::RunSettled { run, end } => statements.settle(*run, end)?,
         }
     }
@@ -44,10 +52,13 @@ pub(super) fn write(connection: &Connection, changes: &[&RunChange]) -> Result<(
 struct Statements<'c> {
     insert_run: CachedStatement<'c>,
     insert_definition: CachedStatement<'c>,
+    begin_run: CachedStatement<'c>,
     settle_run: CachedStatement<'c>,
     insert_frame: CachedStatement<'c>,
     close_frame: CachedStatement<'c>,
     insert_node: CachedStatement<'c>,
+    put_bindings: CachedStatement<'c>,
+    delete_bindings: CachedStatement<'c>,
 }
 
 impl<'c> Statements<'c> {
@@ -55,10 +66,13 @@ impl<'c> Statements<'c> {
         Ok(Self {
             insert_run: connection.prepare_cached(INSERT_RUN)?,
             insert_definition: connection.prepare_cached(INSERT_DEFINITION)?,
+            begin_run: connection.prepare_cached(BEGIN_RUN)?,
             settle_run: connection.prepare_cached(SETTLE_RUN)?,
             insert_frame: connection.prepare_cached(INSERT_FRAME)?,
             close_frame: connection.prepare_cached(CLOSE_FRAME)?,
             insert_node: connection.prepare_cached(INSERT_NODE)?,
+            put_bindings: connection.prepare_cached(PUT_BINDINGS)?,
+            delete_bindings: connection.prepare_cached(DELETE_BINDINGS)?,
         })
     }
 
@@ -78,6 +92,7 @@ impl<'c> Statements<'c> {
         statement.raw_bind_parameter(10, mark.map(|mark| mark.key.as_str()))?;
         statement.raw_bind_parameter(11, mark.map(|mark| mark.fingerprint.cast_signed()))?;
         statement.raw_bind_parameter(12, record.created_at.to_integer())?;
+        statement.raw_bind_parameter(13, record.began_at.map(Timestamp::to_integer))?;
         statement.raw_execute().map_err(|error| start_meaning(error, record.id))?;
         self.insert_definition(record)?;
         record.end.as_ref().map_or(Ok(()), |end| self.settle(record.id, end))
@@ -92,6 +107,13 @@ impl<'c> Statements<'c> {
         Ok(())
     }
 
+    fn begin(&mut self, run: RunId, at: Timestamp) -> Result<(), WriteError> {
+        let statement = &mut self.begin_run;
+        statement.raw_bind_parameter(1, run.to_integer())?;
+        statement.raw_bind_parameter(2, at.to_integer())?;
+        must_be_one(statement.raw_execute()?, Contradiction::RunNotLive(run))
+    }
+
     fn settle(&mut self, run: RunId, end: &RunEnd) -> Result<(), WriteError> {
         let statement = &mut self.settle_run;
         let failure = end.failure.as_ref();
@@ -104,6 +126,16 @@ impl<'c> Statements<'c> {
         let details = failure.and_then(|failure| failure.details.as_deref());
         statement.raw_bind_parameter(7, details.map(Text))?;
         statement.raw_bind_parameter(8, end.outputs.as_deref().map(Text))?;
+        must_be_one(statement.raw_execute()?, Contradiction::RunNotLive(run))?;
+        self.delete_bindings.raw_bind_parameter(1, run.to_integer())?;
+        self.delete_bindings.raw_execute()?;
+        Ok(())
+    }
+
+    fn rebind(&mut self, run: RunId, bindings: &RunBindings) -> Result<(), WriteError> {
+        let statement = &mut self.put_bindings;
+        statement.raw_bind_parameter(1, run.to_integer())?;
+        statement.raw_bind_parameter(2, binding_document::write(bindings))?;
         must_be_one(statement.raw_execute()?, Contradiction::RunNotLive(run))
     }
 

@@ -5,12 +5,14 @@ use model::{RunId, ShardId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension};
 
 use super::record::RecordReader;
-use super::run_record::{glance, read_frame, read_node, read_short, read_whole};
+use super::run_record::{glance, read_bindings, read_frame, read_node, read_short, read_whole};
 use crate::contract::{RunKey, RunPage, RunParts, RunQuery, StoreError};
 use crate::page::ROWS_PER_LIST_MAX;
 
 const FIND_KEY: &str = "SELECT id FROM runs INDEXED BY runs_key
     WHERE id >> 40 = ?1 AND idempotency_key = ?2 AND idempotency_key IS NOT NULL";
+
+const SELECT_BINDINGS: &str = "SELECT document FROM run_bindings WHERE run_id = ?1";
 
 pub(super) fn run(
     connection: &Connection,
@@ -49,7 +51,8 @@ pub(super) fn runs(
     let mut n_looked_at = 0;
     while let Some(row) = rows.next()? {
         let seen = glance(row)?;
-        if query.admits(seen.end, seen.client_id, seen.workflow_id) {
+        let standing = (seen.end, seen.has_begun);
+        if query.admits(standing, seen.client_id, seen.workflow_id) {
             page.runs.push(read_short(row)?);
         }
         n_looked_at += 1;
@@ -98,8 +101,9 @@ pub(super) fn restore_runs(
     let mut runs = Vec::new();
     while let Some(row) = rows.next()? {
         let record = read_whole(row)?;
-        let RunParts { frames, closed, ended, tasks } = parts.read(record.id, Which::Settled)?;
-        runs.push(RestoredRun { record, frames, closed, ended, settled: tasks });
+        let RunParts { frames, closed, ended, rebound, tasks } =
+            parts.read(record.id, Which::Settled)?;
+        runs.push(RestoredRun { record, frames, closed, ended, rebound, settled: tasks });
     }
     Ok(runs)
 }
@@ -132,6 +136,7 @@ struct Parts<'c> {
     select_tasks: CachedStatement<'c>,
     select_frames: CachedStatement<'c>,
     select_nodes: CachedStatement<'c>,
+    select_bindings: CachedStatement<'c>,
 }
 
 impl<'c> Parts<'c> {
@@ -144,6 +149,7 @@ impl<'c> Parts<'c> {
                 .prepare_cached(include_str!("queries/select_run_frames.sql"))?,
             select_nodes: connection
                 .prepare_cached(include_str!("queries/select_run_nodes.sql"))?,
+            select_bindings: connection.prepare_cached(SELECT_BINDINGS)?,
         })
     }
 
@@ -160,6 +166,9 @@ impl<'c> Parts<'c> {
         while let Some(row) = rows.next()? {
             parts.ended.push(read_node(row)?);
         }
+        drop(rows);
+        let mut rows = self.select_bindings.query([run.to_integer()])?;
+        parts.rebound = rows.next()?.map(|row| read_bindings(run, row)).transpose()?;
         Ok(parts)
     }
 

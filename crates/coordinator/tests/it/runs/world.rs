@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use coordinator::{
     Answer, Change, Command, Coordinator, Effect, Grant, LeaseRequest, Moment, NewRun, NextCall,
-    NextEnd, NodeEnd, Rebind, RestoredRun, Reused, RunAbout, RunChange, RunRecord, RunWord, Signal,
-    Step, TaskRecord, TaskState, Ticket,
+    NextEnd, NodeEnd, Rebind, RestoredRun, Reused, RunAbout, RunBindings, RunChange, RunRecord,
+    RunWord, Signal, Step, TaskRecord, TaskState, Ticket,
 };
 use flow::Program;
 use model::{
@@ -38,6 +38,7 @@ pub(crate) struct World {
     frames: Vec<coordinator::FrameRecord>,
     closed: Vec<(u32, NodeEnd)>,
     ended: Vec<(u32, u32, NodeEnd)>,
+    rebound: Option<Box<RunBindings>>,
 }
 
 /// A workflow of nodes that are named by their aliases, and edges without data.
@@ -92,6 +93,7 @@ impl World {
             frames: Vec::new(),
             closed: Vec::new(),
             ended: Vec::new(),
+            rebound: None,
         }
     }
 
@@ -276,6 +278,7 @@ impl World {
             frames: self.frames.clone(),
             closed: self.closed.clone(),
             ended: self.ended.clone(),
+            rebound: self.rebound.clone(),
             settled: self.tasks.values().filter(settled).cloned().collect(),
         });
         let _ = writeln!(self.transcript, "-- restart");
@@ -324,6 +327,10 @@ impl World {
                 self.run = Some(record.id);
                 self.record = Some(*record);
             }
+            RunChange::RunBegan { at, .. } => {
+                let record = self.record.as_mut().expect("started");
+                assert!(record.began_at.replace(at).is_none(), "a run begins once");
+            }
             RunChange::FrameOpened { frame, .. } => {
                 let inputs = String::from_utf8_lossy(&frame.inputs).into_owned();
                 self.write(&format!("frame {} opened with {inputs}", frame.number));
@@ -342,6 +349,7 @@ impl World {
                 );
                 self.ended.push((frame, node, *end));
             }
+            RunChange::Rebound { bindings, .. } => self.rebound = Some(bindings),
             RunChange::RunSettled { end, .. } => {
                 let word = match end.word {
                     RunWord::Succeeded => "succeeded",

@@ -19,7 +19,7 @@ const PACKAGE_CHARS_MAX: usize = 128;
 /// Give the work of a run to another worker
 ///
 /// What is under way is finished where it is. `move` asks the worker that had the work last,
-/// `drain` gives it nothing more of this run. A restart of the server forgets what was said here.
+/// `drain` gives it nothing more of this run. It holds until the run ends.
 #[utoipa::path(
     post, path = "/api/v1/scheduler/runs/{run_id}/rebind", tag = "runs",
     operation_id = "rebind_run", request_body = RebindRun,

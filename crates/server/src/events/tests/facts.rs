@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{
-    Change, EndedAttempt, Ending, Lease, NodeEnd, NodeWord, Outcome, Progress, RunAbout, RunChange,
-    RunEnd, RunRecord, RunWord, Settlement, TaskRecord, TaskState,
+    Change, EndedAttempt, Ending, FrameRecord, Lease, NodeEnd, NodeWord, Outcome, Progress,
+    RunAbout, RunChange, RunEnd, RunRecord, RunWord, Settlement, TaskRecord, TaskState,
 };
 use model::{
     Demand, Failure, LEASE_TTL_DEFAULT, LeaseId, NodeLink, ReportKey, ResultExtra, RetryPolicy,
@@ -46,6 +46,7 @@ pub(super) fn started(number: u64, client: Option<&str>) -> RunChange {
         inputs: Bytes::new(),
         idempotency: None,
         created_at: AT,
+        began_at: None,
         about: Arc::new(about),
         end: None,
     }))
@@ -66,6 +67,32 @@ pub(super) fn node_ended(number: u64, node: u64, word: NodeWord) -> RunChange {
     let (frame, place) = (2, 0);
     let (run, step_id) = (run(number), step(node));
     RunChange::NodeEnded { run, frame, node: place, step_id, end: Box::new(end) }
+}
+
+/// A subgraph that the run entered through a node.
+pub(super) fn opened(number: u64, node: u64, frame: u32, item: Option<u32>) -> RunChange {
+    let frame = FrameRecord {
+        number: frame,
+        graph: 1,
+        parent: 0,
+        node: 0,
+        item,
+        call: None,
+        inputs: Bytes::from_static(b"{}"),
+        opened_at: AT,
+    };
+    RunChange::FrameOpened { run: run(number), step_id: step(node), frame: Box::new(frame) }
+}
+
+/// A task of a run, within a subgraph.
+pub(super) fn submitted_within(number: u64, of: u64, frame: u32) -> Change {
+    let mut change = submitted(number, Some(of));
+    if let Change::TaskSubmitted(record) = &mut change
+        && let Some(link) = &mut record.link
+    {
+        Arc::make_mut(link).frame = frame;
+    }
+    change
 }
 
 /// A task, of a run or of none.
@@ -156,6 +183,7 @@ pub(super) fn settled(
         outcome,
         at: AT,
         holder: Some(worker()),
+        granted_at: Some(AT),
         report: None,
         result: result.map(|result| Bytes::from(result.to_owned())),
         failure: is_failure.then(|| Failure::new("E.RUNNER.FAILURE", "no luck")),

@@ -10,10 +10,42 @@ use serde_json::json;
 
 use super::super::limits::RESULT_BYTES_MAX;
 use super::facts::{
-    AT, completed, ended, failed_attempt, granted, lease, node_ended, run, settled, started, step,
-    submitted, task, worker,
+    AT, completed, ended, failed_attempt, granted, lease, node_ended, opened, run, settled,
+    started, step, submitted, submitted_within, task, worker,
 };
 use super::{World, next, next_n};
+
+#[tokio::test]
+async fn a_container_begins_after_what_it_waited_for_and_before_what_is_in_it() {
+    let world = World::new().await;
+    let mut reader = world.reader(None).await;
+    world.events.publish(world.events.make(&[submitted(1, Some(3))], &[started(3, None)], AT));
+    let changes = [completed(1, "{}", None), submitted_within(5, 3, 2)];
+    let frames = [opened(3, 4, 2, None), opened(3, 6, 3, Some(0)), opened(3, 6, 4, Some(1))];
+    world.events.publish(world.events.make(&changes, &frames, AT));
+    let seen = next_n(&mut reader, 8).await;
+    let told: Vec<_> = seen
+        .iter()
+        .map(|seen| {
+            let data = seen.data();
+            let of = |n: u64| data["nodeId"] == step(n).to_string();
+            let node = (1..9).find(|n| of(*n)).map_or_else(String::new, |n| format!(" {n}"));
+            format!("{}{node} {}", seen.kind, data["status"].as_str().unwrap_or_default())
+        })
+        .collect();
+    let expected = [
+        "run.status queued",
+        "node.status 1 queued",
+        "node.status 1 completed",
+        "node.result.snapshot 1 ",
+        "run.status running",
+        "node.status 4 running",
+        "node.status 5 queued",
+        "node.status 6 running",
+    ];
+    assert_eq!(told, expected, "and a list begins once");
+    assert!(seen[5].data().get("taskId").is_none(), "no task executes a container");
+}
 
 #[tokio::test]
 async fn a_run_is_told_from_its_beginning_to_its_end() {
