@@ -432,6 +432,16 @@ fn schedule_limits() -> Vec<LimitRow> {
         count("CRON_CHARS_MAX", cron::CRON_CHARS_MAX, "The rule of a schedule."),
         count("BACKFILL_RUNS_MAX", backfill::BACKFILL_RUNS_MAX, "Runs that one backfill starts."),
         count(
+            "BACKFILL_AT_ONCE_MAX",
+            backfill::BACKFILL_AT_ONCE_MAX,
+            "Runs of a backfill that are being started at the same time, where runs may overlap.",
+        ),
+        count(
+            "BACKFILL_WAITING_MAX",
+            backfill::BACKFILL_WAITING_MAX,
+            "Times of a schedule that wait for their runs after backfills.",
+        ),
+        count(
             "WAITING_MOMENTS_MAX",
             fire::WAITING_MOMENTS_MAX,
             "Times of a schedule that wait for the run before.",
