@@ -238,7 +238,16 @@ fn event_limits() -> Vec<LimitRow> {
             events::RESULT_BYTES_MAX,
             "A result that is told in an event; of a larger one, only that it is there.",
         ),
-        span("LOOK_EVERY", events::LOOK_EVERY, "How often a reader is sent something at most."),
+        span(
+            "LOOK_EVERY",
+            events::LOOK_EVERY,
+            "How often a reader is sent something while much happens.",
+        ),
+        bytes(
+            "SHARED_BYTES_MAX",
+            events::SHARED_BYTES_MAX,
+            "Events of a tenant that are held as they are sent, for readers that want the same.",
+        ),
         span(
             "LINGER_FOR",
             events::LINGER_FOR,
