@@ -243,7 +243,16 @@ fn event_limits() -> Vec<LimitRow> {
             events::RESULT_BYTES_MAX,
             "A result that is told in an event; of a larger one, only that it is there.",
         ),
-        span("LOOK_EVERY", events::LOOK_EVERY, "How often a reader is sent something at most."),
+        span(
+            "LOOK_EVERY",
+            events::LOOK_EVERY,
+            "How often a reader is sent something while much happens.",
+        ),
+        bytes(
+            "SHARED_BYTES_MAX",
+            events::SHARED_BYTES_MAX,
+            "Events of a tenant that are held as they are sent, for readers that want the same.",
+        ),
         span(
             "LINGER_FOR",
             events::LINGER_FOR,
@@ -436,6 +445,16 @@ fn schedule_limits() -> Vec<LimitRow> {
         ),
         count("CRON_CHARS_MAX", cron::CRON_CHARS_MAX, "The rule of a schedule."),
         count("BACKFILL_RUNS_MAX", backfill::BACKFILL_RUNS_MAX, "Runs that one backfill starts."),
+        count(
+            "BACKFILL_AT_ONCE_MAX",
+            backfill::BACKFILL_AT_ONCE_MAX,
+            "Runs of a backfill that are being started at the same time, where runs may overlap.",
+        ),
+        count(
+            "BACKFILL_WAITING_MAX",
+            backfill::BACKFILL_WAITING_MAX,
+            "Times of a schedule that wait for their runs after backfills.",
+        ),
         count(
             "WAITING_MOMENTS_MAX",
             fire::WAITING_MOMENTS_MAX,

@@ -120,6 +120,9 @@ pub struct Schedule {
     /// What came of the last time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_run: Option<ScheduledRun>,
+    /// Times that wait for the run before to end, those of backfills included.
+    #[serde(default)]
+    pub waiting: usize,
 }
 
 /// What came of a time.
@@ -166,6 +169,9 @@ pub struct Backfill {
 /// The answer to `POST /schedules/{id}/backfill`. The same call again makes no second runs.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Backfilled {
-    /// A run for each time, oldest first.
+    /// The runs that there are, oldest time first.
     pub runs: Vec<RunRef>,
+    /// Times whose runs start one after another, each when the one before has ended, oldest first.
+    #[serde(default)]
+    pub waiting: Vec<String>,
 }

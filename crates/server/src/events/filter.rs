@@ -6,7 +6,7 @@ use protocol::rest::events::EventKind;
 use super::event::{Event, RunScope};
 
 /// What one reader wants to hear.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Filter {
     /// Only of this run.
     pub(crate) run: Option<RunId>,

@@ -14,9 +14,20 @@ pub const READ_EVENTS_MAX: usize = 4_096;
 pub const BEHIND_EVENTS: usize = 512;
 /// What a reader is sent at once.
 pub const CHUNK_BYTES_MAX: usize = 128 * 1024;
-/// A reader that was just told something waits so long before it looks again: turns come by the
-/// thousand in a second, and a write for each would cost more than the turns.
+/// Pages that are shared by readers at the same place: who is slower reads alone.
+pub const PAGES_MAX: usize = 8;
+/// What the events of one of them may take in memory; a larger one is not shared.
+pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
+/// Written events that are held to be sent to several readers.
+pub const SHARED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// A reader of a busy tenant waits so long before it looks again.
 pub const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Looks that a reader may take at once, before it is held to its pace.
+pub const LOOKS_AT_ONCE: u32 = 16;
+/// How long it takes until one of them is given back.
+pub const LOOK_COSTS: Duration = Duration::from_millis(4);
+/// A reader that finds more than so many events waits before it looks again.
+pub const FLOOD_EVENTS: usize = 64;
 /// A larger result is not told, only that it is there.
 pub const RESULT_BYTES_MAX: usize = 64 * 1024;
 /// Ids that are set aside in the store at once.

@@ -8,7 +8,8 @@
 //! Reading order: `hub` (all tenants), `tenant` (one of them: publish, read), `event` (what is
 //! kept), `live` (what belongs to which run), `make` (facts to events), `feedback` (a worker's
 //! words to events), `ids`, `ring` (the past), `filter` (who wants what), `frame` (events to
-//! bytes), `batch`, `reader` (a place in the ring), `tickets` (a way in without a header), `limits`.
+//! bytes), `batch`, `page` (what readers at one place are sent), `pace` (how often), `reader` (a
+//! place in the ring), `tickets` (a way in without a header), `limits`.
 
 mod batch;
 mod event;
@@ -20,6 +21,8 @@ mod ids;
 mod limits;
 mod live;
 mod make;
+mod pace;
+mod page;
 mod reader;
 mod ring;
 mod tenant;
@@ -33,8 +36,9 @@ pub(crate) use filter::Filter;
 pub(crate) use frame::{FRAME_END, opening_data, opening_head};
 pub(crate) use hub::Events;
 pub use limits::{
-    BEHIND_EVENTS, CHUNK_BYTES_MAX, ID_BLOCK, LINGER_FOR, LOOK_EVERY, READ_EVENTS_MAX, READERS_MAX,
-    RESULT_BYTES_MAX, RING_BYTES_MAX, RING_EVENTS_MAX,
+    BEHIND_EVENTS, CHUNK_BYTES_MAX, FLOOD_EVENTS, ID_BLOCK, LINGER_FOR, LOOK_COSTS, LOOK_EVERY,
+    LOOKS_AT_ONCE, PAGE_BYTES_MAX, PAGES_MAX, READ_EVENTS_MAX, READERS_MAX, RESULT_BYTES_MAX,
+    RING_BYTES_MAX, RING_EVENTS_MAX, SHARED_BYTES_MAX,
 };
 pub(crate) use reader::{Came, Reader, Said};
 pub(crate) use tenant::TenantEvents;

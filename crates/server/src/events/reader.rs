@@ -1,27 +1,20 @@
 //! One who reads: a place in the ring, and what is sent next.
 
-use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use foldhash::fast::RandomState;
-use model::RunId;
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::batch::Batch;
-use super::event::{News, Step};
 use super::filter::Filter;
-use super::limits::{BEHIND_EVENTS, CHUNK_BYTES_MAX, LOOK_EVERY, READ_EVENTS_MAX};
-use super::ring::Found;
+use super::pace::Pace;
+use super::page::{Page, ReplayedTo};
+use super::ring::Gone;
 use super::tenant::TenantEvents;
 
 /// Proxies, and readers, give up on connections that are silent for longer.
 const HEARTBEAT_EVERY: Duration = Duration::from_secs(15);
-
-/// Most events are shorter.
-const FRAME_BYTES_GUESS: usize = 512;
 
 /// Reads the events of a tenant.
 pub(crate) struct Reader {
@@ -32,15 +25,20 @@ pub(crate) struct Reader {
     /// Everything up to here happened before this reader came.
     replayed_to: u64,
     came: Came,
-    /// What is sent next: which batch, and which of its events.
-    ready: VecDeque<(usize, usize)>,
-    batches: Vec<Arc<Batch>>,
-    /// When it looks into the ring again, at the earliest.
-    look_at: Instant,
+    reading: Option<Reading>,
+    pace: Pace,
     heartbeat_at: Instant,
     /// The id that the other side was told last.
     told: u64,
     _permit: OwnedSemaphorePermit,
+}
+
+/// What is being sent.
+struct Reading {
+    page: Arc<Page>,
+    /// Where the next piece begins.
+    place: usize,
+    is_alone: bool,
 }
 
 /// How a reader came.
@@ -78,9 +76,8 @@ impl Reader {
             seen,
             replayed_to,
             came,
-            ready: VecDeque::new(),
-            batches: Vec::new(),
-            look_at: now,
+            reading: None,
+            pace: Pace::new(now),
             heartbeat_at: now + HEARTBEAT_EVERY,
             told: seen,
             _permit: permit,
@@ -107,7 +104,14 @@ impl Reader {
     /// Events that it has not looked at, or not sent.
     #[cfg(test)]
     pub(super) fn lag(&self) -> u64 {
-        self.events.last_id() - self.seen + self.ready.len() as u64
+        let unsent = self.reading.as_ref().map_or(0, |reading| reading.page.left(reading.place));
+        self.events.last_id() - self.seen + unsent as u64
+    }
+
+    /// Lets it look again at once.
+    #[cfg(test)]
+    pub(super) fn hurry(&mut self) {
+        self.pace = Pace::new(Instant::now());
     }
 
     /// The next bytes, as soon as there are some. May be dropped and called again.
@@ -119,75 +123,62 @@ impl Reader {
             let events = Arc::clone(&self.events);
             let changed = events.changed().notified();
             tokio::pin!(changed);
-            if Instant::now() >= self.look_at {
-                // Listen first, then look: what comes between is not missed.
-                changed.as_mut().enable();
-                match self.events.after(self.seen, READ_EVENTS_MAX) {
-                    Found::Gone => return Said::TooSlow,
-                    Found::Batches(batches) if batches.is_empty() => {
-                        tokio::select! {
-                            () = changed => {}
-                            () = tokio::time::sleep_until(self.heartbeat_at) => {
-                                return Said::Bytes(self.heartbeat());
-                            }
-                        }
+            if Instant::now() < self.pace.look_at() {
+                tokio::time::sleep_until(self.pace.look_at()).await;
+            }
+            // Listen first, then look: what comes between is not missed.
+            changed.as_mut().enable();
+            match self.look() {
+                Err(Gone) => return Said::TooSlow,
+                Ok(Some(page)) => self.take_up(page),
+                Ok(None) => tokio::select! {
+                    () = changed => {}
+                    () = tokio::time::sleep_until(self.heartbeat_at) => {
+                        return Said::Bytes(self.heartbeat());
                     }
-                    Found::Batches(batches) => self.take_up(batches),
-                }
-            } else {
-                tokio::time::sleep_until(self.look_at).await;
+                },
             }
         }
     }
 
-    /// Chooses what is sent of the batches.
-    fn take_up(&mut self, batches: Vec<Arc<Batch>>) {
-        self.look_at = Instant::now() + LOOK_EVERY;
-        let n_unseen: usize = batches.iter().map(|batch| batch.events.len()).sum();
-        let mut newer: HashSet<(RunId, Step), RandomState> = HashSet::default();
-        for (which, batch) in batches.iter().enumerate().rev() {
-            for (place, event) in batch.events.iter().enumerate().rev() {
-                if batch.id_of(place) <= self.seen {
-                    break;
-                }
-                if !self.filter.wants(event) {
-                    continue;
-                }
-                // Who is behind wants to know how things stand, not how they came about.
-                if n_unseen > BEHIND_EVENTS
-                    && let (News::Status(news), Some(run)) = (&event.news, &event.run)
-                    && !newer.insert((run.run, news.step))
-                {
-                    continue;
-                }
-                self.ready.push_front((which, place));
-            }
-        }
-        self.seen = batches.last().map_or(self.seen, |batch| batch.last_id());
-        self.batches = batches;
+    /// Who hears of the past is told so, and reads alone.
+    fn is_replaying(&self) -> bool {
+        self.seen < self.replayed_to
     }
 
-    /// The next bytes of what was chosen.
+    fn look(&self) -> Result<Option<Arc<Page>>, Gone> {
+        if self.is_replaying() {
+            self.events.page_alone(&self.filter, self.seen)
+        } else {
+            self.events.page(&self.filter, self.seen)
+        }
+    }
+
+    fn take_up(&mut self, page: Arc<Page>) {
+        self.pace.looked(Instant::now(), page.n_events);
+        let is_alone = self.is_replaying();
+        self.seen = page.last;
+        self.reading = Some(Reading { page, place: 0, is_alone });
+    }
+
+    /// The next bytes of the page that is being read.
     fn write(&mut self) -> Option<Bytes> {
-        if self.ready.is_empty() {
+        let reading = self.reading.as_mut()?;
+        let tenant = self.events.tenant().as_str();
+        let piece = if reading.is_alone {
+            reading.page.write(reading.place, tenant, ReplayedTo(self.replayed_to))
+        } else {
+            reading.page.piece(reading.place, tenant)
+        };
+        let Some(piece) = piece else {
             // What was told is the ring's alone again.
-            self.batches.clear();
+            self.reading = None;
             return None;
-        }
-        let guess = self.ready.len() * FRAME_BYTES_GUESS;
-        let mut out = Vec::with_capacity(guess.min(CHUNK_BYTES_MAX + FRAME_BYTES_GUESS));
-        while let Some((which, place)) = self.ready.pop_front() {
-            let batch = &self.batches[which];
-            let id = batch.id_of(place);
-            let frame = batch.frame(place, self.events.tenant().as_str());
-            frame.write(&mut out, id <= self.replayed_to);
-            self.told = id;
-            if out.len() >= CHUNK_BYTES_MAX {
-                break;
-            }
-        }
+        };
+        reading.place = piece.to;
+        self.told = piece.told;
         self.heartbeat_at = Instant::now() + HEARTBEAT_EVERY;
-        Some(out.into())
+        Some(piece.bytes)
     }
 
     /// A comment. Where events passed that the other side does not want, it learns the newest id,

@@ -29,14 +29,9 @@ pub(super) struct Ring {
     n_waiting: usize,
 }
 
-/// What a reader finds.
-#[derive(Debug)]
-pub(super) enum Found {
-    /// Batches with something that it has not seen; empty when there is nothing.
-    Batches(Vec<Arc<Batch>>),
-    /// What comes next for it is gone.
-    Gone,
-}
+/// What comes next for a reader is not here any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Gone;
 
 impl Ring {
     pub(super) fn new(now: Timestamp, floor: Option<u64>) -> Self {
@@ -111,9 +106,9 @@ impl Ring {
     }
 
     /// What a reader has not seen, at most about `n_max` events.
-    pub(super) fn after(&self, id: u64, n_max: usize) -> Found {
+    pub(super) fn after(&self, id: u64, n_max: usize) -> Result<Vec<Arc<Batch>>, Gone> {
         if !self.can_resume(id) {
-            return Found::Gone;
+            return Err(Gone);
         }
         let first = self.batches.partition_point(|batch| batch.last_id() <= id);
         let (mut found, mut n_found) = (Vec::new(), 0);
@@ -124,7 +119,7 @@ impl Ring {
             n_found += batch.events.len();
             found.push(Arc::clone(batch));
         }
-        Found::Batches(found)
+        Ok(found)
     }
 
     fn drop_old(&mut self) {

@@ -1,6 +1,6 @@
 //! The events of one tenant.
 
-use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -16,11 +16,12 @@ use tokio::sync::{Notify, Semaphore};
 use super::event::{Event, News};
 use super::feedback::{self, Words};
 use super::filter::Filter;
-use super::limits::{LINGER_FOR, READERS_MAX};
+use super::limits::{LINGER_FOR, READ_EVENTS_MAX, READERS_MAX};
 use super::live::Live;
 use super::make::Maker;
+use super::page::{Page, Pages};
 use super::reader::{Came, Reader};
-use super::ring::{Found, Ring};
+use super::ring::{Gone, Ring};
 use crate::clock::Clock;
 use crate::feedback::Snapshot;
 
@@ -34,6 +35,7 @@ pub(crate) struct TenantEvents {
     clock: Clock,
     pub(super) ring: Mutex<Guarded>,
     live: Mutex<Live>,
+    pages: Mutex<Pages>,
     /// There is more to read, or ids are free again.
     changed: Notify,
     room: Arc<Semaphore>,
@@ -64,6 +66,7 @@ impl TenantEvents {
             clock,
             ring: Mutex::new(Guarded { ring, is_reserving: false }),
             live: Mutex::default(),
+            pages: Mutex::default(),
             changed: Notify::new(),
             room: Arc::new(Semaphore::new(READERS_MAX)),
             wanted: AtomicU16::new(0),
@@ -236,6 +239,10 @@ impl TenantEvents {
     /// A reader has left.
     pub(super) fn reader_left(&self) {
         self.left_at.store(self.clock.now().as_millis(), Ordering::Relaxed);
+        // The one that leaves still has its place.
+        if self.room.available_permits() + 1 >= READERS_MAX {
+            self.pages.lock().clear();
+        }
     }
 
     /// The last reader left so long ago.
@@ -245,8 +252,41 @@ impl TenantEvents {
         self.left_at.fetch_sub(millis, Ordering::Relaxed);
     }
 
-    pub(super) fn after(&self, id: u64, n_max: usize) -> Found {
-        self.ring.lock().ring.after(id, n_max)
+    /// What comes next for one who has seen everything up to `id`; the same page for all who want
+    /// the same, while they keep up with each other.
+    pub(super) fn page(&self, filter: &Filter, id: u64) -> Result<Option<Arc<Page>>, Gone> {
+        let shared = {
+            let pages = self.pages.lock();
+            if let Some(page) = pages.find(filter, id) {
+                return Ok(Some(page));
+            }
+            Arc::clone(&pages.shared)
+        };
+        // Others are not kept from their pages meanwhile.
+        let page = self.own_page(filter, id, &shared)?;
+        Ok(page.map(|page| self.pages.lock().keep(page)))
+    }
+
+    /// The same for one who reads alone.
+    pub(super) fn page_alone(&self, filter: &Filter, id: u64) -> Result<Option<Arc<Page>>, Gone> {
+        self.own_page(filter, id, &Arc::default())
+    }
+
+    fn own_page(
+        &self,
+        filter: &Filter,
+        id: u64,
+        shared: &Arc<AtomicUsize>,
+    ) -> Result<Option<Arc<Page>>, Gone> {
+        let batches = self.ring.lock().ring.after(id, READ_EVENTS_MAX)?;
+        let has_some = !batches.is_empty();
+        Ok(has_some.then(|| Page::new(filter.clone(), id, batches, Arc::clone(shared)).into()))
+    }
+
+    /// Written events that are held to be sent to several readers.
+    #[cfg(test)]
+    pub(super) fn shared_bytes(&self) -> usize {
+        self.pages.lock().shared.load(Ordering::Relaxed)
     }
 
     pub(super) fn changed(&self) -> &Notify {

@@ -56,6 +56,12 @@ pub const METRICS: &[MetricRow] = &[
         "From the grant of a lease to its committed report, in milliseconds.",
     ),
     row("inflight_tasks", "gauge", &["tenant"], "Tasks that workers hold."),
+    row(
+        "ws_heartbeat_latency_ms",
+        "histogram",
+        &["tenant"],
+        "From a ping to a connected worker to its answer, in milliseconds.",
+    ),
     row("tasks_submitted_total", "counter", &["tenant"], "Tasks that were made."),
     row("tasks_live", "gauge", &["tenant"], "Tasks that have not come to their end."),
     row("tasks_ready", "gauge", &["tenant"], "Tasks that may run and are held by no worker."),

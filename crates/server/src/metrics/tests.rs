@@ -69,6 +69,7 @@ fn busy_metrics() -> Metrics {
     ws.connected();
     ws.count_bytes(&mut 100, &mut 50);
     ws.missed_heartbeat("w1");
+    ws.answered_after(Duration::from_millis(3));
     metrics.set_live(&tenant("b"), 3, 2, 1);
     let worker = WorkerView {
         drained_by: [].into(),

@@ -1,16 +1,21 @@
 //! What is counted for the WebSocket connections of one tenant.
 
+use std::time::Duration;
+
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
 
-use super::{TenantLabel, register};
+use super::{HistogramFamily, TenantLabel, register};
 
 /// Distinct values of `worker` per server; the misses of further workers count as `other`.
 pub const WORKERS_COUNTED_MAX: usize = 10_000;
 const OTHER: &str = "other";
+const HEARTBEAT_MS: [f64; 12] =
+    [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 2_000.0, 10_000.0];
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct DirectionLabels {
@@ -25,20 +30,28 @@ struct MissLabels {
 }
 
 /// The families of the door.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(super) struct WsFamilies {
     connections: Family<TenantLabel, Gauge>,
     bytes: Family<DirectionLabels, Counter>,
     misses: Family<MissLabels, Counter>,
+    latency_ms: HistogramFamily<TenantLabel>,
     workers_counted: std::sync::Arc<std::sync::atomic::AtomicUsize>,
 }
 
 impl WsFamilies {
     pub(super) fn registered(registry: &mut Registry) -> Self {
-        let families = Self::default();
+        let families = Self {
+            connections: Family::default(),
+            bytes: Family::default(),
+            misses: Family::default(),
+            latency_ms: Family::new_with_constructor(|| Histogram::new(HEARTBEAT_MS)),
+            workers_counted: std::sync::Arc::default(),
+        };
         register(registry, "ws_conn_active", families.connections.clone());
         register(registry, "ws_frame_bytes_total", families.bytes.clone());
         register(registry, "ws_heartbeat_miss_total", families.misses.clone());
+        register(registry, "ws_heartbeat_latency_ms", families.latency_ms.clone());
         families
     }
 }
@@ -50,6 +63,7 @@ pub(crate) struct WsMetrics {
     connections: Gauge,
     bytes_in: Counter,
     bytes_out: Counter,
+    latency_ms: Histogram,
 }
 
 impl WsMetrics {
@@ -61,6 +75,7 @@ impl WsMetrics {
             connections: families.connections.get_or_create_owned(&label),
             bytes_in: families.bytes.get_or_create_owned(&bytes("in")),
             bytes_out: families.bytes.get_or_create_owned(&bytes("out")),
+            latency_ms: families.latency_ms.get_or_create_owned(&label),
             families: families.clone(),
         }
     }
@@ -80,6 +95,11 @@ impl WsMetrics {
                 counter.inc_by(std::mem::take(bytes));
             }
         }
+    }
+
+    /// A worker answered a ping after so long.
+    pub(crate) fn answered_after(&self, took: Duration) {
+        self.latency_ms.observe(took.as_secs_f64() * 1_000.0);
     }
 
     pub(crate) fn missed_heartbeat(&self, worker: &str) {

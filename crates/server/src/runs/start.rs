@@ -177,8 +177,15 @@ async fn ask(handle: &CoordinatorHandle, run: NewRun) -> Result<(RunId, bool), R
     }
 }
 
+/// Whether a run of this could be started at all.
+pub(crate) async fn check(app: &App, tenant: &TenantId, source: Source) -> Result<(), RunError> {
+    let (definition, _) = definition_of(app, tenant, source).await?;
+    app.programs.compile(definition).await?;
+    Ok(())
+}
+
 /// The run that an earlier request with the same key made.
-async fn earlier(
+pub(crate) async fn earlier(
     app: &App,
     shard: ShardId,
     mark: &IdempotencyMark,

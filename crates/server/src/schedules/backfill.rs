@@ -1,16 +1,22 @@
 //! Runs for moments that have passed.
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use model::Timestamp;
+use protocol::rest::schedules::Overlap;
 
 use super::cron::{Times, wall_now};
-use super::fire::start_due;
-use super::registry::ScheduleKey;
+use super::fire::{source, start_due, started_before};
+use super::registry::{KeepError, ScheduleKey};
 use super::schedule::KeptSchedule;
 use crate::app::App;
-use crate::runs::start::{RunError, Started};
+use crate::runs::start::{RunError, Started, check};
 
 /// Runs that one call may start.
 pub(crate) const BACKFILL_RUNS_MAX: usize = 1_000;
+/// Runs of one call that are being started at the same time, where runs may overlap.
+pub(crate) const BACKFILL_AT_ONCE_MAX: usize = 32;
+/// Moments of the past that wait for their turn, of one schedule.
+pub(crate) const BACKFILL_WAITING_MAX: usize = 1_000;
 
 /// Why nothing is started.
 #[derive(Debug, thiserror::Error)]
@@ -24,9 +30,24 @@ pub(crate) enum BackfillError {
     /// There are too many moments.
     #[error("more than {BACKFILL_RUNS_MAX} moments lie between from and to")]
     TooMany,
-    /// A run could not be started; those before it exist.
+    /// Too many wait from earlier calls.
+    #[error("more than {BACKFILL_WAITING_MAX} times would wait for their runs")]
+    TooManyWait,
+    /// A run could not be started; others may exist.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// What is to be done could not be kept.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
+}
+
+/// What came of the moments.
+#[derive(Default)]
+pub(crate) struct TakenUp {
+    /// Runs that there are, oldest moment first.
+    pub(crate) started: Vec<Started>,
+    /// Moments whose runs start one after another, oldest first.
+    pub(crate) waiting: Vec<Timestamp>,
 }
 
 /// The moments of a rule between two others, both included.
@@ -54,18 +75,68 @@ pub(crate) fn moments(
     Ok(found)
 }
 
-/// Starts a run for each moment that has none. The same call again goes on where it stopped.
+/// Sees to it that each moment has a run. The same call again goes on where it stopped.
+///
+/// People asked for each of the moments, so none is skipped, and none ends the run before: where
+/// runs may not overlap, they follow each other.
 pub(crate) async fn backfill(
     app: &App,
     key: &ScheduleKey,
     schedule: &KeptSchedule,
     moments: Vec<Timestamp>,
-) -> Result<Vec<Started>, BackfillError> {
-    let mut started = Vec::with_capacity(moments.len());
-    for due in moments {
-        started.push(start_due(app, key, schedule, due).await?);
+) -> Result<TakenUp, BackfillError> {
+    match schedule.overlap {
+        Overlap::Allow => together(app, key, schedule, moments).await,
+        Overlap::Skip | Overlap::Queue | Overlap::Cancel => {
+            one_after_another(app, key, schedule, moments).await
+        }
     }
-    Ok(started)
+}
+
+/// Starts the runs at once: they share the commits.
+async fn together(
+    app: &App,
+    key: &ScheduleKey,
+    schedule: &KeptSchedule,
+    moments: Vec<Timestamp>,
+) -> Result<TakenUp, BackfillError> {
+    let starting = moments.into_iter().map(|due| start_due(app, key, schedule, due));
+    let started = stream::iter(starting).buffered(BACKFILL_AT_ONCE_MAX).try_collect().await?;
+    Ok(TakenUp { started, waiting: Vec::new() })
+}
+
+/// Leaves the runs to the clockwork, which starts each when the one before has ended.
+async fn one_after_another(
+    app: &App,
+    key: &ScheduleKey,
+    schedule: &KeptSchedule,
+    moments: Vec<Timestamp>,
+) -> Result<TakenUp, BackfillError> {
+    let mut taken = TakenUp::default();
+    for due in moments {
+        match started_before(app, key, due).await? {
+            Some(started) => taken.started.push(started),
+            None => taken.waiting.push(due),
+        }
+    }
+    if taken.waiting.is_empty() {
+        return Ok(taken);
+    }
+    // Whoever asks for runs that can never start hears it now.
+    check(app, &key.0, source(schedule)).await?;
+    let mut is_too_much = false;
+    let wait = |kept: &mut KeptSchedule| {
+        let mut all = kept.backfill_ms.clone();
+        all.extend(taken.waiting.iter().map(|due| due.as_millis()));
+        all.sort_unstable();
+        all.dedup();
+        is_too_much = all.len() > BACKFILL_WAITING_MAX;
+        if !is_too_much {
+            kept.backfill_ms = all;
+        }
+    };
+    app.schedules.change(key, wait).await?;
+    if is_too_much { Err(BackfillError::TooManyWait) } else { Ok(taken) }
 }
 
 #[cfg(test)]

@@ -36,7 +36,9 @@ pub(crate) async fn run(app: Arc<App>, shutdown: CancellationToken) {
 /// Deals with every moment that has come; says when to look again.
 async fn turn(app: &App, rules: &mut Rules) -> Duration {
     let mut pause = LOOK_AT_LEAST_EVERY;
-    for (key, schedule) in app.schedules.all() {
+    for (key, _) in app.schedules.all() {
+        // As it is now: it may have been changed while others were dealt with.
+        let Some(schedule) = app.schedules.get(&key) else { continue };
         let now = wall_now();
         let waits = match rules.of(&schedule) {
             Some(times) => one(app, (&key, &schedule), times, now).await,
@@ -55,7 +57,7 @@ async fn one(
     now: Timestamp,
 ) -> Duration {
     let mut pause = LOOK_AT_LEAST_EVERY;
-    if !schedule.waiting_ms.is_empty() {
+    if schedule.next_waiting().is_some() {
         match fire_waiting(app, key, schedule).await {
             // What it came to is in the registry; the next look sees it.
             Ok(true) => return Duration::ZERO,

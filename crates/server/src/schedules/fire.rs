@@ -1,5 +1,7 @@
 //! What happens when a moment of a schedule has come.
 
+use std::sync::Arc;
+
 use coordinator::{Answer, Command, Refusal};
 use model::{IdempotencyMark, RunId, TenantId, Timestamp};
 use protocol::rest::schedules::Overlap;
@@ -8,7 +10,7 @@ use super::registry::{KeepError, ScheduleKey};
 use super::schedule::{KeptOutcome, KeptSchedule};
 use crate::app::App;
 use crate::runs::find;
-use crate::runs::start::{NewRunRequest, RunError, Source, Started, start};
+use crate::runs::start::{NewRunRequest, RunError, Source, Started, earlier, start};
 
 /// Moments that may wait for the run before; later ones pass without a run.
 pub(crate) const WAITING_MOMENTS_MAX: usize = 100;
@@ -80,11 +82,11 @@ pub(crate) async fn fire_waiting(
     key: &ScheduleKey,
     schedule: &KeptSchedule,
 ) -> Result<bool, FireError> {
-    let Some(due) = schedule.waiting_ms.first() else { return Ok(false) };
+    let Some(due) = schedule.next_waiting() else { return Ok(false) };
     if open_run(app, schedule).await?.is_some() {
         return Ok(false);
     }
-    begin(app, key, schedule, Timestamp::from_millis(*due)).await?;
+    begin(app, key, schedule, due).await?;
     Ok(true)
 }
 
@@ -112,6 +114,10 @@ async fn begin(
     schedule: &KeptSchedule,
     due: Timestamp,
 ) -> Result<(), FireError> {
+    let starting = Some(due.as_millis());
+    if schedule.starting_ms != starting {
+        app.schedules.change(key, |kept| kept.starting_ms = starting).await?;
+    }
     let (run, problem) = match start_due(app, key, schedule, due).await {
         Ok(started) => (Some(started.record.id.to_integer()), None),
         Err(error) if is_final(&error) => (None, Some(error.to_string())),
@@ -129,22 +135,40 @@ pub(crate) async fn start_due(
     schedule: &KeptSchedule,
     due: Timestamp,
 ) -> Result<Started, RunError> {
-    let key = format!("schedule/{id}/{due}");
-    // The schedule may have been edited since the moment's run was started; it is the same moment
-    // all the same, so nothing but the key is compared.
-    let key = key.parse().expect("an id and a moment fit a key");
     let request = NewRunRequest {
-        source: Source::Kept {
-            workflow_id: schedule.workflow_id.clone(),
-            version: schedule.version,
-        },
+        source: source(schedule),
         inputs: schedule.inputs_for(due),
         client_id: None,
-        mark: Some(IdempotencyMark { key, fingerprint: 0 }),
+        mark: Some(mark(id, due)),
         started_by: format!("schedule {id}"),
         retry: None,
     };
     start(app, tenant, request).await
+}
+
+/// The run of a moment, if it was started before.
+pub(crate) async fn started_before(
+    app: &App,
+    (tenant, id): &ScheduleKey,
+    due: Timestamp,
+) -> Result<Option<Started>, RunError> {
+    let handle = app.shards.of(tenant).await?;
+    let record = earlier(app, handle.shard(), &mark(id, due)).await?;
+    let started = |record| Started { record, existed: true, warnings: Arc::default() };
+    Ok(record.map(started))
+}
+
+/// Names a moment. The schedule may have been edited since the moment's run was started; it is the
+/// same moment all the same, so nothing but the key is compared.
+fn mark(id: &str, due: Timestamp) -> IdempotencyMark {
+    let key = format!("schedule/{id}/{due}").parse().expect("an id and a moment fit a key");
+    IdempotencyMark { key, fingerprint: 0 }
+}
+
+/// What a schedule starts.
+pub(crate) fn source(schedule: &KeptSchedule) -> Source {
+    let (workflow_id, version) = (schedule.workflow_id.clone(), schedule.version);
+    Source::Kept { workflow_id, version }
 }
 
 /// Whether trying again soon would end in the same way.

@@ -52,7 +52,10 @@ pub(crate) enum HookError {
     Unknown,
     /// It is called too often.
     #[error("the webhook was called {HOOK_CALLS_PER_MINUTE_MAX} times within a minute")]
-    TooOften,
+    TooOften {
+        /// When it may be called again.
+        again_in: Duration,
+    },
     /// The system gives no random bytes.
     #[error("the system gives no random bytes")]
     NoRandomness,
@@ -154,7 +157,8 @@ impl Hooks {
             (*since, *count) = (now, 0);
         }
         if *count >= HOOK_CALLS_PER_MINUTE_MAX {
-            return Err(HookError::TooOften);
+            let again_in = MINUTE.saturating_sub(now.duration_since(*since));
+            return Err(HookError::TooOften { again_in });
         }
         *count += 1;
         Ok(())
@@ -235,7 +239,9 @@ mod tests {
         for _ in 0..HOOK_CALLS_PER_MINUTE_MAX {
             hooks.count_call([7; 32], now).expect("few enough");
         }
-        assert!(matches!(hooks.count_call([7; 32], now), Err(HookError::TooOften)));
+        let half = MINUTE / 2;
+        let refused = hooks.count_call([7; 32], now + half);
+        assert!(matches!(refused, Err(HookError::TooOften { again_in }) if again_in == half));
         hooks.count_call([8; 32], now).expect("another one");
         hooks.count_call([7; 32], now + MINUTE).expect("the minute is over");
     }

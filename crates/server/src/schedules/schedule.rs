@@ -29,9 +29,16 @@ pub(crate) struct KeptSchedule {
     pub(crate) created_by: String,
     /// Every moment up to this one is dealt with.
     pub(crate) handled_ms: u64,
+    /// The moment whose run is being started. What came of it may be unknown: whoever comes after
+    /// a crash, or a store that failed, deals with it before any other.
+    #[serde(default)]
+    pub(crate) starting_ms: Option<u64>,
     /// Moments whose runs wait for the run before to end, oldest first.
     #[serde(default)]
     pub(crate) waiting_ms: Vec<u64>,
+    /// Moments of the past that people asked for, and whose runs wait for their turn.
+    #[serde(default)]
+    pub(crate) backfill_ms: Vec<u64>,
     /// The newest run that a moment of this schedule started.
     #[serde(default)]
     pub(crate) newest_run: Option<i64>,
@@ -59,6 +66,9 @@ impl KeptSchedule {
         if self.paused {
             return None;
         }
+        if let Some(starting_ms) = self.starting_ms {
+            return Some(Timestamp::from_millis(starting_ms));
+        }
         let handled = Timestamp::from_millis(self.handled_ms);
         let next = times.after(handled)?;
         if next > now {
@@ -72,20 +82,35 @@ impl KeptSchedule {
         self.newest_run.and_then(RunId::from_integer)
     }
 
+    /// The moment whose run starts next when the run before has ended. What the clock asked for
+    /// comes before what people asked for afterwards.
+    pub(crate) fn next_waiting(&self) -> Option<Timestamp> {
+        let next = self.waiting_ms.first().or(self.backfill_ms.first());
+        next.copied().map(Timestamp::from_millis)
+    }
+
     /// A moment is dealt with.
     pub(crate) fn record(&mut self, outcome: KeptOutcome) {
+        self.starting_ms = None;
         self.handled_ms = self.handled_ms.max(outcome.due_ms);
         self.waiting_ms.retain(|waiting| *waiting != outcome.due_ms);
-        if outcome.run.is_some() {
-            self.newest_run = outcome.run;
-        }
+        self.backfill_ms.retain(|waiting| *waiting != outcome.due_ms);
+        // A moment of the past may have had its run long ago.
+        self.newest_run = self.newest_run.max(outcome.run);
         self.last = Some(outcome);
     }
 
     /// Moments that have passed are none of its business from here on.
     pub(crate) fn begin_anew(&mut self) {
+        self.starting_ms = None;
         self.handled_ms = wall_now().as_millis();
         self.waiting_ms.clear();
+    }
+
+    /// The rule is another one: what waits under the old one waits for nothing.
+    pub(crate) fn begin_with_new_times(&mut self) {
+        self.begin_anew();
+        self.backfill_ms.clear();
     }
 
     /// What the run of a moment is given: the inputs, and the moment, unless they name one.
@@ -122,6 +147,7 @@ impl KeptSchedule {
             created_by: self.created_by.clone(),
             next_runs: next.into_iter().map(|moment| moment.to_string()).collect(),
             last_run: self.last.as_ref().map(shown_outcome),
+            waiting: self.waiting_ms.len() + self.backfill_ms.len(),
         }
     }
 }
@@ -150,7 +176,9 @@ pub(crate) fn sample(cron: &str) -> KeptSchedule {
         created_ms: 0,
         created_by: "ada".to_owned(),
         handled_ms: 0,
+        starting_ms: None,
         waiting_ms: Vec::new(),
+        backfill_ms: Vec::new(),
         newest_run: None,
         last: None,
     }
@@ -171,6 +199,9 @@ mod tests {
         };
         assert_eq!(due(&kept, "2026-01-31T03:30:00Z").as_deref(), Some("2026-01-31T04:00:00.000Z"));
         assert_eq!(due(&kept, "2026-01-31T09:30:00Z").as_deref(), Some("2026-01-31T09:00:00.000Z"));
+        kept.starting_ms = Some(moment("2026-01-31T04:00:00Z").as_millis());
+        let unfinished = due(&kept, "2026-01-31T09:30:00Z");
+        assert_eq!(unfinished.as_deref(), Some("2026-01-31T04:00:00.000Z"));
         kept.paused = true;
         assert_eq!(due(&kept, "2026-01-31T09:30:00Z"), None);
     }

@@ -6,6 +6,8 @@ use hyper::Method;
 use protocol::rest::tokens::Role;
 use protocol::session::payload::feedback::{Channel, Chunk, Feedback};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
 
 use crate::flows::{chain, edge, id, node, workflow};
 use crate::support::TestServer;
@@ -125,6 +127,45 @@ async fn ids_rise_across_restarts_and_what_is_gone_is_made_good() {
     server.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_read_is_cut_off_and_comes_back_for_a_snapshot() {
+    /// More than the past of a tenant, what a reader has in hand, and what the sockets hold.
+    const RESULTS: u32 = 720;
+    let server = TestServer::dev().await;
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(16 * 1024).expect("a small one");
+    let mut stream = socket.connect(server.server().http_addr()).await.expect("a connection");
+    stream
+        .write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .await
+        .expect("sent");
+    let mut text = vec![0; 4_096];
+    let n_read = stream.read(&mut text).await.expect("an answer");
+    text.truncate(n_read);
+    let nodes: Vec<_> = (1..=RESULTS).map(|n| node(n, json!({}))).collect();
+    let mut flow = workflow(&nodes, &[]);
+    flow["outputs"] = json!({"done": true});
+    let run = server.start_run(&flow).await;
+    let result = json!({"x": "x".repeat(60_000)});
+    for _ in 0..RESULTS {
+        server.complete_next(result.clone()).await;
+    }
+    let run = server.run(&format!("{run}?nodes=false")).await;
+    assert_eq!(run["status"], "succeeded", "who does not read holds up nobody: {run}");
+    let reading = stream.read_to_end(&mut text);
+    // The answer ends, the connection need not.
+    let _ = tokio::time::timeout(Duration::from_secs(5), reading).await;
+    let text = String::from_utf8(text).expect("text");
+    assert!(text.contains("\n: too slow;"), "it ends with {}", &text[text.len() - 200..]);
+    assert!(!text.contains(r#""status":"succeeded""#), "it has missed the end");
+    let last = text.lines().rev().find_map(|line| line.strip_prefix("id: "));
+    let last = last.expect("an id").parse().expect("a number");
+    let mut back = Watcher::open_as(&server, "", Some(last), None).await;
+    let first = back.next().await.expect("how things stand");
+    assert_eq!((first.story().as_str(), &first.envelope["meta"]["gap"]), (END, &json!(true)));
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn a_failed_node_says_why_and_so_does_its_run() {
     let server = TestServer::dev().await;
@@ -192,7 +233,7 @@ async fn workers_words_about_a_node_are_heard_at_once() {
 }
 
 #[tokio::test]
-async fn a_drain_is_told_to_those_who_watch() {
+async fn what_became_of_a_command_is_told_to_those_who_watch() {
     let server = TestServer::dev().await;
     let offer = json!({"worker_id": "w1", "types": ["a"]});
     server.post("/api/workers/register", &offer).await.expect(200);
@@ -206,6 +247,18 @@ async fn a_drain_is_told_to_those_who_watch() {
         (&told.data()["workerName"], &told.data()["command"]),
         (&json!("w1"), &json!("drain"))
     );
+    assert!(told.data().get("error").is_none(), "{told:?}");
+    let path = "/api/v1/workers/w1/commands";
+    let endless = json!({"type": "drain", "reason": "x".repeat(100_000)});
+    let refused = server.post(path, &endless).await;
+    refused.refused(422, "E.REQUEST.INVALID");
+    let told = watcher.next().await.expect("an event");
+    assert_eq!((told.kind.as_str(), &told.data()["command"]), ("command.error", &json!("drain")));
+    let error = json!({"code": "E.REQUEST.INVALID", "message": refused.message()});
+    assert_eq!(told.data()["error"], error);
+    server.post(path, &json!({"type": "undrain"})).await.expect(202);
+    let told = watcher.next().await.expect("an event");
+    assert_eq!((told.kind.as_str(), &told.data()["command"]), ("command.ack", &json!("undrain")));
     server.stop().await;
 }
 
@@ -287,7 +340,7 @@ async fn what_cannot_be_watched_is_refused() {
     server.stop().await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_watcher_sees_a_state_within_50_ms_of_its_commit() {
     const ROUNDS: u32 = 60;
     let server = TestServer::dev().await;
@@ -313,8 +366,11 @@ async fn a_watcher_sees_a_state_within_50_ms_of_its_commit() {
         waits.push(seen_at.saturating_duration_since(answered));
     }
     waits.sort();
-    let (p50, worst) = (waits[waits.len() / 2], waits[waits.len() - 1]);
-    println!("a state is seen after p50 {p50:?}, worst {worst:?}");
-    assert!(p50 < Duration::from_millis(50), "p50 {p50:?}");
+    let (p50, p95) = (waits[waits.len() / 2], waits[waits.len() * 95 / 100]);
+    let worst = waits[waits.len() - 1];
+    println!("a state is seen after p50 {p50:?}, p95 {p95:?}, worst {worst:?}");
+    assert!(p50 < Duration::from_millis(20), "p50 {p50:?}");
+    // The worst may be the doing of other programs on the machine.
+    assert!(p95 < Duration::from_millis(50), "p95 {p95:?}, worst {worst:?}");
     server.stop().await;
 }

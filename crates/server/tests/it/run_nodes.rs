@@ -34,6 +34,26 @@ async fn an_approval_waits_for_its_word() {
 }
 
 #[tokio::test]
+async fn a_node_waits_for_its_own_event_and_gives_what_came_with_it() {
+    let server = TestServer::dev().await;
+    let wait = node(1, json!({"type": "core.wait_event", "parameters": {"event": "paid"}}));
+    let run_id = server.start_run(&workflow(&[wait], &[])).await;
+    let path = format!("/api/v1/runs/{run_id}/nodes/{}/signal", id(1));
+    let signal = async |event: &str| {
+        let body = json!({"event": event, "payload": {"amount": 7}});
+        server.post(&path, &body).await
+    };
+    signal("shipped").await.refused(409, "E.RUN.NOT_WAITING");
+    assert_eq!(server.run(&run_id).await["status"], "running", "it still waits");
+    signal("paid").await.expect(200);
+    let run = server.run(&run_id).await;
+    assert_eq!(run["status"], "succeeded");
+    let result = node_of(&run, 1)["result"].to_string();
+    assert!(result.contains(r#""amount":7"#), "{result}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_node_says_why_it_does_not_run() {
     let server = TestServer::dev().await;
     let run_id = server.start_run(&chain(2)).await;

@@ -1,5 +1,8 @@
 //! Runs that are taken up again.
 
+use http_body_util::{BodyExt, Full};
+use hyper::Method;
+use hyper::header::CONTENT_TYPE;
 use serde_json::{Value, json};
 
 use crate::flows::{chain, edge, id, node, node_of, workflow};
@@ -56,6 +59,32 @@ async fn a_named_node_is_executed_again_with_other_parameters() {
     assert_eq!(shown["nodes"][1]["odd"], json!({"kept": true}));
     let all = server.post(&retry, &json!({"fromFailed": false})).await.expect(202);
     assert_eq!(server.run(all["runId"].as_str().expect("an id")).await["counts"]["succeeded"], 0);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_retry_takes_over_what_is_not_said_anew_and_is_made_once() {
+    let server = TestServer::dev().await;
+    let body = json!({"workflow": chain(1), "clientId": "tab-1", "inputs": {"a": 1}});
+    server.post("/api/v1/runs", &body).await.expect(202);
+    server.fail_next("odd").await;
+    let retry = async |body: &Value| {
+        let mut request = server.request(Method::POST, "/api/v1/runs/1/retry");
+        request.headers_mut().insert(CONTENT_TYPE, "application/json".parse().expect("text"));
+        request.headers_mut().insert("idempotency-key", "again".parse().expect("text"));
+        *request.body_mut() = Full::from(body.to_string()).boxed();
+        server.send(request).await
+    };
+    assert_eq!(retry(&json!({})).await.expect(202)["existed"], false);
+    let twice = retry(&json!({})).await.expect(202);
+    assert_eq!((&twice["number"], &twice["existed"]), (&json!(2), &json!(true)));
+    retry(&json!({"inputs": {"a": 2}})).await.refused(409, "E.RUN.CONFLICT");
+    let run = server.run("2").await;
+    assert_eq!((&run["clientId"], &run["inputs"]), (&json!("tab-1"), &json!({"a": 1})));
+    let other = json!({"inputs": {"a": 3}, "clientId": "tab-2"});
+    server.post("/api/v1/runs/1/retry", &other).await.expect(202);
+    let run = server.run("3").await;
+    assert_eq!((&run["clientId"], &run["inputs"]), (&json!("tab-2"), &json!({"a": 3})));
     server.stop().await;
 }
 

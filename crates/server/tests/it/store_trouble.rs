@@ -18,13 +18,15 @@ use crate::flows::{node, workflow};
 use crate::support::TestServer;
 
 /// How the disk is today.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Disk {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disk {
     Fine,
     /// Nothing can be written.
     Full,
     /// The next commit is written, and then reported as failed.
     LosesTheNextAnswer,
+    /// Turns are kept, and so many notes about schedules.
+    KeepsNotes(u32),
 }
 
 /// A real store behind a disk that can be broken.
@@ -33,7 +35,7 @@ struct TroubledStore {
     trouble: Arc<Mutex<Trouble>>,
 }
 
-struct Trouble {
+pub(crate) struct Trouble {
     disk: Disk,
     /// Claims with a failed turn: later turns build on facts that were never kept.
     broken: BTreeSet<(ShardId, u64)>,
@@ -45,7 +47,18 @@ fn full<E>(error: fn(String) -> E) -> E {
 
 impl TroubledStore {
     fn is_full(&self) -> bool {
-        self.trouble.lock().expect("not poisoned").disk == Disk::Full
+        disk(&self.trouble) == Disk::Full
+    }
+
+    fn has_room_for_a_note(&self) -> bool {
+        match &mut self.trouble.lock().expect("not poisoned").disk {
+            Disk::KeepsNotes(0) => false,
+            Disk::KeepsNotes(n) => {
+                *n -= 1;
+                true
+            }
+            Disk::Fine | Disk::Full | Disk::LosesTheNextAnswer => true,
+        }
     }
 }
 
@@ -167,6 +180,9 @@ impl Store for TroubledStore {
     }
 
     fn put_note(&self, note: Note) -> StoreFuture<Result<(), StoreError>> {
+        if note.kind == NoteKind::Schedule && !self.has_room_for_a_note() {
+            return Box::pin(async { Err(full(StoreError::Unavailable)) });
+        }
         self.inner.put_note(note)
     }
 
@@ -190,7 +206,7 @@ impl Store for TroubledStore {
     }
 }
 
-async fn troubled() -> (TestServer, Arc<Mutex<Trouble>>) {
+pub(crate) async fn troubled() -> (TestServer, Arc<Mutex<Trouble>>) {
     let trouble = Arc::new(Mutex::new(Trouble { disk: Disk::Fine, broken: BTreeSet::new() }));
     let handle = Arc::clone(&trouble);
     let server = TestServer::dev_on(|data| {
@@ -201,8 +217,12 @@ async fn troubled() -> (TestServer, Arc<Mutex<Trouble>>) {
     (server, trouble)
 }
 
-fn set(trouble: &Mutex<Trouble>, disk: Disk) {
+pub(crate) fn set(trouble: &Mutex<Trouble>, disk: Disk) {
     trouble.lock().expect("not poisoned").disk = disk;
+}
+
+pub(crate) fn disk(trouble: &Mutex<Trouble>) -> Disk {
+    trouble.lock().expect("not poisoned").disk
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,7 +1,7 @@
 //! A server of its own for each test, and a small client.
 
 use std::convert::Infallible;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -109,8 +109,14 @@ impl TestServer {
 
     /// The same data, opened anew.
     pub(crate) async fn restart(self) -> Self {
+        self.restart_after(async |_| {}).await
+    }
+
+    /// The same data, opened anew after something was done to it.
+    pub(crate) async fn restart_after(self, meanwhile: impl AsyncFnOnce(PathBuf)) -> Self {
         let dev = self.server.app().auth.has_dev_access();
         self.server.stop().await;
+        meanwhile(self.data.path().to_owned()).await;
         let server = open(self.data.path(), dev).await;
         Self { server, ..self }
     }
@@ -200,14 +206,23 @@ impl TestServer {
 
     /// Waits until the server has taken over what its store holds.
     pub(crate) async fn until_ready(&self) {
+        self.until_readiness_is(StatusCode::OK).await;
+    }
+
+    /// Waits until the server has noticed that its store fails.
+    pub(crate) async fn until_not_ready(&self) {
+        self.until_readiness_is(StatusCode::SERVICE_UNAVAILABLE).await;
+    }
+
+    async fn until_readiness_is(&self, status: StatusCode) {
         let started = Instant::now();
         while started.elapsed() < PATIENCE {
-            if self.get("/readyz").await.status == StatusCode::OK {
+            if self.get("/readyz").await.status == status {
                 return;
             }
             tokio::time::sleep(LOOK_EVERY).await;
         }
-        panic!("the server never became ready");
+        panic!("/readyz never answered {status}");
     }
 
     /// Looks again and again until what is looked for is there.
@@ -218,6 +233,8 @@ impl TestServer {
             if is_there(&seen) {
                 return seen;
             }
+            // Who asks without a pause takes the time of what is waited for.
+            tokio::time::sleep(LOOK_EVERY).await;
         }
         panic!("{path} never came to what the test waits for");
     }

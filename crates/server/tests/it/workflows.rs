@@ -90,6 +90,8 @@ async fn versions_are_compared_and_brought_back() {
     assert_eq!(diff["changed"][0]["fields"], json!([{"path": "parameters", "to": {"url": "b"}}]));
     assert_eq!(diff["edgesAdded"][0]["target"], format!("{}:", id(3)));
     assert_eq!(diff["edgesRemoved"][0]["source"], format!("{}:", id(1)));
+    let back = server.get(&format!("{own}/diff?from=2&to=1")).await.expect(200);
+    assert_eq!((&back["added"][0]["nodeId"], &back["from"]), (&json!(id(1)), &json!(2)));
     let back = server.post(&format!("{own}/restore"), &json!({"version": 1})).await.expect(200);
     assert_eq!(back["version"], 3);
     assert_eq!(server.get(&own).await.expect(200), chain(2));
@@ -97,6 +99,30 @@ async fn versions_are_compared_and_brought_back() {
     none.refused(404, "E.WORKFLOW.NOT_FOUND");
     server.get(&format!("{own}/diff?from=1&to=9")).await.refused(404, "E.WORKFLOW.NOT_FOUND");
     server.get(&format!("{own}/diff?from=x")).await.refused(422, "E.REQUEST.INVALID");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn workflows_are_listed_page_by_page() {
+    let server = TestServer::dev().await;
+    for n in [901, 902, 903] {
+        let mut flow = chain(1);
+        flow["id"] = json!(id(n));
+        server.post(PATH, &flow).await.expect(201);
+    }
+    let page = async |query: &str| {
+        let page = server.get(&format!("{PATH}{query}")).await.expect(200);
+        let items = page["items"].as_array().expect("a list").clone();
+        let ids: Vec<_> = items.iter().map(|one| one["workflowId"].clone()).collect();
+        (ids, page["nextCursor"].as_str().map(str::to_owned))
+    };
+    let (first, cursor) = page("?limit=2").await;
+    assert_eq!(first, [id(901), id(902)]);
+    let (second, cursor) = page(&format!("?limit=2&cursor={}", cursor.expect("more"))).await;
+    assert_eq!((second, cursor), (vec![json!(id(903))], None));
+    for wrong in ["?limit=0", "?limit=201", "?name=x"] {
+        server.get(&format!("{PATH}{wrong}")).await.refused(422, "E.REQUEST.INVALID");
+    }
     server.stop().await;
 }
 
@@ -112,6 +138,11 @@ async fn a_draft_with_errors_is_kept_and_does_not_run() {
     let run = server.post("/api/v1/runs", &start).await.expect(202);
     let run = server.run(run["runId"].as_str().expect("an id")).await;
     assert_eq!((&run["workflowVersion"], &run["workflowId"]), (&json!(2), &json!(id(900))));
+    server.post(PATH, &chain(3)).await.expect(200);
+    let second = json!({"workflowId": id(900), "version": 2});
+    let run = server.post("/api/v1/runs", &second).await.expect(202);
+    let run = server.run(run["runId"].as_str().expect("an id")).await;
+    assert_eq!((&run["workflowVersion"], &run["counts"]["total"]), (&json!(2), &json!(1)));
     let old = json!({"workflowId": id(900), "version": 1});
     server.post("/api/v1/runs", &old).await.refused(422, "E.FLOW.INVALID");
     for body in [json!({"workflow": draft}), draft] {

@@ -175,10 +175,16 @@ impl Show for Removed {
 impl Show for Backfilled {
     fn text(&self) -> String {
         let numbers: Vec<_> = self.runs.iter().map(|run| run.number.to_string()).collect();
-        match numbers.len() {
-            0 => "no time was due then".into(),
-            n => format!("{} started: {}", words::count(n, "run"), numbers.join(" ")),
-        }
+        let started = match numbers.len() {
+            0 => None,
+            n => Some(format!("{} started: {}", words::count(n, "run"), numbers.join(" "))),
+        };
+        let waiting = match self.waiting.len() {
+            0 => None,
+            n => Some(format!("{} start one after another", words::count(n, "run"))),
+        };
+        let parts: Vec<_> = started.into_iter().chain(waiting).collect();
+        if parts.is_empty() { "no time was due then".into() } else { parts.join("\n") }
     }
 
     fn quiet(&self) -> String {

@@ -20,6 +20,9 @@ impl Show for Schedule {
         if self.inputs.get() != "{}" {
             rows.push(("inputs", self.inputs.get().into()));
         }
+        if self.waiting > 0 {
+            rows.push(("waiting", words::count(self.waiting, "time")));
+        }
         rows.extend(self.last_run.iter().map(|last| ("last", last_in_words(last))));
         rows.extend(self.next_runs.iter().map(|next| ("next", next.clone())));
         format!("{state}  schedule {name}\n{}", output::facts(&rows))

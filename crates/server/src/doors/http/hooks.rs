@@ -117,7 +117,8 @@ pub(super) async fn remove(
         (status = 409, body = Problem, description = "E.RUN.CONFLICT: another call had the key."),
         (status = 422, body = Problem, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
         (status = 429, body = Problem,
-            description = "E.LIMIT.OVERLOADED, E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS"),
+            description = "E.LIMIT.OVERLOADED, E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS. \
+                `Retry-After` says in how many seconds it may be called again."),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
     )
 )]
@@ -179,7 +180,9 @@ impl From<HookError> for ApiError {
         match error {
             HookError::Full => Self::new(ErrorCode::LimitSchedules, message),
             HookError::Unknown => Self::new(ErrorCode::HookNotFound, message),
-            HookError::TooOften => Self::new(ErrorCode::LimitOverloaded, message),
+            HookError::TooOften { again_in } => {
+                Self { again_in: Some(again_in), ..Self::new(ErrorCode::LimitOverloaded, message) }
+            }
             HookError::NoRandomness => Self::internal(message),
             HookError::Store(error) => error.into(),
         }

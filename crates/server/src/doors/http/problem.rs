@@ -1,6 +1,7 @@
 //! How a refusal looks: one status, one code, a sentence, a hint.
 
 use std::fmt::Display;
+use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
@@ -27,11 +28,16 @@ pub(crate) struct ApiError {
     pub(crate) hint: Option<String>,
     /// Everything that is wrong with a workflow.
     pub(crate) problems: Vec<FlowProblem>,
+    /// How long it takes until the same request may be carried out, where that is known.
+    pub(crate) again_in: Option<Duration>,
 }
+
+/// When to come back, where nothing better is known.
+const COME_BACK_AFTER: Duration = Duration::from_secs(1);
 
 impl ApiError {
     pub(crate) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), hint: None, problems: Vec::new() }
+        Self { code, message: message.into(), hint: None, problems: Vec::new(), again_in: None }
     }
 
     /// A hint that is closer to the case than the code's own.
@@ -254,7 +260,10 @@ impl IntoResponse for ApiError {
             headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         if matches!(status, StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
-            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+            // Rounded up: who comes back a moment early is refused again.
+            let wait = self.again_in.unwrap_or(COME_BACK_AFTER).as_millis().div_ceil(1_000);
+            let seconds = u64::try_from(wait).unwrap_or(u64::MAX);
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }

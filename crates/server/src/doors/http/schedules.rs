@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use model::TenantId;
+use model::{TenantId, Timestamp};
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::Problem;
 use protocol::rest::runs::RunRef;
@@ -66,7 +66,9 @@ pub(super) async fn create(
         created_ms: now,
         created_by,
         handled_ms: now,
+        starting_ms: None,
         waiting_ms: Vec::new(),
+        backfill_ms: Vec::new(),
         newest_run: None,
         last: None,
     };
@@ -177,12 +179,16 @@ pub(super) async fn change(
         // What the clockwork noted in the meantime stays.
         *kept = KeptSchedule {
             handled_ms: kept.handled_ms,
+            starting_ms: kept.starting_ms,
             waiting_ms: std::mem::take(&mut kept.waiting_ms),
+            backfill_ms: std::mem::take(&mut kept.backfill_ms),
             newest_run: kept.newest_run,
             last: kept.last.take(),
             ..new
         };
-        if has_new_times || is_resumed {
+        if has_new_times {
+            kept.begin_with_new_times();
+        } else if is_resumed {
             kept.begin_anew();
         }
     };
@@ -327,18 +333,22 @@ pub(super) async fn run(
 
 /// Take up times that have passed
 ///
-/// A run for each of them that has none yet. The same call again makes no second runs.
+/// A run for each of them that has none yet, whether the schedule is paused or not. Where runs
+/// may overlap (`allow`), all of them start at once. Otherwise they start one after another, each
+/// when the one before has ended; none is skipped. The same call again makes no second runs.
 #[utoipa::path(
     post, path = "/api/v1/schedules/{schedule_id}/backfill", tag = "schedules",
     operation_id = "backfill_schedule", request_body = Backfill,
     params(("schedule_id" = String, Path, description = "The schedule.")),
     responses(
-        (status = 202, body = Backfilled, description = "The runs, oldest time first."),
+        (status = 202, body = Backfilled,
+            description = "The runs, and the times that wait for theirs."),
         (status = 404, body = Problem, description = "E.SCHEDULE.NOT_FOUND, E.WORKFLOW.NOT_FOUND"),
         (status = 422, body = Problem,
             description = "E.REQUEST.INVALID, E.FLOW.INVALID, E.LIMIT.BATCH: more than 1000 times."),
         (status = 429, body = Problem,
-            description = "E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
+            description = "E.LIMIT.RUNS: also when 1000 times wait for their runs already. \
+                E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
     )
 )]
@@ -352,9 +362,10 @@ pub(super) async fn backfill(
     let kept = app.schedules.get(&key).ok_or(KeepError::Unknown)?;
     let (from, to) = (moment(&"from", &body.from)?, moment(&"to", &body.to)?);
     let moments = backfill::moments(&kept.times()?, from, to)?;
-    let made = backfill::backfill(&app, &key, &kept, moments).await?;
-    let runs = made.iter().map(view::started).collect();
-    Ok(json(StatusCode::ACCEPTED, &Backfilled { runs }))
+    let taken = backfill::backfill(&app, &key, &kept, moments).await?;
+    let runs = taken.started.iter().map(view::started).collect();
+    let waiting = taken.waiting.iter().map(Timestamp::to_string).collect();
+    Ok(json(StatusCode::ACCEPTED, &Backfilled { runs, waiting }))
 }
 
 impl From<KeepError> for ApiError {
@@ -387,7 +398,9 @@ impl From<BackfillError> for ApiError {
             }
             BackfillError::TooMany => Self::new(ErrorCode::LimitBatch, message)
                 .with_hint(format!("split it: {BACKFILL_RUNS_MAX} runs at a time")),
+            BackfillError::TooManyWait => Self::new(ErrorCode::LimitRuns, message),
             BackfillError::Run(error) => error.into(),
+            BackfillError::Keep(error) => error.into(),
         }
     }
 }

@@ -139,6 +139,8 @@ pub(super) struct Connection {
     open_by: Instant,
     heard_at: Instant,
     ping_at: Instant,
+    /// When the ping left that was not answered yet.
+    pinged_at: Option<Instant>,
     leaving: Option<Leaving>,
 }
 
@@ -170,6 +172,7 @@ impl Connection {
             open_by: now + OPENING_WITHIN,
             heard_at: now,
             ping_at: now + BEAT_EVERY,
+            pinged_at: None,
             leaving: None,
         }
     }
@@ -249,7 +252,11 @@ impl Connection {
                     }
                     Err(error) => self.reset_for(&error.to_string()),
                 },
-                Received::Pong => self.on_pong(),
+                Received::Pong => {
+                    self.note_answer();
+                    self.on_sign_of_life();
+                }
+                Received::Ping => self.on_sign_of_life(),
             }
             self.take_events();
         }
@@ -435,6 +442,7 @@ impl Connection {
                 desk.metrics.missed_heartbeat(desk.worker.as_str());
             }
             self.ping_at = now + every;
+            self.pinged_at.get_or_insert(now);
             if let Err(gone) = self.wire.ping() {
                 self.leaving = Some(Leaving::Gone(gone));
             }

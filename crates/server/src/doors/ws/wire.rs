@@ -30,8 +30,10 @@ const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 pub(super) enum Received {
     /// A frame of the protocol.
     Frame(Payload),
-    /// A sign of life.
+    /// The answer to a ping.
     Pong,
+    /// Another sign of life.
+    Ping,
 }
 
 /// Why the socket is of no more use.
@@ -93,9 +95,11 @@ impl Wire {
             n_bytes += message.as_payload().len();
             if message.is_text() || message.is_binary() {
                 into.push(Received::Frame(message.into_payload()));
-            } else if message.is_pong() || message.is_ping() {
-                // The library answers pings itself; either shows that the peer lives.
+            } else if message.is_pong() {
                 into.push(Received::Pong);
+            } else if message.is_ping() {
+                // The library answers it.
+                into.push(Received::Ping);
             }
         }
         self.bytes_in += n_bytes as u64;

@@ -32,3 +32,37 @@ async fn a_change_of_a_node_costs_the_loop_next_to_nothing() {
     assert!(cheapest < COST_MAX, "{cheapest:?}");
     assert!(size_of::<Event>() <= 160, "{}", size_of::<Event>());
 }
+
+#[tokio::test]
+async fn many_readers_that_want_the_same_cost_little_more_than_one() {
+    let cost_of = async |n_readers: usize| {
+        let world = World::new().await;
+        let mut readers = Vec::new();
+        for _ in 0..n_readers {
+            readers.push(world.reader(None).await);
+        }
+        world.events.publish(world.events.make(&[], &[started(1, None)], AT));
+        let mut cost = Duration::ZERO;
+        for round in 0..ROUNDS {
+            let numbers = round * CHANGES..(round + 1) * CHANGES;
+            let changes: Vec<_> =
+                numbers.flat_map(|n| [submitted(n, Some(1)), granted(n, 1, true)]).collect();
+            world.events.publish(world.events.make(&changes, &[], AT));
+            let last = world.events.last_id();
+            for reader in &mut readers {
+                while reader.lag() > 0 {
+                    // A reader of a busy tenant pauses between two pages, which costs nothing.
+                    reader.hurry();
+                    let began = Instant::now();
+                    reader.next().await;
+                    cost += began.elapsed();
+                }
+            }
+            assert_eq!(world.events.last_id(), last);
+        }
+        cost
+    };
+    let (one, twenty) = (cost_of(1).await, cost_of(20).await);
+    println!("{ROUNDS} floods cost one reader {one:?}, twenty {twenty:?}");
+    assert!(twenty < one * 5, "twenty readers {twenty:?}, one {one:?}");
+}

@@ -7,9 +7,10 @@ use tokio::time::Instant;
 
 use super::super::filter::Filter;
 use super::super::limits::{
-    BEHIND_EVENTS, CHUNK_BYTES_MAX, LOOK_EVERY, READERS_MAX, RING_BYTES_MAX, RING_EVENTS_MAX,
+    BEHIND_EVENTS, CHUNK_BYTES_MAX, FLOOD_EVENTS, LOOK_EVERY, READERS_MAX, RING_BYTES_MAX,
+    RING_EVENTS_MAX, SHARED_BYTES_MAX,
 };
-use super::super::reader::{Came, Said};
+use super::super::reader::{Came, Reader, Said};
 use super::facts::{AT, completed, ended, granted, run, started, submitted};
 use super::{World, next, next_n};
 
@@ -172,18 +173,73 @@ async fn who_is_far_behind_hears_the_newest_status_of_each_node() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn turns_by_the_thousand_are_told_a_hundred_times_a_second() {
+async fn a_few_turns_are_told_at_once_and_a_flood_a_hundred_times_a_second() {
     let world = World::new().await;
     let mut reader = world.reader(None).await;
     world.start(1, None);
     let started = Instant::now();
     assert_eq!(next(&mut reader).await.len(), 1);
-    assert_eq!(started.elapsed(), Duration::ZERO, "the first at once");
-    for number in 0..10 {
+    world.turn(&[submitted(0, Some(1))]);
+    assert_eq!(next(&mut reader).await.len(), 1);
+    assert_eq!(started.elapsed(), Duration::ZERO, "at once");
+    let flood = FLOOD_EVENTS as u64 + 1;
+    for number in 1..=flood {
+        world.turn(&[submitted(number, Some(1))]);
+    }
+    assert_eq!(next(&mut reader).await.len(), FLOOD_EVENTS + 1, "all in one piece");
+    for number in flood + 1..=flood + 10 {
         world.turn(&[submitted(number, Some(1))]);
     }
     assert_eq!(next(&mut reader).await.len(), 10, "what came meanwhile in one piece");
     assert_eq!(started.elapsed(), LOOK_EVERY);
+}
+
+#[tokio::test]
+async fn readers_that_want_the_same_are_sent_the_same_bytes() {
+    let world = World::new().await;
+    let mut readers = [world.reader(None).await, world.reader(None).await];
+    let filter = Filter::new(None, Some("run.*"), None).expect("a filter");
+    let mut other = world.reader_of(None, filter).await;
+    world.start(1, None);
+    let bytes_of = async |reader: &mut Reader| match reader.next().await {
+        Said::Bytes(bytes) => bytes,
+        Said::TooSlow => panic!("too slow"),
+    };
+    let mut number = 0;
+    for _ in 0..3 {
+        let [one, two] = &mut readers;
+        let first = bytes_of(one).await;
+        // What happens in between does not part them.
+        number += 1;
+        world.turn(&[submitted(number, Some(1))]);
+        let second = bytes_of(two).await;
+        assert_eq!(first, second);
+        assert_eq!(first.as_ptr(), second.as_ptr(), "not even a copy");
+    }
+    assert_eq!(next(&mut other).await.len(), 1, "who wants something else gets that");
+    let n_shared = || world.events.shared_bytes();
+    assert!(n_shared() > 0);
+    drop((readers, other));
+    assert_eq!(n_shared(), 0, "nothing is held for nobody");
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_shared_is_bounded() {
+    let world = World::new().await;
+    let large = format!("\"{}\"", "x".repeat(50_000));
+    let mut readers = Vec::new();
+    for _ in 0..40 {
+        readers.push(world.reader(None).await);
+    }
+    world.start(1, None);
+    for number in 0..100 {
+        world.turn(&[submitted(number, Some(1)), completed(number, &large, None)]);
+        // Each of them stops at another place.
+        readers.rotate_left(1);
+        next(&mut readers[0]).await;
+        assert!(world.events.shared_bytes() <= SHARED_BYTES_MAX);
+    }
+    assert!(world.events.shared_bytes() > SHARED_BYTES_MAX / 2, "the limit is used");
 }
 
 #[tokio::test(start_paused = true)]

@@ -199,9 +199,17 @@ impl Connection {
         }
     }
 
-    /// A pong shows that the process lives, which is all that a lease wants to know between two
+    /// How long the way to the worker and back takes.
+    pub(super) fn note_answer(&mut self) {
+        let Some(pinged_at) = self.pinged_at.take() else { return };
+        if let Some(desk) = &self.desk {
+            desk.metrics.answered_after(pinged_at.elapsed());
+        }
+    }
+
+    /// It shows that the process lives, which is all that a lease wants to know between two
     /// heartbeats.
-    pub(super) fn on_pong(&mut self) {
+    pub(super) fn on_sign_of_life(&mut self) {
         let Some(desk) = &self.desk else { return };
         let beating = beat(desk.handle.clone(), desk.worker.clone(), desk.confirmed());
         self.later(beating);
