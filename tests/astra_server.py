@@ -14,8 +14,8 @@ STOP_WITHIN_S = 10
 REQUEST_WITHIN_S = 30
 ROLES = ("admin", "client", "worker", "viewer")
 # Where `server start` and `dev` say on which port they listen.
-ADDRESS = re.compile(r"(?:address=127\.0\.0\.1|http://localhost):(\d+)")
-RESP_ADDRESS = re.compile(r"(?:resp=\"?127\.0\.0\.1:|redis-cli -p )(\d+)")
+ADDRESS = re.compile(r"(?:address(?:=|\":\")127\.0\.0\.1|http://localhost):(\d+)")
+RESP_ADDRESS = re.compile(r"(?:resp(?:=|\":)\"?127\.0\.0\.1:|redis-cli -p )(\d+)")
 
 
 def binary() -> str:

@@ -156,6 +156,10 @@ class Seed000Client(Peer):
             self.wait_for(lambda _: frame["id"] in self.named, within_s)
         return self.named.pop(frame["id"])
 
+    def committed(self) -> set[str]:
+        """The leases whose results were committed."""
+        return {ack["for"] for ack in self.acks if ack.get("info") == "COMMITTED" and ack.get("for")}
+
     def next_dispatch(self, within_s: float = 15) -> dict:
         if not self.dispatches:
             self.wait_for(lambda frame: bool(self.dispatches), within_s)

@@ -1,5 +1,6 @@
 """Files that tasks leave on workers: listed, fetched through the server, used again, gone."""
 
+import contextlib
 import hashlib
 import http.client
 import json
@@ -156,3 +157,44 @@ def test_without_its_worker_a_resource_is_away(site):
     while fetch(site, name).status != 200:
         assert time.monotonic() < deadline + 20
         time.sleep(0.1)
+
+
+def test_a_file_of_a_run_goes_when_the_run_ends_and_others_stay(site):
+    words = {"passing": "run", "staying": "shared", "plain": None}
+    run = played(site, workflow({
+        name: {"type": "core.file", "parameters": {"text": f"{name} of the run", **({"scope": scope} if scope else {})}}
+        for name, scope in words.items()
+    }))
+    assert run["status"] == "succeeded", run
+    deadline = time.monotonic() + 10
+    while any("passing" in text for text in files_of(site)):
+        assert time.monotonic() < deadline, "what belongs to the run is still there"
+        time.sleep(0.05)
+    texts = files_of(site)
+    assert {"staying of the run", "plain of the run"} <= set(texts), texts
+
+
+def test_a_file_of_a_run_stays_as_long_as_the_run(site):
+    run = start(site, workflow({
+        "file": {"type": "core.file", "parameters": {"text": "needed once more", "scope": "run"}},
+        "wait": {"type": "core.sleep", "parameters": {"ms": 1500}},
+        "use": {"type": "core.read_resource",
+                "parameters": {"resourceRef": "{{ nodes.file.results.resourceRef }}"}},
+    }, [("file", "wait"), ("wait", "use")]))
+    assert ended(site, run["runId"])["status"] == "succeeded"
+
+
+def files_of(server) -> list[str]:
+    texts = []
+    for path in (server.folder / "w1" / "resources").iterdir():
+        # It may go while it is looked at.
+        with contextlib.suppress(FileNotFoundError):
+            texts.append(path.read_bytes()[:100].decode(errors="replace"))
+    return texts
+
+
+def test_an_artifact_is_inline_when_the_result_holds_its_data(site):
+    node = left_behind(site, text="small", inline=True)
+    assert node["artifacts"][0]["inline"] is True and node["result"]["text"] == "small", node
+    node = left_behind(site, text="small")
+    assert node["artifacts"][0]["inline"] is False and "text" not in node["result"], node

@@ -1,7 +1,10 @@
 """A worker written from seed 001 works with the server as it is."""
 
+import json
+
 import pytest
 
+from flows import ended, node_id, start, workflow
 from peer import Background
 from seed001_client import Seed001Client
 
@@ -143,6 +146,63 @@ def test_a_reset_is_said_as_an_error(server):
         said = client.wait_for_type("error")["payload"]
         assert said["code"] == "E.AUTH.INVALID_TOKEN" and said["message"]
         assert foreign_names(client) == []
+
+
+def hinted(kind: str, least: str) -> dict:
+    node = {"type": kind, "package": {"name": "shot"}}
+    return workflow({"shot": node}, runtimes={"any": {"workerHints": {"package": "shot", "minVersion": least}}})
+
+
+def test_a_least_version_is_met_by_the_newest_that_a_worker_has(server):
+    packages = [("shot", "1.9.0"), ("shot", "2.1.0"), ("shot", "2.0.3")]
+    with Seed001Client(server.worker_url, server.tokens["worker"], packages=packages).open() as client:
+        run = start(server, hinted("shot.take", "2.0.0"))
+        dispatch = client.next_dispatch()
+        payload = dispatch["payload"]
+        assert (payload["package_name"], payload["package_version"]) == ("shot", "2.1.0")
+        client.wait_for_ack(client.result(dispatch))
+        assert ended(server, run["runId"])["status"] == "succeeded"
+
+
+def test_a_worker_with_older_versions_only_is_not_given_the_task_and_is_named_as_the_reason(server):
+    with Seed001Client(server.worker_url, server.tokens["worker"], packages=[("shot", "2.9.0")]).open() as client:
+        run = start(server, hinted("shot.take", "2.10.0"))
+        client.quiet_for(1)
+        assert client.dispatches == []
+        told = server.rest("GET", f"/runs/{run['runId']}/nodes/{node_id('shot')}/explain")
+        assert "shot@2.10.0+" in json.dumps(told), told
+        server.rest("POST", f"/runs/{run['runId']}/cancel")
+
+
+def test_the_trace_of_middlewares_is_extra_and_the_node_has_no_place_in_it(server, client):
+    """Seed 001 section 3: the fields are for a trace, and `chain_index` is null for the host."""
+    around = {"id": node_id("around"), "type": "own.around", "label": "around", "parameters": {}}
+    host = {"type": "own.host", "parameters": {"n": 1}}
+    alone = start(server, workflow({"host": host}))
+    plain = client.next_dispatch()
+    client.wait_for_ack(client.result(plain))
+    assert ended(server, alone["runId"])["status"] == "succeeded"
+
+    run = start(server, workflow({"host": {**host, "middlewares": [around]}}))
+    outer = client.next_dispatch()
+    assert outer["payload"]["chain_index"] == 0 and outer["payload"]["host_node_id"] == node_id("host")
+    call = {
+        "requestId": "call-1", "runId": outer["payload"]["run_id"], "nodeId": node_id("around"),
+        "middlewareId": node_id("around"), "chainIndex": 0,
+    }
+    client.dispatches.clear()
+    client.say("middleware.next_request", call, corr=outer["payload"]["task_id"], ack={"request": True})
+    inner = client.next_dispatch()
+    trace = {"host_node_id", "middleware_chain", "chain_index"}
+    assert inner["payload"].get("chain_index") is None
+    assert inner["payload"]["middleware_chain"] == [node_id("around")]
+    names = {"run_id", "task_id"}
+    rest = {key: value for key, value in inner["payload"].items() if key not in trace | names}
+    assert rest == {key: value for key, value in plain["payload"].items() if key not in trace | names}
+    client.wait_for_ack(client.result(inner))
+    client.dispatches.append(outer)
+    client.wait_for_ack(client.result(outer))
+    assert ended(server, run["runId"])["status"] == "succeeded"
 
 
 def foreign_names(client: Seed001Client) -> list[str]:

@@ -1,12 +1,13 @@
 """Workflows over REST, executed by the real worker."""
 
 import json
+import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from astra_server import Server
+from astra_server import Server, binary
 from flows import ended, node_id, nodes_of, played, refused, start, workflow
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "workflows"
@@ -239,3 +240,74 @@ def test_ids_of_others_are_unknown(server):
         body = {} if method == "POST" else None
         status, text = server.call(method, f"/api/v1/runs/{mine['runId']}{path}", body, role="stranger")
         assert status == 404 and "E.RUN.NOT_FOUND" in text, (path, status, text)
+
+
+@pytest.mark.parametrize("steps", [
+    {"expression": "''[::-1]"}, {"expression": "7 is divisibleby 0"}, {"template": "{% if 7 is divisibleby(0) %}{% endif %}"},
+])
+def test_what_the_engine_of_expressions_cannot_bear_is_a_clear_failure(flows, steps):
+    run = played(flows, workflow({"odd": {"type": "core.transform", "parameters": {"input": {}, **steps}}}))
+    error = nodes_of(run)["odd"]["error"]
+    assert error["code"] == "E.PARAMETERS.INVALID", error
+    assert "core.transform" in error["message"] and "cannot be worked out" in error["message"], error
+    assert nodes_of(run)["odd"]["attempts"] == 1, "another attempt would only repeat it"
+
+
+RESULT_SCHEMA = {"results": {"type": "object", "required": ["done"], "properties": {"done": {"type": "boolean"}}}}
+
+
+def test_a_result_that_is_not_as_its_schema_says_is_told_and_stands(flows):
+    run = played(flows, workflow({
+        "good": {"parameters": {"done": True, "more": 1}, "schema": RESULT_SCHEMA},
+        "odd": {"parameters": {"done": "yes"}, "schema": RESULT_SCHEMA},
+        "less": {"parameters": {}, "schema": RESULT_SCHEMA},
+        "after": {"parameters": {"saw": "{{ nodes.odd.results.done }}"}},
+        "list": {"parameters": {"done": "{{ item }}"}, "schema": RESULT_SCHEMA, "map": {"over": [True, 7, False]}},
+    }))
+    nodes = nodes_of(run)
+    assert run["status"] == "succeeded" and nodes["after"]["result"] == {"saw": "yes"}
+    assert "warnings" not in nodes["good"] and "warnings" not in nodes["after"]
+    assert nodes["odd"]["warnings"] == ["results.done is text; it must be true or false"]
+    assert nodes["odd"]["result"] == {"done": "yes"}, "what was reported stands"
+    assert nodes["less"]["warnings"] == ["results.done is missing; the node promises it"]
+    assert nodes["list"]["warnings"] == ["element 1: results.done is a number; it must be true or false"]
+
+
+def test_a_computed_list_is_counted_whole_while_it_is_gone_through(flows):
+    run_id = start(flows, workflow({
+        "n": {"parameters": {"n": 30}},
+        "list": {"type": "core.sleep", "parameters": {"ms": 400},
+                 "map": {"over": "{{ range(nodes.n.results.n) }}", "maxParallel": 2}},
+    }))["runId"]
+    deadline = time.monotonic() + 20
+    while (row := nodes_of(flows.rest("GET", f"/runs/{run_id}"))["list"])["status"] != "running":
+        assert time.monotonic() < deadline, row
+        time.sleep(0.02)
+    assert row["map"]["total"] == 30 and row["map"]["done"] < 30, row
+    flows.rest("POST", f"/runs/{run_id}/cancel")
+
+
+def test_the_logs_of_a_list_are_shown_element_by_element(flows):
+    run = played(flows, workflow({
+        "say": {"type": "core.log", "parameters": {"message": "word {{ item }}"}, "map": {"over": ["a", "b", "c"]}},
+    }))
+    words = ["run", "logs", str(run["number"]), "say", "--server", f"http://127.0.0.1:{flows.port}"]
+    shown = subprocess.run([binary(), *words], capture_output=True, text=True, timeout=20, check=True)
+    expected = [line for index, word in enumerate("abc") for line in (f"==> say [{index}] <==", f"word {word}")]
+    assert shown.stderr.splitlines() == expected, shown
+
+
+def test_the_work_of_a_run_is_taken_away_by_hand(flows):
+    run_id = start(flows, workflow({
+        "first": {}, "wait": {"type": "core.wait_event", "parameters": {"event": "go"}},
+    }, [("first", "wait")]))["runId"]
+    deadline = time.monotonic() + 20
+    while nodes_of(flows.rest("GET", f"/runs/{run_id}"))["first"]["status"] != "succeeded":
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    workers = [worker["worker_id"] for worker in flows.rest("GET", "/workers")["workers"]]
+    words = ["run", "rebind", run_id, "--to", workers[0], "-o", "json"]
+    words += ["--server", f"http://127.0.0.1:{flows.port}"]
+    shown = subprocess.run([binary(), *words], capture_output=True, text=True, timeout=20, check=True)
+    assert [one["worker"] for one in json.loads(shown.stdout)["bindings"]] == [workers[0]], shown
+    flows.rest("POST", f"/runs/{run_id}/cancel")

@@ -200,9 +200,8 @@ pub enum Command {
         /// The call.
         call: Box<NextCall>,
     },
-    /// Which tasks of a run were sent to a worker that has not confirmed them? Answered by
-    /// `Unconfirmed`.
-    Unconfirmed {
+    /// What of a run is under way and stands in no fact? Answered by `Underway`.
+    Underway {
         /// Whom to answer.
         ticket: Ticket,
         /// Which run.
@@ -275,7 +274,7 @@ impl Command {
             | Self::WatchRun { ticket, .. }
             | Self::Next { ticket, .. }
             | Self::Signal { ticket, .. }
-            | Self::Unconfirmed { ticket, .. }
+            | Self::Underway { ticket, .. }
             | Self::Bindings { ticket, .. }
             | Self::Rebind { ticket, .. }
             | Self::ListWorkers { ticket }

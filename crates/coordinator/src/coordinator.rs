@@ -192,7 +192,7 @@ impl<'a> Turn<'a> {
             Command::CancelRun { ticket, run, by } => self.on_cancel_run(ticket, run, &by),
             Command::WatchRun { ticket, run, until } => self.on_watch_run(ticket, run, until),
             Command::Next { ticket, call } => self.on_next(ticket, &call),
-            Command::Unconfirmed { ticket, run } => self.on_unconfirmed(ticket, run),
+            Command::Underway { ticket, run } => self.on_underway(ticket, run),
             Command::Signal { ticket, signal } => self.on_signal(ticket, &signal),
             Command::Bindings { ticket, run } => self.on_bindings(ticket, run),
             Command::Rebind { ticket, rebind } => self.on_rebind(ticket, &rebind),

@@ -12,7 +12,7 @@ use crate::change::{Change, Progress, Settlement, TaskRecord, TaskState};
 use crate::command::{NewRun, Ticket};
 use crate::coordinator::Turn;
 use crate::deadline::Deadline;
-use crate::effect::{Answer, Chain, Refusal};
+use crate::effect::{Answer, Chain, Refusal, Underway};
 use crate::planted::{self, Bug};
 use crate::run::{
     BEGUN_PER_TURN_MAX, Due, Frame, LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, Many, Phase, Place,
@@ -130,8 +130,8 @@ impl Turn<'_> {
         self.state.deadlines.insert(until, Deadline::Watch(ticket));
     }
 
-    /// Looks at the live tasks of one run, which are few.
-    pub(crate) fn on_unconfirmed(&mut self, ticket: Ticket, run: RunId) {
+    /// Looks at the live tasks of one run, which are few, and at the nodes of its open frames.
+    pub(crate) fn on_underway(&mut self, ticket: Ticket, run: RunId) {
         let live = self.state.runs.live.get(&run);
         let tasks = live.into_iter().flat_map(|run| &run.tasks);
         let unconfirmed = |id: &TaskId| {
@@ -139,8 +139,9 @@ impl Turn<'_> {
             let TaskState::Leased(lease) = &task.progress.state else { return None };
             Some((LeaseId { task: *id, epoch: task.progress.epoch }, lease.confirm_by?))
         };
-        let found = tasks.filter_map(unconfirmed).collect();
-        self.answer(ticket, Answer::Unconfirmed(found));
+        let unconfirmed = tasks.filter_map(unconfirmed).collect();
+        let lists = live.map(Run::lists).unwrap_or_default();
+        self.answer(ticket, Answer::Underway(Box::new(Underway { unconfirmed, lists })));
     }
 
     // ----- whose turn has come

@@ -90,8 +90,8 @@ pub enum Answer {
     Bindings(Vec<BindingView>),
     /// The word was heard.
     Signalled,
-    /// Leases of a run whose holders have not confirmed them, and until when they may.
-    Unconfirmed(Vec<(LeaseId, Timestamp)>),
+    /// What of a run is under way, and stands in no fact.
+    Underway(Box<Underway>),
     /// Why the task does not run.
     Explained(Box<Explanation>),
     /// What would be granted next.
@@ -226,6 +226,15 @@ pub struct Grant {
     pub expires_at: Timestamp,
     /// How often the worker should give a sign of life.
     pub heartbeat_every: Duration,
+}
+
+/// What only the coordinator knows of a run that goes on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Underway {
+    /// Leases whose holders have not confirmed them, and until when they may.
+    pub unconfirmed: Vec<(LeaseId, Timestamp)>,
+    /// How many elements the lists have that are gone through: frame, node, elements.
+    pub lists: Vec<(u32, u32, u64)>,
 }
 
 /// A node with what is wrapped around it.

@@ -155,7 +155,8 @@ pub enum Lack {
 impl Lack {
     /// The first thing of `demand` that `offer` does not cover.
     pub(crate) fn first(offer: &model::Offer, demand: &Demand) -> Option<Self> {
-        let missing = demand.package.as_ref().filter(|package| !offer.packages.contains(package));
+        let missing =
+            demand.package.as_ref().filter(|package| offer.package_for(package).is_none());
         let package = || missing.map(|p| Self::Package(format!("{}@{}", p.name, p.version)));
         if offer.types.as_ref().is_some_and(|types| !types.contains(&demand.task_type)) {
             // A worker without the package does not execute the type either; the package says why.

@@ -60,8 +60,8 @@ pub use command::{
 pub use coordinator::{Coordinator, Load};
 pub use effect::{
     Answer, BindingView, Chain, Effect, Grant, HeartbeatVerdict, Judgement, LoadKey, LoadTicket,
-    LostAuthority, NextEnd, QueueView, Refusal, StateWord, Step, SubmittedTask, Verdict, Violation,
-    WorkerHealth, WorkerView,
+    LostAuthority, NextEnd, QueueView, Refusal, StateWord, Step, SubmittedTask, Underway, Verdict,
+    Violation, WorkerHealth, WorkerView,
 };
 pub use explain::{Explanation, Lack, Reason};
 pub use ladder::{Ladder, WORKER_FORGOTTEN_AFTER, WORKER_HEARTBEAT_EVERY};

@@ -137,7 +137,7 @@ impl State {
             | Command::WatchRun { .. }
             | Command::Next { .. }
             | Command::Signal { .. }
-            | Command::Unconfirmed { .. }
+            | Command::Underway { .. }
             | Command::Bindings { .. }
             | Command::Rebind { .. }
             | Command::ListWorkers { .. }

@@ -411,6 +411,20 @@ impl Run {
         self.graph(frame).nodes.get(node as usize)
     }
 
+    /// How many elements each list has that is gone through: frame, node, elements.
+    pub(crate) fn lists(&self) -> Vec<(u32, u32, u64)> {
+        let frames = self.frames.iter();
+        let nodes = frames.flat_map(|(number, frame)| {
+            let nodes = frame.nodes.iter().zip(0_u32..);
+            nodes.map(|(node, place)| (*number, place, &node.phase))
+        });
+        let list = |(frame, node, phase): (u32, u32, &Phase)| match phase {
+            Phase::Many(many) => Some((frame, node, many.items.len() as u64)),
+            Phase::Waiting | Phase::Due | Phase::One(_) | Phase::Ended(..) => None,
+        };
+        nodes.filter_map(list).collect()
+    }
+
     /// What the steps of a frame see.
     pub(crate) fn scope<'a>(&'a self, frame: &'a Frame) -> Scope<'a> {
         Scope {

@@ -42,6 +42,7 @@ pub(crate) use links::Links;
 pub(crate) use names::uuid;
 pub(crate) use ports::Bound;
 pub(crate) use sources::{Sources, place_of};
+pub(crate) use spec::{PackageHints, hints};
 pub(crate) use work::{APPROVE, DELAY, WAIT_EVENT};
 
 /// A program, and what is odd about it.

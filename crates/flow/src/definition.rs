@@ -13,15 +13,15 @@ pub(crate) use read::{Budget, List, Loose, Pairs, Shape, Spelling, Text};
 use read::{Within, object};
 
 /// The longest definition.
-pub(crate) const DEFINITION_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub const DEFINITION_BYTES_MAX: usize = 64 * 1024 * 1024;
 /// Nodes and middlewares of a workflow and its subgraphs together.
-pub(crate) const NODES_MAX: usize = 200_000;
+pub const NODES_MAX: usize = 200_000;
 /// Edges of a workflow and its subgraphs together.
-pub(crate) const EDGES_MAX: usize = 1_000_000;
+pub const EDGES_MAX: usize = 1_000_000;
 /// Ports, labels, ends of edges and all other small things together.
-pub(crate) const OBJECTS_MAX: usize = 6_000_000;
+pub const OBJECTS_MAX: usize = 6_000_000;
 /// Elements of lists that are of the wrong kind. More of them are no slip of the pen.
-pub(crate) const WRONG_ELEMENTS_MAX: usize = 1_000;
+pub const WRONG_ELEMENTS_MAX: usize = 1_000;
 
 /// Reads a definition, as far as it can be read.
 pub(crate) fn decode<'a>(source: &'a Bytes, problems: &mut Problems) -> Option<Workflow<'a>> {
@@ -110,6 +110,7 @@ object! {
     /// What nodes of one package ask for unless they say otherwise.
     Hints<'a> as Object {
         package: Text<'a> = "package",
+        min_version: Text<'a> = "minVersion" or "min_version",
         queue: Text<'a> = "queue",
         labels: Pairs<'a, std::borrow::Cow<'a, str>> = "labels",
     }

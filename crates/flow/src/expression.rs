@@ -7,6 +7,7 @@
 mod convert;
 mod engine;
 mod filters;
+mod guard;
 mod look;
 mod meter;
 mod pieces;
@@ -14,7 +15,9 @@ mod scan;
 
 use std::collections::BTreeSet;
 
+pub use guard::guarded;
 pub(crate) use look::{View, kind_of};
+pub use meter::{HELD_BYTES_MAX, TOUCHED_BYTES_MAX};
 pub(crate) use pieces::bare;
 use pieces::{Piece, pieces};
 use scan::{Origin, scan};

@@ -3,27 +3,24 @@
 //!
 //! Reading order: [`Program`] (what is executed), `definition` (what people write), `check` (what
 //! may be wrong with it), `compile` (from the one to the other), then `fill` (the parameters of a
-//! step when its turn comes), `expression` and `path` underneath.
+//! step when its turn comes), `expression` and `path` underneath. [`limits`] names every limit once more.
 
 mod check;
 mod compile;
 mod definition;
 mod expression;
 mod fill;
+pub mod limits;
 mod path;
 mod problem;
 mod program;
 mod resource_ref;
 mod scope;
 
+pub use check::results::ResultCheck;
 pub use compile::{Compiled, compile};
-pub use expression::{
-    EXPRESSION_BYTES_MAX, FUEL_MAX, OPERATIONS_MAX, OUTPUT_BYTES_MAX, SLICES_MAX,
-};
-pub use fill::{
-    LIST_BYTES_MAX, MAP_ITEMS_MAX, NESTING_MAX, OUTPUTS_BYTES_MAX, PARAMETERS_BYTES_MAX, fill,
-    list_of, outputs_of, says_yes, text_of,
-};
+pub use expression::guarded;
+pub use fill::{fill, list_of, outputs_of, says_yes, text_of};
 pub use problem::{Problem, Severity};
 pub use program::{
     Affinity, AffinityMode, ContainerPorts, Endpoint, Expression, Graph, Map, Node, OnError,

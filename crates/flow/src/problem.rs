@@ -6,6 +6,7 @@ mod problems;
 use serde::Serialize;
 
 pub(crate) use place::Place;
+pub use problems::PROBLEMS_TOLD_MAX;
 pub(crate) use problems::{Problems, Quoted, SENTENCE_CHARACTERS_MAX, cut};
 
 /// One thing that is wrong, or odd.

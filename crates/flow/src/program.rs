@@ -73,6 +73,8 @@ pub struct Node {
     pub when: Option<Expression>,
     /// It is executed once per element of a list.
     pub map: Option<Map>,
+    /// What its author says of its result: a JSON Schema, as authored.
+    pub results: Option<Bytes>,
 }
 
 impl Node {

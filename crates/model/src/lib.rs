@@ -10,6 +10,7 @@ mod report;
 mod task;
 mod text;
 mod time;
+mod version;
 
 pub use id::{InvalidId, LeaseId, RunId, ShardId, TaskId};
 pub use link::{CallLink, NodeLink};

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::task::{Demand, PackageRef};
 use crate::text::{QueueName, TagKey, TagValue, ToolName, TypeName};
+use crate::version;
 
 /// What a worker offers when it asks for work.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,12 +27,52 @@ pub struct Offer {
 }
 
 impl Offer {
+    /// The newest of its packages that is what a task asks for.
+    pub fn package_for(&self, wanted: &PackageRef) -> Option<&PackageRef> {
+        if !wanted.takes_newer() {
+            return self.packages.get(wanted);
+        }
+        let fitting = self.packages.iter().filter(|installed| wanted.is_met_by(installed));
+        fitting.max_by(|one, other| version::compare(one.version.as_str(), other.version.as_str()))
+    }
+
     /// Whether a worker with this offer can take a task with that demand.
     pub fn covers(&self, demand: &Demand) -> bool {
         self.types.as_ref().is_none_or(|types| types.contains(&demand.task_type))
             && self.queues.as_ref().is_none_or(|queues| queues.contains(&demand.queue))
             && (self.all_tools || demand.tools.is_subset(&self.tools))
             && demand.tags.iter().all(|(key, value)| self.tags.get(key) == Some(value))
-            && demand.package.as_ref().is_none_or(|package| self.packages.contains(package))
+            && demand.package.as_ref().is_none_or(|package| self.package_for(package).is_some())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_least_version_is_met_by_it_and_by_newer_ones() {
+        let package = |version: &str| PackageRef {
+            name: "pdf".parse().expect("a name"),
+            version: version.parse().expect("a version"),
+        };
+        let offer = |versions: &[&str]| Offer {
+            packages: versions.iter().map(|version| package(version)).collect(),
+            ..Offer::default()
+        };
+        for (installed, wanted, expected) in [
+            (&["1.2.0"][..], "1.2.0", Some("1.2.0")),
+            (&["1.2.0"], "1.1.0", None),
+            (&["1.2.0"], "1.2.0+", Some("1.2.0")),
+            (&["1.9.0", "1.10.0", "1.8.0"], "1.9.0+", Some("1.10.0")),
+            (&["1.1.9"], "1.2.0+", None),
+            (&[], "0+", None),
+        ] {
+            let offer = offer(installed);
+            let found = offer.package_for(&package(wanted)).map(|found| found.version.as_str());
+            assert_eq!(found, expected, "{installed:?} {wanted}");
+        }
+        let other = PackageRef { name: "ocr".parse().expect("a name"), ..package("1.0+") };
+        assert_eq!(offer(&["2.0"]).package_for(&other), None);
     }
 }

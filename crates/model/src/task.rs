@@ -1,5 +1,6 @@
 //! What a person asks for: a task, what it demands of a worker, and how it is retried.
 
+use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use crate::text::{
     TagKey, TagValue, ToolName, TypeName, WorkerId,
 };
 use crate::time::Timestamp;
+use crate::version;
 
 /// How long a lease lasts without a heartbeat, unless the task says otherwise.
 pub const LEASE_TTL_DEFAULT: Duration = Duration::from_secs(30);
@@ -35,8 +37,27 @@ pub const AFTER_MAX: usize = 1_000;
 pub struct PackageRef {
     /// Which package.
     pub name: PackageName,
-    /// Exactly this version.
+    /// Exactly this version; or, where a task asks for one that ends in `+`, at least this one.
     pub version: PackageVersion,
+}
+
+/// What a version ends in that is the least one.
+const OR_NEWER: char = '+';
+
+impl PackageRef {
+    /// Whether newer versions are as good.
+    pub fn takes_newer(&self) -> bool {
+        self.version.as_str().ends_with(OR_NEWER)
+    }
+
+    /// Whether a package that a worker has is what this asks for.
+    pub fn is_met_by(&self, installed: &Self) -> bool {
+        let is_newer = || {
+            let (installed, least) = (installed.version.as_str(), self.version.as_str());
+            version::compare(installed, least) != Ordering::Less
+        };
+        self == installed || (self.takes_newer() && self.name == installed.name && is_newer())
+    }
 }
 
 /// What a worker must offer to be given a task.

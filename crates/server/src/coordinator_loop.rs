@@ -22,6 +22,7 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
+use crate::crews::{Crews, EndedRun};
 use crate::dice::Dice;
 use crate::events::{Event, Events, TenantEvents};
 use crate::handle::Message;
@@ -120,6 +121,7 @@ struct Live<'a> {
     coordinator: Coordinator,
     outbox: Outbox,
     events: Arc<TenantEvents>,
+    crews: Crews,
     dice: Dice,
     /// Turns on their way to the store, oldest first.
     in_flight: VecDeque<PendingTurn>,
@@ -136,6 +138,8 @@ struct PendingTurn {
     changes: usize,
     /// Leases that ended without a word of their holders.
     revoked: Vec<(WorkerId, Revoked)>,
+    /// Runs that ended, and who had work of them.
+    ended: Vec<EndedRun>,
     /// What those hear who listen to tasks.
     updates: Vec<TaskUpdate>,
     /// What those hear who watch runs.
@@ -153,6 +157,7 @@ impl<'a> Live<'a> {
         let live_tasks = restored.tasks.len();
         let known = (&restored.tasks[..], &restored.runs[..]);
         let events = parts.events.begin(&parts.tenant, claim, known).await?;
+        let crews = Crews::restored(&restored.tasks, &restored.runs);
         let mut dice = Dice::seeded();
         let at = Moment { now: parts.clock.now(), entropy: dice.roll() };
         let mut coordinator =
@@ -175,6 +180,7 @@ impl<'a> Live<'a> {
             outbox: Outbox::new(claim.shard, Arc::clone(&parts.store)),
             events,
             dice,
+            crews,
             in_flight: VecDeque::new(),
             own: Vec::new(),
             overheard: Vec::new(),
@@ -255,6 +261,7 @@ impl<'a> Live<'a> {
         metrics.set_live(tenant, load.live, load.ready, load.in_flight);
         let changes = step.changes.len();
         let revoked = step.changes.iter().filter_map(revoked).collect();
+        let ended = self.crews.take(&step);
         let updates = if self.parts.updates.has_listeners(tenant) {
             step.changes.iter().map(|change| TaskUpdate::of(change, at.now)).collect()
         } else {
@@ -270,6 +277,7 @@ impl<'a> Live<'a> {
             effects,
             changes,
             revoked,
+            ended,
             updates,
             events,
         });
@@ -287,6 +295,7 @@ impl<'a> Live<'a> {
         if !turn.revoked.is_empty() {
             self.parts.sessions.tell_revoked(&self.parts.tenant, turn.revoked);
         }
+        self.parts.sessions.tell_ended(&self.parts.tenant, turn.ended);
         if !turn.updates.is_empty() {
             self.parts.updates.tell(&self.parts.tenant, turn.updates);
         }

@@ -10,6 +10,7 @@ pub mod auth;
 mod bulk;
 pub mod clock;
 mod coordinator_loop;
+mod crews;
 mod dice;
 pub mod doors;
 pub mod events;

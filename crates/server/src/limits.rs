@@ -41,6 +41,8 @@ pub fn all() -> Vec<LimitRow> {
     rows.extend(resp_limits());
     rows.extend(job_limits());
     rows.extend(run_limits());
+    rows.extend(definition_limits());
+    rows.extend(expression_limits());
     rows.extend(schedule_limits());
     rows
 }
@@ -431,6 +433,82 @@ fn run_limits() -> Vec<LimitRow> {
         ),
         count("COMMENT_CHARS_MAX", save::COMMENT_CHARS_MAX, "A comment on a version."),
         count("DIFF_FIELDS_MAX", diff::DIFF_FIELDS_MAX, "Values that one comparison lists."),
+    ]
+}
+
+fn definition_limits() -> Vec<LimitRow> {
+    use flow::limits as flow;
+    vec![
+        bytes("DEFINITION_BYTES_MAX", flow::DEFINITION_BYTES_MAX, "One workflow, as text."),
+        count("NODES_MAX", flow::NODES_MAX, "Nodes of a workflow, with middlewares and subgraphs."),
+        count("EDGES_MAX", flow::EDGES_MAX, "Edges of a workflow, subgraphs included."),
+        count("OBJECTS_MAX", flow::OBJECTS_MAX, "Objects of any kind in a workflow."),
+        count("WRONG_ELEMENTS_MAX", flow::WRONG_ELEMENTS_MAX, "Elements that are no objects."),
+        count(
+            "PROBLEMS_TOLD_MAX",
+            flow::PROBLEMS_TOLD_MAX,
+            "Problems of a workflow; the rest is counted.",
+        ),
+        count("SUBGRAPHS_NESTING_MAX", flow::SUBGRAPHS_NESTING_MAX, "Subgraphs within subgraphs."),
+        count(
+            "NODES_EXECUTED_MAX",
+            flow::NODES_EXECUTED_MAX,
+            "Nodes of a run, each subgraph as often as a container names it.",
+        ),
+        count("MIDDLEWARES_MAX", flow::MIDDLEWARES_MAX, "Middlewares around one node."),
+        count("PORTS_MAX", flow::PORTS_MAX, "Ports of one side of a node."),
+        count(
+            "DEMAND_ENTRIES_MAX",
+            flow::DEMAND_ENTRIES_MAX,
+            "Tools, and labels, that a node asks for.",
+        ),
+        bytes("LABEL_BYTES_MAX", flow::LABEL_BYTES_MAX, "The label of a node."),
+        bytes("ALIAS_BYTES_MAX", flow::ALIAS_BYTES_MAX, "The name of a node in expressions."),
+        bytes("KEY_BYTES_MAX", flow::KEY_BYTES_MAX, "A key with its expressions."),
+        count("PARALLEL_MAX", flow::PARALLEL_MAX, "The largest `maxParallel` of a list."),
+        span("AFFINITY_TTL_MAX", flow::AFFINITY_TTL_MAX, "How long a worker may be kept in mind."),
+        bytes(
+            "SCHEMA_BYTES_MAX",
+            flow::SCHEMA_BYTES_MAX,
+            "The schema of one node; a larger one is passed over.",
+        ),
+        count("SCHEMA_DEPTH_MAX", flow::SCHEMA_DEPTH_MAX, "How deep a schema nests."),
+        bytes("SCHEMAS_BYTES_MAX", flow::SCHEMAS_BYTES_MAX, "All different schemas of a workflow."),
+        count("PATTERNS_MAX", flow::PATTERNS_MAX, "Patterns in the schemas of a workflow."),
+        bytes("PATTERN_BYTES_MAX", flow::PATTERN_BYTES_MAX, "One pattern, ready for use."),
+        count(
+            "NODE_STEPS_MAX",
+            flow::NODE_STEPS_MAX,
+            "Steps of the check of one node by its schema.",
+        ),
+        count("ALL_STEPS_MAX", flow::ALL_STEPS_MAX, "The same, of all nodes together."),
+        count("RESULT_SENTENCES_MAX", flow::RESULT_SENTENCES_MAX, "Warnings about one result."),
+    ]
+}
+
+fn expression_limits() -> Vec<LimitRow> {
+    use flow::limits as flow;
+    vec![
+        bytes("EXPRESSION_BYTES_MAX", flow::EXPRESSION_BYTES_MAX, "One expression."),
+        count("OPERATIONS_MAX", flow::OPERATIONS_MAX, "Operators, filters and brackets in it."),
+        count("SLICES_MAX", flow::SLICES_MAX, "Parts of lists that it takes."),
+        count("FUEL_MAX", flow::FUEL_MAX, "Instructions that are carried out for it."),
+        bytes("HELD_BYTES_MAX", flow::HELD_BYTES_MAX, "What it holds at a time."),
+        bytes("TOUCHED_BYTES_MAX", flow::TOUCHED_BYTES_MAX, "What it looks at and makes in all."),
+        bytes("OUTPUT_BYTES_MAX", flow::OUTPUT_BYTES_MAX, "What it gives."),
+        bytes(
+            "PARAMETERS_BYTES_MAX",
+            flow::PARAMETERS_BYTES_MAX,
+            "The parameters of a node, filled in.",
+        ),
+        count("NESTING_MAX", flow::NESTING_MAX, "How deep they nest."),
+        count(
+            "MAP_ITEMS_MAX",
+            flow::MAP_ITEMS_MAX,
+            "Elements of a list that a node is executed for.",
+        ),
+        bytes("LIST_BYTES_MAX", flow::LIST_BYTES_MAX, "That list, as text."),
+        bytes("OUTPUTS_BYTES_MAX", flow::OUTPUTS_BYTES_MAX, "What a run, or a subgraph, gives."),
     ]
 }
 

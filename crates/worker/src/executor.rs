@@ -117,6 +117,8 @@ pub struct Context {
     pub deadline: Option<Instant>,
     /// Calls the next in line, where the task is a middleware.
     pub next: Next,
+    /// The run that it belongs to, where it belongs to one.
+    pub run_id: Option<String>,
     /// What lives on this worker, where it keeps anything.
     pub resources: Option<Arc<Registry>>,
 }
@@ -125,7 +127,8 @@ impl Context {
     /// Surroundings in which nobody listens and nothing presses.
     pub fn detached() -> Self {
         let (feedback, stop) = (FeedbackSink::deaf(), CancellationToken::new());
-        Self { feedback, stop, deadline: None, next: Next::nowhere(), resources: None }
+        let next = Next::nowhere();
+        Self { feedback, stop, deadline: None, next, run_id: None, resources: None }
     }
 }
 

@@ -147,12 +147,13 @@ fn more(node: &RunNode) -> String {
     if node.reused {
         return "reused from the run before".into();
     }
+    let warning = node.warnings.first().map(|warning| format!("! {}", one_line(warning)));
     let reason = node.reason.as_deref().map(one_line);
     let state = node.state.as_ref().filter(|_| node.status == NodeStatus::Running);
     let message = state.and_then(|state| state.message.as_deref()).map(one_line);
     let bar = state.and_then(|state| state.progress).map(bar);
     let tries = (node.attempts > 1).then(|| format!("attempt {}", node.attempts));
-    let all = [bar, message.or(reason), tries].into_iter().flatten();
+    let all = [bar, message.or(reason), tries, warning].into_iter().flatten();
     all.collect::<Vec<_>>().join("  ")
 }
 
@@ -204,6 +205,8 @@ mod tests {
             "finishedAt": "2026-01-01T00:00:00.25Z",
             "error": {"code": "E", "message": "no such file"}});
         check(&[failed], "copy|Failed|250ms|no such file");
+        let odd = json!({"status": "succeeded", "taskId": "t", "warnings": ["results is text"]});
+        check(&[odd], "copy|Succeeded||! results is text");
         check(
             &[json!({"status": "succeeded", "reused": true, "taskId": "t"})],
             "copy|Succeeded||reused from the run before",

@@ -6,7 +6,7 @@ use model::{PackageName, PackageVersion};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::compile::{APPROVE, Context, DELAY, WAIT_EVENT, is_container};
+use crate::compile::{APPROVE, Context, DELAY, PackageHints, WAIT_EVENT, hints, is_container};
 use crate::definition::{Loose, Node};
 use crate::problem::{Place, Problems, Quoted, code};
 
@@ -24,9 +24,10 @@ pub(crate) fn check<'s>(
 ) {
     let root = context.source().place();
     let nodes = root.key("nodes");
+    let hints = &hints(context.other(0).workflow);
     for (index, node) in context.source().nodes() {
         let at = nodes.index(index as usize).about(node.id.text());
-        package(node, told, &at, problems);
+        package(node, hints, told, &at, problems);
         if !is_container(node) {
             builtin(node, &at, problems);
         }
@@ -34,7 +35,7 @@ pub(crate) fn check<'s>(
         for (level, middleware) in node.middlewares.items().iter().enumerate() {
             let Some(middleware) = middleware.given() else { continue };
             let at = place.index(level);
-            package(middleware, told, &at, problems);
+            package(middleware, hints, told, &at, problems);
             self::middleware(middleware, &at, problems);
         }
     }
@@ -42,6 +43,7 @@ pub(crate) fn check<'s>(
 
 fn package<'s>(
     node: &'s Node<'s>,
+    hints: &PackageHints<'s>,
     told: &mut HashSet<&'s str>,
     at: &Place<'_>,
     problems: &mut Problems,
@@ -50,14 +52,19 @@ fn package<'s>(
     let at = at.key("package");
     if let Some(package) = node.package.given() {
         let name = package.name.text().parse::<PackageName>().err();
-        let version = package.version.text().parse::<PackageVersion>().err();
+        let least = hints.get(package.name.text()).map_or("", |hints| hints.min_version.text());
+        let version = match package.version.text() {
+            "" if !least.is_empty() => format!("{least}+").parse::<PackageVersion>().err(),
+            own => own.parse::<PackageVersion>().err(),
+        };
         for (error, key, text) in
             [(name, "name", &package.name), (version, "version", &package.version)]
         {
             // What is no text at all is told as such.
             let Some(error) = error.filter(|_| !matches!(text, Loose::Wrong(_))) else { continue };
             let message = format_args!(
-                "{error}; a worker needs both name and version to find the code of {}",
+                "{error}; a worker needs both name and version to find the code of {}, or a \
+                 workerHints.minVersion for the package",
                 Quoted(kind)
             );
             problems.error(code::PACKAGE, &at.key(key), message);

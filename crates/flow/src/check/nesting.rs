@@ -5,10 +5,10 @@ use crate::compile::{Inner, Links, Sources, place_of};
 use crate::problem::{Place, Problems, Quoted, code};
 
 /// Containers in containers in containers.
-pub(crate) const NESTING_MAX: usize = 16;
+pub const NESTING_MAX: usize = 16;
 /// Nodes of the workflow and of everything that its containers stand for, each as often as it
 /// is executed.
-pub(crate) const NODES_EXECUTED_MAX: u64 = 1_000_000;
+pub const NODES_EXECUTED_MAX: u64 = 1_000_000;
 
 /// Tells subgraphs that contain themselves, and what nests too deep or multiplies too much.
 pub(crate) fn check(sources: &Sources<'_>, inner: &[Inner], problems: &mut Problems) {

@@ -15,9 +15,9 @@ use crate::compile::{CONTAINER_KEY, Context, GraphDraft, StepDraft, is_container
 use crate::problem::{Place, Problems, Quoted, SENTENCE_CHARACTERS_MAX, code, cut};
 
 /// Steps that the check of one node may take.
-pub(crate) const NODE_STEPS_MAX: usize = 1_000_000;
+pub const NODE_STEPS_MAX: usize = 1_000_000;
 /// Steps that all checks of a definition may take together.
-pub(crate) const ALL_STEPS_MAX: usize = 50_000_000;
+pub const ALL_STEPS_MAX: usize = 50_000_000;
 /// Problems of one node that are told; one wrong list would fill the page.
 const TOLD_PER_NODE_MAX: usize = 10;
 
@@ -136,7 +136,7 @@ fn parameters<'d>(step: &'d StepDraft<'_>) -> Cow<'d, Value> {
 }
 
 /// How many values there are in a value, itself included. It nests as deep as a parser lets it.
-fn n_values(value: &Value) -> usize {
+pub(crate) fn n_values(value: &Value) -> usize {
     match value {
         Value::Array(items) => 1 + items.iter().map(n_values).sum::<usize>(),
         Value::Object(fields) => 1 + fields.values().map(n_values).sum::<usize>(),
@@ -240,7 +240,7 @@ fn tell(error: &ValidationError<'_>, at: &Place<'_>, problems: &mut Problems) {
 }
 
 /// What is wrong with a value, as the rest of a sentence about it.
-fn verdict(error: &ValidationError<'_>) -> String {
+pub(crate) fn verdict(error: &ValidationError<'_>) -> String {
     let value = error.instance();
     match error.kind() {
         ValidationErrorKind::Type { kind } => {

@@ -12,15 +12,15 @@ use super::shape::is_deeper_than;
 use weight::{Unfit, Weight, weigh};
 
 /// The longest schema of one node.
-pub(crate) const SCHEMA_BYTES_MAX: usize = 256 * 1024;
+pub const SCHEMA_BYTES_MAX: usize = 256 * 1024;
 /// How deep a schema nests.
-pub(crate) const SCHEMA_DEPTH_MAX: usize = 64;
+pub const SCHEMA_DEPTH_MAX: usize = 64;
 /// All different schemas of a definition together.
-pub(crate) const SCHEMAS_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const SCHEMAS_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// All patterns in them.
-pub(crate) const PATTERNS_MAX: usize = 2_000;
+pub const PATTERNS_MAX: usize = 2_000;
 /// What one pattern may take when it is ready for use.
-pub(crate) const PATTERN_BYTES_MAX: usize = 256 * 1024;
+pub const PATTERN_BYTES_MAX: usize = 256 * 1024;
 
 /// A schema that was read.
 #[derive(Debug)]

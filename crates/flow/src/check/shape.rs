@@ -8,7 +8,12 @@ use crate::definition::{Edge, End, Hints, Pairs, Runtime, Spelling, Subgraph, Wo
 use crate::problem::{Place, Problems, code};
 use field::Fields;
 
+pub use field::DEMAND_ENTRIES_MAX;
 pub(crate) use field::is_deeper_than;
+pub use node::{
+    AFFINITY_TTL_MAX, ALIAS_BYTES_MAX, KEY_BYTES_MAX, LABEL_BYTES_MAX, MIDDLEWARES_MAX,
+    PARALLEL_MAX, PORTS_MAX,
+};
 
 /// Tells every field that is missing, or not what it should be.
 pub(crate) fn check(workflow: &Workflow<'_>, problems: &mut Problems) {
@@ -90,10 +95,11 @@ fn runtimes(runtimes: &Pairs<'_, Runtime<'_>>, at: &Place<'_>, fields: &mut Fiel
         let at = at.key(name);
         let Some(runtime) = fields.object(runtime, &at) else { continue };
         let at = at.key(runtime.spelling("workerHints"));
-        let Some(Hints { package, queue, labels, .. }) = fields.object(&runtime.hints, &at) else {
-            continue;
-        };
+        let Some(hints) = fields.object(&runtime.hints, &at) else { continue };
+        let Hints { package, min_version, queue, labels, .. } = hints;
         fields.text(package, &at.key("package"));
+        let place = at.key(hints.spelling("minVersion"));
+        fields.fits::<model::PackageVersion>(min_version, &place);
         fields.fits::<model::QueueName>(queue, &at.key("queue"));
         fields.labels(labels, &at.key("labels"));
     }

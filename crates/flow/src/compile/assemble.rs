@@ -88,7 +88,13 @@ impl<'s, 'w> Workshop<'s, 'w> {
             on_skip: on_skip(authored.on_skip.text()),
             when,
             map,
+            results: self.results(authored),
         }
+    }
+
+    fn results(&self, node: &crate::definition::Node<'s>) -> Option<Bytes> {
+        let schema = node.schema.given()?.results?.get();
+        Some(self.source.slice_ref(schema.as_bytes()))
     }
 
     fn step(

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use model::{Demand, LEASE_TTL_DEFAULT, PackageRef, RetryPolicy, TaskSpec};
 
-use crate::definition::{Hints, Node, Pairs, Retry, Workflow};
+use crate::definition::{Hints, Node, Package, Pairs, Retry, Workflow};
 
 /// The queue of nodes that name none.
 const DEFAULT_QUEUE: &str = "default";
@@ -16,28 +16,44 @@ const DEFAULT_QUEUE: &str = "default";
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Words<'s> {
     kind: &'s str,
-    package: Option<(&'s str, &'s str)>,
+    package: Option<Wanted<'s>>,
     queue: &'s str,
     tools: Vec<&'s str>,
     labels: Vec<(&'s str, &'s str)>,
     numbers: [Option<i64>; 6],
 }
 
+/// A package in the author's words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Wanted<'s> {
+    name: &'s str,
+    version: &'s str,
+    /// Newer versions are as good.
+    or_newer: bool,
+}
+
+/// Hints by the package that they are about.
+pub(crate) type PackageHints<'s> = HashMap<&'s str, &'s Hints<'s>>;
+
+/// The hints of a workflow, which hold for its subgraphs too.
+pub(crate) fn hints<'s>(workflow: &'s Workflow<'s>) -> PackageHints<'s> {
+    let runtimes = workflow.runtimes.given().map_or(&[][..], Vec::as_slice);
+    let runtimes = runtimes.iter().filter_map(|(_, runtime)| runtime.given());
+    let hints = runtimes.filter_map(|runtime| runtime.hints.given());
+    hints.map(|hints| (hints.package.text(), hints)).collect()
+}
+
 /// Specifications that were made before, by the words that they were made of.
 #[derive(Debug, Default)]
 pub(crate) struct Specs<'s> {
     made: HashMap<Words<'s>, Arc<TaskSpec>>,
-    hints: HashMap<&'s str, &'s Hints<'s>>,
+    hints: PackageHints<'s>,
 }
 
 impl<'s> Specs<'s> {
-    /// With the hints of a workflow, which hold for its subgraphs too.
+    /// With the hints of a workflow.
     pub(crate) fn new(workflow: &'s Workflow<'s>) -> Self {
-        let runtimes = workflow.runtimes.given().map_or(&[][..], Vec::as_slice);
-        let runtimes = runtimes.iter().filter_map(|(_, runtime)| runtime.given());
-        let hints = runtimes.filter_map(|runtime| runtime.hints.given());
-        let hints = hints.map(|hints| (hints.package.text(), hints)).collect();
-        Self { made: HashMap::new(), hints }
+        Self { made: HashMap::new(), hints: hints(workflow) }
     }
 
     /// What the node asks for. The definition has been found to be right before.
@@ -53,8 +69,8 @@ impl<'s> Specs<'s> {
 
     fn words(&self, node: &'s Node<'s>) -> Words<'s> {
         let package = node.package.given();
-        let package = package.map(|package| (package.name.text(), package.version.text()));
-        let hints = package.and_then(|(name, _)| self.hints.get(name));
+        let hints = package.and_then(|package| self.hints.get(package.name.text()));
+        let package = package.map(|package| wanted(package, hints.copied()));
         let queues = [node.queue.text(), hints.map_or("", |hints| hints.queue.text())];
         let queue = queues.into_iter().find(|queue| !queue.is_empty()).unwrap_or(DEFAULT_QUEUE);
         let mut labels = pairs(&node.labels);
@@ -81,6 +97,14 @@ impl<'s> Specs<'s> {
     }
 }
 
+/// A node that names no version takes the least one of the hints, or a newer.
+fn wanted<'s>(package: &'s Package<'s>, hints: Option<&'s Hints<'s>>) -> Wanted<'s> {
+    let (name, own) = (package.name.text(), package.version.text());
+    let or_newer = own.is_empty();
+    let version = if or_newer { hints.map_or("", |hints| hints.min_version.text()) } else { own };
+    Wanted { name, version, or_newer }
+}
+
 fn pairs<'s>(pairs: &'s Pairs<'_, std::borrow::Cow<'_, str>>) -> Vec<(&'s str, &'s str)> {
     let pairs = pairs.given().map_or(&[][..], Vec::as_slice);
     pairs.iter().map(|(key, value)| (key.as_ref(), value.text())).collect()
@@ -89,9 +113,10 @@ fn pairs<'s>(pairs: &'s Pairs<'_, std::borrow::Cow<'_, str>>) -> Vec<(&'s str, &
 fn spec(words: &Words<'_>) -> TaskSpec {
     let [priority, lease_ttl, timeout, attempts, backoff, backoff_max] = words.numbers;
     let labels = words.labels.iter().map(|(key, value)| (checked(key), checked(value)));
-    let package = words
-        .package
-        .map(|(name, version)| PackageRef { name: checked(name), version: checked(version) });
+    let package = words.package.map(|Wanted { name, version, or_newer }| PackageRef {
+        name: checked(name),
+        version: if or_newer { checked(&format!("{version}+")) } else { checked(version) },
+    });
     TaskSpec {
         demand: Demand {
             queue: checked(words.queue),

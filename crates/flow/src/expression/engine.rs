@@ -1,7 +1,6 @@
 //! Works expressions out.
 
 use std::collections::BTreeSet;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use minijinja::value::{Object, Value};
@@ -9,6 +8,7 @@ use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, tests};
 use serde_json::Value as Json;
 
 use super::convert::{from_json, to_json};
+use super::guard::guarded;
 use super::look::View;
 use super::scan::{Code, place_of};
 use super::{FUEL_MAX, filters, meter};
@@ -41,12 +41,7 @@ pub(super) fn evaluate(code: Code<'_>, view: View<'_>) -> Result<Json, String> {
             to_json(&expression.eval(Value::from_object(places))?)
         })
     };
-    // The engine is not ours and has panicked before, on texts that anybody may send. It keeps
-    // nothing of what it works out, so that nothing half done can be seen afterwards.
-    let given = catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
-        Err(Error::new(ErrorKind::InvalidOperation, "it cannot be worked out"))
-    });
-    given.map_err(|error| {
+    guarded(work).map_err(|error| {
         if !is_about_undefined(&error) {
             return reason(&error);
         }
@@ -60,7 +55,8 @@ pub(super) fn evaluate(code: Code<'_>, view: View<'_>) -> Result<Json, String> {
 /// Whether the engine can read an expression, and knows all that it names.
 pub(super) fn check(code: &Code<'_>) -> Result<(), String> {
     ENGINE.with(|engine| {
-        let expression = engine.compile_expression(&code.source).map_err(|error| reason(&error))?;
+        let compiled = guarded(|| engine.compile_expression(&code.source));
+        let expression = compiled.map_err(|error| reason(&error))?;
         let state = engine.empty_state();
         if let Some(name) = code.filters.iter().find(|name| !tests::is_filter(&state, name)) {
             return Err(format!("there is no filter {name}"));

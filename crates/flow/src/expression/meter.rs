@@ -7,10 +7,10 @@ use minijinja::value::ValueKind;
 use minijinja::{Error, ErrorKind, Value};
 
 /// What the values of one expression may weigh, each counted whenever it is looked up or made.
-pub(crate) const HELD_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const HELD_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// What the operators of one expression may go through, all together.
-pub(crate) const TOUCHED_BYTES_MAX: usize = 256 * 1024 * 1024;
+pub const TOUCHED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// How deep a value may nest that an expression makes.
 pub(super) const NESTING_MAX: usize = 64;

@@ -6,7 +6,7 @@ use std::fmt;
 use super::{Place, Problem, Severity, code};
 
 /// So many problems are told one by one; more would not be read.
-pub(crate) const PROBLEMS_TOLD_MAX: usize = 100;
+pub const PROBLEMS_TOLD_MAX: usize = 100;
 /// Labels and values in a message are cut here.
 pub(crate) const QUOTED_CHARACTERS_MAX: usize = 80;
 /// Whole sentences of others are cut here.

@@ -246,8 +246,8 @@ fn packages_are_named_in_full() {
         ),
         &expect![[r"
             E.FLOW.INVALID $e /nodes/4/package/name: name is a number; it must be text
-            E.FLOW.PACKAGE $c /nodes/2/package/version: package.version must be 1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +; a worker needs both name and version to find the code of media.crop
-            E.FLOW.PACKAGE $d /nodes/3/package/name: package.name must be 1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +; a worker needs both name and version to find the code of media.crop
+            E.FLOW.PACKAGE $c /nodes/2/package/version: package.version must be 1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +; a worker needs both name and version to find the code of media.crop, or a workerHints.minVersion for the package
+            E.FLOW.PACKAGE $d /nodes/3/package/name: package.name must be 1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +; a worker needs both name and version to find the code of media.crop, or a workerHints.minVersion for the package
             E.FLOW.PACKAGE (warning) $a /nodes/0/package: media.resize names no package; only workers that serve media.resize on their own can take it
             E.FLOW.PACKAGE (warning) $f /nodes/5/package: media.crop names no package; only workers that serve media.crop on their own can take it
         "]],

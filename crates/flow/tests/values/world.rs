@@ -144,6 +144,7 @@ fn node(place: u32, alias: &str) -> Node {
         on_skip: OnSkip::default(),
         when: None,
         map: None,
+        results: None,
     }
 }
 

@@ -110,6 +110,9 @@ pub struct RunNode {
     /// Its elements, where it is executed once per element of a list.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<MapCounts>,
+    /// What of its result is not as its `schema.results` says, a sentence each. The result stands.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub warnings: Vec<String>,
     /// How it fares.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StageState>,
@@ -156,7 +159,7 @@ pub struct Artifact {
 /// The elements of a node that is executed once per element.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct MapCounts {
-    /// As many as are known: those that began, until the node has ended.
+    /// As many as the list has, once its turn has come.
     pub total: u64,
     /// Those that came to an end, good or bad.
     pub done: u64,

@@ -87,6 +87,7 @@ static FRAMES: [Row; Kind::ALL.len()] = [
     row(Kind::NextResponse, "biz.exec.next.response", "middleware.next_response", &[]),
     row(Kind::ResourceReadRequest, "biz.resource.read.request", "resource.read.request", &[]),
     row(Kind::ResourceReadChunk, "biz.resource.read.chunk", "resource.read.chunk", &[]),
+    row(Kind::ResourceRelease, "biz.resource.release", "resource.release", &[]),
     row(Kind::PackageInstall, "biz.pkg.install", "pkg.install", &["package.install"]),
     row(Kind::PackageUninstall, "biz.pkg.uninstall", "pkg.uninstall", &["package.uninstall"]),
     row(Kind::PackageEvent, "biz.pkg.event", "pkg.event", &["package.event"]),

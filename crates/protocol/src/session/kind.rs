@@ -39,6 +39,8 @@ pub enum Kind {
     ResourceReadRequest,
     /// The worker sends a part of a resource.
     ResourceReadChunk,
+    /// The server says that a run needs its resources no more.
+    ResourceRelease,
     /// The server wants a package to be installed.
     PackageInstall,
     /// The server wants a package to be removed.
@@ -51,7 +53,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of their definition.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 23] = [
         Self::Handshake,
         Self::Register,
         Self::Accept,
@@ -70,6 +72,7 @@ impl Kind {
         Self::NextResponse,
         Self::ResourceReadRequest,
         Self::ResourceReadChunk,
+        Self::ResourceRelease,
         Self::PackageInstall,
         Self::PackageUninstall,
         Self::PackageEvent,

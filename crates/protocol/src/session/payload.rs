@@ -1,7 +1,7 @@
 //! What frames say: one type for each kind, read by the rules of `schemas/`.
 //!
 //! Reading order: [`control`], [`register`], [`heartbeat`], [`exec`], [`feedback`], [`resource`], [`resource_read`],
-//! [`next`], [`package`].
+//! [`resource_release`], [`next`], [`package`].
 
 pub mod control;
 pub mod exec;
@@ -12,6 +12,7 @@ pub mod package;
 pub mod register;
 pub mod resource;
 pub mod resource_read;
+pub mod resource_release;
 
 use serde_json::value::RawValue;
 
@@ -23,6 +24,7 @@ use self::next::{NextRequest, NextResponse};
 use self::package::{Catalog, Install, PackageEvent, Uninstall};
 use self::register::Register;
 use self::resource_read::{Chunk, ReadRequest};
+use self::resource_release::Release;
 use super::alias::Vocabulary;
 use super::decode::DecodeError;
 use super::encode::raw;
@@ -68,6 +70,8 @@ pub enum Payload {
     ResourceReadRequest(ReadRequest),
     /// The worker sends a part of a resource.
     ResourceReadChunk(Chunk),
+    /// The server says that a run needs its resources no more.
+    ResourceRelease(Release),
     /// The server wants a package to be installed.
     PackageInstall(Install),
     /// The server wants a package to be removed.
@@ -104,6 +108,7 @@ impl Payload {
             Kind::NextResponse => Self::NextResponse(NextResponse::read(value)?),
             Kind::ResourceReadRequest => Self::ResourceReadRequest(ReadRequest::read(value)?),
             Kind::ResourceReadChunk => Self::ResourceReadChunk(Chunk::read(value)?),
+            Kind::ResourceRelease => Self::ResourceRelease(Release::read(value)?),
             Kind::PackageInstall => Self::PackageInstall(Install::read(value)?),
             Kind::PackageUninstall => Self::PackageUninstall(Uninstall::read(value)?),
             Kind::PackageEvent => Self::PackageEvent(PackageEvent::read(value)?),
@@ -132,6 +137,7 @@ impl Payload {
             Self::NextResponse(_) => Kind::NextResponse,
             Self::ResourceReadRequest(_) => Kind::ResourceReadRequest,
             Self::ResourceReadChunk(_) => Kind::ResourceReadChunk,
+            Self::ResourceRelease(_) => Kind::ResourceRelease,
             Self::PackageInstall(_) => Kind::PackageInstall,
             Self::PackageUninstall(_) => Kind::PackageUninstall,
             Self::PackageEvent(_) => Kind::PackageEvent,
@@ -160,6 +166,7 @@ impl Payload {
             Self::NextResponse(payload) => raw(payload),
             Self::ResourceReadRequest(payload) => raw(payload),
             Self::ResourceReadChunk(payload) => raw(payload),
+            Self::ResourceRelease(payload) => raw(payload),
             Self::PackageInstall(payload) => raw(payload),
             Self::PackageUninstall(payload) => raw(payload),
             Self::PackageEvent(payload) => raw(payload),

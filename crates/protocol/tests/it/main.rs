@@ -5,6 +5,7 @@ mod machines;
 mod pair;
 mod prop;
 mod resp;
+mod retries;
 mod support;
 mod token;
 mod vocabulary;

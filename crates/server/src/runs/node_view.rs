@@ -243,6 +243,7 @@ fn blank(node_id: String, status: NodeStatus, node_type: String) -> RunNode {
         error: None,
         artifacts: Vec::new(),
         map: None,
+        warnings: Vec::new(),
         state: None,
         metadata: NodeMetadata::default(),
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use coordinator::RunRecord;
+use coordinator::{RunRecord, Underway};
 use model::{LeaseId, Timestamp};
 use protocol::rest::problem::FlowProblem;
 use protocol::rest::runs::{Artifact, NodeCounts, NodeStatus, Run, RunNode, RunRef, RunStatus};
@@ -10,6 +10,7 @@ use protocol::rest::runs::{Artifact, NodeCounts, NodeStatus, Run, RunNode, RunRe
 use super::binding_view::bindings;
 use super::board::Board;
 use super::node_view::{Painter, error, raw};
+use super::promises::Promises;
 use super::standing;
 use super::start::Started;
 use crate::feedback::FeedbackHub;
@@ -98,10 +99,11 @@ pub(crate) fn whole(
     board: &Board<'_>,
     feedback: &FeedbackHub,
     with_nodes: bool,
-    unconfirmed: &[(LeaseId, Timestamp)],
+    underway: &Underway,
 ) -> Run {
     let mut nodes = nodes(board, feedback);
-    mark_unconfirmed(&mut nodes, unconfirmed);
+    mark_unconfirmed(&mut nodes, &underway.unconfirmed);
+    mark_lists(&mut nodes, board, &underway.lists);
     let record = board.record;
     let end = record.end.as_deref();
     let first = || nodes.iter().filter_map(|node| node.started_at.clone()).min();
@@ -135,14 +137,38 @@ fn mark_unconfirmed(nodes: &mut [RunNode], unconfirmed: &[(LeaseId, Timestamp)])
     }
 }
 
+/// How long a list is that is gone through stands in no fact: it was computed when its turn came.
+fn mark_lists(nodes: &mut [RunNode], board: &Board<'_>, lists: &[(u32, u32, u64)]) {
+    let known = lists.iter().filter_map(|(number, node, total)| {
+        let frame = board.frames.iter().find(|frame| frame.number == *number)?;
+        let id = frame.graph.nodes.get(*node as usize)?.id.to_string();
+        Some(((*number, id), *total))
+    });
+    let known: BTreeMap<(u32, String), u64> = known.collect();
+    if known.is_empty() {
+        return;
+    }
+    for node in nodes {
+        let frame = node.metadata.frame.as_ref().map_or(0, |mark| mark.frame);
+        if let Some(map) = &mut node.map
+            && let Some(total) = known.get(&(frame, node.node_id.clone()))
+        {
+            map.total = *total;
+        }
+    }
+}
+
 /// Every node with its middlewares: of the workflow itself, then of each subgraph that was entered.
 fn nodes(board: &Board<'_>, feedback: &FeedbackHub) -> Vec<RunNode> {
     let painter = Painter { board, feedback };
+    let mut promises = Promises::default();
     let mut rows = Vec::new();
     for (place, frame) in board.frames.iter().enumerate() {
         let mark = painter.mark(place);
         for node in 0..frame.nodes.len() {
-            rows.extend(painter.node(frame, node, mark.as_ref()));
+            let mut of_node = painter.node(frame, node, mark.as_ref());
+            promises.look(&frame.graph.nodes[node], &mut of_node[0]);
+            rows.extend(of_node);
         }
     }
     rows

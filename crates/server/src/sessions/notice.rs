@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coordinator::LostAuthority;
-use model::{LeaseId, TaskId};
+use model::{LeaseId, RunId, TaskId};
 use protocol::session::server_session::Session;
 use tokio::sync::oneshot;
 
@@ -33,6 +33,8 @@ pub(crate) enum Notice {
     Undrain,
     /// Someone wants a part of a resource that the worker keeps.
     Read(Box<Wanted>),
+    /// A run that the worker had work of has ended.
+    RunEnded(RunId),
     /// The credential that opened the session is no longer good.
     CredentialGone,
 }

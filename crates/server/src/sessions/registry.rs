@@ -16,6 +16,7 @@ use super::keys;
 use super::names;
 use super::notice::{Carried, MAILBOX_MAX, Notice, Revoked};
 use super::record::SessionRecord;
+use crate::crews::EndedRun;
 
 /// Takeovers of one worker within [`TAKEOVERS_WITHIN`]; one more is held off, because two
 /// processes seem to fight over one identity.
@@ -302,6 +303,16 @@ impl Sessions {
         }
         for (worker, revoked) in by_worker {
             self.tell(tenant, &worker, Notice::Revoked(revoked));
+        }
+    }
+
+    /// Runs that ended, to those who may keep something for them.
+    pub(crate) fn tell_ended(&self, tenant: &TenantId, ended: Vec<EndedRun>) {
+        for (run, workers) in ended {
+            for worker in workers {
+                // Whoever is away keeps it for its own time.
+                self.tell(tenant, &worker, Notice::RunEnded(run));
+            }
         }
     }
 

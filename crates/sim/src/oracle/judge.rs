@@ -80,7 +80,7 @@ impl Model {
             | Command::WatchRun { .. }
             | Command::Next { .. }
             | Command::Signal { .. }
-            | Command::Unconfirmed { .. }
+            | Command::Underway { .. }
             | Command::LoseWorker { .. }
             | Command::GiveBack { .. }
             | Command::RequestLeases { .. }

@@ -20,6 +20,8 @@ use crate::resources::{NewResource, Registry};
 const BYTES_MAX: u64 = 1 << 30;
 /// What is read or written at once.
 const PIECE_BYTES: usize = 64 << 10;
+/// What a file says that goes with its run.
+const RUN_SCOPE: &str = "run";
 /// The disk does not do what it should.
 const DISK: &str = "E.RESOURCE.DISK";
 const FILE_WANTED: &str = r#"core.file wants {"text": "..."} or {"bytes": 1000}"#;
@@ -37,11 +39,13 @@ struct NewFile {
     scope: Option<String>,
     filename: Option<String>,
     ttl_ms: Option<u64>,
+    /// The result holds the text too.
+    inline: Option<bool>,
 }
 
 /// Writes a file, keeps it as a resource and tells of it.
 pub(super) async fn write(parameters: &RawValue, context: &Context) -> Outcome {
-    let new: NewFile = match read(parameters, FILE_WANTED) {
+    let mut new: NewFile = match read(parameters, FILE_WANTED) {
         Ok(new) => new,
         Err(outcome) => return outcome,
     };
@@ -50,12 +54,21 @@ pub(super) async fn write(parameters: &RawValue, context: &Context) -> Outcome {
         return Outcome::hopeless(PARAMETERS_INVALID, FILE_WANTED);
     }
     let Some(resources) = context.resources.clone() else { return nothing_kept() };
+    let scope = scope(new.scope.take(), context);
     // It waits for the disk.
-    let written = tokio::task::spawn_blocking(move || write_file(&resources, new)).await;
+    let written = tokio::task::spawn_blocking(move || write_file(&resources, new, scope)).await;
     written.unwrap_or_else(|error| Outcome::passing(DISK, error.to_string()))
 }
 
-fn write_file(resources: &Arc<Registry>, new: NewFile) -> Outcome {
+/// What belongs to the run goes when the run ends.
+fn scope(given: Option<String>, context: &Context) -> Option<String> {
+    match given.as_deref() {
+        Some(RUN_SCOPE) => context.run_id.clone().or(given),
+        _ => given,
+    }
+}
+
+fn write_file(resources: &Arc<Registry>, new: NewFile, scope: Option<String>) -> Outcome {
     let path = resources.new_path();
     let written = write_pieces(&path, &new);
     let sha256 = match written {
@@ -66,7 +79,7 @@ fn write_file(resources: &Arc<Registry>, new: NewFile) -> Outcome {
     let resource = NewResource {
         id: new.resource_id,
         resource_type: new.resource_type.unwrap_or_else(|| "file".into()),
-        scope: new.scope,
+        scope,
         metadata: OpenObject::new(raw(&metadata)),
         ttl: new.ttl_ms.map(Duration::from_millis),
     };
@@ -77,9 +90,14 @@ fn write_file(resources: &Arc<Registry>, new: NewFile) -> Outcome {
                 "resourceId": kept.id, "workerName": worker_name, "type": kept.resource_type,
             });
             let size_bytes = kept.bytes();
-            let result =
+            let inline = new.text.filter(|_| new.inline == Some(true));
+            let is_inline = inline.is_some();
+            let mut result =
                 json!({ "resourceRef": reference, "sizeBytes": size_bytes, "sha256": sha256 });
-            Outcome::leaving(raw(&result), vec![kept.artifact(worker_name, false)])
+            if let Some(text) = inline {
+                result["text"] = text.into();
+            }
+            Outcome::leaving(raw(&result), vec![kept.artifact(worker_name, is_inline)])
         }
         Err(error) => {
             // A file that nothing names would only go with the next start.

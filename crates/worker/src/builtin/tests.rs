@@ -99,6 +99,11 @@ async fn a_transform_that_cannot_be_done_fails_and_ends() {
         r#""template":"{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}""#,
         r#""expression":"1","template":"1""#,
         r#""typo":1"#,
+        // The engine panics at these.
+        r#""expression":"''[::-1]""#,
+        r#""expression":"7 is divisibleby 0""#,
+        r#""template":"{{ ''[::-1] }}""#,
+        r#""template":"{% if 7 is divisibleby(0) %}{% endif %}""#,
     ] {
         let parameters = format!(r#"{{"input":{{}},{steps}}}"#);
         check("core.transform", &parameters, "failed E.PARAMETERS.INVALID final").await;

@@ -52,8 +52,8 @@ fn apply(transform: Transform) -> Result<Value, String> {
     }
     match (expression, template) {
         (None, None) => Ok(value),
-        (Some(expression), None) => evaluate(&expression, &value).map_err(|why| explain(&why)),
-        (None, Some(template)) => render(&template, &value).map_err(|why| explain(&why)),
+        (Some(expression), None) => computed(|| evaluate(&expression, &value)),
+        (None, Some(template)) => computed(|| render(&template, &value)),
         (Some(_), Some(_)) => Err("give expression or template, not both".into()),
     }
 }
@@ -97,6 +97,10 @@ fn merge_into(value: &mut Value, patch: Value) {
             merge_into(fields.entry(name).or_insert(Value::Null), change);
         }
     }
+}
+
+fn computed(work: impl FnOnce() -> Result<Value, Error>) -> Result<Value, String> {
+    flow::guarded(work).map_err(|why| explain(&why))
 }
 
 fn evaluate(expression: &str, input: &Value) -> Result<Value, Error> {

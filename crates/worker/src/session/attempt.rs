@@ -42,6 +42,8 @@ pub(crate) enum Note {
 /// What the task of an attempt needs.
 pub(crate) struct Attempt {
     pub(crate) number: Number,
+    /// The run that it belongs to.
+    pub(crate) run_id: String,
     pub(crate) executor: Arc<dyn Executor>,
     pub(crate) assignment: Assignment,
     pub(crate) feedback: FeedbackSink,
@@ -84,6 +86,7 @@ impl Attempt {
             })
         });
         let context = Context {
+            run_id: Some(self.run_id),
             feedback: self.feedback,
             stop: inner_stop.clone(),
             deadline,

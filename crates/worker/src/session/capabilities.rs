@@ -28,7 +28,7 @@ const TOOL_BYTES_MAX: usize = 128;
 /// The frames that a worker understands and sends.
 ///
 /// Verdicts as frames are not among them: the acks of reports say the same.
-const PAYLOAD_TYPES: [Kind; 9] = [
+const PAYLOAD_TYPES: [Kind; 10] = [
     Kind::ExecDispatch,
     Kind::ExecResult,
     Kind::ExecFeedback,
@@ -38,6 +38,7 @@ const PAYLOAD_TYPES: [Kind; 9] = [
     Kind::NextResponse,
     Kind::ResourceReadRequest,
     Kind::ResourceReadChunk,
+    Kind::ResourceRelease,
 ];
 
 /// What a worker can do.

@@ -259,6 +259,7 @@ mod tests {
         let settings = settings.expect("understood");
         assert_eq!(settings.door, Some(Door::Ws));
         assert_eq!(settings.auth_token.as_deref(), Some("dev-token"));
+        assert_eq!(settings.version.as_deref(), Some("0.1.0"));
         assert_eq!(settings.slots, Some(2));
         assert_eq!(settings.per_type_limits, Some(BTreeMap::from([("command".into(), 1)])));
         assert_eq!(settings.runtimes, Some(vec!["python".into(), "playwright".into()]));

@@ -11,7 +11,7 @@ const MAY_KNOW: [(&str, &[&str]); 11] = [
     ("keyspace", &["model"]),
     ("protocol", &["model"]),
     ("store", &["coordinator", "keyspace", "model"]),
-    ("worker", &["protocol", "model"]),
+    ("worker", &["protocol", "flow", "model"]),
     ("server", &["store", "coordinator", "flow", "keyspace", "protocol", "model"]),
     ("cli", &["server", "worker", "store", "flow", "protocol", "model"]),
     ("sim", &["coordinator", "flow", "store", "model"]),

@@ -1,11 +1,14 @@
 //! `astra run logs`.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use protocol::rest::runs::{Run, RunNode};
 use protocol::rest::tasks::Task;
 
 use super::ending::Written;
 use super::log_reader::{Heard, LogReader};
 use super::node_selector;
+use super::pages::Pages;
 use super::plan::Parameters;
 use super::selector::{self, Found, FoundRun};
 use super::voice::Voice;
@@ -54,22 +57,59 @@ pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<Exit
 }
 
 async fn of_nodes(run: &Run, node: Option<&str>, context: &Context) -> Result<ExitCode> {
-    let nodes: Vec<&RunNode> = match node {
-        Some(node) => vec![node_selector::node(run, node)?],
-        None => run.nodes.iter().flatten().collect(),
-    };
+    let mut nodes: Vec<&RunNode> = run.nodes.iter().flatten().collect();
+    if let Some(node) = node {
+        let id = &node_selector::node(run, node)?.node_id;
+        nodes.retain(|node| node.node_id == *id);
+    }
+    let elements = elements(run, &nodes, context).await?;
     let voice = Voice::new(context.output, false);
-    for node in &nodes {
-        let Some(task_id) = &node.task_id else { continue };
-        let task: Task =
-            context.ask(context.client.get(&format!("/api/v1/tasks/{task_id}"))).await?;
-        if nodes.len() > 1 {
-            voice.note(format!("==> {} <==", workflow_run::name_of(node)));
+    let has_headings = nodes.len() > 1 || nodes.iter().any(|node| node.map.is_some());
+    let heading = |text: String| {
+        if has_headings {
+            voice.note(format!("==> {text} <=="));
         }
-        print(&task, voice, context).await?;
+    };
+    let mut told = BTreeSet::new();
+    for node in nodes {
+        let name = workflow_run::name_of(node);
+        if let Some(task_id) = &node.task_id {
+            let task: Task =
+                context.ask(context.client.get(&format!("/api/v1/tasks/{task_id}"))).await?;
+            let index = node.metadata.frame.as_ref().and_then(|frame| frame.index);
+            heading(index.map_or_else(|| name.clone(), |index| format!("{name} [{index}]")));
+            print(&task, voice, context).await?;
+        } else if told.insert(&node.node_id) {
+            for (item, task) in elements.get(&node.node_id).into_iter().flatten() {
+                heading(format!("{name} [{item}]"));
+                print(task, voice, context).await?;
+            }
+        }
     }
     Ok(ExitCode::Success)
 }
+
+/// The tasks of nodes that are executed once per element, by node, in the order of the elements.
+async fn elements(run: &Run, nodes: &[&RunNode], context: &Context) -> Result<Elements> {
+    let mut elements = Elements::new();
+    if nodes.iter().all(|node| node.map.is_none()) {
+        return Ok(elements);
+    }
+    for task in Pages::of_run(&run.run_id, &[]).all(context).await? {
+        if let (Some(node), Some(item)) = (task.node_id.clone(), task.item) {
+            elements.entry(node).or_default().push((item, task));
+        }
+    }
+    for of_node in elements.values_mut() {
+        // The newest came first; an element may have been executed more than once.
+        of_node.reverse();
+        of_node.sort_by_key(|(item, _)| *item);
+    }
+    Ok(elements)
+}
+
+/// Tasks by the node that they execute, with the element that each is about.
+type Elements = BTreeMap<String, Vec<(u32, Task)>>;
 
 fn one(run: &str, tasks: Vec<Task>, item: &str) -> Result<Task> {
     let number: Option<usize> = item.parse().ok();

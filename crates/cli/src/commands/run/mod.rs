@@ -7,7 +7,7 @@
 //! many; [`interrupt`] is Ctrl-C. [`selector`] finds a run again,
 //! of commands ([`named`]) or of a workflow ([`numbered`], with [`node_selector`] for its nodes),
 //! and [`summary`] sums it up for the verbs that look: [`list`], [`show`], [`follow`], [`logs`],
-//! [`wait`], [`stop`]. [`retry`], [`diff`] and [`signal`] are for runs of workflows alone. [`stray`] explains a command line that forgot its dashes.
+//! [`wait`], [`stop`]. [`retry`], [`diff`], [`signal`] and [`rebind`] are for runs of workflows alone. [`stray`] explains a command line that forgot its dashes.
 
 mod attach;
 mod diff;
@@ -28,6 +28,7 @@ mod numbered;
 mod pages;
 mod plan;
 mod progress;
+mod rebind;
 mod retry;
 mod selector;
 mod show;

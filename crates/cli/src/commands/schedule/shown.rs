@@ -5,6 +5,9 @@ use protocol::rest::schedules::{Overlap, Schedule, SchedulePage, ScheduledRun};
 use crate::output::{self, Show};
 use crate::words;
 
+/// What people read at a glance of a workflow's id; it names the workflow everywhere else too.
+const ID_LETTERS: usize = 8;
+
 impl Show for Schedule {
     fn text(&self) -> String {
         let state = if self.paused { "■ Paused" } else { "▸ Active" };
@@ -43,7 +46,7 @@ impl Show for SchedulePage {
             [
                 one.schedule_id.clone(),
                 one.name.clone().unwrap_or_else(|| "-".into()),
-                one.workflow_id.clone(),
+                one.workflow_id.chars().take(ID_LETTERS).collect(),
                 format!("{} ({})", one.cron, one.timezone),
                 if one.paused { "■ Paused".into() } else { "▸ Active".into() },
                 one.next_runs.first().cloned().unwrap_or_else(|| "-".into()),

@@ -132,7 +132,7 @@ impl World {
             Answer::RunStarted { .. }
             | Answer::Next(_)
             | Answer::Signalled
-            | Answer::Unconfirmed(_)
+            | Answer::Underway(_)
             | Answer::Bindings(_)
             | Answer::Submitted(_)
             | Answer::Leases(_)

@@ -16,7 +16,7 @@ pub(crate) const PARAMETERS_BYTES_MAX: usize = 1024 * 1024;
 /// How deep they nest. Whoever reads them with a recursive parser is safe.
 pub(crate) const PARAMETERS_DEPTH_MAX: usize = 64;
 /// Tools or labels that a node may demand, of each.
-pub(crate) const DEMAND_ENTRIES_MAX: usize = 64;
+pub const DEMAND_ENTRIES_MAX: usize = 64;
 
 /// Looks at fields, and tells what is wrong with them.
 pub(crate) struct Fields<'p> {

@@ -14,19 +14,19 @@ use crate::definition::{Affinity, List, Map, Node, Port, Retry, Spelling, Ui};
 use crate::problem::{Place, Quoted, code};
 
 /// A label for people is a line, not a page.
-pub(crate) const LABEL_BYTES_MAX: usize = 1_024;
+pub const LABEL_BYTES_MAX: usize = 1_024;
 /// Ports of one side of a node.
-pub(crate) const PORTS_MAX: usize = 256;
+pub const PORTS_MAX: usize = 256;
 /// Middlewares around one node.
-pub(crate) const MIDDLEWARES_MAX: usize = 32;
+pub const MIDDLEWARES_MAX: usize = 32;
 /// The longest name for expressions.
-pub(crate) const ALIAS_BYTES_MAX: usize = 128;
+pub const ALIAS_BYTES_MAX: usize = 128;
 /// The longest key that keeps tasks together or apart, with its expressions.
-pub(crate) const KEY_BYTES_MAX: usize = 4_096;
+pub const KEY_BYTES_MAX: usize = 4_096;
 /// Elements of a list that are executed at the same time.
-pub(crate) const PARALLEL_MAX: i64 = 1_000_000;
+pub const PARALLEL_MAX: i64 = 1_000_000;
 /// How long a worker may be kept in mind.
-pub(crate) const AFFINITY_TTL_MAX: Duration = Duration::from_hours(7 * 24);
+pub const AFFINITY_TTL_MAX: Duration = Duration::from_hours(7 * 24);
 
 /// Tells what is wrong with the fields of a node.
 pub(crate) fn check(node: &Node<'_>, at: &Place<'_>, fields: &mut Fields<'_>) {

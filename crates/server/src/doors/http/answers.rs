@@ -148,6 +148,8 @@ pub(crate) fn task(record: &TaskRecord) -> Result<Task, ApiError> {
         ended_attempts: ended_attempts.collect::<Result<_, _>>()?,
         concurrency_key: record.concurrency_key.as_ref().map(ToString::to_string),
         run: record.run.as_ref().map(ToString::to_string),
+        node_id: record.link.as_ref().map(|link| link.step_id.to_string()),
+        item: record.link.as_ref().and_then(|link| link.item),
         idempotency_key: record.idempotency.as_ref().map(|mark| mark.key.to_string()),
     };
     add_state(&mut task, record)?;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use coordinator::{Answer, Command, RunRecord, RunWord};
+use coordinator::{Answer, Command, RunRecord, RunWord, Underway};
 use flow::Program;
 use model::{RunId, ShardId};
 use protocol::error_code::ErrorCode;
@@ -148,13 +148,13 @@ pub(super) async fn show(
         start::wait(&app, &coordinator.handle, run, wait).await?;
     }
     let feedback = Arc::clone(&app.feedback);
-    let asked = coordinator.handle.ask(|ticket| Command::Unconfirmed { ticket, run });
-    let unconfirmed = match asked.await? {
-        Answer::Unconfirmed(unconfirmed) => unconfirmed,
-        _ => Vec::new(),
+    let asked = coordinator.handle.ask(|ticket| Command::Underway { ticket, run });
+    let underway = match asked.await? {
+        Answer::Underway(underway) => *underway,
+        _ => Underway::default(),
     };
     let body = on_board(&app, run, move |board| {
-        serde_json::to_vec(&view::whole(board, &feedback, with_nodes, &unconfirmed)).ok()
+        serde_json::to_vec(&view::whole(board, &feedback, with_nodes, &underway)).ok()
     });
     body.await?
         .map(|bytes| json_bytes(StatusCode::OK, bytes))

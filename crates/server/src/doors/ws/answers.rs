@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use coordinator::{Grant, LostAuthority};
-use model::LeaseId;
+use model::{LeaseId, Offer, RunId};
 use protocol::rest::leases::{VerdictAnswer, VerdictWord};
 use protocol::session::alias::Vocabulary;
 use protocol::session::frame::BusinessFrame;
@@ -11,6 +11,7 @@ use protocol::session::kind::Kind;
 use protocol::session::open::OpenObject;
 use protocol::session::payload::Payload;
 use protocol::session::payload::exec::{Cancel, Constraints, Dispatch, Verdict as VerdictPayload};
+use protocol::session::payload::resource_release::Release;
 use serde_json::value::RawValue;
 
 use super::convert::CORE_PACKAGE;
@@ -25,14 +26,18 @@ const CORE_VERSION: &str = "1.0.0";
 /// `seq` rises with every dispatch of a session, and so with those of each run in it.
 pub(super) fn dispatch(
     grant: &Grant,
+    offer: &Offer,
     seq: u64,
-    vocabulary: Vocabulary,
-    wants_ack: bool,
+    (vocabulary, wants_ack): (Vocabulary, bool),
 ) -> BusinessFrame {
     let task_id = grant.lease.task.to_string();
     let demand = &grant.spec.demand;
     let (package_name, package_version) = match &demand.package {
-        Some(package) => (package.name.to_string(), package.version.to_string()),
+        // Who asks for a least version is given the newest that the worker has.
+        Some(wanted) => {
+            let package = offer.package_for(wanted).unwrap_or(wanted);
+            (package.name.to_string(), package.version.to_string())
+        }
         None => (CORE_PACKAGE.to_owned(), CORE_VERSION.to_owned()),
     };
     let run_id = grant.run.as_ref().map(ToString::to_string);
@@ -106,6 +111,20 @@ pub(super) fn cancel(lease: LeaseId, why: LostAuthority, vocabulary: Vocabulary)
         kind: Cow::Borrowed(Kind::ExecCancel.name()),
         id: format!("cancel-{lease}"),
         corr: Some(task_id),
+        seq: None,
+        wants_ack: false,
+        payload: payload.encode_for(vocabulary).1,
+    }
+}
+
+/// Tells a worker that a run has ended.
+pub(super) fn release(run: RunId, vocabulary: Vocabulary) -> BusinessFrame {
+    let run_id = run.to_string();
+    let payload = Payload::ResourceRelease(Release { run_id: run_id.clone() });
+    BusinessFrame {
+        kind: Cow::Borrowed(Kind::ResourceRelease.name()),
+        id: format!("release-{run_id}"),
+        corr: Some(run_id),
         seq: None,
         wants_ack: false,
         payload: payload.encode_for(vocabulary).1,

@@ -417,6 +417,7 @@ impl Connection {
             }
             Notice::Undrain => self.machine.undrain(),
             Notice::Read(wanted) => self.read(*wanted),
+            Notice::RunEnded(run) => self.release(run),
             Notice::CredentialGone => {
                 self.machine.reset(ResetCode::InvalidToken, "the worker's token was revoked", None);
             }

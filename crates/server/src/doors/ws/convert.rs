@@ -46,12 +46,21 @@ const TYPE_FEATURE: &str = "type:";
 pub(super) struct Registered {
     pub(super) offer: Offer,
     pub(super) slots: u32,
-    /// Whether the worker wants verdicts as frames of their own.
-    pub(super) wants_verdicts: bool,
-    /// Whether the worker understands that work is to be stopped.
-    pub(super) wants_cancels: bool,
+    /// What it understands that not every worker does.
+    pub(super) understands: Understands,
     /// Whether the worker names each dispatch in an ack, besides counting it.
     pub(super) wants_named_acks: bool,
+}
+
+/// Frames that a worker is sent only if it lists them.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Understands {
+    /// Verdicts as frames of their own.
+    pub(super) verdicts: bool,
+    /// That work is to be stopped.
+    pub(super) cancels: bool,
+    /// That a run has ended.
+    pub(super) releases: bool,
 }
 
 /// Reads a register. Entries that no task could ever name are passed over: they may mean
@@ -74,8 +83,11 @@ pub(super) fn registered(register: &Register) -> Result<Registered, &'static str
         slots: u32::try_from(capabilities.concurrency.max_parallel)
             .unwrap_or(SLOTS_MAX)
             .min(SLOTS_MAX),
-        wants_verdicts: speaks("exec.verdict"),
-        wants_cancels: speaks("exec.cancel"),
+        understands: Understands {
+            verdicts: speaks("exec.verdict"),
+            cancels: speaks("exec.cancel"),
+            releases: speaks("resource.release"),
+        },
         wants_named_acks: !capabilities.features.iter().any(|one| one == COUNTED_ACKS_FEATURE),
     })
 }

@@ -12,6 +12,7 @@ pub(super) fn frame(direction: &'static str, frame: &Envelope) {
         corr = frame.corr,
         seq = frame.seq,
         session_seq = frame.session_seq,
+        "ack.request" = frame.ack.as_ref().and_then(|ack| ack.request),
         direction,
         "frame"
     );

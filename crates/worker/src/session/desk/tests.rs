@@ -145,6 +145,7 @@ fn add(desk: &mut Desk, errand: Errand) {
         parameters: RawValue::NULL.to_owned(),
     };
     let attempt = Attempt {
+        run_id: "r".into(),
         number: desk.next_number(),
         executor: Arc::new(crate::builtin::Builtin::default()),
         assignment,

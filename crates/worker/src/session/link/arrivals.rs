@@ -11,6 +11,7 @@ use protocol::session::kind::Kind;
 use protocol::session::payload::Payload;
 use protocol::session::payload::exec::{Cancel, Dispatch, Verdict};
 use protocol::session::payload::resource::ResourceRef;
+use protocol::session::payload::resource_release::Release;
 use protocol::session::worker_machine::Connection;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -119,6 +120,7 @@ impl Link {
             Some(Ok(Payload::ExecCancel(cancel))) => self.on_cancel(&cancel),
             Some(Ok(Payload::ExecVerdict(verdict))) => self.on_verdict(verdict),
             Some(Ok(Payload::ResourceReadRequest(request))) => self.on_read_request(request),
+            Some(Ok(Payload::ResourceRelease(release))) => self.on_release(&release),
             Some(Ok(Payload::NextResponse(response))) => self.on_next_response(response),
             Some(Err(error)) if frame.kind == Kind::ExecDispatch.name() => {
                 let task_id = frame.corr.clone().unwrap_or_default();
@@ -129,6 +131,11 @@ impl Link {
             // What a worker has no use for is acknowledged, and that is all.
             Some(Ok(_)) | None => tracing::debug!(kind = &*frame.kind, "frame passed over"),
         }
+    }
+
+    /// A run has ended: what it left here has served its time.
+    fn on_release(&self, release: &Release) {
+        self.parts.resources.release_scope(&release.run_id);
     }
 
     fn on_dispatch(&mut self, frame: &BusinessFrame, mut dispatch: Dispatch) {
@@ -197,6 +204,7 @@ impl Link {
         });
         let attempt = Attempt {
             number,
+            run_id: errand.run_id.clone(),
             executor: self.parts.executor.clone(),
             assignment,
             feedback: feedback.clone(),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
+use coordinator::Underway;
 use foldhash::fast::RandomState;
 use model::{RunId, Timestamp};
 use parking_lot::Mutex;
@@ -86,7 +87,7 @@ impl Snapshots {
 async fn read(app: &App, run: RunId) -> Result<(Bytes, Option<String>), ApiError> {
     let feedback = Arc::clone(&app.feedback);
     let made = on_board(app, run, move |board| {
-        let shown = view::whole(board, &feedback, true, &[]);
+        let shown = view::whole(board, &feedback, true, &Underway::default());
         let client = shown.client_id.clone();
         snapshot(shown).map(|data| (data, client))
     });

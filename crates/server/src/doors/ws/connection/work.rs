@@ -1,7 +1,7 @@
 //! What goes between a session and the coordinator: reports, requests, grants, verdicts.
 
 use coordinator::{Answer, Command, HeartbeatVerdict, Judgement, LostAuthority};
-use model::{LeaseId, Report, WorkerId};
+use model::{LeaseId, Report, RunId, WorkerId};
 use tokio::time::Instant;
 
 use super::super::desk::Question;
@@ -65,7 +65,8 @@ impl Connection {
         let mut undelivered = Vec::new();
         for grant in &grants {
             let (seq, wants_ack) = (desk.next_seq(), desk.registered.wants_named_acks);
-            let frame = answers::dispatch(grant, seq, vocabulary, wants_ack);
+            let frame =
+                answers::dispatch(grant, &desk.registered.offer, seq, (vocabulary, wants_ack));
             let bytes = frame.payload.get().len();
             match self.machine.send(now, frame) {
                 Ok(()) => {
@@ -90,7 +91,8 @@ impl Connection {
 
     pub(super) fn take_judgements(&mut self, reports: Vec<Reported>, judgements: &[Judgement]) {
         let (now, vocabulary) = (self.now(), self.machine.vocabulary());
-        let wants_verdicts = self.desk.as_ref().is_some_and(|desk| desk.registered.wants_verdicts);
+        let wants_verdicts =
+            self.desk.as_ref().is_some_and(|desk| desk.registered.understands.verdicts);
         for (reported, judgement) in reports.into_iter().zip(judgements) {
             let answer = verdict_answer(*judgement);
             let Some(token) = reported.token else { continue };
@@ -119,6 +121,15 @@ impl Connection {
         }
     }
 
+    /// A run is over: what its workers keep for it can go.
+    pub(super) fn release(&mut self, run: RunId) {
+        let (now, vocabulary) = (self.now(), self.machine.vocabulary());
+        if self.desk.as_ref().is_some_and(|desk| desk.registered.understands.releases) {
+            // Should the session be full, what is kept goes by its own time.
+            let _ = self.machine.send(now, answers::release(run, vocabulary));
+        }
+    }
+
     /// A lease is over: its worker is to stop.
     pub(super) fn cancel(&mut self, lease: LeaseId, why: LostAuthority) {
         let (now, vocabulary) = (self.now(), self.machine.vocabulary());
@@ -132,7 +143,7 @@ impl Connection {
         if why == LostAuthority::Reported || !was_held {
             return;
         }
-        let wants_cancels = desk.registered.wants_cancels;
+        let wants_cancels = desk.registered.understands.cancels;
         self.machine.void(now, &lease.to_string());
         if wants_cancels {
             // Should the session be full, the next heartbeat of the worker says the same.

@@ -3,6 +3,7 @@ use std::collections::BTreeMap;
 use model::{Demand, ShardId, TaskSpec};
 use protocol::session::payload::heartbeat::Metrics;
 
+use super::super::convert::Understands;
 use super::calls::Opening;
 use super::*;
 use crate::metrics::Metrics as ServerMetrics;
@@ -197,8 +198,7 @@ fn desk(slots: u32) -> Desk {
     let registered = Registered {
         offer: Offer::default(),
         slots,
-        wants_verdicts: false,
-        wants_cancels: true,
+        understands: Understands { cancels: true, ..Understands::default() },
         wants_named_acks: true,
     };
     Desk::new(place, registered, &Carried::default(), true)
