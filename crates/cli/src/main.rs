@@ -5,6 +5,7 @@ mod bench;
 mod chaos;
 mod commands;
 mod config;
+mod contact;
 mod context;
 mod cuts;
 mod demo;

@@ -1,27 +1,16 @@
 //! The output of a task, once each byte, however often the way to the server is cut.
 
-use std::time::{Duration, Instant};
-
 use protocol::rest::logs::LogLine;
 use tokio::sync::mpsc;
 use worker::client::ClientError;
 use worker::client::lines::Lines;
 
+use crate::contact::{Contact, SILENCE_MAX};
 use crate::context::Context;
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 
-/// The server says something at least every 15 s; three misses and it is gone.
-const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// So long without the server, and it is given up.
-const AWAY_MAX: Duration = Duration::from_mins(1);
-/// The pause before the next try; it doubles up to the longest.
-const PAUSE: Duration = Duration::from_millis(50);
-const PAUSE_MAX: Duration = Duration::from_secs(2);
 /// Lines on their way to whoever writes them.
 const LINES_MAX: usize = 64;
-/// A cut that is over sooner is not worth a word.
-const TOLD_AFTER: Duration = Duration::from_secs(2);
 
 /// What was heard.
 #[derive(Debug)]
@@ -42,9 +31,7 @@ pub(super) struct LogReader {
     task_id: String,
     offset: u64,
     follows: bool,
-    contact: Instant,
-    pause: Duration,
-    is_away_told: bool,
+    contact: Contact,
 }
 
 impl LogReader {
@@ -54,9 +41,7 @@ impl LogReader {
             task_id: task_id.into(),
             offset,
             follows,
-            contact: Instant::now(),
-            pause: PAUSE,
-            is_away_told: false,
+            contact: Contact::new(),
         }
     }
 
@@ -85,11 +70,13 @@ impl LogReader {
             if sender.is_closed() {
                 return Ok(Heard::End);
             }
-            if let Some(error) = error {
-                self.endure(error, sender).await?;
+            let hint = "the task may go on; look again later";
+            if let Some(error) = error
+                && self.contact.endure(error, &self.context, hint)?
+            {
+                let _ = sender.send(Ok(Heard::Away)).await;
             }
-            tokio::time::sleep(self.pause).await;
-            self.pause = (self.pause * 2).min(PAUSE_MAX);
+            self.contact.pause().await;
         }
     }
 
@@ -107,8 +94,7 @@ impl LogReader {
         sender: &mpsc::Sender<Result<Heard>>,
     ) -> std::result::Result<bool, ClientError> {
         while let Some(line) = lines.next(SILENCE_MAX).await? {
-            self.contact = Instant::now();
-            if std::mem::take(&mut self.is_away_told) {
+            if self.contact.heard() {
                 let _ = sender.send(Ok(Heard::Back)).await;
             }
             if line.is_empty() {
@@ -125,34 +111,9 @@ impl LogReader {
                 return Ok(true);
             }
             self.offset = next_offset;
-            self.pause = PAUSE;
+            self.contact.got_on();
         }
         Ok(false)
-    }
-
-    /// Decides whether the server is asked again.
-    async fn endure(
-        &mut self,
-        error: ClientError,
-        sender: &mpsc::Sender<Result<Heard>>,
-    ) -> Result<()> {
-        if !error.is_passing() {
-            return Err(self.context.explain(error));
-        }
-        let away = self.contact.elapsed();
-        if away > AWAY_MAX {
-            let message = format!(
-                "{} has not answered for {}s",
-                self.context.client.endpoint(),
-                away.as_secs()
-            );
-            let hint = "the task may go on; look again later";
-            return Err(Failure::new(ExitCode::Unreachable, message, hint));
-        }
-        if away > TOLD_AFTER && !std::mem::replace(&mut self.is_away_told, true) {
-            let _ = sender.send(Ok(Heard::Away)).await;
-        }
-        Ok(())
     }
 }
 
