@@ -66,6 +66,7 @@ impl Turn<'_> {
             inputs: new.inputs,
             idempotency: new.idempotency,
             created_at: self.now(),
+            began_at: None,
             about: new.about,
             end: None,
         };
@@ -236,9 +237,17 @@ impl Turn<'_> {
                 let state = self.first_wait(&step.work, &parameters)?;
                 let spec = &step.work.own_spec();
                 let new = UnitTask { spec, parameters, state, key: None, pin: None };
+                self.begin_run(id);
                 self.submit_unit(id, place, step.id, new);
                 Ok(())
             }
+        }
+    }
+
+    /// A node of the run begins: that is a fact of the run, once.
+    pub(crate) fn begin_run(&mut self, run: RunId) {
+        if self.state.note_run_began(run) {
+            self.step.runs.push(RunChange::RunBegan { run, at: self.now() });
         }
     }
 

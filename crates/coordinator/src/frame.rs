@@ -16,6 +16,7 @@ impl Turn<'_> {
     /// Enters a subgraph.
     pub(crate) fn open_frame(&mut self, id: RunId, place: &Place, graph: u32, inputs: &Bytes) {
         let opened_at = self.now();
+        self.begin_run(id);
         let run = self.state.runs.live.get_mut(&id).expect("a run that is advanced");
         let record = FrameRecord {
             number: run.next_frame,

@@ -181,6 +181,9 @@ impl Turn<'_> {
             spec,
         };
         self.change(Change::LeaseGranted { task: id, progress });
+        if let Some(link) = &grant.link {
+            self.begin_run(link.run);
+        }
         grant
     }
 

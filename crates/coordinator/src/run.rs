@@ -111,6 +111,8 @@ pub(crate) struct Run {
     pub(crate) line: VecDeque<Due>,
     /// Whether it stands in [`Runs::due`].
     pub(crate) is_due: bool,
+    /// Whether the first of its nodes began.
+    pub(crate) has_begun: bool,
     /// Its live tasks.
     pub(crate) tasks: BTreeSet<TaskId>,
     /// How many of them workers execute.

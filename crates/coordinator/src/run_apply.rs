@@ -100,6 +100,7 @@ impl State {
             next_frame: 1,
             line: VecDeque::new(),
             is_due: false,
+            has_begun: record.began_at.is_some(),
             tasks: BTreeSet::new(),
             busy: 0,
             calls: BTreeMap::new(),
@@ -112,6 +113,12 @@ impl State {
         self.runs.next = self.runs.next.max(record.id.number() + 1);
         self.runs.live.insert(record.id, run);
         self.runs.set_due(record.id);
+    }
+
+    /// A node of a run begins. Gives whether it is the first.
+    pub(crate) fn note_run_began(&mut self, run: RunId) -> bool {
+        let live = self.runs.live.get_mut(&run);
+        live.is_some_and(|run| !std::mem::replace(&mut run.has_begun, true))
     }
 
     /// A run came to its end, and leaves memory.

@@ -11,6 +11,13 @@ use uuid::Uuid;
 pub enum RunChange {
     /// A run came into being.
     RunStarted(Box<RunRecord>),
+    /// The first of the run's nodes began: a worker got it, or all that it takes is under way.
+    RunBegan {
+        /// Which run.
+        run: RunId,
+        /// When.
+        at: Timestamp,
+    },
     /// A subgraph was entered.
     FrameOpened {
         /// Whose.
@@ -66,7 +73,8 @@ impl RunChange {
     pub fn run(&self) -> RunId {
         match self {
             Self::RunStarted(record) => record.id,
-            Self::FrameOpened { run, .. }
+            Self::RunBegan { run, .. }
+            | Self::FrameOpened { run, .. }
             | Self::FrameClosed { run, .. }
             | Self::NodeEnded { run, .. }
             | Self::Rebound { run, .. }
@@ -88,6 +96,8 @@ pub struct RunRecord {
     pub idempotency: Option<IdempotencyMark>,
     /// When it was started.
     pub created_at: Timestamp,
+    /// When the first of its nodes began, if one has.
+    pub began_at: Option<Timestamp>,
     /// What the starter said about it; no rule looks at it.
     pub about: Arc<RunAbout>,
     /// How it ended, if it did.

@@ -228,6 +228,8 @@ pub enum RunKey {
 pub struct RunQuery {
     /// Only runs that ended so (`Some`), or that are live (`None`); empty means all.
     pub ends: Vec<Option<RunWord>>,
+    /// Of the live ones only those of which a node began, or none has.
+    pub begun: Option<bool>,
     /// Only runs of this browser or program.
     pub client_id: Option<String>,
     /// Only runs of this workflow.

@@ -62,14 +62,15 @@ impl PageQuery {
 }
 
 impl RunQuery {
-    /// Whether a run with these properties is asked for; a live one has no end.
+    /// Whether a run with these properties is asked for; a live one has no end, and may have begun.
     pub(crate) fn admits(
         &self,
-        end: Option<RunWord>,
+        (end, has_begun): (Option<RunWord>, bool),
         client_id: Option<&str>,
         workflow_id: &str,
     ) -> bool {
         (self.ends.is_empty() || self.ends.contains(&end))
+            && (end.is_some() || self.begun.is_none_or(|wanted| wanted == has_begun))
             && self.client_id.as_deref().is_none_or(|wanted| Some(wanted) == client_id)
             && self.workflow_id.as_deref().is_none_or(|wanted| wanted == workflow_id)
     }

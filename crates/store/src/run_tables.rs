@@ -47,6 +47,9 @@ impl RunTables {
         let kept = self.runs.get_mut(&change.run()).expect("checked: the run exists");
         match change {
             RunChange::RunStarted(_) => unreachable!("inserted above"),
+            RunChange::RunBegan { at, .. } => {
+                kept.record.began_at.get_or_insert(*at);
+            }
             RunChange::FrameOpened { frame, .. } => {
                 kept.frames.insert(frame.number, (**frame).clone());
             }
@@ -118,7 +121,8 @@ impl RunTables {
             });
         for (looked_at, record) in older.enumerate() {
             let about = &record.about;
-            if query.admits(word(record), about.client_id.as_deref(), &about.workflow_id) {
+            let standing = (word(record), record.began_at.is_some());
+            if query.admits(standing, about.client_id.as_deref(), &about.workflow_id) {
                 page.runs.push(short(record));
             }
             if page.runs.len() == query.page_size() || looked_at + 1 == ROWS_PER_LIST_MAX {
@@ -221,7 +225,7 @@ impl Check<'_> {
                 let is_new = !is_kept && self.news.ended.insert((run, *frame, *node));
                 is_new.then_some(()).ok_or(Contradiction::NodeEndedTwice(run, *frame, *node))
             }
-            RunChange::Rebound { .. } => Ok(()),
+            RunChange::RunBegan { .. } | RunChange::Rebound { .. } => Ok(()),
             RunChange::RunSettled { .. } => {
                 self.news.runs.insert(run, false);
                 Ok(())

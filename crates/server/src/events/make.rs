@@ -65,6 +65,7 @@ impl<'a> Maker<'a> {
                 }
                 RunChange::RunSettled { run, end } => self.run_settled(*run, end),
                 RunChange::RunStarted(_)
+                | RunChange::RunBegan { .. }
                 | RunChange::FrameOpened { .. }
                 | RunChange::FrameClosed { .. }
                 | RunChange::Rebound { .. } => {}

@@ -104,7 +104,8 @@ pub(crate) fn of_run(board: &Board<'_>) -> RunStatus {
         return of_end(end.word);
     }
     let parts = || board.frames.iter().flat_map(|frame| &frame.nodes);
-    let began = board.frames.len() > 1
+    let began = board.record.began_at.is_some()
+        || board.frames.len() > 1
         || parts().any(|parts| parts.tasks.iter().any(|task| has_begun(task)));
     if began { RunStatus::Running } else { RunStatus::Queued }
 }

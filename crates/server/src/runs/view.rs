@@ -54,7 +54,11 @@ pub(crate) fn problem(problem: &flow::Problem) -> FlowProblem {
 
 /// Where a run stands, as far as its own row tells.
 fn status_of_row(record: &RunRecord) -> RunStatus {
-    record.end.as_ref().map_or(RunStatus::Running, |end| standing::of_end(end.word))
+    match &record.end {
+        Some(end) => standing::of_end(end.word),
+        None if record.began_at.is_some() => RunStatus::Running,
+        None => RunStatus::Queued,
+    }
 }
 
 /// A run as lists show it.
@@ -72,7 +76,7 @@ pub(crate) fn row(record: &RunRecord) -> Run {
         definition_hash: about.definition_hash.clone(),
         client_id: about.client_id.clone(),
         created_at: record.created_at.to_string(),
-        started_at: None,
+        started_at: record.began_at.map(|at| at.to_string()),
         finished_at: end.map(|end| end.at.to_string()),
         started_by: about.started_by.clone(),
         retry_of: about.retry_of.map(|run| run.to_string()),
@@ -100,10 +104,13 @@ pub(crate) fn whole(
     mark_unconfirmed(&mut nodes, unconfirmed);
     let record = board.record;
     let end = record.end.as_deref();
+    let first = || nodes.iter().filter_map(|node| node.started_at.clone()).min();
+    // Runs of older versions do not say it themselves.
+    let began_at = record.began_at.map(|at| at.to_string()).or_else(first);
     let artifacts: Vec<Artifact> = nodes.iter().flat_map(|node| node.artifacts.clone()).collect();
     Run {
         status: standing::of_run(board),
-        started_at: nodes.iter().filter_map(|node| node.started_at.clone()).min(),
+        started_at: began_at,
         inputs: raw(&record.inputs),
         outputs: end.and_then(|end| end.outputs.as_deref()).and_then(raw),
         counts: Some(counts(board)),

@@ -159,7 +159,7 @@ async fn runs_are_listed_newest_first_and_by_what_they_are() {
     };
     assert_eq!(numbers("").await, (vec![Some(3), Some(2), Some(1)], None));
     assert_eq!(numbers("?status=succeeded").await.0, [Some(1)]);
-    assert_eq!(numbers("?status=failed,running").await.0, [Some(3), Some(2)]);
+    assert_eq!(numbers("?status=failed,queued").await.0, [Some(3), Some(2)]);
     assert_eq!(numbers("?clientId=a").await.0, [Some(3), Some(1)]);
     assert_eq!(numbers(&format!("?workflowId={}", id(900))).await.0.len(), 3);
     assert_eq!(numbers("?workflowId=other").await.0, []);
@@ -296,6 +296,40 @@ async fn a_node_began_when_its_worker_got_it() {
     let server = server.restart().await;
     server.until_ready().await;
     check(&server).await;
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_run_of_which_nothing_began_is_queued_in_lists_too() {
+    let server = TestServer::dev().await;
+    let first = server.start_run(&chain(1)).await;
+    let second = server.start_run(&chain(1)).await;
+    let list = async |server: &TestServer, query: &str| {
+        let page = server.get(&format!("/api/v1/runs{query}")).await.expect(200);
+        let items = page["items"].as_array().expect("a list").iter();
+        items.map(|run| (run["runId"].clone(), run["status"].clone())).collect::<Vec<_>>()
+    };
+    let shown = |run: &str, status: &str| (json!(run), json!(status));
+    let both = [shown(&second, "queued"), shown(&first, "queued")];
+    assert_eq!(list(&server, "").await, both);
+    assert_eq!(list(&server, "?status=queued").await, both);
+    let lease = server.lease("w1").await;
+    let server = server.restart().await;
+    server.until_ready().await;
+    let both = [shown(&second, "queued"), shown(&first, "running")];
+    assert_eq!(list(&server, "").await, both);
+    assert_eq!(list(&server, "?status=running").await, both[1..]);
+    assert_eq!(list(&server, "?status=queued").await, both[..1]);
+    assert_eq!(list(&server, "?status=queued,running").await, both);
+    for (run, status) in [(&first, "running"), (&second, "queued")] {
+        assert_eq!(server.run(run).await["status"], status, "one run alone says the same");
+    }
+    let done = json!({"worker_id": "w1", "result": {}});
+    server.post(&lease_path(&lease, "complete"), &done).await.expect(200);
+    assert_eq!(list(&server, "?status=running").await, []);
+    let ended = server.run(&first).await;
+    let page = server.get("/api/v1/runs?status=succeeded").await.expect(200);
+    assert_eq!(page["items"][0]["startedAt"], ended["startedAt"]);
     server.stop().await;
 }
 

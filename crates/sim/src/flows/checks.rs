@@ -49,6 +49,7 @@ impl Checks {
                 self.graphs.insert(frame.number, frame.graph);
             }
             RunChange::RunStarted(_)
+            | RunChange::RunBegan { .. }
             | RunChange::FrameClosed { .. }
             | RunChange::Rebound { .. } => {}
             RunChange::NodeEnded { frame, node, .. } => {

@@ -21,10 +21,11 @@ pub(super) fn next_run_change(tables: &Tables, shard: ShardId, dice: &mut Dice) 
     }
     let live = &restored.runs[dice.roll(restored.runs.len())];
     let run = live.record.id;
-    match dice.roll(11) {
+    match dice.roll(12) {
         0..3 => open(live, shard, dice),
         3 => close(live, shard, dice).unwrap_or_else(|| open(live, shard, dice)),
         4..8 => end_node(live, shard, dice),
+        9 => RunChange::RunBegan { run, at: dice.moment() },
         8 => RunChange::Rebound { run, bindings: Box::new(bindings(dice)) },
         _ => RunChange::RunSettled { run, end: Box::new(run_end(dice)) },
     }
@@ -57,6 +58,7 @@ fn start(run: RunId, dice: &mut Dice) -> RunChange {
             fingerprint: u64::MAX - dice.number(),
         }),
         created_at: dice.moment(),
+        began_at: None,
         about: Arc::new(about),
         end: None,
     }))

@@ -6,10 +6,12 @@ use coordinator::{Change, RunChange};
 use model::{IdempotencyMark, RunId, TaskId};
 
 use super::run_sample::{
-    frame_closed, frame_opened, linked, node_ended, rebound, run_settled, run_started,
+    frame_closed, frame_opened, linked, node_ended, rebound, run_began, run_settled, run_started,
 };
-use super::sample::{granted, settled, submitted, tenant};
-use crate::contract::{ClaimedShard, CommitError, Restored, RunKey, RunParts, Store, Turn};
+use super::sample::{at, granted, settled, submitted, tenant};
+use crate::contract::{
+    ClaimedShard, CommitError, Restored, RunKey, RunParts, RunQuery, Store, Turn,
+};
 
 /// Puts a store through every promise about runs. `open` gives a fresh, empty store each time.
 pub async fn exercise_runs(open: impl AsyncFn() -> Arc<dyn Store>) {
@@ -23,6 +25,7 @@ pub async fn exercise_runs(open: impl AsyncFn() -> Arc<dyn Store>) {
     a_restart_brings_live_runs_back_and_no_others(open().await).await;
     only_linked_tasks_belong_to_a_run(open().await).await;
     what_a_person_said_of_a_run_lasts_as_long_as_the_run(open().await).await;
+    a_run_begins_once_and_is_found_by_that(open().await).await;
 }
 
 async fn claim(store: &Arc<dyn Store>, name: &str) -> ClaimedShard {
@@ -105,6 +108,7 @@ async fn contradictions_are_refused(store: Arc<dyn Store>) {
         (vec![node_ended(run(7), 0, 0)], "is not live"),
         (vec![run_settled(run(7))], "is not live"),
         (vec![rebound(run(7), "w1")], "is not live"),
+        (vec![run_began(run(7), 1)], "is not live"),
         (vec![run_settled(run(1)), rebound(run(1), "w1")], "is not live"),
         (vec![frame_opened(run(2), 1), start()], "is not live"),
         (vec![frame_opened(run(1), 1)], "frame 1 of run"),
@@ -233,4 +237,26 @@ async fn what_a_person_said_of_a_run_lasts_as_long_as_the_run(store: Arc<dyn Sto
     commit(&store, acme, vec![], vec![run_settled(run)]).await.expect("kept");
     let parts = store.run_parts(acme.shard, run).await.expect("reads");
     assert_eq!(parts.rebound, None);
+}
+
+async fn a_run_begins_once_and_is_found_by_that(store: Arc<dyn Store>) {
+    let acme = claim(&store, "acme").await;
+    let run = |number| RunId::of(acme.shard, number);
+    let started = (1..=3).map(|number| run_started(run(number))).collect();
+    commit(&store, acme, vec![], started).await.expect("kept");
+    let began = vec![run_began(run(1), 5), run_began(run(2), 5), run_settled(run(2))];
+    commit(&store, acme, vec![], began).await.expect("kept");
+    commit(&store, acme, vec![], vec![run_began(run(1), 9)]).await.expect("kept");
+    let restored = restore(&store, acme).await;
+    let moments: Vec<_> = restored.runs.iter().map(|run| run.record.began_at).collect();
+    assert_eq!(moments, [Some(at(5)), None], "the first moment counts");
+    let found = async |ends: Vec<_>, begun| {
+        let query = RunQuery { ends, begun, limit: 9, ..RunQuery::default() };
+        let page = store.runs(acme.shard, query).await.expect("a page");
+        page.runs.iter().map(|run| run.id.number()).collect::<Vec<_>>()
+    };
+    assert_eq!(found(vec![None], Some(true)).await, [1]);
+    assert_eq!(found(vec![None], Some(false)).await, [3]);
+    assert_eq!(found(vec![None], None).await, [3, 1]);
+    assert_eq!(found(vec![], Some(false)).await, [3, 2], "an ended run is neither");
 }

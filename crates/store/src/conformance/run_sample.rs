@@ -20,6 +20,7 @@ pub fn run_started(run: RunId) -> RunChange {
         inputs: Bytes::from_static(b"{}"),
         idempotency: None,
         created_at: at(0),
+        began_at: None,
         about: Arc::new(RunAbout {
             name: "nightly".into(),
             workflow_id: "flow-1".into(),
@@ -29,6 +30,11 @@ pub fn run_started(run: RunId) -> RunChange {
         }),
         end: None,
     }))
+}
+
+/// The first of its nodes began.
+pub(super) fn run_began(run: RunId, second: u64) -> RunChange {
+    RunChange::RunBegan { run, at: at(second) }
 }
 
 /// A subgraph that it entered.

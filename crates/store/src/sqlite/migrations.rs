@@ -29,6 +29,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "0006_runs", sql: include_str!("migrations/0006_runs.sql") },
     Migration { name: "0007_rebinds", sql: include_str!("migrations/0007_rebinds.sql") },
     Migration { name: "0008_moments", sql: include_str!("migrations/0008_moments.sql") },
+    Migration { name: "0009_run_began", sql: include_str!("migrations/0009_run_began.sql") },
 ];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (

@@ -1,7 +1,7 @@
 //! The rows that facts about runs become: one statement each.
 
 use coordinator::{FrameRecord, NodeEnd, RunBindings, RunChange, RunEnd, RunRecord};
-use model::{RunId, TaskId};
+use model::{RunId, TaskId, Timestamp};
 use rusqlite::{CachedStatement, Connection, ffi};
 
 use super::commit::{Text, meaning};
@@ -13,6 +13,9 @@ use crate::words::{node_end_text, run_end_text};
 const INSERT_RUN: &str = include_str!("queries/insert_run.sql");
 const INSERT_DEFINITION: &str =
     "INSERT INTO run_definitions (run_id, inputs, definition) VALUES (?1, ?2, ?3)";
+/// An older version may have let it begin without a word.
+const BEGIN_RUN: &str = "UPDATE runs SET began_at = coalesce(began_at, ?2)
+    WHERE id = ?1 AND outcome IS NULL";
 const SETTLE_RUN: &str = include_str!("queries/settle_run.sql");
 const INSERT_FRAME: &str = include_str!("queries/insert_run_frame.sql");
 const CLOSE_FRAME: &str = include_str!("queries/close_run_frame.sql");
@@ -30,6 +33,7 @@ pub(super) fn write(connection: &Connection, changes: &[&RunChange]) -> Result<(
     for change in changes {
         match change {
             RunChange::RunStarted(record) => statements.start(record)?,
+            RunChange::RunBegan { run, at } => statements.begin(*run, *at)?,
             RunChange::FrameOpened { run, frame, .. } => statements.open_frame(*run, frame)?,
             RunChange::FrameClosed { run, frame, end } => {
                 statements.close_frame(*run, *frame, end)?;
@@ -48,6 +52,7 @@ pub(super) fn write(connection: &Connection, changes: &[&RunChange]) -> Result<(
 struct Statements<'c> {
     insert_run: CachedStatement<'c>,
     insert_definition: CachedStatement<'c>,
+    begin_run: CachedStatement<'c>,
     settle_run: CachedStatement<'c>,
     insert_frame: CachedStatement<'c>,
     close_frame: CachedStatement<'c>,
@@ -61,6 +66,7 @@ impl<'c> Statements<'c> {
         Ok(Self {
             insert_run: connection.prepare_cached(INSERT_RUN)?,
             insert_definition: connection.prepare_cached(INSERT_DEFINITION)?,
+            begin_run: connection.prepare_cached(BEGIN_RUN)?,
             settle_run: connection.prepare_cached(SETTLE_RUN)?,
             insert_frame: connection.prepare_cached(INSERT_FRAME)?,
             close_frame: connection.prepare_cached(CLOSE_FRAME)?,
@@ -86,6 +92,7 @@ impl<'c> Statements<'c> {
         statement.raw_bind_parameter(10, mark.map(|mark| mark.key.as_str()))?;
         statement.raw_bind_parameter(11, mark.map(|mark| mark.fingerprint.cast_signed()))?;
         statement.raw_bind_parameter(12, record.created_at.to_integer())?;
+        statement.raw_bind_parameter(13, record.began_at.map(Timestamp::to_integer))?;
         statement.raw_execute().map_err(|error| start_meaning(error, record.id))?;
         self.insert_definition(record)?;
         record.end.as_ref().map_or(Ok(()), |end| self.settle(record.id, end))
@@ -98,6 +105,13 @@ impl<'c> Statements<'c> {
         statement.raw_bind_parameter(3, Text(&record.definition))?;
         statement.raw_execute()?;
         Ok(())
+    }
+
+    fn begin(&mut self, run: RunId, at: Timestamp) -> Result<(), WriteError> {
+        let statement = &mut self.begin_run;
+        statement.raw_bind_parameter(1, run.to_integer())?;
+        statement.raw_bind_parameter(2, at.to_integer())?;
+        must_be_one(statement.raw_execute()?, Contradiction::RunNotLive(run))
     }
 
     fn settle(&mut self, run: RunId, end: &RunEnd) -> Result<(), WriteError> {

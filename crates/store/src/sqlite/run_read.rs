@@ -51,7 +51,8 @@ pub(super) fn runs(
     let mut n_looked_at = 0;
     while let Some(row) = rows.next()? {
         let seen = glance(row)?;
-        if query.admits(seen.end, seen.client_id, seen.workflow_id) {
+        let standing = (seen.end, seen.has_begun);
+        if query.admits(standing, seen.client_id, seen.workflow_id) {
             page.runs.push(read_short(row)?);
         }
         n_looked_at += 1;

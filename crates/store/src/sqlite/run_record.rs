@@ -8,7 +8,7 @@ use model::{CallLink, Failure, IdempotencyMark, LeaseId, RunId, TaskId};
 use rusqlite::Row;
 
 use super::record::{
-    bytes_if_any, damaged, moment, parsed_if_any, read_failure, text, text_if_any,
+    bytes_if_any, damaged, moment, moment_if_any, parsed_if_any, read_failure, text, text_if_any,
 };
 use crate::binding_document;
 use crate::contract::StoreError;
@@ -28,21 +28,23 @@ mod column {
     pub(super) const IDEMPOTENCY_KEY: usize = 9;
     pub(super) const FINGERPRINT: usize = 10;
     pub(super) const CREATED_AT: usize = 11;
-    pub(super) const OUTCOME: usize = 12;
-    pub(super) const ENDED_AT: usize = 13;
-    pub(super) const FAILED_NODE: usize = 14;
-    pub(super) const FAILURE_CODE: usize = 15;
-    pub(super) const FAILURE_REASON: usize = 16;
+    pub(super) const BEGAN_AT: usize = 12;
+    pub(super) const OUTCOME: usize = 13;
+    pub(super) const ENDED_AT: usize = 14;
+    pub(super) const FAILED_NODE: usize = 15;
+    pub(super) const FAILURE_CODE: usize = 16;
+    pub(super) const FAILURE_REASON: usize = 17;
     // What follows is left out where runs are listed.
-    pub(super) const OUTPUTS: usize = 18;
-    pub(super) const INPUTS: usize = 19;
-    pub(super) const DEFINITION: usize = 20;
+    pub(super) const OUTPUTS: usize = 19;
+    pub(super) const INPUTS: usize = 20;
+    pub(super) const DEFINITION: usize = 21;
 }
 
 /// What a page needs to know of a row before it is worth reading.
 pub(super) struct Glance<'r> {
     pub id: RunId,
     pub end: Option<RunWord>,
+    pub has_begun: bool,
     pub client_id: Option<&'r str>,
     pub workflow_id: &'r str,
 }
@@ -52,6 +54,7 @@ pub(super) fn glance<'r>(row: &'r Row<'_>) -> Result<Glance<'r>, StoreError> {
     Ok(Glance {
         id: run_id(id)?,
         end: read_word(row).map_err(|error| naming(id, error))?,
+        has_begun: moment_if_any(row, column::BEGAN_AT)?.is_some(),
         client_id: text_if_any(row, column::CLIENT_ID)?,
         workflow_id: text(row, column::WORKFLOW_ID)?,
     })
@@ -105,6 +108,7 @@ fn read_columns(id: RunId, row: &Row<'_>) -> Result<RunRecord, StoreError> {
             fingerprint: fingerprint.cast_unsigned(),
         }),
         created_at: moment(row, column::CREATED_AT)?,
+        began_at: moment_if_any(row, column::BEGAN_AT)?,
         about: Arc::new(about),
         end: read_end(row)?.map(Box::new),
     })

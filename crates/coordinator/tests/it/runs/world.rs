@@ -327,6 +327,10 @@ impl World {
                 self.run = Some(record.id);
                 self.record = Some(*record);
             }
+            RunChange::RunBegan { at, .. } => {
+                let record = self.record.as_mut().expect("started");
+                assert!(record.began_at.replace(at).is_none(), "a run begins once");
+            }
             RunChange::FrameOpened { frame, .. } => {
                 let inputs = String::from_utf8_lossy(&frame.inputs).into_owned();
                 self.write(&format!("frame {} opened with {inputs}", frame.number));

@@ -57,13 +57,17 @@ pub(super) async fn list(
 
 fn page_query(query: QueryPairs, shard: ShardId) -> Result<RunQuery, ApiError> {
     let query = query.only(&["status", "clientId", "workflowId", "limit", "cursor"])?;
-    let mut ends = Vec::new();
-    for word in query.all("status").flat_map(|words| words.split(',')) {
-        let end = end_of(word)?;
-        if !ends.contains(&end) {
-            ends.push(end);
-        }
-    }
+    let words = query.all("status").flat_map(|words| words.split(','));
+    let statuses: Vec<RunStatus> = words.map(status_of).collect::<Result<_, _>>()?;
+    let mut ends: Vec<Option<RunWord>> = statuses.iter().map(|status| end_of(*status)).collect();
+    ends.sort_unstable();
+    ends.dedup();
+    let has = |status| statuses.contains(&status);
+    let begun = match (has(RunStatus::Queued), has(RunStatus::Running)) {
+        (true, false) => Some(false),
+        (false, true) => Some(true),
+        (true, true) | (false, false) => None,
+    };
     let cursor = |text: &str| {
         let run = text.parse().ok().filter(|run: &RunId| run.shard() == shard);
         run.ok_or_else(|| {
@@ -73,6 +77,7 @@ fn page_query(query: QueryPairs, shard: ShardId) -> Result<RunQuery, ApiError> {
     };
     Ok(RunQuery {
         ends,
+        begun,
         client_id: query.first("clientId").map(str::to_owned),
         workflow_id: query.first("workflowId").map(str::to_owned),
         before: query.first("cursor").map(cursor).transpose()?,
@@ -86,18 +91,21 @@ pub(super) fn limit_of(query: &QueryPairs, range: NumberRange) -> Result<u32, Ap
     Ok(u32::try_from(limit).expect("the range is small"))
 }
 
-fn end_of(word: &str) -> Result<Option<RunWord>, ApiError> {
-    let Some(status) = RunStatus::from_word(word) else {
+fn status_of(word: &str) -> Result<RunStatus, ApiError> {
+    RunStatus::from_word(word).ok_or_else(|| {
         let known: Vec<_> = RunStatus::ALL.iter().map(|status| status.word()).collect();
         let rule = format!("is not a status; these are {}", known.join(", "));
-        return Err(ApiError::invalid(format_args!("status `{word}`"), rule));
-    };
-    Ok(match status {
+        ApiError::invalid(format_args!("status `{word}`"), rule)
+    })
+}
+
+fn end_of(status: RunStatus) -> Option<RunWord> {
+    match status {
         RunStatus::Queued | RunStatus::Running => None,
         RunStatus::Succeeded => Some(RunWord::Succeeded),
         RunStatus::Failed => Some(RunWord::Failed),
         RunStatus::Cancelled => Some(RunWord::Cancelled),
-    })
+    }
 }
 
 /// Look at a run

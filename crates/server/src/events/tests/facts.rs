@@ -46,6 +46,7 @@ pub(super) fn started(number: u64, client: Option<&str>) -> RunChange {
         inputs: Bytes::new(),
         idempotency: None,
         created_at: AT,
+        began_at: None,
         about: Arc::new(about),
         end: None,
     }))

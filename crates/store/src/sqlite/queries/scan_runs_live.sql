@@ -1,6 +1,6 @@
 SELECT id, name, workflow_id, workflow_version, definition_hash, client_id, retry_of, started_by,
-       nodes, idempotency_key, fingerprint, created_at, outcome, ended_at, failed_node,
-       failure_code, failure_reason
+       nodes, idempotency_key, fingerprint, created_at, began_at, outcome, ended_at,
+       failed_node, failure_code, failure_reason
   FROM runs INDEXED BY runs_live
  WHERE outcome IS NULL AND id BETWEEN ?1 AND ?2
  ORDER BY id DESC
