@@ -78,6 +78,12 @@ impl Coordinator {
         Turn::new(&mut self.state, at).restore_runs(next_run, runs);
     }
 
+    /// Lets a turn begin fewer nodes than it could, for tests: a small run then has nodes whose
+    /// turn has come and that are not begun, as a large one has.
+    pub fn set_begun_per_turn(&mut self, max: usize) {
+        self.state.runs.begun_per_turn = max.max(1);
+    }
+
     /// Carries out a command.
     pub fn handle(&mut self, at: Moment, command: Command) -> Step {
         let mut turn = Turn::new(&mut self.state, at);

@@ -15,8 +15,8 @@ use crate::deadline::Deadline;
 use crate::effect::{Answer, Chain, Refusal, Underway};
 use crate::planted::{self, Bug};
 use crate::run::{
-    BEGUN_PER_TURN_MAX, Due, Frame, LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, Many, Phase, Place,
-    RUN_TASKS_MAX, Run, UnitEnd, bytes_of, parsed,
+    Due, Frame, LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, Many, Phase, Place, RUN_TASKS_MAX, Run,
+    UnitEnd, bytes_of, parsed,
 };
 use crate::run_apply::{After, put};
 use crate::run_change::{NodeEnd, NodeWord, RunChange, RunRecord};
@@ -151,7 +151,7 @@ impl Turn<'_> {
         while let Some(run) = self.state.runs.unreadable.pop() {
             self.fail_unreadable(run);
         }
-        let mut room = BEGUN_PER_TURN_MAX;
+        let mut room = self.state.runs.begun_per_turn;
         while room > 0
             && let Some(run) = self.state.runs.due.pop_front()
         {

@@ -39,6 +39,8 @@ pub(crate) struct Runs {
     pub(crate) definition_bytes: usize,
     /// Runs that may have something to begin, each once.
     pub(crate) due: VecDeque<RunId>,
+    /// Nodes that one turn may begin.
+    pub(crate) begun_per_turn: usize,
     /// Runs whose definition a restart could not read; they fail at once.
     pub(crate) unreadable: Vec<RunId>,
     pub(crate) watches: Watches<RunId>,
@@ -54,6 +56,7 @@ impl Default for Runs {
             keys: RunKeys::default(),
             definition_bytes: 0,
             due: VecDeque::new(),
+            begun_per_turn: BEGUN_PER_TURN_MAX,
             unreadable: Vec::new(),
             watches: Watches::default(),
             callers: BTreeMap::new(),

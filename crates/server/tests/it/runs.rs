@@ -159,7 +159,7 @@ async fn runs_are_listed_newest_first_and_by_what_they_are() {
     };
     assert_eq!(numbers("").await, (vec![Some(3), Some(2), Some(1)], None));
     assert_eq!(numbers("?status=succeeded").await.0, [Some(1)]);
-    assert_eq!(numbers("?status=failed,running").await.0, [Some(3), Some(2)]);
+    assert_eq!(numbers("?status=failed,queued").await.0, [Some(3), Some(2)]);
     assert_eq!(numbers("?clientId=a").await.0, [Some(3), Some(1)]);
     assert_eq!(numbers(&format!("?workflowId={}", id(900))).await.0.len(), 3);
     assert_eq!(numbers("?workflowId=other").await.0, []);

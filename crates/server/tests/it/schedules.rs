@@ -83,7 +83,7 @@ async fn an_overlap_is_queued_or_ends_the_run_before_or_is_allowed() {
         .await;
     patch(&server, &own, &json!({"overlap": "allow"})).await;
     server
-        .until("/api/v1/runs?status=running", |runs| {
+        .until("/api/v1/runs?status=queued,running", |runs| {
             runs["items"].as_array().is_some_and(|items| items.len() >= 3)
         })
         .await;

@@ -97,6 +97,7 @@ struct World {
     tables: Tables,
     claim: ClaimedShard,
     coordinator: Coordinator,
+    begun_per_turn: usize,
     now: Timestamp,
     /// Turns that are not durable yet, with what leaves when they are.
     pending: VecDeque<(Turn, Vec<Effect>)>,
@@ -121,11 +122,17 @@ impl World {
         let mut tables = Tables::default();
         let claim = tables.claim(&"t".parse().expect("a name that fits"));
         let at = Moment { now: START, entropy: seed };
+        let mut coordinator = Coordinator::restore(claim.shard, 0, [], at);
+        // Half of the runs go on in small steps, so that a crash finds some of it not begun.
+        let begun_per_turn =
+            [usize::MAX, 1, usize::MAX, 2][usize::try_from(seed % 4).expect("below 4")];
+        coordinator.set_begun_per_turn(begun_per_turn);
         Self {
             dice: Dice::for_purpose(seed, "flows"),
             program,
             claim,
-            coordinator: Coordinator::restore(claim.shard, 0, [], at),
+            coordinator,
+            begun_per_turn,
             tables,
             now: START,
             pending: VecDeque::new(),
@@ -245,6 +252,7 @@ impl World {
         let at = self.at();
         self.coordinator =
             Coordinator::restore(self.claim.shard, restored.next_number, restored.tasks, at);
+        self.coordinator.set_begun_per_turn(self.begun_per_turn);
         self.coordinator.restore_runs(restored.next_run, restored.runs, at);
         let step = self.coordinator.tick(at);
         self.take_step(step);
