@@ -30,6 +30,15 @@ async fn an_approval_waits_for_its_word() {
     server.complete_next(json!({})).await;
     server.post(&signal(1), &yes).await.refused(409, "E.RUN.NOT_WAITING");
     server.post(&signal(7), &yes).await.refused(404, "E.RUN.NOT_FOUND");
+    let run_id = server.start_run(&flow).await;
+    let path = format!("/api/v1/runs/{run_id}/nodes/{}/signal", id(1));
+    server.post(&path, &json!({"approved": false})).await.expect(200);
+    let run = server.run(&run_id).await;
+    assert_eq!(
+        (&run["status"], &node_of(&run, 1)["status"]),
+        (&json!("failed"), &json!("failed")),
+        "{run}"
+    );
     server.stop().await;
 }
 

@@ -57,6 +57,10 @@ async fn a_named_node_is_executed_again_with_other_parameters() {
     assert_eq!(reused, [true, false, true]);
     let shown = server.get(&format!("/api/v1/runs/{run_id}/definition")).await.expect(200);
     assert_eq!(shown["nodes"][1]["odd"], json!({"kept": true}));
+    let first = server.post(&retry, &json!({"nodeId": id(1)})).await.expect(202);
+    let run = server.run(first["runId"].as_str().expect("an id")).await;
+    let reused: Vec<_> = [1, 2, 3].map(|n| node_of(&run, n)["reused"] == true).to_vec();
+    assert_eq!(reused, [false, false, true], "what lies behind is executed again too");
     let all = server.post(&retry, &json!({"fromFailed": false})).await.expect(202);
     assert_eq!(server.run(all["runId"].as_str().expect("an id")).await["counts"]["succeeded"], 0);
     server.stop().await;
