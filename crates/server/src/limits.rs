@@ -458,8 +458,8 @@ fn definition_limits() -> Vec<LimitRow> {
         count("MIDDLEWARES_MAX", flow::MIDDLEWARES_MAX, "Middlewares around one node."),
         count("PORTS_MAX", flow::PORTS_MAX, "Ports of one side of a node."),
         count(
-            "DEMAND_ENTRIES_MAX",
-            flow::DEMAND_ENTRIES_MAX,
+            "NODE_DEMAND_ENTRIES_MAX",
+            flow::NODE_DEMAND_ENTRIES_MAX,
             "Tools, and labels, that a node asks for.",
         ),
         bytes("LABEL_BYTES_MAX", flow::LABEL_BYTES_MAX, "The label of a node."),
@@ -497,8 +497,8 @@ fn expression_limits() -> Vec<LimitRow> {
         bytes("TOUCHED_BYTES_MAX", flow::TOUCHED_BYTES_MAX, "What it looks at and makes in all."),
         bytes("OUTPUT_BYTES_MAX", flow::OUTPUT_BYTES_MAX, "What it gives."),
         bytes(
-            "PARAMETERS_BYTES_MAX",
-            flow::PARAMETERS_BYTES_MAX,
+            "NODE_PARAMETERS_BYTES_MAX",
+            flow::NODE_PARAMETERS_BYTES_MAX,
             "The parameters of a node, filled in.",
         ),
         count("NESTING_MAX", flow::NESTING_MAX, "How deep they nest."),

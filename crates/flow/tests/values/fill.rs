@@ -177,7 +177,7 @@ fn a_payload_is_laid_over_the_parameters() {
 #[test]
 fn parameters_have_a_largest_size_and_depth() {
     let mut world = world();
-    let most = flow::limits::PARAMETERS_BYTES_MAX - r#"{"a":""}"#.len();
+    let most = flow::limits::NODE_PARAMETERS_BYTES_MAX - r#"{"a":""}"#.len();
     world.inputs = json!({"fits": "x".repeat(most), "is_more": "x".repeat(most + 1)});
     assert!(filled(&world, &world.step(json!({"a": "{{ inputs.fits }}"}))).is_ok());
     for authored in [
