@@ -255,6 +255,7 @@ impl<'a> Live<'a> {
         metrics.set_live(tenant, load.live, load.ready, load.in_flight);
         let changes = step.changes.len();
         let revoked = step.changes.iter().filter_map(revoked).collect();
+        self.parts.updates.note_timed_out(tenant, &step.changes);
         let updates = if self.parts.updates.has_listeners(tenant) {
             step.changes.iter().map(|change| TaskUpdate::of(change, at.now)).collect()
         } else {
