@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -230,13 +231,31 @@ def test_a_worker_that_starts_again_is_another_one(server, tmp_path):
         assert listed(admin, name)["status"] == "dead"
 
 
+def wait_for_program(*words: str) -> None:
+    """A job is held before its program runs; until then its worker may still give it back unread."""
+    deadline = time.monotonic() + READY_WITHIN_S
+    wanted = "\0".join(words).encode()
+    while not any(wanted in command_line(entry) for entry in Path("/proc").glob("[0-9]*")):
+        assert time.monotonic() < deadline, f"{words} does not run"
+        time.sleep(0.05)
+
+
+def command_line(entry: Path) -> bytes:
+    try:
+        return (entry / "cmdline").read_bytes()
+    except OSError:
+        return b""
+
+
 def test_a_worker_whose_time_is_up_names_its_jobs(server, tmp_path):
     """Section 8.2."""
     with RespClient(server, "admin") as admin:
         worker = OwnWorker(server, tmp_path, "--drain-deadline", "1s")
         worker.name(admin)
-        admin.submit(job_id="endless-1", command="sleep", args=["60"])
-        admin.wait_for_status("endless-1", "running")
+        # A time of its own, by which the program is found among all others.
+        span = f"60.{worker.process.pid}"
+        admin.submit(job_id="endless-1", command="sleep", args=[span])
+        wait_for_program("sleep", span)
         worker.end()
         warned = [line for line in worker.log.read_text().splitlines() if "the time is up" in line]
         assert len(warned) == 1 and "endless-1" in warned[0] and "WARN" in warned[0], worker.log.read_text()
