@@ -11,6 +11,7 @@ OWN_COMMANDS = [
     "action.list", "job.submit", "job.get", "job.status", "job.update", "job.list", "job.retry", "job.cancel",
     "jobs.list", "jobs.search", "queue.stats", "queue.peek", "queue.pause", "queue.resume", "metrics",
     "worker.register", "worker.heartbeat", "worker.unregister", "worker.verify", "workers.list",
+    "capability.search",
 ]
 INFO_SECTIONS = ["Server", "Clients", "Memory", "Persistence", "Stats", "Replication", "Cluster", "Keyspace"]
 

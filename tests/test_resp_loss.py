@@ -21,9 +21,8 @@ HERE = Path(__file__).parent
 N_CLOSES = 10_000
 N_THREADS = 4
 N_JOBS = 300
-# After the last close. A client whose close crosses the answer looks like one that has read it: its
-# job comes back when its lease is over, after 90 s.
-DONE_WITHIN_S = 150
+# After the last close.
+DONE_WITHIN_S = 30
 RST = struct.pack("ii", 1, 0)
 
 
@@ -92,7 +91,7 @@ def close_many(server, queue: str, count: int, seed: int) -> None:
             one.close()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(150)
 def test_ten_thousand_closed_sockets(server):
     names = submit(server, "storm", N_JOBS)
     reports = collections.Counter()

@@ -35,7 +35,8 @@ OF_QUEUES = [
     ["RPOP", "queue:@"], ["BRPOP", "queue:@", "0.01"], ["EXISTS", "queue:@"],
 ]
 LISTS = [
-    ["JOBS.LIST"], ["PLAN.LIST"], ["ACTION.LIST"], ["WORKERS.LIST"], ["KEYS", "*"], ["SCAN", "0"], ["CLIENT", "LIST"],
+    ["JOBS.LIST"], ["PLAN.LIST"], ["ACTION.LIST"], ["WORKERS.LIST"], ["CAPABILITY.SEARCH"], ["KEYS", "*"], ["SCAN", "0"],
+    ["CLIENT", "LIST"],
     ["QUEUE.STATS"], ["SMEMBERS", "capability:sort:workers"], ["SMEMBERS", "plans:all"], ["SMEMBERS", "workers:all"],
     ["LRANGE", "queue:processing", "0", "-1"], ["LRANGE", "queue:scheduled", "0", "-1"], ["METRICS"], ["INFO"],
 ]

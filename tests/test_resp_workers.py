@@ -65,7 +65,7 @@ def test_a_field_that_is_required_is_missed_by_name(worker, field):
     ("field", "value"),
     [
         ("worker_id", ""), ("worker_id", "a b"), ("worker_id", "a:b"), ("worker_id", "ä"), ("worker_id", "x" * 65),
-        ("hostname", ""), ("hostname", "a\nb"), ("hostname", "h" * 300), ("agw_version", ""),
+        ("hostname", ""), ("hostname", "a\nb"), ("hostname", "h" * 300), ("agw_version", ""), ("agw_version", "1.2"), ("agw_version", "latest"),
         ("max_concurrent_jobs", 0), ("max_concurrent_jobs", 10**9), ("tags", {"a b": "x"}), ("tags", {"k": "v" * 5000}),
         ("worker_id", 7), ("hostname", 7), ("agw_version", None), ("platform", 7), ("max_concurrent_jobs", -1),
         ("max_concurrent_jobs", "4"),

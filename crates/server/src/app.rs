@@ -1,6 +1,7 @@
 //! The server as a whole: options in, a running service out.
 
 use std::net::SocketAddr;
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,12 +121,14 @@ fn bind_unix(path: &Path) -> Result<UnixListener, StartError> {
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         return Err(failed(std::io::ErrorKind::AddrInUse.into()));
     }
-    if path.exists() {
-        std::fs::remove_file(path).map_err(failed)?;
+    match std::fs::symlink_metadata(path) {
+        Ok(found) if found.file_type().is_socket() => std::fs::remove_file(path).map_err(failed)?,
+        Ok(_) => return Err(failed(std::io::ErrorKind::AlreadyExists.into())),
+        Err(_) => {} // Nothing is there, or bind says what is wrong.
     }
     let listener = UnixListener::bind(path).map_err(failed)?;
     // Whoever may write to it may speak: its owner alone.
-    let owner_only = std::os::unix::fs::PermissionsExt::from_mode(0o600);
+    let owner_only = std::fs::Permissions::from_mode(0o600);
     std::fs::set_permissions(path, owner_only).map_err(failed)?;
     Ok(listener)
 }

@@ -262,6 +262,7 @@ impl<'a> Live<'a> {
         let changes = step.changes.len();
         let revoked = step.changes.iter().filter_map(revoked).collect();
         let ended = self.crews.take(&step);
+        self.parts.updates.note_timed_out(tenant, &step.changes);
         let updates = if self.parts.updates.has_listeners(tenant) {
             step.changes.iter().map(|change| TaskUpdate::of(change, at.now)).collect()
         } else {

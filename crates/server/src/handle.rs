@@ -64,9 +64,8 @@ impl CoordinatorHandle {
             mpsc::error::TrySendError::Full(_) => AskError::Overloaded,
             mpsc::error::TrySendError::Closed(_) => AskError::Stopping,
         })?;
-        let mut withdrawal = Withdrawal { handle: self, ticket: Some(ticket) };
-        let answer = answer.await;
-        withdrawal.ticket = None;
+        let mut question = Question { handle: self, ticket, answer: Some(answer) };
+        let answer = question.answered().await;
         // The loop dropped the question: because it stops, or because it lost its store.
         let is_stopping = self.inbox.is_closed();
         answer.map_err(|_| if is_stopping { AskError::Stopping } else { AskError::Unavailable })
@@ -80,16 +79,38 @@ impl CoordinatorHandle {
     }
 }
 
-/// Tells the coordinator that an asker has gone, if it goes before the answer.
-struct Withdrawal<'a> {
+/// A question under way. Tells the coordinator when its asker goes before it has the answer.
+struct Question<'a> {
     handle: &'a CoordinatorHandle,
-    ticket: Option<Ticket>,
+    ticket: Ticket,
+    /// `None` once the answer is with the asker.
+    answer: Option<oneshot::Receiver<Answer>>,
 }
 
-impl Drop for Withdrawal<'_> {
+impl Question<'_> {
+    async fn answered(&mut self) -> Result<Answer, oneshot::error::RecvError> {
+        let answer = self.answer.as_mut().expect("a question is waited for once").await;
+        self.answer = None;
+        answer
+    }
+}
+
+impl Drop for Question<'_> {
     fn drop(&mut self) {
-        if let Some(ticket) = self.ticket {
-            self.handle.tell(Command::Withdraw { ticket });
+        let Some(mut answer) = self.answer.take() else { return };
+        // From here on the loop finds nobody, and takes back what it grants. What it handed over
+        // just before lies here, and nobody else knows of it.
+        answer.close();
+        match answer.try_recv() {
+            Ok(Answer::Leases(grants)) => {
+                let leases = grants.iter().map(|grant| grant.lease).collect();
+                self.handle.tell(Command::ReturnLeases { leases });
+            }
+            Ok(_) => {} // Any other answer may be lost: the asker asks again.
+            Err(_) => self.handle.tell(Command::Withdraw { ticket: self.ticket }),
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -348,7 +348,8 @@ fn scratch_limits() -> Vec<LimitRow> {
 
 fn resp_limits() -> Vec<LimitRow> {
     use resp::{
-        connection, crew_member, gate, jobs, listener, pops, pubsub, queues, wire, workers,
+        capabilities, connection, crew_member, gate, jobs, listener, pops, pubsub, queues, wire,
+        workers,
     };
     vec![
         count("RESP_CONNECTIONS_MAX", listener::RESP_CONNECTIONS_MAX, "Redis clients."),
@@ -379,6 +380,8 @@ fn resp_limits() -> Vec<LimitRow> {
         count("LISTED_JOBS_MAX", jobs::LISTED_JOBS_MAX, "Jobs that one list shows."),
         count("PEEKED_JOBS_MAX", queues::PEEKED_JOBS_MAX, "Jobs that one look at a queue shows."),
         bytes("STATS_BYTES_MAX", workers::STATS_BYTES_MAX, "The numbers of a heartbeat."),
+        count("TOOLS_LISTED_MAX", workers::TOOLS_LISTED_MAX, "Tools of a worker in WORKERS.LIST."),
+        count("FOUND_MAX", capabilities::FOUND_MAX, "Capabilities that one search gives."),
         span("DEAD_AFTER", crew_member::DEAD_AFTER, "A silent Redis worker is dead after this."),
         count(
             "HELD_REMEMBERED_MAX",

@@ -85,7 +85,8 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
     }
     let http = choose_address(config.http, HTTP_DEFAULT, "--http")?;
     let resp = choose_address(config.resp, RESP_DEFAULT, "--resp")?;
-    let server = start_server(&data, http, config.resp_options(Some(resp))?).await?;
+    let resp = config.resp_options(Some(resp))?;
+    let server = start_server(&data, http, resp.clone()).await?;
     if config.http.is_none() && http.to_string() != HTTP_DEFAULT {
         output.note(format!("{HTTP_DEFAULT} is taken, so this one is at {http}\n"));
     }
@@ -93,7 +94,7 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
     write_profile(&data, &url)?;
 
     let workers = start_workers(server.http_addr(), &data, arguments.workers, &commands).await?;
-    output.show(&Ready::new(&server, &data, &workers));
+    output.show(&Ready::new(&server, &resp, &data, &workers));
     process::told_to_stop().await;
     output.note("\nstopping; what is queued stays in the folder");
     stop_workers(workers).await;
@@ -237,6 +238,11 @@ struct Ready {
     url: String,
     api: String,
     redis: Option<String>,
+    /// The certificate that the address for Redis clients is encrypted with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis_certificate: Option<PathBuf>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    redis_socket: Option<PathBuf>,
     data: PathBuf,
     workers: Vec<ReadyWorker>,
 }
@@ -261,8 +267,13 @@ impl ReadyWorker {
 }
 
 impl Ready {
-    fn new(server: &EmbeddedServer, data: &Path, workers: &[DevWorker]) -> Self {
-        let (http, resp) = (server.http_addr(), server.resp_addr());
+    fn new(
+        server: &EmbeddedServer,
+        resp: &RespOptions,
+        data: &Path,
+        workers: &[DevWorker],
+    ) -> Self {
+        let http = server.http_addr();
         // People read and type `localhost`; it is the same machine.
         let is_usual = http.ip() == std::net::Ipv4Addr::LOCALHOST;
         let host = if is_usual { format!("localhost:{}", http.port()) } else { http.to_string() };
@@ -270,10 +281,9 @@ impl Ready {
             version: VERSION,
             url: format!("http://{host}"),
             api: format!("http://{host}/api/v1"),
-            redis: resp.map(|resp| match resp.ip().to_string().as_str() {
-                "127.0.0.1" => format!("redis-cli -p {}", resp.port()),
-                host => format!("redis-cli -h {host} -p {}", resp.port()),
-            }),
+            redis: server.resp_addr().map(|address| redis_command(address, resp.tls.is_some())),
+            redis_certificate: resp.tls.as_ref().map(|(certificate, _)| certificate.clone()),
+            redis_socket: resp.unix.clone(),
             data: data.into(),
             workers: workers
                 .iter()
@@ -288,6 +298,34 @@ impl Ready {
     }
 }
 
+/// How a person gets in.
+fn redis_command(address: SocketAddr, is_encrypted: bool) -> String {
+    let mut command = match address.ip().to_string().as_str() {
+        "127.0.0.1" => format!("redis-cli -p {}", address.port()),
+        host => format!("redis-cli -h {host} -p {}", address.port()),
+    };
+    if is_encrypted {
+        command.push_str(" --tls");
+    }
+    command
+}
+
+impl Ready {
+    fn push_redis(&self, text: &mut String) {
+        if let Some(redis) = &self.redis {
+            words::push(text, format_args!("  Redis     {redis}"));
+            if let Some(certificate) = &self.redis_certificate {
+                let certificate = certificate.display();
+                words::push(text, format_args!("  (with --cacert: the CA of {certificate})"));
+            }
+            text.push('\n');
+        }
+        if let Some(socket) = &self.redis_socket {
+            words::push(text, format_args!("  Redis     redis-cli -s {}\n", socket.display()));
+        }
+    }
+}
+
 impl Show for Ready {
     fn text(&self) -> String {
         let data = self.data.display();
@@ -297,9 +335,7 @@ impl Show for Ready {
              \x20 UI        {}\n  API       {}\n",
             self.version, self.url, self.api
         );
-        if let Some(redis) = &self.redis {
-            words::push(&mut text, format_args!("  Redis     {redis}\n"));
-        }
+        self.push_redis(&mut text);
         for worker in &self.workers {
             words::push(&mut text, format_args!("  Worker    {}\n", worker.text()));
         }

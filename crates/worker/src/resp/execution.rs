@@ -51,7 +51,7 @@ pub(super) enum Ended {
 
 /// Executes a job and reports it.
 pub(super) async fn run(around: Arc<Surroundings>, job: Job) -> Ended {
-    let _active = around.tally.begin();
+    let _active = around.tally.begin(&job.id);
     let execution = Execution { around: &around, job: &job };
     let ended = execution.run().await;
     if let Ended::Judged(judgement) = &ended {

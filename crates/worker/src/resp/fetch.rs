@@ -134,7 +134,7 @@ impl Fetcher {
         let pace = &self.around.pace;
         match asked {
             Ok(Reply::Error(text)) => {
-                tracing::warn!(%text, queue, "the server gives no job; it is asked again");
+                tracing::error!(%text, queue, "the server gives no job; it is asked again");
                 self.rest(pace.retry_pause).await;
                 Ok(None)
             }

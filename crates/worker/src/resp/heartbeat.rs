@@ -59,7 +59,11 @@ impl Heart {
     }
 
     async fn tell(&self, within: Duration) {
-        let Some(reply) = ask(&self.around.side, self.heartbeat(), within).await else { return };
+        let Some(reply) = ask(&self.around.side, self.heartbeat(), within).await else {
+            // The next one comes at its time all the same.
+            tracing::error!("a heartbeat failed: nobody answered it");
+            return;
+        };
         match &reply {
             Reply::Error(text) if meaning(text) == Meaning::NotRegistered => {
                 tracing::info!("the server has forgotten this worker; it registers again");
@@ -68,7 +72,7 @@ impl Heart {
                     tracing::warn!(%text, "the worker cannot register again");
                 }
             }
-            Reply::Error(text) => tracing::warn!(%text, "a heartbeat was refused"),
+            Reply::Error(text) => tracing::error!(%text, "a heartbeat failed"),
             reply => self.obey(wish(reply)),
         }
     }
@@ -82,8 +86,10 @@ impl Heart {
 
     async fn ping(&self, within: Duration) {
         let ping = request(&["PING", self.around.worker_id.as_str()]);
-        if let Some(Reply::Error(text)) = ask(&self.around.main, ping, within).await {
-            tracing::warn!(%text, "a ping was refused");
+        match ask(&self.around.main, ping, within).await {
+            None => tracing::error!("a heartbeat failed: nobody answered it"),
+            Some(Reply::Error(text)) => tracing::error!(%text, "a heartbeat failed"),
+            Some(_) => {}
         }
     }
 

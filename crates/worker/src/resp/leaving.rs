@@ -69,7 +69,8 @@ impl Floor {
     pub(super) fn on_deadline(&mut self) {
         match self.leaving {
             Some(Leaving::Finishing { .. }) => {
-                tracing::warn!(n_running = self.jobs.len(), "the time is up");
+                let jobs = self.around.tally.active().join(", ");
+                tracing::warn!(jobs, "the time is up for jobs that are not finished");
                 self.around.leave.cancel();
                 self.leaving = Some(Leaving::Stopping { until: Instant::now() + STOP_LIMIT });
             }

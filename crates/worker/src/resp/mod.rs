@@ -5,7 +5,7 @@
 //! [`connection`] speaks to it, `greeting` says who we are and learns which dialect is spoken,
 //! `line` keeps a connection alive. `fetch` pops jobs, `job` reads them, `lookup` asks for what
 //! they do not say; `execution` is one job from its start to its report, `update` and `listed` are
-//! the two ways to report, `heartbeat` is the sign of life.
+//! the two ways to report, `heartbeat` is the sign of life; [`units`] describe themselves.
 
 pub mod address;
 mod backoff;
@@ -25,5 +25,6 @@ mod registration;
 mod tally;
 #[cfg(test)]
 mod tests;
+pub mod units;
 mod update;
 pub mod worker;

@@ -6,8 +6,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use model::{ToolName, WorkerId};
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::connection::{Request, request};
+use super::units::Unit;
 use crate::session::identity::hostname;
 
 /// What a server that only knows keys takes as a list of tools (WIRE E.2).
@@ -25,6 +27,7 @@ pub(super) struct Registration {
     pub(super) worker_id: WorkerId,
     pub(super) version: String,
     pub(super) tools: Vec<String>,
+    pub(super) units: Vec<Unit>,
     pub(super) tags: BTreeMap<String, String>,
     pub(super) slots: usize,
 }
@@ -32,7 +35,7 @@ pub(super) struct Registration {
 #[derive(Serialize)]
 struct Capabilities<'a> {
     tools: Vec<&'a str>,
-    agentic_units: [&'a str; 0],
+    agentic_units: Vec<&'a str>,
 }
 
 /// Seed 004 section 2.2.
@@ -47,6 +50,9 @@ struct WorkerJson<'a> {
     tags: &'a BTreeMap<String, String>,
     /// Heartbeats may be answered with `quiet` and `terminate`.
     signals: bool,
+    /// What the units say of themselves (seed 004 section 10).
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    descriptions: BTreeMap<&'a str, &'a RawValue>,
 }
 
 impl Registration {
@@ -61,21 +67,29 @@ impl Registration {
             agw_version: &self.version,
             capabilities: Capabilities {
                 tools: self.tools.iter().map(String::as_str).filter(is_told).collect(),
-                agentic_units: [],
+                agentic_units: self.units.iter().map(|unit| unit.name.as_str()).collect(),
             },
             max_concurrent_jobs: self.slots,
             tags: &self.tags,
             signals: true,
+            descriptions: self.descriptions(),
         };
         let json = serde_json::to_vec(&json).expect("plain values become JSON");
         vec![Bytes::from_static(b"WORKER.REGISTER"), json.into()]
+    }
+
+    fn descriptions(&self) -> BTreeMap<&str, &RawValue> {
+        let units = self.units.iter();
+        units.filter_map(|unit| Some((&*unit.name, unit.description.as_deref()?))).collect()
     }
 
     /// The same in keys: `SET worker:<id>:tools`, `SET worker:<id>:tags`, `PING <id>`.
     pub(super) fn lists(&self) -> Vec<Request> {
         let worker_id = self.worker_id.as_str();
         let mut requests = Vec::new();
-        let tools: Vec<&str> = self.tools.iter().map(String::as_str).collect();
+        // The units first: where there are too many names, tools are left out.
+        let units = self.units.iter().map(|unit| unit.name.as_str());
+        let tools: Vec<&str> = units.chain(self.tools.iter().map(String::as_str)).collect();
         let tools: Vec<&str> = listable(tools).take(LISTED_TOOLS_MAX).collect();
         if !tools.is_empty() {
             let key = format!("worker:{worker_id}:tools");
@@ -138,6 +152,22 @@ mod tests {
     }
 
     #[test]
+    fn units_are_told_with_what_they_say_of_themselves() {
+        let description =
+            RawValue::from_string(r#"{"does":"reads pictures"}"#.into()).expect("JSON");
+        let ocr = Unit { name: "agx-ocr".into(), description: Some(description) };
+        let shy = Unit { name: "agx-shy".into(), description: None };
+        let registration = Registration { units: vec![ocr, shy], ..registration() };
+        let json: Value = serde_json::from_slice(&registration.register()[1]).expect("JSON");
+        let units = serde_json::json!(["agx-ocr", "agx-shy"]);
+        assert_eq!(json["capabilities"]["agentic_units"], units);
+        let said = serde_json::json!({ "agx-ocr": { "does": "reads pictures" } });
+        assert_eq!(json["descriptions"], said);
+        let tools = "SET worker:w-1:tools agx-ocr,agx-shy,sort";
+        check(&registration, &format!("{tools}|SET worker:w-1:tags gpu,zone-a|PING w-1"));
+    }
+
+    #[test]
     fn lists_hold_only_what_fits_between_commas() {
         check(&registration(), "SET worker:w-1:tools sort|SET worker:w-1:tags gpu,zone-a|PING w-1");
         let bare = Registration { tools: Vec::new(), tags: BTreeMap::new(), ..registration() };
@@ -155,6 +185,7 @@ mod tests {
             worker_id: "w-1".parse().expect("a name"),
             version: "1.2.3".into(),
             tools: vec!["sort".into(), "[".into(), "g++".into()],
+            units: Vec::new(),
             tags: BTreeMap::from([("gpu".into(), "true".into()), ("zone".into(), "a".into())]),
             slots: 3,
         }

@@ -7,5 +7,6 @@ mod keys;
 mod leases;
 mod obeying;
 mod redis;
+mod rhythm;
 mod scene;
 mod server;

@@ -20,11 +20,13 @@ use super::line::Line;
 use super::pace::Pace;
 use super::registration::Registration;
 use super::tally::Tally;
+use super::units::Unit;
 use crate::executor::Executor;
 use crate::session::capabilities::slots_default;
-use crate::session::worker::DRAIN_DEADLINE;
 use crate::worker::Summary;
 
+/// How long a worker finishes what it has, unless it is told otherwise (seed 004 section 8.1).
+pub const DRAIN_DEADLINE: Duration = Duration::from_mins(5);
 /// Orders that wait; nobody gives more than two.
 const ORDERS_MAX: usize = 4;
 /// Jobs between the task that pops and the one that starts them.
@@ -48,6 +50,8 @@ pub struct Options {
     pub queues: Vec<String>,
     /// The programs that it has. Of too many the first are told.
     pub tools: Vec<String>,
+    /// The agentic units that it has, besides its tools.
+    pub units: Vec<Unit>,
     /// Its labels.
     pub tags: BTreeMap<String, String>,
     /// Executes plans.
@@ -68,6 +72,7 @@ impl Options {
             slots: slots_default(),
             queues: Vec::new(),
             tools: Vec::new(),
+            units: Vec::new(),
             tags: BTreeMap::new(),
             executor,
             drain_deadline: DRAIN_DEADLINE,
@@ -80,6 +85,7 @@ impl Options {
             worker_id: self.worker_id.clone(),
             version: self.version.clone(),
             tools: self.tools.clone(),
+            units: self.units.clone(),
             tags: self.tags.clone(),
             slots: self.slots.max(1),
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use model::WorkerId;
 use worker::executor::Executor;
 use worker::resp::address::Address;
+use worker::resp::units;
 use worker::resp::worker::{Options, RunningWorker, WorkerError};
 use worker::session::capabilities::Offer;
 use worker::session::worker::Credential;
@@ -17,8 +18,8 @@ use crate::failure::{Failure, Result};
 use crate::output::Output;
 use crate::{process, words};
 
-/// The longest part of a machine's name that leaves room for a process.
-const MACHINE_CHARS_MAX: usize = 50;
+/// The longest part of a machine's name that leaves room for the rest.
+const MACHINE_CHARS_MAX: usize = 40;
 
 /// What such a worker is made of.
 pub(super) struct Parts {
@@ -27,6 +28,8 @@ pub(super) struct Parts {
     pub(super) version: String,
     pub(super) credential: Credential,
     pub(super) offer: Offer,
+    /// Names of agentic units.
+    pub(super) units: Vec<String>,
     pub(super) executor: Arc<dyn Executor>,
     pub(super) drain_deadline: Duration,
 }
@@ -34,7 +37,7 @@ pub(super) struct Parts {
 /// Works until it is told to stop, then finishes what it has.
 pub(super) async fn run(parts: Parts, output: Output) -> Result<ExitCode> {
     let deadline = parts.drain_deadline;
-    let options = options(parts)?;
+    let options = options(parts).await?;
     let slots = words::count(options.slots, "slot");
     let tools = words::count(options.tools.len(), "tool");
     let (name, address) = (options.worker_id.clone(), options.address.clone());
@@ -64,7 +67,7 @@ async fn finish(worker: &mut RunningWorker) -> Result<std::result::Result<Summar
     }
 }
 
-fn options(parts: Parts) -> Result<Options> {
+async fn options(parts: Parts) -> Result<Options> {
     let name = parts.name.unwrap_or_else(own_name);
     let mut options = Options::new(parts.address, name, parts.executor);
     options.key = match parts.credential {
@@ -81,16 +84,17 @@ fn options(parts: Parts) -> Result<Options> {
     options.slots = parts.offer.slots;
     options.queues = parts.offer.queues;
     options.tools = parts.offer.tools;
+    options.units = units::describe_all(parts.units).await;
     options.tags = parts.offer.tags;
     options.drain_deadline = parts.drain_deadline;
     Ok(options)
 }
 
-/// The machine and the process: two workers of one machine must not take each other's place, and
-/// nothing is kept from one start to the next (seed 004 section 2.2).
+/// `worker-<hostname>-<pid>`, as seed 004 section 2.2 has it: two workers of one machine must not
+/// take each other's place, and nothing is kept from one start to the next.
 fn own_name() -> WorkerId {
     let machine: String = machine_name().as_str().chars().take(MACHINE_CHARS_MAX).collect();
-    let name = format!("{machine}-{}", std::process::id());
+    let name = format!("worker-{machine}-{}", std::process::id());
     name.parse().expect("a worker's name and a number make one")
 }
 

@@ -5,12 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use model::WorkerId;
+use model::{ToolName, WorkerId};
 use protocol::rest::tasks::Package;
 use protocol::session::payload::control::AuthMode;
 use worker::executor::Executor;
 use worker::resources::Limits;
 use worker::resp::address::Address as RespAddress;
+use worker::resp::worker::DRAIN_DEADLINE as RESP_DRAIN_DEADLINE;
 use worker::runner::command::{self, CommandRunner};
 use worker::session::address::Address;
 use worker::session::capabilities::{self, Offer};
@@ -61,6 +62,10 @@ pub(crate) struct Arguments {
     /// A tool that it has, besides those on PATH; may be given several times.
     #[arg(long)]
     tool: Vec<String>,
+    /// An agentic unit that it has, with `--resp`: a program that says what it does when it is
+    /// asked to `--describe` itself; may be given several times.
+    #[arg(long, requires = "resp", value_name = "PROGRAM")]
+    unit: Vec<ToolName>,
     /// A label that it carries; may be given several times.
     #[arg(long, alias = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
     label: Vec<(String, String)>,
@@ -74,7 +79,7 @@ pub(crate) struct Arguments {
     /// Where it shows metrics for Prometheus, like 127.0.0.1:9100. Default: nowhere.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// How long it finishes what it has when it is told to leave. Default: 30s.
+    /// How long it finishes what it has when it is told to leave. Default: 30s; with `--resp`, 5m.
     #[arg(long, value_name = "DURATION")]
     drain_deadline: Option<Span>,
     /// How it talks to the server. Default: `ASTRA_WORKER_TRANSPORT`, else ws.
@@ -160,7 +165,8 @@ fn resp_parts(
         address,
         name: arguments.name.clone().map_or_else(|| name_set(&settings), |name| Ok(Some(name)))?,
         credential: credential(&settings, flags, config)?,
-        drain_deadline: arguments.drain_deadline.map_or(DRAIN_DEADLINE, |span| span.0),
+        drain_deadline: arguments.drain_deadline.map_or(RESP_DRAIN_DEADLINE, |span| span.0),
+        units: arguments.unit.iter().map(ToString::to_string).collect(),
         offer: offer(arguments, settings, &version, &commands),
         version,
         executor: Arc::new(toolbox),

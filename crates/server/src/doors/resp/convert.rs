@@ -1,7 +1,7 @@
 //! Wire words to nouns: registrations, updates of jobs, names of queues.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{Offer, QueueName, TagKey, TagValue, ToolName, TypeName, WorkerId};
 use protocol::plan::{PLAN, PLAN_STEP};
@@ -25,6 +25,8 @@ pub(super) const ABILITIES_MAX: usize = 10_000;
 /// Jobs of one worker at the same time.
 const SLOTS_MAX: u64 = 4_096;
 const TEXT_CHARS_MAX: usize = 256;
+/// A worker's name.
+const WORKER_ID_CHARS_MAX: usize = 64;
 
 /// What `WORKER.REGISTER` takes (seed 004 section 2.2).
 #[derive(Deserialize)]
@@ -45,6 +47,10 @@ pub(super) struct Register<'a> {
     /// Whether heartbeats may be answered with `quiet` and `terminate`.
     #[serde(default)]
     signals: bool,
+    /// What its units said when they were asked to describe themselves, by name (seed 004
+    /// section 10).
+    #[serde(borrow, default)]
+    pub(super) descriptions: BTreeMap<Cow<'a, str>, &'a RawValue>,
 }
 
 /// `{"tools": [...], "agentic_units": [...]}`, or all in one list.
@@ -57,6 +63,52 @@ enum Capabilities {
         agentic_units: Vec<String>,
     },
     Flat(Vec<String>),
+}
+
+impl Register<'_> {
+    /// Seed 004 section 2.2. Only what is new is checked: a registration that was taken in once
+    /// stays.
+    pub(super) fn check_version(&self) -> Result<(), String> {
+        let version = &self.agw_version;
+        if is_semantic(version) {
+            return Ok(());
+        }
+        Err(format!("agw_version '{version}' is no semantic version, such as 0.1.0"))
+    }
+}
+
+/// Three numbers, then perhaps `-` and what it is before, then perhaps `+` and how it was built.
+fn is_semantic(version: &str) -> bool {
+    let (version, build) = split_mark(version, '+');
+    let (numbers, early) = split_mark(version, '-');
+    let is_word = |word: &str| {
+        !word.is_empty() && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+    };
+    let is_number = |word: &str| {
+        let is_padded = word.len() > 1 && word.starts_with('0');
+        !word.is_empty() && !is_padded && word.bytes().all(|byte| byte.is_ascii_digit())
+    };
+    let are_words = |words: Option<&str>| words.is_none_or(|words| words.split('.').all(is_word));
+    let n_numbers = numbers.split('.').filter(|word| is_number(word)).count();
+    n_numbers == 3 && numbers.split('.').count() == 3 && are_words(early) && are_words(build)
+}
+
+fn split_mark(text: &str, mark: char) -> (&str, Option<&str>) {
+    text.split_once(mark).map_or((text, None), |(before, after)| (before, Some(after)))
+}
+
+/// A worker's name, or what is wrong with it in the words of seed 004 section 7.2.
+pub(super) fn worker_id_in(text: &str) -> Result<WorkerId, String> {
+    let is_odd = |letter: char| !letter.is_ascii_alphanumeric() && letter != '-' && letter != '_';
+    if text.contains(is_odd) {
+        return Err("Invalid worker ID characters: worker_id takes A-Z a-z 0-9 - _".to_owned());
+    }
+    if text.len() > WORKER_ID_CHARS_MAX {
+        return Err(format!(
+            "Worker ID too long: worker_id takes {WORKER_ID_CHARS_MAX} characters"
+        ));
+    }
+    text.parse().map_err(|error| format!("{error}"))
 }
 
 /// Reads a registration; the sentence says what is wrong.
@@ -221,6 +273,41 @@ impl Update<'_> {
                 Ok(text) => text,
                 Err(_) => raw.get().to_owned(),
             },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_three_numbers_and_perhaps_more() {
+        for version in ["0.1.0", "10.20.30", "1.2.3-rc.1", "1.0.0+build-5", "1.0.0-a+b"] {
+            assert!(is_semantic(version), "{version}");
+        }
+        for version in ["", "1", "1.2", "1.2.3.4", "v1.2.3", "1.02.3", "1.2.x", "1.2.3-", "1.2.3+"]
+        {
+            assert!(!is_semantic(version), "{version}");
+        }
+    }
+
+    #[test]
+    fn names_of_workers_are_refused_in_the_words_of_the_seed() {
+        check_name("worker-001_b", None);
+        check_name("a b", Some("Invalid worker ID characters"));
+        check_name("w\u{fc}", Some("Invalid worker ID characters"));
+        check_name(&"x".repeat(64), None);
+        check_name(&"x".repeat(65), Some("Worker ID too long"));
+        check_name("", Some("worker_id must be"));
+    }
+
+    fn check_name(name: &str, refused: Option<&str>) {
+        let said = worker_id_in(name).err();
+        match (&said, refused) {
+            (None, None) => {}
+            (Some(said), Some(words)) => assert!(said.contains(words), "{name}: {said}"),
+            _ => panic!("{name}: {said:?}"),
         }
     }
 }

@@ -78,6 +78,12 @@ impl CrewMember {
         now.since(self.last_seen) < DEAD_AFTER
     }
 
+    /// When it was there for certain: after a restart its registration is all that is known.
+    pub(super) fn last_known(&self) -> Timestamp {
+        let registered = self.registration.as_ref().map_or(0, |own| own.registered_ms);
+        self.last_seen.max(Timestamp::from_millis(registered))
+    }
+
     /// Seconds until silence makes it dead.
     pub(super) fn alive_for(&self, now: Timestamp) -> Option<Duration> {
         DEAD_AFTER.checked_sub(now.since(self.last_seen)).filter(|left| !left.is_zero())

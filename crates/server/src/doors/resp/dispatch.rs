@@ -33,9 +33,10 @@ impl Need {
             "AUTH" | "HELLO" | "PING" | "ECHO" | "QUIT" | "RESET" | "SELECT" | "CLIENT"
             | "COMMAND" | "TIME" | "MULTI" | "EXEC" | "DISCARD" => Self::Nothing,
             "INFO" | "CONFIG" | "MODULE" | "METRICS" | "SUBSCRIBE" | "PSUBSCRIBE"
-            | "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "WORKERS.LIST" | "PLAN.GET" | "PLAN.LIST"
-            | "ACTION.STATUS" | "ACTION.GET" | "ACTION.LIST" | "JOB.GET" | "JOB.STATUS"
-            | "JOB.LIST" | "JOBS.LIST" | "JOBS.SEARCH" | "QUEUE.STATS" | "QUEUE.PEEK" => Self::Look,
+            | "UNSUBSCRIBE" | "PUNSUBSCRIBE" | "WORKERS.LIST" | "CAPABILITY.SEARCH"
+            | "PLAN.GET" | "PLAN.LIST" | "ACTION.STATUS" | "ACTION.GET" | "ACTION.LIST"
+            | "JOB.GET" | "JOB.STATUS" | "JOB.LIST" | "JOBS.LIST" | "JOBS.SEARCH"
+            | "QUEUE.STATS" | "QUEUE.PEEK" => Self::Look,
             "PLAN.SUBMIT" | "PLAN.DELETE" | "ACTION.SUBMIT" | "JOB.SUBMIT" | "JOB.RETRY"
             | "JOB.CANCEL" | "QUEUE.PAUSE" | "QUEUE.RESUME" | "WORKER.VERIFY" => Self::Submit,
             "WORKER.REGISTER" | "WORKER.HEARTBEAT" | "WORKER.UNREGISTER" | "JOB.UPDATE" => {
@@ -135,6 +136,7 @@ impl Connection {
             "WORKER.UNREGISTER" => self.on_worker_unregister(request).await,
             "WORKER.VERIFY" => self.on_worker_verify(request).await,
             "WORKERS.LIST" => self.on_workers_list().await,
+            "CAPABILITY.SEARCH" => self.on_capability_search(request).await,
             "PLAN.SUBMIT" => self.on_plan_submit(request).await,
             "PLAN.GET" => self.on_plan_get(request).await,
             "PLAN.LIST" => self.on_plan_list(request),

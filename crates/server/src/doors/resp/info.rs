@@ -13,6 +13,8 @@ use super::jobs::{arity, text_of};
 
 /// The Redis whose words are spoken here; clients decide by it what they may send.
 pub(super) const REDIS_VERSION: &str = "7.0.0";
+/// The version of the registration protocol that workers speak (seed 004).
+const WORKER_PROTOCOL_VERSION: &str = "1.0";
 
 /// A connection, as others may list it.
 pub(super) struct OpenClient {
@@ -57,6 +59,7 @@ impl Connection {
             ("LIST", _) => Reply::Text(self.clients()),
             ("NO-EVICT" | "NO-TOUCH", [_]) | ("TRACKING", [_, ..]) => Reply::ok(),
             ("REPLY", [mode]) if mode.eq_ignore_ascii_case(b"on") => Reply::ok(),
+            ("HELP", []) => help("client"),
             _ => {
                 let text = format!("ERR unknown subcommand '{verb}'. Try CLIENT HELP.");
                 return Err(Reply::error(text));
@@ -112,7 +115,11 @@ impl Connection {
                 Ok(Reply::Map(all))
             }
             "GETKEYS" => command_keys(names),
-            _ => Err(Reply::error("ERR unknown subcommand. Try COMMAND HELP.")),
+            "HELP" => Ok(help("command")),
+            verb => {
+                let text = format!("ERR unknown subcommand '{verb}'. Try COMMAND HELP.");
+                Err(Reply::error(text))
+            }
         }
     }
 
@@ -151,6 +158,7 @@ impl Connection {
                     format!("redis_version:{REDIS_VERSION}"),
                     "redis_mode:standalone".to_owned(),
                     format!("astraflow_version:{}", self.app.version),
+                    format!("worker_protocol_version:{WORKER_PROTOCOL_VERSION}"),
                     format!("process_id:{}", std::process::id()),
                     format!("uptime_in_seconds:{uptime}"),
                     format!("uptime_in_days:{}", uptime / 86_400),
@@ -195,6 +203,20 @@ const SETTINGS: [(&str, &str); 6] = [
     ("timeout", "3600"),
 ];
 
+/// What can follow a command, line by line as Redis has it.
+fn help(name: &'static str) -> Reply {
+    let line = |text: String| Reply::simple(text);
+    let head = format!("{} <subcommand> [<arg> ...]. Subcommands are:", name.to_uppercase());
+    let mut lines = vec![line(head)];
+    let spec = command::find(name.as_bytes()).expect("it is in the table");
+    for one in spec.subcommands {
+        let verb = one.name.rsplit('|').next().unwrap_or_default();
+        lines.push(line(verb.to_uppercase()));
+        lines.push(line(format!("    {}", one.summary)));
+    }
+    Reply::Array(lines)
+}
+
 fn command_keys(names: &[Bytes]) -> Result<Reply, Reply> {
     let spec = names.first().and_then(|name| command::find(name));
     let spec = spec.ok_or_else(|| Reply::error("ERR Invalid command specified"))?;
@@ -208,6 +230,9 @@ fn command_keys(names: &[Bytes]) -> Result<Reply, Reply> {
 /// `CONFIG GET`: the few settings that tools ask for.
 pub(super) fn on_config(request: &Request) -> Result<Reply, Reply> {
     let [_, verb, names @ ..] = &request.arguments[..] else { return Err(arity(request)) };
+    if verb.eq_ignore_ascii_case(b"help") {
+        return Ok(help("config"));
+    }
     if !verb.eq_ignore_ascii_case(b"get") || names.is_empty() {
         return Err(Reply::error("ERR settings are read with CONFIG GET, and set in astra.toml"));
     }

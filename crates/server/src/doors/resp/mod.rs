@@ -7,6 +7,7 @@
 mod actions;
 mod answers;
 mod auth;
+pub(crate) mod capabilities;
 mod classify;
 mod client;
 pub(crate) mod connection;

@@ -10,7 +10,7 @@ use serde_json::json;
 
 use super::answers::{ask_error, lost_words, status_word, verdict_reply};
 use super::connection::Connection;
-use super::convert::{Step, Update};
+use super::convert::{Step, Update, worker_id_in};
 use crate::doors::http::convert::reports::{
     CODE_CHARS_MAX, REASON_CHARS_MAX, RESULT_BYTES_MAX, content_key,
 };
@@ -96,7 +96,7 @@ impl Connection {
         let member = self.member();
         let Some(named) = &update.worker_id else { return Ok(member.worker()) };
         let named: WorkerId =
-            named.parse().map_err(|error| Reply::error(format!("ERR {error}")))?;
+            worker_id_in(named).map_err(|text| Reply::error(format!("ERR {text}")))?;
         if named == member.worker() || self.check_speaks_for(&named).is_ok() {
             return Ok(named);
         }
@@ -322,7 +322,7 @@ fn not_holder(record: &TaskRecord, worker: &WorkerId, job: &str) -> Reply {
         TaskState::Leased(lease) => {
             let holder = &lease.holder;
             let text = format!(
-                "REJECTED not_holder: worker {worker} cannot update job {job}, which {holder} claimed"
+                "REJECTED not_holder: Worker {worker} cannot update job claimed by {holder}: {job}"
             );
             Reply::error(text)
         }

@@ -4,7 +4,7 @@ use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 
@@ -25,6 +25,27 @@ impl Stream {
             Self::Tls(stream) => stream.get_ref().0.take_error(),
         };
         error.unwrap_or_else(Some)
+    }
+
+    /// Says that nothing more will be sent, and sends no byte for it: a peer that has closed
+    /// answers bytes with a reset, the farewell of TLS too.
+    pub(super) async fn end_sending(&mut self) {
+        let _ = match self {
+            Self::Tcp(stream) => stream.shutdown().await,
+            Self::Unix(stream) => stream.shutdown().await,
+            Self::Tls(stream) => stream.get_mut().0.shutdown().await,
+        };
+    }
+
+    /// Whether both ends have closed and the peer's system has acknowledged all that it was sent,
+    /// or has reset the connection.
+    pub(super) fn is_over(&self) -> bool {
+        match self {
+            Self::Tcp(stream) => stream.peer_addr().is_err(),
+            Self::Tls(stream) => stream.get_ref().0.peer_addr().is_err(),
+            // Both ends are in one system: there is nothing on its way.
+            Self::Unix(_) => true,
+        }
     }
 }
 

@@ -1,10 +1,12 @@
 //! One socket: bytes in and bytes out, both within budgets.
 
+use std::io::ErrorKind;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
 use protocol::resp::request::{Limits, ProtocolError, Request, RequestReader};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::time::Instant;
 
 use super::stream::Stream;
 
@@ -24,8 +26,9 @@ const REPLY_BYTES_SENT_AT: usize = 64 * 1024;
 pub(crate) const WRITE_STALL_MAX: Duration = Duration::from_secs(10);
 /// How much is read at once.
 const READ_BYTES: usize = 16 * 1024;
-/// How long a peer that closed may take to say that it threw its last reply away.
-const AFTERMATH: Duration = Duration::from_millis(100);
+/// How long a peer that closed may take to say that it threw its last reply away: some round trips
+/// through a slow network. One that says nothing is taken for one that has read.
+const AFTERMATH: Duration = Duration::from_secs(1);
 /// How often that is looked at.
 const AFTERMATH_LOOK: Duration = Duration::from_millis(5);
 
@@ -108,6 +111,8 @@ impl Wire {
                 }
                 Ok(())
             }
+            // Many clients end without the farewell of TLS; the end is as orderly as any other.
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => Err(Gone::Closed),
             Err(_) => Err(Gone::Broken),
         }
     }
@@ -154,18 +159,22 @@ impl Wire {
     }
 
     /// Whether a client that closed the connection in order had read all that it was sent: one
-    /// that closes with unread bytes resets the connection, by its system's doing.
+    /// that closes with unread bytes, or is sent some after it closed, resets the connection by
+    /// its system's doing.
     pub(super) async fn was_read(&mut self) -> bool {
-        let _ = self.stream.shutdown().await;
-        let mut waited = Duration::ZERO;
-        while waited < AFTERMATH {
+        self.stream.end_sending().await;
+        let until = Instant::now() + AFTERMATH;
+        loop {
+            // In this order: what is over has said all that it has to say.
+            let is_over = self.stream.is_over();
             if self.stream.take_error().is_some() {
                 return false;
             }
+            if is_over || Instant::now() >= until {
+                return true;
+            }
             tokio::time::sleep(AFTERMATH_LOOK).await;
-            waited += AFTERMATH_LOOK;
         }
-        self.stream.take_error().is_none()
     }
 
     /// Ends the connection.

@@ -23,6 +23,9 @@ use crate::handle::AskError;
 /// A worker's last numbers, as JSON.
 pub(crate) const STATS_BYTES_MAX: usize = 16 * 1024;
 
+/// Tools that `WORKERS.LIST` names of one worker.
+pub(crate) const TOOLS_LISTED_MAX: usize = 100;
+
 /// A tool or a tag in a list that older workers set (WIRE E.2).
 const LISTED_NAME_CHARS_MAX: usize = 64;
 
@@ -31,7 +34,7 @@ fn not_registered(worker: &str) -> Reply {
 }
 
 fn worker_id(text: &Bytes) -> Result<WorkerId, Reply> {
-    text_of(text)?.parse().map_err(|error| Reply::error(format!("ERR {error}")))
+    convert::worker_id_in(text_of(text)?).map_err(|text| Reply::error(format!("ERR {text}")))
 }
 
 impl Connection {
@@ -58,8 +61,8 @@ impl Connection {
         }
         let invalid = |text: String| Reply::error(format!("ERR {text}"));
         let read = convert::register(json).map_err(invalid)?;
-        let worker: WorkerId =
-            read.worker_id.parse().map_err(|error| invalid(format!("{error}")))?;
+        let worker = convert::worker_id_in(&read.worker_id).map_err(invalid)?;
+        read.check_version().map_err(invalid)?;
         let text = text_of(json)?;
         let known = abilities(&worker, text).map_err(invalid)?;
         self.check_speaks_for(&worker)?;
@@ -71,6 +74,7 @@ impl Connection {
         let kept = self.app.crew.register(&tenant, &worker, registration, known).await;
         let offer = kept.map_err(|error| store_error(&error))?;
         self.tell_registered(&worker, offer).await?;
+        self.app.updates.clear_timed_out(&tenant, &worker);
         self.bind(Binding::Registered(worker.clone()));
         let seconds = HEARTBEAT_EVERY.as_secs();
         Ok(Reply::simple(format!("OK worker_id={worker} heartbeat_interval={seconds}")))
@@ -176,6 +180,7 @@ impl Connection {
                 "last_seen": seconds(view.last_seen),
                 "status": if is_dead { "dead" } else { "active" },
                 "tools": tool_names(&view.offer),
+                "tools_total": view.offer.tools.len(),
                 "active_jobs": view.in_flight,
                 "registered": false,
             });
@@ -185,8 +190,9 @@ impl Connection {
             let (_, line) = lines.entry(worker.clone()).or_insert_with(|| {
                 let line = json!({
                     "worker_id": worker.as_str(),
-                    "last_seen": seconds(member.last_seen),
+                    "last_seen": seconds(member.last_known()),
                     "tools": tool_names(&member.abilities.offer),
+                    "tools_total": member.abilities.offer.tools.len(),
                     "active_jobs": 0,
                 });
                 (member.last_seen, line)
@@ -195,6 +201,8 @@ impl Connection {
             line["registered"] = member.registration.is_some().into();
             line["max_concurrent_jobs"] = json!(member.abilities.slots);
             line["verified_tools"] = json!(member.verified);
+            line["timed_out_jobs"] =
+                self.app.updates.timed_out(self.member().tenant(), worker).into();
         });
         let mut lines: Vec<_> = lines.into_values().collect();
         lines.sort_by_key(|(last_seen, _)| std::cmp::Reverse(*last_seen));
@@ -259,7 +267,7 @@ impl Connection {
         value: &Bytes,
     ) -> Result<Reply, Reply> {
         let invalid = |text: String| Reply::error(format!("ERR {text}"));
-        let worker: WorkerId = worker.parse().map_err(|error| invalid(format!("{error}")))?;
+        let worker = convert::worker_id_in(worker).map_err(invalid)?;
         self.check_speaks_for(&worker)?;
         let names = comma_list(value).map_err(invalid)?;
         let (tenant, now) = (self.member().tenant().clone(), self.app.clock.now());
@@ -298,8 +306,9 @@ impl Connection {
     }
 }
 
+/// A machine has thousands of programs; `CAPABILITY.SEARCH` finds the others.
 fn tool_names(offer: &Offer) -> Vec<&str> {
-    offer.tools.iter().map(model::ToolName::as_str).collect()
+    offer.tools.iter().map(model::ToolName::as_str).take(TOOLS_LISTED_MAX).collect()
 }
 
 fn check_stats(stats: &Bytes) -> Result<(), Reply> {

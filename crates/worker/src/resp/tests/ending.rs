@@ -61,6 +61,12 @@ async fn a_worker_that_drains_finishes_and_takes_nothing_new() {
     assert_eq!(state.seen.last().expect("some").1[0], "WORKER.UNREGISTER");
 }
 
+#[test]
+fn what_is_under_way_has_five_minutes_to_end() {
+    let options = super::scene::options("127.0.0.1");
+    assert_eq!(options.drain_deadline, Duration::from_mins(5));
+}
+
 #[tokio::test]
 async fn an_idle_worker_leaves_at_once() {
     let mut scene = Scene::leases().await;

@@ -31,6 +31,9 @@ pub(super) struct Leases {
     /// What updates that end nothing are answered with, from here on.
     pub(super) progress_error: Option<&'static str>,
     pub(super) heartbeat: &'static str,
+    /// Errors that the next heartbeats and pops are answered with.
+    pub(super) heartbeat_errors: VecDeque<&'static str>,
+    pub(super) pop_errors: VecDeque<&'static str>,
     pub(super) is_registered: bool,
     /// Whether a pop gives the value alone.
     pub(super) gives_bare: bool,
@@ -79,7 +82,10 @@ impl Leases {
             ["WORKER.HEARTBEAT", id, _] if !self.is_registered => {
                 Reply::error(format!("ERR Worker not registered: {id}"))
             }
-            ["WORKER.HEARTBEAT", _, _] => Reply::simple(self.heartbeat),
+            ["WORKER.HEARTBEAT", _, _] => match self.heartbeat_errors.pop_front() {
+                Some(error) => Reply::error(error),
+                None => Reply::simple(self.heartbeat),
+            },
             ["WORKER.UNREGISTER", _] => Reply::ok(),
             ["BRPOP", ..] => return self.pop(connection, &spoken),
             ["JOB.UPDATE", id, _] => self.update(id, &words[2]),
@@ -97,6 +103,9 @@ impl Leases {
 
     fn pop(&mut self, connection: usize, words: &[&str]) -> Answer {
         self.asked = words[1..words.len() - 1].iter().map(|queue| (*queue).into()).collect();
+        if let Some(error) = self.pop_errors.pop_front() {
+            return Answer::Reply(Reply::error(error));
+        }
         let Some(id) = self.waiting.pop_front() else { return Answer::Nothing(Reply::NullArray) };
         let job = self.jobs.get_mut(&id).expect("what waits is there");
         job.epoch += 1;

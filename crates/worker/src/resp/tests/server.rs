@@ -74,12 +74,14 @@ pub(super) struct State {
     /// Commands that mattered so far.
     pub(super) n_commands: usize,
     n_connections: usize,
+    /// Connections that the worker closed, or that were cut.
+    n_gone: usize,
 }
 
 impl State {
     pub(super) fn new(play: Play, key: &str) -> Self {
         let key = key.to_owned();
-        Self { play, key, seen: Vec::new(), cut: None, n_commands: 0, n_connections: 0 }
+        Self { play, key, seen: Vec::new(), cut: None, n_commands: 0, n_connections: 0, n_gone: 0 }
     }
 
     pub(super) fn leases(&mut self) -> &mut Leases {
@@ -94,6 +96,11 @@ impl State {
             Play::Keys(keys) => keys,
             Play::Leases(_) => panic!("this server has leases"),
         }
+    }
+
+    /// Whether there were connections, and there are none any more.
+    pub(super) fn are_all_gone(&self) -> bool {
+        self.n_connections > 0 && self.n_gone == self.n_connections
     }
 
     /// Every command of that name, in order.
@@ -168,6 +175,7 @@ impl Server {
             }
         }
         self.change(|state| {
+            state.n_gone += 1;
             if let Play::Leases(leases) = &mut state.play {
                 leases.on_gone(number);
             }

@@ -1,0 +1,88 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::pin::pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+use coordinator::Grant;
+use futures_util::poll;
+use model::{Demand, LeaseId, RetryPolicy, TaskId, TaskSpec, Timestamp};
+
+use super::*;
+
+#[tokio::test]
+async fn an_asker_that_goes_while_it_waits_withdraws() {
+    let (handle, mut inbox) = CoordinatorHandle::new(shard());
+    {
+        let mut asking = pin!(handle.ask(|ticket| Command::ListWorkers { ticket }));
+        assert!(poll!(&mut asking).is_pending());
+    }
+    let Some(Message::Ask { ticket, .. }) = inbox.recv().await else { panic!("it asked") };
+    let Some(Message::Tell(Command::Withdraw { ticket: withdrawn })) = inbox.recv().await else {
+        panic!("it goes without a word")
+    };
+    assert_eq!(withdrawn, ticket);
+}
+
+#[tokio::test]
+async fn leases_that_cross_the_asker_who_goes_are_given_back() {
+    let (handle, mut inbox) = CoordinatorHandle::new(shard());
+    let grant = grant();
+    let lease = grant.lease;
+    {
+        let mut asking = pin!(handle.ask(|ticket| Command::ListWorkers { ticket }));
+        assert!(poll!(&mut asking).is_pending());
+        let Some(Message::Ask { reply, .. }) = inbox.recv().await else { panic!("it asked") };
+        assert!(reply.send(Answer::Leases(vec![grant])).is_ok(), "the asker is still there");
+    }
+    let Some(Message::Tell(Command::ReturnLeases { leases })) = inbox.recv().await else {
+        panic!("a lease that nobody knows of blocks its task until it ends")
+    };
+    assert_eq!(leases, [lease]);
+}
+
+#[tokio::test]
+async fn an_answer_that_was_heard_is_not_taken_back() {
+    let (handle, mut inbox) = CoordinatorHandle::new(shard());
+    {
+        let mut asking = pin!(handle.ask(|ticket| Command::ListWorkers { ticket }));
+        assert!(poll!(&mut asking).is_pending());
+        let Some(Message::Ask { reply, .. }) = inbox.recv().await else { panic!("it asked") };
+        assert!(reply.send(Answer::Leases(vec![grant()])).is_ok());
+        assert!(matches!(asking.await, Ok(Answer::Leases(_))));
+    }
+    drop(handle);
+    assert!(inbox.recv().await.is_none(), "nothing more is said");
+}
+
+fn shard() -> ShardId {
+    ShardId::new(0).expect("fits")
+}
+
+fn grant() -> Grant {
+    let demand = Demand {
+        queue: "default".parse().expect("name"),
+        task_type: "demo.echo".parse().expect("name"),
+        tools: BTreeSet::new(),
+        tags: BTreeMap::new(),
+        package: None,
+    };
+    let spec = TaskSpec {
+        demand,
+        priority: 0,
+        lease_ttl: Duration::from_secs(30),
+        timeout: None,
+        retry: RetryPolicy::default(),
+    };
+    Grant {
+        run: None,
+        concurrency_key: None,
+        link: None,
+        chain: None,
+        lease: LeaseId { task: TaskId::of(shard(), 1), epoch: 1 },
+        attempt: 1,
+        spec: Arc::new(spec),
+        parameters: Bytes::from_static(b"{}"),
+        expires_at: Timestamp::from_millis(31_000),
+        heartbeat_every: Duration::from_secs(10),
+    }
+}
