@@ -220,7 +220,7 @@ async fn where_runs_may_not_overlap_a_backfill_starts_them_one_after_another() {
             let kept = server.get(&own).await.expect(200)["waiting"].clone();
             assert_eq!((&seen["waiting"], &kept), (&kept, &json!(n_waiting)), "none waits twice");
             assert_eq!(again["runs"].as_array().map(Vec::len), n_waiting.map(|n| 2 - n));
-            let live = server.get("/api/v1/runs?status=running").await.expect(200);
+            let live = server.get("/api/v1/runs?status=queued").await.expect(200);
             assert_eq!(live["items"].as_array().map(Vec::len), Some(1), "{overlap}: {live}");
             server.complete_next(json!({})).await;
         }
