@@ -6,6 +6,8 @@ use hyper::Method;
 use protocol::rest::tokens::Role;
 use protocol::session::payload::feedback::{Channel, Chunk, Feedback};
 use serde_json::json;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpSocket;
 
 use crate::flows::{chain, edge, id, node, workflow};
 use crate::support::TestServer;
@@ -123,6 +125,59 @@ async fn ids_rise_across_restarts_and_what_is_gone_is_made_good() {
     let live_story = of(&live).expect("the other run");
     assert!(["run.snapshot", END].contains(&live_story.as_str()), "{live_story}");
     server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn who_does_not_read_is_cut_off_and_comes_back_for_a_snapshot() {
+    /// More than the past of a tenant, what a reader has in hand, and what the sockets hold.
+    const RESULTS: u32 = 720;
+    let server = TestServer::dev().await;
+    let socket = TcpSocket::new_v4().expect("a socket");
+    socket.set_recv_buffer_size(16 * 1024).expect("a small one");
+    let mut stream = socket.connect(server.server().http_addr()).await.expect("a connection");
+    stream
+        .write_all(b"GET /api/v1/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
+        .await
+        .expect("sent");
+    let mut text = vec![0; 4_096];
+    let n_read = stream.read(&mut text).await.expect("an answer");
+    text.truncate(n_read);
+    let nodes: Vec<_> = (1..=RESULTS).map(|n| node(n, json!({}))).collect();
+    let mut flow = workflow(&nodes, &[]);
+    flow["outputs"] = json!({"done": true});
+    let run = server.start_run(&flow).await;
+    let mut n_left = RESULTS as usize;
+    while n_left > 0 {
+        n_left -= complete_many(&server, &json!({"x": "x".repeat(60_000)})).await;
+    }
+    let run = server.run(&format!("{run}?nodes=false")).await;
+    assert_eq!(run["status"], "succeeded", "who does not read holds up nobody: {run}");
+    let reading = stream.read_to_end(&mut text);
+    // The answer ends, the connection need not.
+    let _ = tokio::time::timeout(Duration::from_secs(5), reading).await;
+    let text = String::from_utf8(text).expect("text");
+    assert!(text.contains("\n: too slow;"), "it ends with {}", &text[text.len() - 200..]);
+    assert!(!text.contains(r#""status":"succeeded""#), "it has missed the end");
+    let last = text.lines().rev().find_map(|line| line.strip_prefix("id: "));
+    let last = last.expect("an id").parse().expect("a number");
+    let mut back = Watcher::open_as(&server, "", Some(last), None).await;
+    let first = back.next().await.expect("how things stand");
+    assert_eq!((first.story().as_str(), &first.envelope["meta"]["gap"]), (END, &json!(true)));
+    server.stop().await;
+}
+
+/// Completes as many tasks as one call may, all with this result.
+async fn complete_many(server: &TestServer, result: &serde_json::Value) -> usize {
+    let ask = json!({"worker_id": "w1", "max": 100, "wait_ms": 20_000});
+    let leases = server.post("/api/v1/leases", &ask).await.expect(200)["leases"].clone();
+    let leases = leases.as_array().expect("a list");
+    let of = |lease: &serde_json::Value| {
+        json!({"lease_id": lease["lease_id"], "worker_id": "w1", "outcome": "complete",
+            "result": result})
+    };
+    let reports: Vec<_> = leases.iter().map(of).collect();
+    server.post("/api/v1/reports", &json!({"reports": reports})).await.expect(200);
+    leases.len()
 }
 
 #[tokio::test]

@@ -92,13 +92,14 @@ async fn accept(
     }
 }
 
+/// `pipeline_flush` stays off: with it, hyper takes an answer as fast as it is made, however slowly
+/// it is read, and holds all of it in memory.
 fn connection_builder() -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
         .header_read_timeout(HEAD_TIMEOUT)
         .max_buf_size(HEAD_BYTES_MAX)
-        .max_headers(HEADERS_MAX)
-        .pipeline_flush(true);
+        .max_headers(HEADERS_MAX);
     builder
 }
