@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use flow::{AffinityMode, EvalError, Item, OnError, OnSkip, Program, Work};
+use flow::{AffinityMode, EvalError, Graph, Item, Node, OnError, OnSkip, Program, Work};
 use model::{Failure, LeaseId, NodeLink, Pin, RunId, TaskId, TaskSpec, Timestamp};
 use serde_json::Value;
 
@@ -367,33 +367,8 @@ fn first_look(run: &Run, frame: u32, node: u32) -> Look {
     }
     let graph = run.graph(state);
     let definition = &graph.nodes[node as usize];
-    for earlier in &definition.waits_for {
-        let on_error = graph.nodes[*earlier as usize].on_error;
-        let name = || graph.nodes[*earlier as usize].name();
-        let is_left_out = !planted::is(Bug::SkipNotPassedOn);
-        match state.word(*earlier) {
-            Some(NodeWord::Failed | NodeWord::Cancelled)
-                if on_error == OnError::Skip && is_left_out =>
-            {
-                return Look::Ends(UnitEnd::skipped(
-                    NodeWord::Blocked,
-                    format!("`{}` failed, and says that those after it are skipped", name()),
-                ));
-            }
-            Some(NodeWord::Blocked) if is_left_out => {
-                return Look::Ends(UnitEnd::skipped(
-                    NodeWord::Blocked,
-                    format!("`{}` was skipped because of a failure before it", name()),
-                ));
-            }
-            Some(NodeWord::Skipped) if definition.on_skip == OnSkip::Skip => {
-                return Look::Ends(UnitEnd::skipped(
-                    NodeWord::Skipped,
-                    format!("`{}` was skipped, and it says to be skipped then", name()),
-                ));
-            }
-            _ => {}
-        }
+    if let Some(end) = passed_on(state, graph, definition) {
+        return Look::Ends(end);
     }
     let scope = run.scope(state);
     if let Some(when) = &definition.when {
@@ -411,6 +386,34 @@ fn first_look(run: &Run, frame: u32, node: u32) -> Look {
         Ok(items) => Look::Many(items),
         Err(error) => Look::Ends(expression_failed(&error)),
     }
+}
+
+/// How a node ends without its turn, because of those before it. A failure counts more than a skip,
+/// whichever edge was drawn first: `onSkip` lets a node run after a skip, never after a failure.
+fn passed_on(state: &Frame, graph: &Graph, node: &Node) -> Option<UnitEnd> {
+    let earlier = || node.waits_for.iter().map(|place| &graph.nodes[*place as usize]);
+    let words = || node.waits_for.iter().map(|place| state.word(*place));
+    let mut blocks = earlier().zip(words()).filter_map(|(earlier, word)| match word? {
+        NodeWord::Failed | NodeWord::Cancelled if earlier.on_error == OnError::Skip => {
+            Some(format!("`{}` failed, and says that those after it are skipped", earlier.name()))
+        }
+        NodeWord::Blocked => {
+            Some(format!("`{}` was skipped because of a failure before it", earlier.name()))
+        }
+        _ => None,
+    });
+    if !planted::is(Bug::SkipNotPassedOn)
+        && let Some(reason) = blocks.next()
+    {
+        return Some(UnitEnd::skipped(NodeWord::Blocked, reason));
+    }
+    if node.on_skip != OnSkip::Skip {
+        return None;
+    }
+    let mut skipped = earlier().zip(words()).filter(|(_, word)| *word == Some(NodeWord::Skipped));
+    let (earlier, _) = skipped.next()?;
+    let reason = format!("`{}` was skipped, and it says to be skipped then", earlier.name());
+    Some(UnitEnd::skipped(NodeWord::Skipped, reason))
 }
 
 fn expression_failed(error: &EvalError) -> UnitEnd {

@@ -90,7 +90,8 @@ fn is_complete(sweep: &Sweep, result: &SweepResult) -> bool {
 
 fn many_flows(options: &Options) -> bool {
     let seeds = options.from..options.from + options.seeds.unwrap_or(2_000);
-    let (mut failed, mut steps, mut tasks, mut crashes, mut succeeded) = (0, 0, 0, 0, 0_u64);
+    let (mut failed, mut steps, mut tasks, mut crashes) = (0, 0, 0, 0);
+    let (mut succeeded, mut given_up) = (0_u64, 0_u64);
     let count = seeds.end - seeds.start;
     for seed in seeds {
         match flows::run(seed) {
@@ -99,6 +100,7 @@ fn many_flows(options: &Options) -> bool {
                 tasks += result.tasks;
                 crashes += result.crashes;
                 succeeded += u64::from(result.succeeded);
+                given_up += u64::from(result.has_given_up);
             }
             Err(broken) => {
                 failed += 1;
@@ -108,7 +110,8 @@ fn many_flows(options: &Options) -> bool {
         }
     }
     println!(
-        "{count} runs, {succeeded} of them good, {tasks} tasks, {crashes} crashes, {steps} steps"
+        "{count} runs, {succeeded} of them good, {given_up} lost too many workers, {tasks} tasks, \
+         {crashes} crashes, {steps} steps"
     );
     println!("{} passed, {failed} failed", count - failed);
     failed == 0

@@ -146,6 +146,33 @@ fn an_error_can_be_passed_over_or_skip_what_follows() {
 }
 
 #[test]
+fn a_failure_before_a_node_counts_more_than_a_skip() {
+    let nodes = [
+        ("skipped", json!({ "when": "false" })),
+        ("fails", json!({ "onError": "skip" })),
+        ("both", json!({ "onSkip": "skip" })),
+        ("last", json!({ "onSkip": "run" })),
+    ];
+    check(
+        workflow(&nodes, &[("skipped", "both"), ("fails", "both"), ("both", "last")]),
+        "
+        start
+        w takes 9
+        w fails fails
+        ",
+        expect![[r#"
+            0s   skipped ended: skipped, its condition `false` says no
+            0s   fails is ready, given {}
+            0s   fails runs, attempt 1
+            0s   both ended: skipped, `fails` failed, and says that those after it are skipped
+            0s   last ended: skipped, `both` was skipped because of a failure before it
+            0s   RUN succeeded with {}
+            0s   fails is failed
+        "#]],
+    );
+}
+
+#[test]
 fn a_condition_skips_a_node_and_those_that_want_it_so() {
     let nodes = [
         ("a", none()),
