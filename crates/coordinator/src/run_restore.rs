@@ -18,8 +18,17 @@ enum Past {
     Begun(TaskId, Arc<NodeLink>, Bytes),
     Ended(TaskId, Arc<NodeLink>, Box<Settlement>),
     NodeEnded(u32, u32, NodeEnd),
-    Closed(u32, NodeEnd),
+    /// Which frame, the frame around it, the node there, and what it came to.
+    Closed(u32, (u32, u32), NodeEnd),
 }
+
+/// Where something stands among all that happened: its moment, then beginnings before ends, then
+/// what lies deeper before what lies around it, then a number.
+type Order = (Timestamp, u8, u16, u32, u64);
+
+const OPENED: u8 = 0;
+const BEGUN: u8 = 1;
+const ENDED: u8 = 2;
 
 /// What cannot have happened yet, by the node whose turn must come first. Moments are told in
 /// milliseconds, and much happens within one.
@@ -101,7 +110,7 @@ impl Turn<'_> {
                 let run = self.state.runs.live.get_mut(&id).expect("just inserted");
                 run.note_node_end(frame, node, &UnitEnd::from(&end));
             }
-            Past::Closed(frame, end) => {
+            Past::Closed(frame, _, end) => {
                 let run = self.state.runs.live.get_mut(&id).expect("just inserted");
                 run.note_frame_end(frame, &UnitEnd::from(&end));
             }
@@ -153,11 +162,20 @@ impl Turn<'_> {
         run.line = line.into();
     }
 
-    /// Everything that happened, by its moment; within one, what began comes before what ended.
+    /// Everything that happened, by its moment. Within one, what began comes before what ended, and
+    /// what was called before its caller: a frame is closed before the middleware around it ends.
     fn in_order(&self, restored: RestoredRun, live: Vec<(TaskId, Arc<NodeLink>)>) -> Vec<Past> {
-        let mut past: Vec<((Timestamp, u8, u64), Past)> = Vec::new();
+        let depths = depths(&restored.frames);
+        let depth = |frame: u32| u16::MAX - depths.get(&frame).copied().unwrap_or(0);
+        let places: BTreeMap<u32, (u32, u32)> = restored
+            .frames
+            .iter()
+            .map(|frame| (frame.number, (frame.parent, frame.node)))
+            .collect();
+        let mut past: Vec<(Order, Past)> = Vec::new();
         for frame in restored.frames {
-            past.push(((frame.opened_at, 0, u64::from(frame.number)), Past::Opened(frame)));
+            let order = (frame.opened_at, OPENED, 0, 0, u64::from(frame.number));
+            past.push((order, Past::Opened(frame)));
         }
         for record in restored.settled {
             let (Some(link), TaskState::Settled(settlement)) = (record.link, record.progress.state)
@@ -166,26 +184,41 @@ impl Turn<'_> {
             };
             let (id, number) = (record.id, record.id.number());
             let begun = Past::Begun(id, Arc::clone(&link), record.parameters);
-            past.push(((record.created_at, 1, number), begun));
-            // Within one moment, what was called ended before its caller.
-            let rank = (u64::from(u16::MAX - link.level) << 40) | number;
-            past.push(((settlement.at, 2, rank), Past::Ended(id, link, settlement)));
+            past.push(((record.created_at, BEGUN, 0, 0, number), begun));
+            let step = 1 + u32::from(u16::MAX - link.level);
+            let order = (settlement.at, ENDED, depth(link.frame), step, number);
+            past.push((order, Past::Ended(id, link, settlement)));
         }
         for (id, link) in live {
             let task = self.state.tasks.get(id).expect("live");
             let begun = Past::Begun(id, link, task.parameters.clone());
-            past.push(((task.created_at, 1, id.number()), begun));
+            past.push(((task.created_at, BEGUN, 0, 0, id.number()), begun));
         }
         for (frame, node, end) in restored.ended {
-            past.push(((end.at, 3, u64::from(node)), Past::NodeEnded(frame, node, end)));
+            let order = (end.at, ENDED, depth(frame), u32::MAX, u64::from(node));
+            past.push((order, Past::NodeEnded(frame, node, end)));
         }
         for (frame, end) in restored.closed {
-            // Inner frames have higher numbers, and close before those around them.
-            past.push(((end.at, 4, u64::MAX - u64::from(frame)), Past::Closed(frame, end)));
+            let Some(place) = places.get(&frame).copied() else { continue };
+            let order = (end.at, ENDED, depth(place.0), 0, u64::from(frame));
+            past.push((order, Past::Closed(frame, place, end)));
         }
-        past.sort_by_key(|(key, _)| *key);
+        past.sort_by_key(|(order, _)| *order);
         past.into_iter().map(|(_, past)| past).collect()
     }
+}
+
+/// How deep each frame lies in the others.
+fn depths(frames: &[FrameRecord]) -> BTreeMap<u32, u16> {
+    let mut depths: BTreeMap<u32, u16> = BTreeMap::from([(0, 0)]);
+    let mut frames: Vec<&FrameRecord> = frames.iter().collect();
+    // Inner frames have higher numbers.
+    frames.sort_by_key(|frame| frame.number);
+    for frame in frames {
+        let around = depths.get(&frame.parent).copied().unwrap_or(0);
+        depths.insert(frame.number, around.saturating_add(1));
+    }
+    depths
 }
 
 impl Run {
@@ -197,7 +230,8 @@ impl Run {
             Past::NodeEnded(frame, node, _) => {
                 return (!self.frames.contains_key(frame)).then_some((*frame, *node));
             }
-            Past::Closed(..) => return None,
+            Past::Closed(frame, ..) if self.frames.contains_key(frame) => return None,
+            Past::Closed(_, place, _) => *place,
         };
         let state = self.frames.get(&frame).map(|frame| &frame.nodes[node as usize].phase);
         matches!(state, None | Some(Phase::Waiting)).then_some((frame, node))
