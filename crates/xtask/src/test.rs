@@ -13,7 +13,7 @@ use crate::{chaos, cuts, generate, pytest, sim, tidy, tools};
 
 const SIMULATION_SEEDS: &str = "500";
 const SIMULATION_TASKS: &str = "100";
-const SIMULATION_FLOWS: &str = "2000";
+const SIMULATION_FLOWS: &str = "20000";
 const CHAOS_CYCLES: u32 = 25;
 const CUTS_TASKS: u32 = 300;
 const CUTS: u32 = 40;
@@ -66,7 +66,7 @@ impl Step {
             Self::Generate => "generated files are fresh (generate --check)",
             Self::Pytest => "workers of other hands work with the real binary",
             Self::Sim => {
-                "the promises hold under every fault (500 seeds x 100 tasks, 2000 workflows)"
+                "the promises hold under every fault (500 seeds x 100 tasks, 20,000 workflows)"
             }
             Self::Chaos => "killed processes lose nothing (25 cycles)",
             Self::Cuts => "broken connections lose and double nothing (300 tasks, 40 faults)",

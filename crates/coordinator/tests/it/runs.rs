@@ -763,6 +763,33 @@ fn a_restart_changes_nothing() {
     assert!(plain.contains("RUN succeeded"), "{plain}");
 }
 
+/// A millisecond is long: the subgraph closes and the middleware around it ends within one.
+#[test]
+fn a_restart_keeps_what_the_subgraph_of_an_element_gave() {
+    let host = json!({ "type": "workflow.container", "map": { "over": [1, 2] },
+        "middlewares": middlewares(1),
+        "parameters": { "__container": { "subgraphId": id(500) }, "x": "{{ item }}" } });
+    let mut world = World::new(&with_subgraph(host, &inner()));
+    for line in [
+        "start",
+        "w takes 9",
+        "w calls next from box~0[0] as r",
+        "w takes 9",
+        "w completes 1/double {\"y\":6}",
+        "w takes 9",
+        "w completes 1/show",
+        "w completes box~0[0] {\"m\":0}",
+        "restart",
+        "w completes box~0[1] {\"m\":1}",
+        "w takes 9",
+        "w completes after",
+    ] {
+        world.deed(line);
+    }
+    let items = r#""items":[{"m":0,"y":6},{"m":1}]"#;
+    assert!(world.transcript.contains(items), "{}", world.transcript);
+}
+
 #[test]
 fn thirty_thousand_skipped_nodes_do_not_fill_one_turn() {
     let names: Vec<String> = (0..30_000).map(|n| format!("n{n}")).collect();
