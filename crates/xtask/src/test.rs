@@ -66,7 +66,7 @@ impl Step {
             Self::Generate => "generated files are fresh (generate --check)",
             Self::Pytest => "workers of other hands work with the real binary",
             Self::Sim => {
-                "the promises hold under every fault (500 seeds x 100 tasks, 20,000 workflows)"
+                "the promises hold under every fault (500 seeds x 100 tasks, 20000 workflows)"
             }
             Self::Chaos => "killed processes lose nothing (25 cycles)",
             Self::Cuts => "broken connections lose and double nothing (300 tasks, 40 faults)",

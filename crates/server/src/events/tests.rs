@@ -84,7 +84,10 @@ async fn next(reader: &mut Reader) -> Vec<Seen> {
 async fn next_n(reader: &mut Reader, n: usize) -> Vec<Seen> {
     let mut seen = Vec::new();
     while seen.len() < n {
-        seen.extend(next(reader).await);
+        let more = next(reader).await;
+        // A heartbeat alone: nothing has come for a long time.
+        assert!(!more.is_empty(), "{} of {n} events came", seen.len());
+        seen.extend(more);
     }
     seen
 }

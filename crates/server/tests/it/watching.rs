@@ -115,7 +115,10 @@ impl Watcher {
 
     /// The next event; `None` when the stream is over.
     pub(crate) async fn next(&mut self) -> Option<Event> {
+        let until = Instant::now() + PATIENCE;
         while self.ready.is_empty() {
+            // Heartbeats go on while nothing happens.
+            assert!(Instant::now() < until, "no event came");
             if !self.read().await {
                 return None;
             }
