@@ -1,4 +1,4 @@
-"""AGX programs, as they are on the wire (WIRE E.2 and E.3): nothing that they do not send is sent here."""
+"""AGX programs, as they are on the wire: nothing that they do not send is sent here."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Unmodified AGX programs against the Redis door (WIRE E)."""
+"""Unmodified AGX programs against the Redis door."""
 
 import itertools
 import json
@@ -94,7 +94,7 @@ def test_a_closed_connection_gives_the_job_back_at_once(start, admin, agw):
 
 
 def test_a_pop_whose_answer_was_lost_goes_back_at_the_next_ping(start, admin, agw):
-    """WIRE E.6.3: a heartbeat ticks, redis-rs throws the pending answer away."""
+    """A heartbeat ticks, redis-rs throws the pending answer away."""
     submit_one(admin, agw)
     assert agw.fetch()
     agw.heartbeat()
@@ -120,7 +120,7 @@ def test_a_pop_that_was_heard_of_is_kept_over_pings(start, admin, agw):
 
 
 def test_a_late_report_is_answered_ok_and_does_not_count(admin, agw):
-    """WIRE E.6.4: anything but OK would make agw try again and leave."""
+    """Anything but OK would make agw try again and leave."""
     job_id = submit_one(admin, agw)
     popped = agw.fetch()
     job, _ = agw.job(popped)
@@ -217,7 +217,7 @@ def test_every_plan_can_be_used_as_soon_as_it_is_answered(shared_server):
 
 
 def test_the_shapes_of_the_old_server_can_be_had(tmp_path):
-    """WIRE E.4 and E.5: a setting, for clients that were made for it."""
+    """A setting, for clients that were made for it."""
     server = Server(tmp_path, settings='resp_compat = "agq"\n').start()
     try:
         with RespClient(server) as stranger:

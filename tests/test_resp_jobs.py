@@ -1,4 +1,4 @@
-"""Jobs at the Redis door: submitted, taken, reported, retried, stopped (seed 004 section 4, DESIGN 2.3)."""
+"""Jobs at the Redis door: submitted, taken, reported, retried, stopped (seed 004 section 4)."""
 
 import json
 import time

@@ -1,4 +1,4 @@
-"""Peers that mean no good, at the Redis door (RELIABILITY S7, S19, S20)."""
+"""Peers that mean no good, at the Redis door."""
 
 import contextlib
 import socket
@@ -139,7 +139,7 @@ def test_a_request_beyond_ten_megabytes_is_refused(shared_server):
 
 
 def test_a_client_that_never_reads_fills_nothing(shared_server):
-    """S19, P9: replies wait in the sender's place, not in the server's memory."""
+    """Replies wait in the sender's place, not in the server's memory."""
     with contextlib.ExitStack() as deaf, RespClient(shared_server, "admin") as writer:
         writer.ask("SET", "big", b"b" * BIG_VALUE_BYTES)
         before = shared_server.rss_bytes()

@@ -1,4 +1,4 @@
-"""Clients and servers that go while a job is handed over: nothing is lost, nothing is done twice (RELIABILITY L8)."""
+"""Clients and servers that go while a job is handed over: nothing is lost, nothing is done twice."""
 
 import collections
 import json

@@ -74,7 +74,7 @@ def test_plans_are_listed_by_pattern_and_in_pages(client):
     ],
 )
 def test_a_plan_that_would_hurt_a_worker_is_refused_by_field(client, plan, named):
-    """S27, WIRE E.2: one such job would end every AGX worker that pops it."""
+    """One such job would end every AGX worker that pops it."""
     refused = client.call("PLAN.SUBMIT", plan)
     assert isinstance(refused, Refused) and refused.startswith("ERR ") and named in refused, refused
     assert client.call("PLAN.GET", "p") == "ERR Plan not found: p"

@@ -1,4 +1,4 @@
-"""Two tenants at the Redis door: what one has, the other has never heard of (RELIABILITY S1, S2, P13)."""
+"""Two tenants at the Redis door: what one has, the other has never heard of."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Who may speak about a job, and what a report is worth (DESIGN 2.3), at the Redis door."""
+"""Who may speak about a job, and what a report is worth (ADR 2), at the Redis door."""
 
 import pytest
 
@@ -33,7 +33,7 @@ def test_only_the_holder_may_speak(client, workers):
 
 
 def test_one_verdict_for_one_report(client, workers):
-    """DESIGN 2.3: a resend gets the stored verdict, another report none."""
+    """ADR 2: a resend gets the stored verdict, another report none."""
     one, _ = workers
     client.submit(job_id="verdict", queue="verdict")
     one.pop("queue:verdict")

@@ -67,7 +67,7 @@ impl Turn<'_> {
         Judgement { verdict, task_state }
     }
 
-    /// The table of DESIGN section 2.3, without the last step: what a report is worth.
+    /// The table of ADR 2, without the last step: what a report is worth.
     pub(crate) fn standing(&mut self, lease: LeaseId, worker: &WorkerId) -> Standing {
         let Some(task) = self.state.tasks.get(lease.task) else {
             return match self.state.settled(lease.task, &self.facts) {

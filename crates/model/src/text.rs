@@ -61,7 +61,7 @@ macro_rules! text_type {
 }
 
 text_type! {
-    /// Names one worker. Seeds 004 section 2.2 and 7.2, settled in DESIGN section 4.
+    /// Names one worker. Seeds 004 section 2.2 and 7.2.
     WorkerId, "worker_id", "1 to 64 characters of A-Z a-z 0-9 - _", 1..=64,
     |text| text.bytes().all(is_id_byte)
 }

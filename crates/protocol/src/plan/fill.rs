@@ -160,7 +160,7 @@ mod tests {
         check_refused("{{input.long}}", &input, "it has 65537 bytes");
     }
 
-    /// S27: what the input says is text, whatever it looks like, and never an option.
+    /// What the input says is text, whatever it looks like, and never an option.
     #[test]
     fn what_was_put_in_is_never_an_option_by_itself() {
         let input = json!({"x": "-oProxyCommand=id", "n": -1, "e": "", "f": "; rm -rf /"});

@@ -22,7 +22,7 @@ use crate::attempt::Judgement;
 
 /// Where jobs of a server that knows workers wait, unless other queues are named.
 const QUEUES_REGISTERED: [&str; 1] = ["ready"];
-/// Where jobs of the others wait, by generation (WIRE E.1).
+/// Where jobs of the others wait, by generation.
 const QUEUES_LISTED: [&str; 2] = ["default", "ready"];
 /// How much longer than its wait the last pop may take when the worker leaves.
 const LAST_POP: Duration = Duration::from_secs(2);

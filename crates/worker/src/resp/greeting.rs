@@ -17,7 +17,7 @@ pub(super) enum Dialect {
     /// It knows workers: `WORKER.*`, `JOB.UPDATE`, leases. A pop may be abandoned, for the server
     /// takes back what nobody read.
     Registered,
-    /// It knows keys and lists only (WIRE E.2). All goes over one connection.
+    /// It knows keys and lists only. All goes over one connection.
     Listed,
 }
 

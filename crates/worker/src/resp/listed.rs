@@ -1,4 +1,4 @@
-//! How a job is reported to a server that only knows keys and lists (WIRE E.2).
+//! How a job is reported to a server that only knows keys and lists.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Asks for what a popped value does not say: the job behind a name, and its plan (WIRE E.1).
+//! Asks for what a popped value does not say: the job behind a name, and its plan.
 //!
 //! Each generation of servers keeps them elsewhere, so the places are tried in turn.
 

@@ -1,5 +1,5 @@
 //! What a worker says of itself: one JSON to servers that know workers, lists to those that only
-//! know keys (WIRE E.1).
+//! know keys.
 
 use std::collections::BTreeMap;
 
@@ -12,11 +12,11 @@ use super::connection::{Request, request};
 use super::units::Unit;
 use crate::session::identity::hostname;
 
-/// What a server that only knows keys takes as a list of tools (WIRE E.2).
+/// What a server that only knows keys takes as a list of tools.
 const LISTED_TOOLS_MAX: usize = 100;
 /// The longest name in such a list.
 const LISTED_NAME_BYTES_MAX: usize = 64;
-/// The tag of a worker that has no other (WIRE E.1).
+/// The tag of a worker that has no other.
 const TAG_DEFAULT: &str = "cpu";
 /// A label with this value is a tag of one word.
 const TAG_ON: &str = "true";

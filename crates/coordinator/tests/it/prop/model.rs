@@ -40,7 +40,7 @@ impl Attempt {
 }
 
 impl Model {
-    // ----- verdicts: the table of DESIGN section 2.3
+    // ----- verdicts: the table of ADR 2
 
     /// Judges a report, and remembers the verdict: it is final.
     pub(super) fn judge(&mut self, report: &Report, now: Timestamp) -> Verdict {

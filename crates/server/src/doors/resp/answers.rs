@@ -72,7 +72,7 @@ fn free_job(lease: LeaseId, grant: &Grant, worker: &WorkerId) -> Bytes {
     Bytes::from(text)
 }
 
-/// The fields that every kind of worker looks for (WIRE E.2).
+/// The fields that every kind of worker looks for.
 fn plan_fields(task: TaskId, parameters: &[u8]) -> Map<String, Value> {
     let mut job: Map<String, Value> = serde_json::from_slice(parameters).unwrap_or_default();
     let name = job_id(task, parameters);

@@ -21,7 +21,7 @@ pub(super) enum Binding {
     /// By `WORKER.REGISTER` or `WORKER.HEARTBEAT`.
     Registered(WorkerId),
     /// By `PING <worker_id>` or `SET worker:<id>:tools`: a worker that has one connection for all,
-    /// and never says good-bye (WIRE E.2).
+    /// and never says good-bye.
     Single(WorkerId),
 }
 

@@ -62,7 +62,7 @@ impl Connection {
         Ok(answers.into_iter().next().map_or(Reply::Null, reply_of))
     }
 
-    /// Other shapes for clients of another server (WIRE E.4).
+    /// Other shapes for clients of another server.
     pub(super) fn shaped(&self, request: &Request, answer: Answer) -> Answer {
         if self.app.resp.shapes == Shapes::Redis {
             return answer;
@@ -167,7 +167,7 @@ impl Connection {
         }
     }
 
-    /// `SET` of keys by which older workers report and register (WIRE E.2).
+    /// `SET` of keys by which older workers report and register.
     async fn set_own_key(&mut self, key: &Bytes, value: &Bytes) -> Result<Reply, Reply> {
         let text = super::jobs::text_of(key)?;
         self.prove_by_key(key);
@@ -294,7 +294,7 @@ fn is_bare_range(request: &Request) -> bool {
         && !has(b"BYLEX")
 }
 
-/// Clients of another server always get scores (WIRE E.4).
+/// Clients of another server always get scores.
 fn with_scores(request: &Request) -> Request {
     let mut request = request.clone();
     if is_bare_range(&request) {

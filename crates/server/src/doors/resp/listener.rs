@@ -34,7 +34,7 @@ pub enum Shapes {
     #[default]
     Redis,
     /// As the queue manager of seed 004 does: `BRPOP` gives the value alone, `ZRANGE` always gives
-    /// scores (WIRE E.4).
+    /// scores.
     Agq,
 }
 

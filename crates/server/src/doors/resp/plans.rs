@@ -21,7 +21,7 @@ pub(super) fn keep_error(error: KeepError) -> Reply {
 }
 
 impl Connection {
-    /// Answers with the plan's name (WIRE E.3: clients keep the reply as the name); a person reads
+    /// Answers with the plan's name (clients keep the reply as the name); a person reads
     /// `OK plan_id=...`.
     pub(super) async fn on_plan_submit(&mut self, request: &Request) -> Result<Reply, Reply> {
         let [_, json] = &request.arguments[..] else { return Err(arity(request)) };
@@ -58,7 +58,7 @@ impl Connection {
         Ok(Reply::bulk(plan.to_string().into_bytes()))
     }
 
-    /// `PLAN.LIST [pattern] [LIMIT n] [OFFSET n]`: one document for each plan (WIRE E.3).
+    /// `PLAN.LIST [pattern] [LIMIT n] [OFFSET n]`: one document for each plan.
     pub(super) fn on_plan_list(&mut self, request: &Request) -> Result<Reply, Reply> {
         let list = ListWords::read(&request.arguments[1..])?;
         let pattern = list.words.first().copied().unwrap_or("*");

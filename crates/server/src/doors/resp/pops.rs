@@ -219,8 +219,7 @@ impl Connection {
         (Arc::new(offer), slots)
     }
 
-    /// A worker that has one connection and reads `queue:default` executes single commands alone
-    /// (WIRE E.6).
+    /// A worker that has one connection and reads `queue:default` executes single commands alone.
     fn is_single_queue_worker(&self) -> bool {
         matches!(self.member().binding, Binding::Single(_))
     }
@@ -296,7 +295,7 @@ impl Connection {
     }
 
     /// A worker with one connection asks for its job right after the pop; one that pops again or
-    /// only gives a sign of life never got the answer (WIRE E.6).
+    /// only gives a sign of life never got the answer.
     pub(super) fn return_unproven(&mut self) {
         if !self.is_single_queue_worker() || self.client.unproven.is_empty() {
             return;

@@ -202,7 +202,7 @@ impl Connection {
     }
 
     /// A report by workers that know only `SET`: the verdict is not theirs to hear, and anything
-    /// but `OK` would make them try again (WIRE E.6).
+    /// but `OK` would make them try again.
     pub(super) async fn report_by_set(&mut self, job: &str, status: &[u8]) -> Reply {
         let (tenant, worker) = (self.member().tenant().clone(), self.member().worker());
         let held = self.app.crew.held(&tenant, &worker, job);

@@ -26,7 +26,7 @@ pub(crate) const STATS_BYTES_MAX: usize = 16 * 1024;
 /// Tools that `WORKERS.LIST` names of one worker.
 pub(crate) const TOOLS_LISTED_MAX: usize = 100;
 
-/// A tool or a tag in a list that older workers set (WIRE E.2).
+/// A tool or a tag in a list that older workers set.
 const LISTED_NAME_CHARS_MAX: usize = 64;
 
 fn not_registered(worker: &str) -> Reply {
@@ -212,7 +212,7 @@ impl Connection {
 
     // ----- workers that know neither
 
-    /// `PING <worker_id>` counts as a heartbeat (WIRE E.2). Text that cannot be a worker's name is
+    /// `PING <worker_id>` counts as a heartbeat. Text that cannot be a worker's name is
     /// an echo, as in Redis.
     pub(super) async fn on_ping(&mut self, request: &Request) -> Result<Reply, Reply> {
         let pong = Reply::simple("PONG");

@@ -1,4 +1,4 @@
-//! Plays servers that know keys and lists only, by WIRE E.2 and E.4.
+//! Plays servers that know keys and lists only.
 
 use std::collections::{BTreeMap, VecDeque};
 

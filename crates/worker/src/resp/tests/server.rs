@@ -117,7 +117,7 @@ impl State {
         }
         self.n_commands += 1;
         let cut = self.cut.filter(|cut| cut.at == self.n_commands)?;
-        // Without leases the answer to a pop that is lost is lost (WIRE E.6), so there the pop is
+        // Without leases the answer to a pop that is lost is lost, so there the pop is
         // not carried out.
         let is_for_good = words[0] == "BRPOPLPUSH" || words[0] == "RPOPLPUSH";
         Some(Cut { is_done: cut.is_done && !is_for_good, ..cut })

@@ -67,7 +67,7 @@ async fn what_cannot_start_is_final() {
     check_start(&json!({ "argv": argv }), "E.RUNNER.SPAWN final: echo did not start").await;
 }
 
-/// S27: what a shell would act upon is text.
+/// What a shell would act upon is text.
 #[tokio::test]
 async fn arguments_are_passed_literally() {
     let odd = ["; rm -rf x", "$(id)", "`id`", "a\nb", "-o", "*", "", "'\"\\", "$HOME", "|&><"];

@@ -79,7 +79,7 @@ async fn fields_of_the_input_stand_in_arguments() {
     assert_eq!(steps, [], "it was never begun");
 }
 
-/// S27: what a shell would act upon is text, and an option comes from the plan only.
+/// What a shell would act upon is text, and an option comes from the plan only.
 #[tokio::test]
 async fn an_input_cannot_make_a_program_do_something_else() {
     let folder = tempfile::tempdir().expect("folder");
