@@ -22,8 +22,9 @@ PAYLOAD_TYPES = [
 class WireWorker(Peer):
     """A new object with the same `instance_id` is a restarted process: its counters begin anew."""
 
-    def __init__(self, url: str, token: str | None = None, *, slots: int = 4, features=("stream",), **more):
+    def __init__(self, url: str, token: str | None = None, *, slots: int = 4, features=("stream",), payload_types=(), **more):
         super().__init__(url, **more)
+        self.payload_types = [*PAYLOAD_TYPES, *payload_types]
         self.token, self.slots, self.features = token, slots, list(features)
         self.message_numbers = count()
         self.session: dict | None = None
@@ -62,7 +63,7 @@ class WireWorker(Peer):
         manifest = {"name": "shot", "version": "2.1.0", "manifest": {"nodes": [{"type": "shot.take"}]}}
         payload = {
             "capabilities": capabilities,
-            "payload_types": PAYLOAD_TYPES,
+            "payload_types": self.payload_types,
             "packages": [{"name": "shot", "version": "2.1.0", "status": "installed"}],
             "manifests": [manifest],
         }

@@ -22,14 +22,14 @@ use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
-use crate::crews::{Crews, EndedRun};
+use crate::crews::Crews;
 use crate::dice::Dice;
 use crate::events::{Event, Events, TenantEvents};
 use crate::handle::Message;
 use crate::metrics::Metrics;
 use crate::outbox::Outbox;
 use crate::pauses;
-use crate::sessions::{Revoked, Sessions};
+use crate::sessions::{Notice, Revoked, Sessions};
 use crate::shards::CurrentClaim;
 use crate::updates::{TaskUpdate, Updates};
 
@@ -138,8 +138,8 @@ struct PendingTurn {
     changes: usize,
     /// Leases that ended without a word of their holders.
     revoked: Vec<(WorkerId, Revoked)>,
-    /// Runs that ended, and who had work of them.
-    ended: Vec<EndedRun>,
+    /// What workers hear of runs that they had work of.
+    words: Vec<(WorkerId, Notice)>,
     /// What those hear who listen to tasks.
     updates: Vec<TaskUpdate>,
     /// What those hear who watch runs.
@@ -261,7 +261,7 @@ impl<'a> Live<'a> {
         metrics.set_live(tenant, load.live, load.ready, load.in_flight);
         let changes = step.changes.len();
         let revoked = step.changes.iter().filter_map(revoked).collect();
-        let ended = self.crews.take(&step);
+        let words = self.crews.take(&step);
         self.parts.updates.note_timed_out(tenant, &step.changes);
         let updates = if self.parts.updates.has_listeners(tenant) {
             step.changes.iter().map(|change| TaskUpdate::of(change, at.now)).collect()
@@ -278,7 +278,7 @@ impl<'a> Live<'a> {
             effects,
             changes,
             revoked,
-            ended,
+            words,
             updates,
             events,
         });
@@ -296,7 +296,7 @@ impl<'a> Live<'a> {
         if !turn.revoked.is_empty() {
             self.parts.sessions.tell_revoked(&self.parts.tenant, turn.revoked);
         }
-        self.parts.sessions.tell_ended(&self.parts.tenant, turn.ended);
+        self.parts.sessions.tell_all(&self.parts.tenant, turn.words);
         if !turn.updates.is_empty() {
             self.parts.updates.tell(&self.parts.tenant, turn.updates);
         }

@@ -1,14 +1,18 @@
-//! Which workers were given work of which run, so that they can be told when it has ended.
+//! Which workers were given work of which run, so that they can be told what becomes of it.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use coordinator::{
-    Answer, Change, Effect, Grant, RestoredRun, RunChange, Step, TaskRecord, TaskState,
+    Answer, BoundPackage, Change, Effect, Grant, RestoredRun, RunBindings, RunChange, Step,
+    TaskRecord, TaskState,
 };
 use model::{RunId, TaskId, WorkerId};
+use protocol::session::payload::run_rebind::{Rebind, RebindMode, ReboundWork};
 
-/// A run that has ended, and who had work of it.
-pub(crate) type EndedRun = (RunId, BTreeSet<WorkerId>);
+use crate::sessions::Notice;
+
+/// Packages that one worker is told of with one rebind, at most.
+pub(crate) const REBOUND_TOLD_MAX: usize = 256;
 
 /// The workers of all live runs of a tenant.
 #[derive(Debug, Default)]
@@ -35,8 +39,8 @@ impl Crews {
         crews
     }
 
-    /// Notes who was given what; gives the runs that ended.
-    pub(crate) fn take(&mut self, step: &Step) -> Vec<EndedRun> {
+    /// Notes who was given what; gives who is to be told what as soon as it is a fact.
+    pub(crate) fn take(&mut self, step: &Step) -> Vec<(WorkerId, Notice)> {
         let granted: HashMap<TaskId, RunId> =
             step.effects.iter().flat_map(grants).filter_map(of_run).collect();
         if !granted.is_empty() {
@@ -49,16 +53,22 @@ impl Crews {
                 }
             }
         }
-        let ended = step.runs.iter().filter_map(|change| match change {
-            RunChange::RunSettled { run, .. } => self.runs.remove_entry(run),
-            RunChange::RunStarted(_)
-            | RunChange::RunBegan { .. }
-            | RunChange::Rebound { .. }
-            | RunChange::FrameOpened { .. }
-            | RunChange::FrameClosed { .. }
-            | RunChange::NodeEnded { .. } => None,
-        });
-        ended.collect()
+        let mut words = Vec::new();
+        for change in &step.runs {
+            match change {
+                RunChange::RunSettled { run, .. } => {
+                    let crew = self.runs.remove(run).into_iter().flatten();
+                    words.extend(crew.map(|worker| (worker, Notice::RunEnded(*run))));
+                }
+                RunChange::Rebound { run, bindings } => words.extend(rebound(*run, bindings)),
+                RunChange::RunStarted(_)
+                | RunChange::RunBegan { .. }
+                | RunChange::FrameOpened { .. }
+                | RunChange::FrameClosed { .. }
+                | RunChange::NodeEnded { .. } => {}
+            }
+        }
+        words
     }
 
     fn add(&mut self, run: RunId, worker: &WorkerId) {
@@ -67,6 +77,32 @@ impl Crews {
             crew.insert(worker.clone());
         }
     }
+}
+
+/// Those whose work a person just gave away, and those who got it.
+fn rebound(run: RunId, bindings: &RunBindings) -> impl Iterator<Item = (WorkerId, Notice)> {
+    let at = bindings.bound.iter().map(|one| one.since).max();
+    let changed = bindings.bound.iter().filter(|one| Some(one.since) == at);
+    let mut concerned: BTreeMap<&WorkerId, Vec<ReboundWork>> = BTreeMap::new();
+    for one in changed {
+        for worker in one.worker.iter().chain(&one.moved_from) {
+            let told = concerned.entry(worker).or_default();
+            if told.len() < REBOUND_TOLD_MAX {
+                told.push(work(one));
+            }
+        }
+    }
+    concerned.into_iter().map(move |(worker, told)| {
+        let is_kept_from = bindings.kept_from.contains(worker);
+        let mode = if is_kept_from { RebindMode::Drain } else { RebindMode::Switch };
+        let rebind = Rebind { run_id: run.to_string(), mode, bindings: told };
+        (worker.clone(), Notice::Rebound(Box::new(rebind)))
+    })
+}
+
+fn work(bound: &BoundPackage) -> ReboundWork {
+    let worker_name = bound.worker.as_ref().map(ToString::to_string);
+    ReboundWork { package: bound.package.clone(), worker_name }
 }
 
 fn grants(effect: &Effect) -> &[Grant] {

@@ -12,8 +12,8 @@ use crate::doors::resp;
 use crate::doors::ws::desk::calls;
 use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
 use crate::{
-    auth, bulk, events, feedback, handle, metrics, plans, resources, runs, schedules, scratch,
-    sessions, updates, workflows,
+    auth, bulk, crews, events, feedback, handle, metrics, plans, resources, runs, schedules,
+    scratch, sessions, updates, workflows,
 };
 
 /// One limit.
@@ -305,6 +305,11 @@ fn session_limits() -> Vec<LimitRow> {
             "Parts of 64 KiB that a download holds in memory.",
         ),
         count("LISTED_LEASES_MAX", ws_convert::LISTED_LEASES_MAX, "Leases in one heartbeat."),
+        count(
+            "REBOUND_TOLD_MAX",
+            crews::REBOUND_TOLD_MAX,
+            "Packages that one worker is told of when a run is rebound.",
+        ),
         count(
             "WORKERS_COUNTED_MAX",
             metrics::WORKERS_COUNTED_MAX,

@@ -88,6 +88,7 @@ static FRAMES: [Row; Kind::ALL.len()] = [
     row(Kind::ResourceReadRequest, "biz.resource.read.request", "resource.read.request", &[]),
     row(Kind::ResourceReadChunk, "biz.resource.read.chunk", "resource.read.chunk", &[]),
     row(Kind::ResourceRelease, "biz.resource.release", "resource.release", &[]),
+    row(Kind::RunRebind, "biz.run.rebind", "cmd.rebind", &[]),
     row(Kind::PackageInstall, "biz.pkg.install", "pkg.install", &["package.install"]),
     row(Kind::PackageUninstall, "biz.pkg.uninstall", "pkg.uninstall", &["package.uninstall"]),
     row(Kind::PackageEvent, "biz.pkg.event", "pkg.event", &["package.event"]),

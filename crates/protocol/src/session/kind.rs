@@ -41,6 +41,8 @@ pub enum Kind {
     ResourceReadChunk,
     /// The server says that a run needs its resources no more.
     ResourceRelease,
+    /// The server says who has the work of a run from here on.
+    RunRebind,
     /// The server wants a package to be installed.
     PackageInstall,
     /// The server wants a package to be removed.
@@ -53,7 +55,7 @@ pub enum Kind {
 
 impl Kind {
     /// All kinds, in the order of their definition.
-    pub const ALL: [Self; 23] = [
+    pub const ALL: [Self; 24] = [
         Self::Handshake,
         Self::Register,
         Self::Accept,
@@ -73,6 +75,7 @@ impl Kind {
         Self::ResourceReadRequest,
         Self::ResourceReadChunk,
         Self::ResourceRelease,
+        Self::RunRebind,
         Self::PackageInstall,
         Self::PackageUninstall,
         Self::PackageEvent,

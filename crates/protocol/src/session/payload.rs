@@ -1,7 +1,7 @@
 //! What frames say: one type for each kind, read by the rules of `schemas/`.
 //!
 //! Reading order: [`control`], [`register`], [`heartbeat`], [`exec`], [`feedback`], [`resource`], [`resource_read`],
-//! [`resource_release`], [`next`], [`package`].
+//! [`resource_release`], [`run_rebind`], [`next`], [`package`].
 
 pub mod control;
 pub mod exec;
@@ -13,6 +13,7 @@ pub mod register;
 pub mod resource;
 pub mod resource_read;
 pub mod resource_release;
+pub mod run_rebind;
 
 use serde_json::value::RawValue;
 
@@ -25,6 +26,7 @@ use self::package::{Catalog, Install, PackageEvent, Uninstall};
 use self::register::Register;
 use self::resource_read::{Chunk, ReadRequest};
 use self::resource_release::Release;
+use self::run_rebind::Rebind;
 use super::alias::Vocabulary;
 use super::decode::DecodeError;
 use super::encode::raw;
@@ -72,6 +74,8 @@ pub enum Payload {
     ResourceReadChunk(Chunk),
     /// The server says that a run needs its resources no more.
     ResourceRelease(Release),
+    /// The server says who has the work of a run from here on.
+    RunRebind(Rebind),
     /// The server wants a package to be installed.
     PackageInstall(Install),
     /// The server wants a package to be removed.
@@ -109,6 +113,7 @@ impl Payload {
             Kind::ResourceReadRequest => Self::ResourceReadRequest(ReadRequest::read(value)?),
             Kind::ResourceReadChunk => Self::ResourceReadChunk(Chunk::read(value)?),
             Kind::ResourceRelease => Self::ResourceRelease(Release::read(value)?),
+            Kind::RunRebind => Self::RunRebind(Rebind::read(value)?),
             Kind::PackageInstall => Self::PackageInstall(Install::read(value)?),
             Kind::PackageUninstall => Self::PackageUninstall(Uninstall::read(value)?),
             Kind::PackageEvent => Self::PackageEvent(PackageEvent::read(value)?),
@@ -138,6 +143,7 @@ impl Payload {
             Self::ResourceReadRequest(_) => Kind::ResourceReadRequest,
             Self::ResourceReadChunk(_) => Kind::ResourceReadChunk,
             Self::ResourceRelease(_) => Kind::ResourceRelease,
+            Self::RunRebind(_) => Kind::RunRebind,
             Self::PackageInstall(_) => Kind::PackageInstall,
             Self::PackageUninstall(_) => Kind::PackageUninstall,
             Self::PackageEvent(_) => Kind::PackageEvent,
@@ -167,6 +173,7 @@ impl Payload {
             Self::ResourceReadRequest(payload) => raw(payload),
             Self::ResourceReadChunk(payload) => raw(payload),
             Self::ResourceRelease(payload) => raw(payload),
+            Self::RunRebind(payload) => raw(payload),
             Self::PackageInstall(payload) => raw(payload),
             Self::PackageUninstall(payload) => raw(payload),
             Self::PackageEvent(payload) => raw(payload),

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use coordinator::LostAuthority;
 use model::{LeaseId, RunId, TaskId};
+use protocol::session::payload::run_rebind::Rebind;
 use protocol::session::server_session::Session;
 use tokio::sync::oneshot;
 
@@ -35,6 +36,8 @@ pub(crate) enum Notice {
     Read(Box<Wanted>),
     /// A run that the worker had work of has ended.
     RunEnded(RunId),
+    /// A person gave the work of a run to another worker.
+    Rebound(Box<Rebind>),
     /// The credential that opened the session is no longer good.
     CredentialGone,
 }

@@ -28,7 +28,7 @@ const TOOL_BYTES_MAX: usize = 128;
 /// The frames that a worker understands and sends.
 ///
 /// Verdicts as frames are not among them: the acks of reports say the same.
-const PAYLOAD_TYPES: [Kind; 10] = [
+const PAYLOAD_TYPES: [Kind; 11] = [
     Kind::ExecDispatch,
     Kind::ExecResult,
     Kind::ExecFeedback,
@@ -39,6 +39,7 @@ const PAYLOAD_TYPES: [Kind; 10] = [
     Kind::ResourceReadRequest,
     Kind::ResourceReadChunk,
     Kind::ResourceRelease,
+    Kind::RunRebind,
 ];
 
 /// What a worker can do.

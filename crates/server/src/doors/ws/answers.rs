@@ -12,7 +12,9 @@ use protocol::session::open::OpenObject;
 use protocol::session::payload::Payload;
 use protocol::session::payload::exec::{Cancel, Constraints, Dispatch, Verdict as VerdictPayload};
 use protocol::session::payload::resource_release::Release;
+use protocol::session::payload::run_rebind::Rebind;
 use serde_json::value::RawValue;
+use uuid::Uuid;
 
 use super::convert::CORE_PACKAGE;
 use super::references;
@@ -128,6 +130,19 @@ pub(super) fn release(run: RunId, vocabulary: Vocabulary) -> BusinessFrame {
         seq: None,
         wants_ack: false,
         payload: payload.encode_for(vocabulary).1,
+    }
+}
+
+/// Tells a worker who has the work of a run from here on.
+pub(super) fn rebind(rebind: Rebind, vocabulary: Vocabulary) -> BusinessFrame {
+    let run_id = rebind.run_id.clone();
+    BusinessFrame {
+        kind: Cow::Borrowed(Kind::RunRebind.name()),
+        id: format!("rebind-{}", Uuid::new_v4()),
+        corr: Some(run_id),
+        seq: None,
+        wants_ack: false,
+        payload: Payload::RunRebind(rebind).encode_for(vocabulary).1,
     }
 }
 

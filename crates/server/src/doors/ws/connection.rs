@@ -418,6 +418,7 @@ impl Connection {
             Notice::Undrain => self.machine.undrain(),
             Notice::Read(wanted) => self.read(*wanted),
             Notice::RunEnded(run) => self.release(run),
+            Notice::Rebound(rebind) => self.rebind(*rebind),
             Notice::CredentialGone => {
                 self.machine.reset(ResetCode::InvalidToken, "the worker's token was revoked", None);
             }

@@ -12,6 +12,7 @@ use protocol::session::payload::Payload;
 use protocol::session::payload::exec::{Cancel, Dispatch, Verdict};
 use protocol::session::payload::resource::ResourceRef;
 use protocol::session::payload::resource_release::Release;
+use protocol::session::payload::run_rebind::{Rebind, RebindMode};
 use protocol::session::worker_machine::Connection;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
@@ -121,6 +122,7 @@ impl Link {
             Some(Ok(Payload::ExecVerdict(verdict))) => self.on_verdict(verdict),
             Some(Ok(Payload::ResourceReadRequest(request))) => self.on_read_request(request),
             Some(Ok(Payload::ResourceRelease(release))) => self.on_release(&release),
+            Some(Ok(Payload::RunRebind(rebind))) => on_rebind(&rebind),
             Some(Ok(Payload::NextResponse(response))) => self.on_next_response(response),
             Some(Err(error)) if frame.kind == Kind::ExecDispatch.name() => {
                 let task_id = frame.corr.clone().unwrap_or_default();
@@ -278,6 +280,18 @@ struct Plan {
     time: Option<Duration>,
     place: Option<Arc<ChainPlace>>,
     lent: Vec<Lent>,
+}
+
+/// What comes next is the server's to decide: this is for those who read the log.
+fn on_rebind(rebind: &Rebind) {
+    let Rebind { run_id, mode, bindings } = rebind;
+    if *mode == RebindMode::Drain {
+        return tracing::info!(run_id, "nothing more of this run comes here");
+    }
+    for one in bindings {
+        let worker_name = one.worker_name.as_deref().unwrap_or("whoever asks first");
+        tracing::info!(run_id, package = one.package, worker_name, "work of this run goes there");
+    }
 }
 
 fn place_of(dispatch: &mut Dispatch) -> Option<Arc<ChainPlace>> {

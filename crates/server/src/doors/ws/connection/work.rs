@@ -2,6 +2,8 @@
 
 use coordinator::{Answer, Command, HeartbeatVerdict, Judgement, LostAuthority};
 use model::{LeaseId, Report, RunId, WorkerId};
+use protocol::session::kind::Kind;
+use protocol::session::payload::run_rebind::Rebind;
 use tokio::time::Instant;
 
 use super::super::desk::Question;
@@ -91,8 +93,10 @@ impl Connection {
 
     pub(super) fn take_judgements(&mut self, reports: Vec<Reported>, judgements: &[Judgement]) {
         let (now, vocabulary) = (self.now(), self.machine.vocabulary());
-        let wants_verdicts =
-            self.desk.as_ref().is_some_and(|desk| desk.registered.understands.verdicts);
+        let wants_verdicts = self
+            .desk
+            .as_ref()
+            .is_some_and(|desk| desk.registered.understands.has(Kind::ExecVerdict));
         for (reported, judgement) in reports.into_iter().zip(judgements) {
             let answer = verdict_answer(*judgement);
             let Some(token) = reported.token else { continue };
@@ -124,9 +128,22 @@ impl Connection {
     /// A run is over: what its workers keep for it can go.
     pub(super) fn release(&mut self, run: RunId) {
         let (now, vocabulary) = (self.now(), self.machine.vocabulary());
-        if self.desk.as_ref().is_some_and(|desk| desk.registered.understands.releases) {
+        if self
+            .desk
+            .as_ref()
+            .is_some_and(|desk| desk.registered.understands.has(Kind::ResourceRelease))
+        {
             // Should the session be full, what is kept goes by its own time.
             let _ = self.machine.send(now, answers::release(run, vocabulary));
+        }
+    }
+
+    /// A person gave the work of a run to another worker. The coordinator sees to it that it goes
+    /// there: a session that is too full to say so changes nothing.
+    pub(super) fn rebind(&mut self, rebind: Rebind) {
+        let (now, vocabulary) = (self.now(), self.machine.vocabulary());
+        if self.desk.as_ref().is_some_and(|desk| desk.registered.understands.has(Kind::RunRebind)) {
+            let _ = self.machine.send(now, answers::rebind(rebind, vocabulary));
         }
     }
 
@@ -143,7 +160,7 @@ impl Connection {
         if why == LostAuthority::Reported || !was_held {
             return;
         }
-        let wants_cancels = desk.registered.understands.cancels;
+        let wants_cancels = desk.registered.understands.has(Kind::ExecCancel);
         self.machine.void(now, &lease.to_string());
         if wants_cancels {
             // Should the session be full, the next heartbeat of the worker says the same.

@@ -198,7 +198,7 @@ fn desk(slots: u32) -> Desk {
     let registered = Registered {
         offer: Offer::default(),
         slots,
-        understands: Understands { cancels: true, ..Understands::default() },
+        understands: Understands::default(),
         wants_named_acks: true,
     };
     Desk::new(place, registered, &Carried::default(), true)
