@@ -6,6 +6,7 @@ import http.client
 import json
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
@@ -26,10 +27,10 @@ def site(tmp_path_factory):
     print(server.log.read_text())
 
 
-def worker_of(server, name):
+def worker_of(server, name, *more):
     log = (server.folder / f"{name}.log").open("ab")
     words = ["worker", "start", "--name", name, "--slots", "4", "--data", str(server.folder / name)]
-    words += ["--server", f"http://127.0.0.1:{server.port}", "--token", server.tokens["worker"]]
+    words += ["--server", f"http://127.0.0.1:{server.port}", "--token", server.tokens["worker"], *more]
     return subprocess.Popen([binary(), *words], stdin=subprocess.DEVNULL, stdout=log, stderr=log)
 
 
@@ -182,6 +183,66 @@ def test_a_file_of_a_run_stays_as_long_as_the_run(site):
                 "parameters": {"resourceRef": "{{ nodes.file.results.resourceRef }}"}},
     }, [("file", "wait"), ("wait", "use")]))
     assert ended(site, run["runId"])["status"] == "succeeded"
+
+
+def test_what_a_run_left_is_saved_by_the_command_line_and_nothing_is_overwritten(site, tmp_path):
+    run = played(site, workflow({
+        "one": {"type": "core.file", "parameters": {"text": "first", "filename": "../a.txt"}},
+        "two": {"type": "core.file", "parameters": {"text": "second", "filename": "a.txt"}},
+        "three": {"type": "core.file", "parameters": {"bytes": 3 * MIB}},
+    }))
+    folder = tmp_path / "new" / "folder"
+    saved = astra(site, "run", "artifacts", run["runId"], "--save", folder, "-o", "json")
+    assert saved.returncode == 0, saved.stderr
+    items = {item["node"]: item for item in json.loads(saved.stdout)["artifacts"]}
+    assert sorted(path.name for path in folder.parent.rglob("*.txt")) == ["a-2.txt", "a.txt"]
+    assert {folder / name for name in ("a.txt", "a-2.txt")} == {
+        Path(items[node]["savedAs"]) for node in ("one", "two")}
+    for node, content in (("one", b"first"), ("two", b"second")):
+        assert Path(items[node]["savedAs"]).read_bytes() == content
+    large = Path(items["three"]["savedAs"]).read_bytes()
+    assert hashlib.sha256(large).hexdigest() == items["three"]["metadata"]["sha256"]
+    listed = astra(site, "run", "artifacts", run["runId"], "--node", "three")
+    assert [line.split()[0] for line in listed.stdout.splitlines()] == ["NODE", "three"]
+    unknown = astra(site, "run", "artifacts", run["runId"], "--node", "four")
+    assert unknown.returncode == 3 and "has no node four" in unknown.stderr
+
+
+def test_half_a_file_is_not_left_when_its_worker_goes(site, tmp_path):
+    gone = astra(site, "run", "artifacts", left_without_its_worker(site)["runId"], "--save", tmp_path)
+    assert gone.returncode == 1 and "lost.txt is not fetched" in gone.stderr, gone
+    assert list(tmp_path.iterdir()) == []
+
+
+def left_without_its_worker(server) -> dict:
+    """A run whose file is on a worker that does not come back."""
+    other = worker_of(server, "passing", "--label", "kind=passing")
+    try:
+        node = {"type": "core.file", "parameters": {"text": "x", "filename": "lost.txt"}, "labels": {"kind": "passing"}}
+        return played(server, workflow({"file": node}))
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_a_worker_tells_how_much_it_keeps(site):
+    left_behind(site, bytes=12345)
+    deadline = time.monotonic() + 60
+    while True:
+        kept = site.rest("GET", "/workers/w1")["session"]["heartbeat"].get("resources", {})
+        if kept.get("disk_bytes", 0) >= 12345:
+            break
+        assert time.monotonic() < deadline, kept
+        time.sleep(0.2)
+    assert kept["count"] >= 1 and kept["in_use"] == 0 and kept["mem_bytes"] == 0
+    shown = astra(site, "worker", "show", "w1").stdout
+    assert f"{kept['count']} resource" in shown and "bytes in files" in shown
+
+
+def astra(server, *words) -> subprocess.CompletedProcess:
+    settings = ["--server", f"http://127.0.0.1:{server.port}", "--token", server.tokens["client"]]
+    command = [binary(), *map(str, words), *settings]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
 def files_of(server) -> list[str]:

@@ -19,6 +19,9 @@ use tokio::net::TcpStream;
 use crate::endpoint::Endpoint;
 
 pub mod lines;
+pub mod pieces;
+#[cfg(test)]
+mod served;
 
 /// A server that does not take a connection within this time is not reachable.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);

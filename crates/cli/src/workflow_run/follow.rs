@@ -191,7 +191,8 @@ impl<'a> Vigil<'a> {
         if !std::mem::replace(&mut self.has_headline, true) && self.manner == Manner::Nodes {
             let nodes = run.counts.map_or(0, |counts| counts.total);
             let nodes = words::count(usize::try_from(nodes).unwrap_or(usize::MAX), "node");
-            self.note(&format!("run {} · {} · {nodes}", run.number, run.name));
+            let name = if run.name.is_empty() { "" } else { &format!("{} · ", run.name) };
+            self.note(&format!("run {} · {name}{nodes}", run.number));
         }
         if run.status.is_terminal() {
             self.nodes = run.nodes.clone().unwrap_or_default();

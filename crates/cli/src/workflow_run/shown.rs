@@ -18,7 +18,8 @@ impl Show for Run {
         let status = words::as_node(self.status);
         let headline = output::styled(words::node_style(status), words::run_status(self.status));
         let rows = output::facts(&facts(self));
-        let mut text = format!("{headline}  run {}  {}\n{rows}", self.number, self.name);
+        let title = format!("{headline}  run {}  {}", self.number, self.name);
+        let mut text = format!("{}\n{rows}", title.trim_end());
         if let Some(nodes) = self.nodes.as_deref().filter(|nodes| !nodes.is_empty()) {
             let picture = Picture::of(nodes, words::now());
             words::push(&mut text, format_args!("\n{}\n", picture.lines(LINES_MAX).join("\n")));
@@ -51,6 +52,8 @@ fn facts(run: &Run) -> Vec<(&'static str, String)> {
     rows.extend(
         run.error.iter().map(|error| ("error", format!("{} ({})", error.message, error.code))),
     );
+    let left = run.artifacts.as_ref().map_or(0, Vec::len);
+    rows.extend((left > 0).then(|| ("left", words::count(left, "artifact"))));
     let bindings = run.bindings.iter().flatten();
     rows.extend(bindings.map(|bound| ("bound", format!("{} to {}", bound.package, bound.worker))));
     rows

@@ -104,6 +104,22 @@ pub struct WorkerHeartbeat {
     /// How full its disk is. From 95 on it is given nothing new.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_pct: Option<f64>,
+    /// The resources that it keeps, if it says so.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub resources: Option<KeptResources>,
+}
+
+/// How much a worker keeps for later tasks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+pub struct KeptResources {
+    /// How many resources.
+    pub count: u64,
+    /// How many of them tasks work with right now.
+    pub in_use: u64,
+    /// Bytes in files.
+    pub disk_bytes: u64,
+    /// Bytes in memory.
+    pub mem_bytes: u64,
 }
 
 /// `POST /workers/{worker_id}/commands`: what a worker is told.

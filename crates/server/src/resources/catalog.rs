@@ -237,7 +237,7 @@ mod tests {
         let later = NOW.after(std::time::Duration::from_secs(1));
         let list: Vec<_> =
             (0..RESOURCES_PER_TENANT_MAX).map(|n| told(&format!("r{n:05}"))).collect();
-        let all = ResourceMetrics { count: 99_999, bytes: 0, list };
+        let all = ResourceMetrics { count: 99_999, list, ..ResourceMetrics::default() };
         catalog.note_heartbeat(&tenant(), &worker("w2"), all, later);
         assert_eq!(catalog.get(&tenant(), "first", NOW), None);
         let all = catalog.list(&tenant(), (None, usize::MAX), |_| true, NOW);
@@ -248,7 +248,7 @@ mod tests {
 
     fn note(catalog: &Catalog, name: &str, ids: &[&str], count: u64) {
         let list = ids.iter().map(|id| told(id)).collect();
-        let told = ResourceMetrics { count, bytes: 0, list };
+        let told = ResourceMetrics { count, list, ..ResourceMetrics::default() };
         catalog.note_heartbeat(&tenant(), &worker(name), told, NOW);
     }
 

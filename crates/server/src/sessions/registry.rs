@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use model::{LeaseId, TaskId, TenantId, Timestamp, WorkerId};
 use parking_lot::{Mutex, RwLock};
+use protocol::rest::workers::KeptResources;
 use protocol::session::server_session::Session;
 use protocol::session::token::{Bearer, KeyRing};
 use store::{Note, NoteKind, Store, StoreError};
@@ -16,7 +17,6 @@ use super::keys;
 use super::names;
 use super::notice::{Carried, MAILBOX_MAX, Notice, Revoked};
 use super::record::SessionRecord;
-use crate::crews::EndedRun;
 
 /// Takeovers of one worker within [`TAKEOVERS_WITHIN`]; one more is held off, because two
 /// processes seem to fight over one identity.
@@ -124,6 +124,7 @@ pub(crate) struct HeartbeatFacts {
     pub(crate) mem_pct: Option<f64>,
     pub(crate) disk_pct: Option<f64>,
     pub(crate) inflight: u64,
+    pub(crate) resources: Option<KeptResources>,
 }
 
 /// One session, for people.
@@ -306,13 +307,11 @@ impl Sessions {
         }
     }
 
-    /// Runs that ended, to those who may keep something for them.
-    pub(crate) fn tell_ended(&self, tenant: &TenantId, ended: Vec<EndedRun>) {
-        for (run, workers) in ended {
-            for worker in workers {
-                // Whoever is away keeps it for its own time.
-                self.tell(tenant, &worker, Notice::RunEnded(run));
-            }
+    /// What became of runs, to those who had work of them. Whoever is away is not told: what it
+    /// keeps goes by its own time, and it gets nothing that is another's.
+    pub(crate) fn tell_all(&self, tenant: &TenantId, words: Vec<(WorkerId, Notice)>) {
+        for (worker, notice) in words {
+            self.tell(tenant, &worker, notice);
         }
     }
 

@@ -45,12 +45,20 @@ impl Client {
     }
 
     async fn lines_of(&self, request: Request<Full<Bytes>>) -> Result<Lines, ClientError> {
+        let (body, connection) = self.answer_of(request).await?;
+        let (client, unread) = (self.clone(), BytesMut::new());
+        Ok(Lines { client, body, _connection: connection, unread, n_searched: 0 })
+    }
+
+    /// An answer that is read while it comes, or why there is none.
+    pub(super) async fn answer_of(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<(Incoming, Connection), ClientError> {
         let (answer, connection) = self.within(ANSWER_TIMEOUT, self.open(request)).await?;
         let status = answer.status();
         if status.is_success() {
-            let (body, unread) = (answer.into_body(), BytesMut::new());
-            let client = self.clone();
-            return Ok(Lines { client, body, _connection: connection, unread, n_searched: 0 });
+            return Ok((answer.into_body(), connection));
         }
         let body = self.within(ANSWER_TIMEOUT, async {
             answer.into_body().collect().await.map_err(|error| self.interrupted(error))
@@ -80,7 +88,7 @@ impl Client {
         }
     }
 
-    async fn within<T>(
+    pub(super) async fn within<T>(
         &self,
         limit: Duration,
         answer: impl Future<Output = Result<T, ClientError>>,
@@ -135,6 +143,7 @@ mod tests {
     use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
     use tokio::net::TcpListener;
 
+    use super::super::served::client_of;
     use super::*;
 
     const PATIENCE: Duration = Duration::from_secs(5);
@@ -187,22 +196,5 @@ mod tests {
             format!("HTTP/1.1 404 Not Found\r\ncontent-length: {}\r\n\r\n{body}", body.len());
         let refused = client_of(&[&answer]).await.get_lines("/x").await;
         assert_eq!(refused.err().expect("refused").to_string(), "no task");
-    }
-
-    /// A server that sends these pieces, each by itself, and closes.
-    async fn client_of(pieces: &[&str]) -> Client {
-        let listener = TcpListener::bind("127.0.0.1:0").await.expect("binds");
-        let address = listener.local_addr().expect("bound");
-        let pieces: Vec<String> = pieces.iter().map(ToString::to_string).collect();
-        tokio::spawn(async move {
-            let (mut stream, _) = listener.accept().await.expect("accepts");
-            stream.set_nodelay(true).expect("a socket");
-            let _ = stream.read(&mut [0; 4096]).await;
-            for piece in pieces {
-                stream.write_all(piece.as_bytes()).await.expect("sends");
-                tokio::task::yield_now().await;
-            }
-        });
-        Client::new(address.to_string().parse().expect("address"), None).expect("ok")
     }
 }

@@ -8,5 +8,5 @@ pub mod registry;
 pub mod resource;
 mod shelf;
 
-pub use registry::{Lent, Registry, RegistryError};
+pub use registry::{Lent, Registry, RegistryError, Totals};
 pub use resource::{Body, Limits, NewResource, Resource};

@@ -77,6 +77,8 @@ pub struct Totals {
     pub disk_bytes: u64,
     /// Bytes in memory.
     pub mem_bytes: u64,
+    /// How many someone works with.
+    pub in_use: usize,
 }
 
 impl Registry {
@@ -234,6 +236,7 @@ impl Registry {
             count: state.shelf.list(None, None).count(),
             disk_bytes: state.shelf.bytes(true),
             mem_bytes: state.shelf.bytes(false),
+            in_use: state.shelf.n_busy(),
         }
     }
 

@@ -163,6 +163,11 @@ impl Shelf {
         if is_file { self.disk_bytes } else { self.mem_bytes }
     }
 
+    /// How many someone works with.
+    pub(crate) fn n_busy(&self) -> usize {
+        self.kept.values().filter(|kept| !kept.is_idle()).count()
+    }
+
     fn bytes_max(&self, is_file: bool) -> u64 {
         if is_file { self.limits.disk_bytes_max } else { self.limits.mem_bytes_max }
     }

@@ -1,8 +1,8 @@
 //! What a heartbeat says.
 //!
 //! Besides the measures of the schema: `leases` (the leases that are held here), `pending_acks`
-//! (reports that are not confirmed), `draining` and `resources` (how many are kept here, their
-//! bytes, and the ones that were used last).
+//! (reports that are not confirmed), `draining` and `resources` (how many are kept here and in
+//! use, their bytes, and the ones that were used last).
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::load::Shares;
-use crate::resources::Resource;
+use crate::resources::{Registry, Totals};
 
 /// The most leases that one heartbeat names.
 const LEASES_MAX: usize = 4096;
@@ -34,7 +34,7 @@ pub(crate) struct Pulse {
 pub(crate) fn payload<'a>(
     pulse: &Pulse,
     leases: impl Iterator<Item = &'a str>,
-    resources: &[Resource],
+    resources: &Registry,
 ) -> Box<RawValue> {
     let leases: Vec<&str> = leases.take(LEASES_MAX).collect();
     let others = BTreeMap::from([
@@ -44,7 +44,7 @@ pub(crate) fn payload<'a>(
         ("resources".to_owned(), raw(&kept(resources))),
     ]);
     let metrics = Metrics {
-        inflight: u64::try_from(pulse.inflight).unwrap_or(u64::MAX),
+        inflight: whole(pulse.inflight),
         cpu_pct: pulse.shares.cpu,
         mem_pct: pulse.shares.mem,
         disk_pct: pulse.shares.disk,
@@ -57,23 +57,31 @@ pub(crate) fn payload<'a>(
     Payload::Heartbeat(Heartbeat { healthy, metrics, packages: None }).encode()
 }
 
-fn kept(resources: &[Resource]) -> ResourceMetrics {
-    let mut latest: Vec<&Resource> = resources.iter().collect();
+fn kept(registry: &Registry) -> ResourceMetrics {
+    let Totals { count, disk_bytes, mem_bytes, in_use } = registry.totals();
+    let mut latest = registry.list(None, None);
     latest.sort_by(|a, b| b.used_at.cmp(&a.used_at).then_with(|| a.id.cmp(&b.id)));
     let told = latest.into_iter().take(RESOURCES_TOLD_MAX).map(|one| ToldResource {
-        resource_id: one.id.clone(),
-        resource_type: one.resource_type.clone(),
-        scope: one.scope.clone(),
         size_bytes: one.bytes(),
+        resource_id: one.id,
+        resource_type: one.resource_type,
+        scope: one.scope,
         created_at: Some(one.created_at.to_string()),
         expires_at: Some(one.expires_at.to_string()),
-        metadata: one.metadata.clone().filter(|text| text.get().len() <= METADATA_TOLD_BYTES_MAX),
+        metadata: one.metadata.filter(|text| text.get().len() <= METADATA_TOLD_BYTES_MAX),
     });
     ResourceMetrics {
-        count: u64::try_from(resources.len()).unwrap_or(u64::MAX),
-        bytes: resources.iter().map(Resource::bytes).sum(),
+        count: whole(count),
+        bytes: disk_bytes.saturating_add(mem_bytes),
+        disk_bytes,
+        mem_bytes,
+        in_use: whole(in_use),
         list: told.collect(),
     }
+}
+
+fn whole(number: usize) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 fn raw<T: Serialize>(value: &T) -> Box<RawValue> {

@@ -1,7 +1,7 @@
 //! The verbs of `astra run`, and the command without one.
 
 use super::flags::RunFlags;
-use super::{diff, follow, list, logs, rebind, retry, show, signal, start, stop, wait};
+use super::{artifacts, diff, follow, list, logs, rebind, retry, show, signal, start, stop, wait};
 use crate::context::Context;
 use crate::exit_code::ExitCode;
 use crate::failure::{Failure, Result};
@@ -17,7 +17,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(before_help = EXAMPLES)]
 #[command(override_usage = "astra run [FLAGS] -- COMMAND [ARGUMENT]...\n       \
-                            astra run list|show|follow|logs|wait|stop|retry|diff|signal|rebind ...")]
+                            astra run list|show|follow|logs|wait|stop|retry|diff|signal|rebind|artifacts ...")]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     verb: Option<Verb>,
@@ -40,6 +40,7 @@ enum Verb {
     Diff(diff::Arguments),
     Signal(signal::Arguments),
     Rebind(rebind::Arguments),
+    Artifacts(artifacts::Arguments),
 }
 
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
@@ -65,5 +66,6 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<ExitC
         Some(Verb::Diff(arguments)) => diff::run(&arguments, context).await,
         Some(Verb::Signal(arguments)) => signal::run(&arguments, context).await,
         Some(Verb::Rebind(arguments)) => rebind::run(&arguments, context).await,
+        Some(Verb::Artifacts(arguments)) => artifacts::run(&arguments, context).await,
     }
 }

@@ -7,8 +7,9 @@
 //! many; [`interrupt`] is Ctrl-C. [`selector`] finds a run again,
 //! of commands ([`named`]) or of a workflow ([`numbered`], with [`node_selector`] for its nodes),
 //! and [`summary`] sums it up for the verbs that look: [`list`], [`show`], [`follow`], [`logs`],
-//! [`wait`], [`stop`]. [`retry`], [`diff`], [`signal`] and [`rebind`] are for runs of workflows alone. [`stray`] explains a command line that forgot its dashes.
+//! [`wait`], [`stop`]. [`retry`], [`diff`], [`signal`], [`rebind`] and [`artifacts`] are for runs of workflows alone. [`stray`] explains a command line that forgot its dashes.
 
+mod artifacts;
 mod attach;
 mod diff;
 mod ending;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use protocol::rest::workers::{AcceptedCommand, Worker, WorkerCommand};
+use protocol::rest::workers::{AcceptedCommand, KeptResources, Worker, WorkerCommand};
 
 use super::state;
 use crate::context::Context;
@@ -137,6 +137,8 @@ impl Show for Worker {
                 let (cpu, mem) = (share(said.cpu_pct), share(said.mem_pct));
                 let disk = share(said.disk_pct);
                 rows.push(("load", format!("cpu {cpu}, memory {mem}, disk {disk}")));
+                let kept = said.resources.filter(|kept| kept.count > 0);
+                rows.extend(kept.map(|kept| ("keeps", keeps(&kept))));
             }
         }
         rows.push(("types", self.types.as_ref().map_or("every type".into(), |t| t.join(" "))));
@@ -150,6 +152,14 @@ impl Show for Worker {
     fn quiet(&self) -> String {
         self.worker_id.clone()
     }
+}
+
+/// How much a worker keeps for later tasks.
+fn keeps(kept: &KeptResources) -> String {
+    let KeptResources { count, in_use, disk_bytes, mem_bytes } = *kept;
+    let resources = words::count(usize::try_from(count).unwrap_or(usize::MAX), "resource");
+    let (disk, mem) = (words::thousands(disk_bytes), words::thousands(mem_bytes));
+    format!("{resources}, {in_use} in use; {disk} bytes in files, {mem} in memory")
 }
 
 fn some_of(names: &[String]) -> String {

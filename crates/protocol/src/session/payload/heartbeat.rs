@@ -108,6 +108,15 @@ pub struct ResourceMetrics {
     pub count: u64,
     /// Their bytes, all together.
     pub bytes: u64,
+    /// Bytes in files.
+    #[serde(default)]
+    pub disk_bytes: u64,
+    /// Bytes in memory.
+    #[serde(default)]
+    pub mem_bytes: u64,
+    /// How many are worked with right now; the others may go when room is short.
+    #[serde(default)]
+    pub in_use: u64,
     /// Those that were used last; not all, if there are many.
     #[serde(default)]
     pub list: Vec<ToldResource>,

@@ -326,6 +326,7 @@ fn session(view: SessionView) -> Option<WorkerSession> {
             cpu_pct: said.cpu_pct,
             mem_pct: said.mem_pct,
             disk_pct: said.disk_pct,
+            resources: said.resources,
         }),
     })
 }

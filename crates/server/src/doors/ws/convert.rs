@@ -8,6 +8,7 @@ use model::{
     Failure, LeaseId, Offer, PackageRef, Report, ReportedOutcome, ShardId, TagKey, TagValue,
     TaskId, ToolName, TypeName, WorkerId,
 };
+use protocol::rest::workers::KeptResources;
 use protocol::session::control::COUNTED_ACKS_FEATURE;
 use protocol::session::frame::BusinessFrame;
 use protocol::session::kind::Kind;
@@ -53,14 +54,28 @@ pub(super) struct Registered {
 }
 
 /// Frames that a worker is sent only if it lists them.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Understands {
-    /// Verdicts as frames of their own.
-    pub(super) verdicts: bool,
-    /// That work is to be stopped.
-    pub(super) cancels: bool,
-    /// That a run has ended.
-    pub(super) releases: bool,
+const ONLY_IF_LISTED: [Kind; 4] =
+    [Kind::ExecVerdict, Kind::ExecCancel, Kind::ResourceRelease, Kind::RunRebind];
+
+/// Which of the frames that not every worker understands this one does.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Understands(Vec<Kind>);
+
+impl Understands {
+    /// Names count in any vocabulary, and without what stands before them in ours.
+    fn listed(payload_types: &[String]) -> Self {
+        let is_listed = |kind: &Kind| {
+            let bare = kind.name().trim_start_matches("biz.");
+            payload_types
+                .iter()
+                .any(|listed| Kind::from_name(listed) == Some(*kind) || listed.ends_with(bare))
+        };
+        Self(ONLY_IF_LISTED.into_iter().filter(is_listed).collect())
+    }
+
+    pub(super) fn has(&self, kind: Kind) -> bool {
+        self.0.contains(&kind)
+    }
 }
 
 /// Reads a register. Entries that no task could ever name are passed over: they may mean
@@ -76,18 +91,12 @@ pub(super) fn registered(register: &Register) -> Result<Registered, &'static str
     if lengths.iter().any(|length| *length > REGISTER_ENTRIES_MAX) {
         return Err("register lists more than 10000 features, packages, channels or limits");
     }
-    let speaks =
-        |kind: &str| register.payload_types.iter().flatten().any(|known| known.ends_with(kind));
     Ok(Registered {
         offer: offer(register),
         slots: u32::try_from(capabilities.concurrency.max_parallel)
             .unwrap_or(SLOTS_MAX)
             .min(SLOTS_MAX),
-        understands: Understands {
-            verdicts: speaks("exec.verdict"),
-            cancels: speaks("exec.cancel"),
-            releases: speaks("resource.release"),
-        },
+        understands: Understands::listed(register.payload_types.as_deref().unwrap_or_default()),
         wants_named_acks: !capabilities.features.iter().any(|one| one == COUNTED_ACKS_FEATURE),
     })
 }
@@ -250,6 +259,12 @@ pub(super) fn listed_leases(metrics: &Metrics, shard: ShardId) -> Option<Vec<Lea
 /// What a worker says that it keeps.
 pub(super) fn told_resources(metrics: &Metrics) -> Option<ResourceMetrics> {
     serde_json::from_str(metrics.others.get("resources")?.get()).ok()
+}
+
+/// How much that is, for people.
+pub(super) fn kept_resources(told: &ResourceMetrics) -> KeptResources {
+    let ResourceMetrics { count, disk_bytes, mem_bytes, in_use, .. } = *told;
+    KeptResources { count, in_use, disk_bytes, mem_bytes }
 }
 
 /// A result without the artifacts that nobody could follow: it is worth more than they are.

@@ -11,7 +11,7 @@ fn what_is_registered_survives_a_restart() {
     let lost = file(&registry, "lost", "x");
     let grown = file(&registry, "grown", "x");
     registry.register(new("session"), 5).expect("registered");
-    assert_eq!(registry.totals(), Totals { count: 4, disk_bytes: 9, mem_bytes: 5 });
+    assert_eq!(registry.totals(), Totals { count: 4, disk_bytes: 9, mem_bytes: 5, in_use: 0 });
     drop(registry);
     fs::remove_file(path(&lost)).expect("removed");
     fs::write(path(&grown), "larger").expect("written");
@@ -23,7 +23,7 @@ fn what_is_registered_survives_a_restart() {
         std::slice::from_ref(&kept),
         "the rest is not what it was"
     );
-    assert_eq!(registry.totals(), Totals { count: 1, disk_bytes: 7, mem_bytes: 0 });
+    assert_eq!(registry.totals(), Totals { count: 1, disk_bytes: 7, mem_bytes: 0, in_use: 0 });
     assert!(!left_over.exists() && !path(&grown).exists() && path(&kept).exists());
     assert_eq!(open(&data).list(None, Some("file")), [kept]);
 }

@@ -161,9 +161,8 @@ impl Link {
             pending_acks: self.unconfirmed.len(),
             is_draining: self.is_draining(),
         };
-        let resources = self.parts.resources.list(None, None);
         let leases = self.parts.desk.leases().chain(self.unconfirmed.values().map(String::as_str));
-        let payload = heartbeat::payload(&pulse, leases, &resources);
+        let payload = heartbeat::payload(&pulse, leases, &self.parts.resources);
         self.parts.machine.heartbeat(self.clock.now(), payload);
         self.parts.metrics.heartbeat_sent.inc();
         if pulse.is_draining || shares.is_degraded() {

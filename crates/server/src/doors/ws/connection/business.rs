@@ -172,6 +172,7 @@ impl Connection {
             desk.note_listed(listed);
         }
         let leases = listed.unwrap_or_else(|| desk.confirmed());
+        let told = convert::told_resources(metrics);
         let facts = HeartbeatFacts {
             at: now,
             healthy: heartbeat.healthy,
@@ -179,9 +180,10 @@ impl Connection {
             mem_pct: metrics.mem_pct,
             disk_pct: metrics.disk_pct,
             inflight: metrics.inflight,
+            resources: told.as_ref().map(convert::kept_resources),
         };
         self.app.sessions.note_heartbeat(&desk.tenant, &desk.instance_id, facts);
-        if let Some(told) = convert::told_resources(metrics) {
+        if let Some(told) = told {
             self.app.resources.note_heartbeat(&desk.tenant, &desk.worker, told, now);
         }
         let pressure = desk.pressure_changed(metrics);
