@@ -38,10 +38,12 @@ fn a_file_goes_with_its_resource_and_one_of_elsewhere_stays() {
     let other = registry.register_file(new("other"), &elsewhere).expect("registered");
     let lent = registry.lease("own").expect("there");
     assert_eq!(fs::read_to_string(lent.path().expect("a file")).expect("read"), "mine");
+    assert_eq!(registry.totals().in_use, 1);
     registry.release_scope("s");
     assert!(path(&own).exists(), "someone works with it");
     assert!(registry.lease("own").is_none() && registry.get("own").is_none());
     drop(lent);
+    assert_eq!(registry.totals().in_use, 0);
     assert!(!path(&own).exists() && elsewhere.exists(), "{other:?}");
     assert!(open(&data).list(None, None).is_empty(), "the index knows");
 }
