@@ -40,7 +40,7 @@ struct Binding {
 }
 
 /// What the work of a task is called: its package, or its type where it needs none.
-fn name_of(demand: &Demand) -> &str {
+pub(crate) fn name_of(demand: &Demand) -> &str {
     match &demand.package {
         Some(package) => package.name.as_str(),
         None => demand.task_type.as_str(),

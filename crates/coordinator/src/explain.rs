@@ -2,16 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use model::{ConcurrencyKey, Demand, QueueName, TaskId, Timestamp, WorkerId};
+use model::{ConcurrencyKey, Demand, QueueName, RunId, TaskId, Timestamp, WorkerId};
 
 use crate::change::{TaskState, WaitReason};
 use crate::command::Ticket;
 use crate::coordinator::Turn;
 use crate::effect::{Answer, StateWord, WorkerHealth};
-use crate::pin;
 use crate::placement::LaneKey;
 use crate::signal::wanted_event;
 use crate::task::Task;
+use crate::{binding, pin};
 
 /// Tasks that a blocked task names; the others are only counted.
 const BLOCKERS_NAMED: usize = 5;
@@ -122,6 +122,15 @@ pub enum Reason {
     },
     /// So many workers could take it, but are drained.
     Drained {
+        /// How many.
+        workers: u64,
+    },
+    /// So many workers could take it, but a person keeps its run from them.
+    KeptAway {
+        /// The run.
+        run: RunId,
+        /// What the work is called: its package, or its type.
+        package: String,
         /// How many.
         workers: u64,
     },
@@ -290,7 +299,7 @@ impl Turn<'_> {
         let demand = &self.state.placement.spec(task.spec).demand;
         let mut lacking: BTreeMap<Lack, u64> = BTreeMap::new();
         let kept_from = task.link().and_then(|link| self.state.placement.run_kept_from(link.run));
-        let (mut lost, mut drained, mut able, mut asking) = (0, 0, 0, 0);
+        let (mut lost, mut drained, mut kept_away, mut able, mut asking) = (0, 0, 0, 0, 0);
         for (worker, health, offer, is_asking) in self.state.workers.offers() {
             let offer = offer.map(|offer| self.state.placement.offer(offer));
             let lack = offer.and_then(|offer| Lack::first(offer, demand));
@@ -298,7 +307,7 @@ impl Turn<'_> {
                 (Some(lack), _) => *lacking.entry(lack).or_default() += 1,
                 (None, WorkerHealth::Lost) => lost += 1,
                 (None, _) if self.state.drains.is_drained(worker) => drained += 1,
-                (None, _) if kept_from.is_some_and(|kept| kept.contains(worker)) => drained += 1,
+                (None, _) if kept_from.is_some_and(|kept| kept.contains(worker)) => kept_away += 1,
                 (None, WorkerHealth::Healthy | WorkerHealth::Warn | WorkerHealth::Degraded) => {
                     able += 1;
                     asking += u64::from(is_asking);
@@ -316,6 +325,10 @@ impl Turn<'_> {
         reasons.extend(lacking.into_iter().map(lack));
         if drained > 0 {
             reasons.push(Reason::Drained { workers: drained });
+        }
+        if let Some(link) = task.link().filter(|_| kept_away > 0) {
+            let package = binding::name_of(demand).to_owned();
+            reasons.push(Reason::KeptAway { run: link.run, package, workers: kept_away });
         }
         if lost > 0 {
             reasons.push(Reason::Lost { workers: lost });

@@ -332,7 +332,7 @@ pub struct Explanation {
 pub struct Reason {
     /// For programs: `paused`, `held_by`, `not_before`, `blocked_by`, `backoff`, `key_held`,
     /// `pinned_away`, `pinned_busy`, `no_workers`, `lacking`, `workers_lost`, `workers_drained`,
-    /// `none_asking`, `behind`, `settled`.
+    /// `workers_kept_away`, `none_asking`, `behind`, `settled`.
     pub code: String,
     /// For people.
     pub message: String,

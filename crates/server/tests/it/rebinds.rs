@@ -47,6 +47,13 @@ async fn a_run_is_taken_from_its_worker() {
     let rebound = server.post(&path, &drain).await.expect(200);
     assert_eq!(rebound, json!({"runId": run, "bindings": []}));
     assert_eq!(leases(&server, "w1").await, 0, "it gets nothing more of the run");
+    let nodes = server.run(&run).await["nodes"].clone();
+    let queued = nodes.as_array().and_then(|all| all.iter().find(|n| n["status"] == "queued"));
+    let queued = queued.and_then(|node| node["taskId"].as_str()).expect("a node that waits");
+    let why = server.get(&format!("/api/v1/tasks/{queued}/explain")).await.expect(200);
+    assert_eq!(why["reasons"][0]["code"], "workers_kept_away", "{why}");
+    let hint = why["reasons"][0]["hint"].as_str().expect("a hint");
+    assert!(hint.ends_with("`astra run rebind 1 --package core.noop --to NAME`"), "{hint}");
     let done = json!({"worker_id": "w1", "result": {}});
     let verdict = server.post(&lease_path(&lease, "complete"), &done).await.expect(200);
     assert_eq!(verdict["verdict"], "COMMITTED", "what it had it finishes");

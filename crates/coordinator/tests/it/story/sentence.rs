@@ -209,6 +209,9 @@ impl World {
             Reason::Lacking { what, workers } => format!("{workers} lack {}", lack(what)),
             Reason::Lost { workers } => format!("{workers} could take it and are lost"),
             Reason::Drained { workers } => format!("{workers} could take it and are drained"),
+            Reason::KeptAway { workers, .. } => {
+                format!("{workers} could take it and are kept from its run")
+            }
             Reason::NoneAsking { workers } => format!("{workers} could take it, none asks"),
             Reason::Behind { tasks } => format!("{tasks} go first"),
         }

@@ -1,7 +1,7 @@
 //! Why a task does not run, in sentences.
 
 use coordinator::{Explanation, Lack, Outcome, Reason, Settlement, TaskRecord, TaskState};
-use model::{TaskId, Timestamp};
+use model::{RunId, TaskId, Timestamp};
 use protocol::rest::tasks as wire;
 
 use super::answers::{state_of, state_word};
@@ -121,6 +121,7 @@ fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
                 .count(*workers)
                 .hint("let one take work again with `astra worker undrain NAME`".to_owned())
         }
+        Reason::KeptAway { run, package, workers } => kept_away(*run, package, *workers),
         Reason::NoneAsking { workers } => none_asking(*workers),
         Reason::Behind { tasks } => {
             let verb = if *tasks == 1 { "goes" } else { "go" };
@@ -130,6 +131,15 @@ fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
                 .hint("add workers, or give it a higher priority".to_owned())
         }
     }
+}
+
+fn kept_away(run: RunId, package: &str, workers: u64) -> wire::Reason {
+    let (counted, run) = (counted(workers, "worker"), run.number());
+    let text = format!("{counted} could take it, but a person keeps run {run} away from there");
+    let way_back = format!("astra run rebind {run} --package {package} --to NAME");
+    words("workers_kept_away", text)
+        .count(workers)
+        .hint(format!("start another worker, or let one have the work again: `{way_back}`"))
 }
 
 fn give_up(text: String, until: Option<Timestamp>, now: Timestamp) -> String {
