@@ -130,6 +130,62 @@ struct Words<'a> {
     after: Vec<String>,
 }
 
+impl<'a> Words<'a> {
+    fn read(json: &'a Bytes) -> Result<Self, JobProblem> {
+        if json.len() > PARAMETERS_BYTES_MAX {
+            let length = json.len();
+            let text = format!("the job has {length} bytes; at most {PARAMETERS_BYTES_MAX} go");
+            return Err(JobProblem::Invalid(text));
+        }
+        let text = std::str::from_utf8(json)
+            .map_err(|_| JobProblem::new("a job is text in UTF-8; put other bytes in as base64"))?;
+        if is_deeper_than(json, PAYLOAD_DEPTH_MAX) {
+            let text = format!("the job nests more than {PAYLOAD_DEPTH_MAX} levels deep");
+            return Err(JobProblem::Invalid(text));
+        }
+        let words: Self = serde_json::from_str(text).map_err(|error| not_a_job(json, &error))?;
+        // A list is read as the fields in their order.
+        if json.trim_ascii_start().first() == Some(&b'[') {
+            return Err(JobProblem::new("a job is a JSON object, like {\"plan_id\":\"p1\"}"));
+        }
+        if let Some(job_id) = &words.job_id {
+            check_name("job_id", job_id)?;
+        }
+        if words.after.len() > AFTER_MAX {
+            let text = format!("after names {} jobs; at most {AFTER_MAX}", words.after.len());
+            return Err(JobProblem::Invalid(text));
+        }
+        Ok(words)
+    }
+
+    fn priority(&self) -> Result<i16, JobProblem> {
+        let priority = i16::try_from(self.priority.unwrap_or(0)).ok();
+        priority.filter(|one| (-PRIORITY_LIMIT..=PRIORITY_LIMIT).contains(one)).ok_or_else(|| {
+            let text = format!("priority must lie between -{PRIORITY_LIMIT} and {PRIORITY_LIMIT}");
+            JobProblem::Invalid(text)
+        })
+    }
+
+    fn timeout(&self) -> Result<Duration, JobProblem> {
+        match self.timeout_secs {
+            None => Ok(JOB_TIMEOUT),
+            Some(secs @ 1..=JOB_TIMEOUT_MAX_SECS) => Ok(Duration::from_secs(secs)),
+            Some(_) => {
+                let text = format!("timeout_secs must be 1 to {JOB_TIMEOUT_MAX_SECS}");
+                Err(JobProblem::Invalid(text))
+            }
+        }
+    }
+
+    fn retries(&self) -> Result<u32, JobProblem> {
+        let retries = self.max_retries.unwrap_or(0);
+        if retries > JOB_RETRIES_MAX {
+            return Err(JobProblem::Invalid(format!("max_retries must be 0 to {JOB_RETRIES_MAX}")));
+        }
+        Ok(retries)
+    }
+}
+
 /// `{"plan": {...}}` inside a job.
 #[derive(Deserialize)]
 struct InlinePlan {
@@ -228,34 +284,9 @@ impl<'a> OrderDesk<'a> {
 
     /// Reads a job. `queue` is where it goes unless it says so itself.
     pub(crate) fn read(&mut self, json: &Bytes, queue: Option<&str>) -> Result<Order, JobProblem> {
-        if json.len() > PARAMETERS_BYTES_MAX {
-            let length = json.len();
-            let text = format!("the job has {length} bytes; at most {PARAMETERS_BYTES_MAX} go");
-            return Err(JobProblem::Invalid(text));
-        }
-        let text = std::str::from_utf8(json)
-            .map_err(|_| JobProblem::new("a job is text in UTF-8; put other bytes in as base64"))?;
-        if is_deeper_than(json, PAYLOAD_DEPTH_MAX) {
-            let text = format!("the job nests more than {PAYLOAD_DEPTH_MAX} levels deep");
-            return Err(JobProblem::Invalid(text));
-        }
-        let mut words: Words<'_> =
-            serde_json::from_str(text).map_err(|error| not_a_job(json, &error))?;
-        // A list is read as the fields in their order.
-        if json.trim_ascii_start().first() == Some(&b'[') {
-            return Err(JobProblem::new("a job is a JSON object, like {\"plan_id\":\"p1\"}"));
-        }
-        if let Some(job_id) = &words.job_id {
-            check_name("job_id", job_id)?;
-        }
+        let mut words = Words::read(json)?;
         let job_id = words.job_id.as_ref().map(|name| name.clone().into_owned());
         let after = std::mem::take(&mut words.after);
-        if after.len() > AFTER_MAX {
-            return Err(JobProblem::Invalid(format!(
-                "after names {} jobs; at most {AFTER_MAX}",
-                after.len()
-            )));
-        }
         let plan = self.plan_of(&mut words)?;
         let run = match &words.action_id {
             Some(name) => {
@@ -345,25 +376,7 @@ impl<'a> OrderDesk<'a> {
         };
         let usual = if is_step { DEFAULT_QUEUE } else { READY_QUEUE };
         let queue = words.queue.as_deref().or(queue).unwrap_or(usual);
-        let priority = words.priority.unwrap_or(0);
-        let limit = i64::from(PRIORITY_LIMIT);
-        if !(-limit..=limit).contains(&priority) {
-            return Err(JobProblem::Invalid(format!(
-                "priority must lie between -{limit} and {limit}"
-            )));
-        }
-        let retries = words.max_retries.unwrap_or(0);
-        if retries > JOB_RETRIES_MAX {
-            return Err(JobProblem::Invalid(format!("max_retries must be 0 to {JOB_RETRIES_MAX}")));
-        }
-        let timeout = match words.timeout_secs {
-            None => JOB_TIMEOUT,
-            Some(secs @ 1..=JOB_TIMEOUT_MAX_SECS) => Duration::from_secs(secs),
-            Some(_) => {
-                let text = format!("timeout_secs must be 1 to {JOB_TIMEOUT_MAX_SECS}");
-                return Err(JobProblem::Invalid(text));
-            }
-        };
+        let (priority, timeout, retries) = (words.priority()?, words.timeout()?, words.retries()?);
         let names = words.tools.iter().chain(&words.agentic_units).map(String::as_str);
         let spec = TaskSpec {
             demand: Demand {
@@ -373,7 +386,7 @@ impl<'a> OrderDesk<'a> {
                 tags: words.tags.read()?,
                 package: None,
             },
-            priority: i16::try_from(priority).expect("within PRIORITY_LIMIT"),
+            priority,
             lease_ttl: JOB_LEASE_TTL,
             timeout: Some(timeout),
             retry: RetryPolicy {
