@@ -3,6 +3,7 @@
 import pytest
 from websockets.exceptions import ConnectionClosed
 
+from astra_server import Server
 from peer import Background
 from wire_worker import WireWorker
 
@@ -195,3 +196,24 @@ def completed(server, worker: WireWorker) -> dict:
     """The result frame of a further task."""
     server.submit("short")
     return worker.result(worker.next_dispatch())
+
+
+class Unmoved(WireWorker):
+    """Takes in whatever comes, and confirms nothing."""
+
+    def acknowledge(self, frame: dict) -> None:
+        """Not at all."""
+
+
+def test_the_window_of_sessions_is_a_setting_of_the_server(tmp_path):
+    server = Server(tmp_path, settings="session_window = 2\n").start()
+    try:
+        with Unmoved(server.worker_url, server.tokens["worker"], slots=16).open() as worker:
+            for number in range(6):
+                server.submit("shot.take", {"n": number})
+            worker.quiet_for(1)
+            assert {frame["session_seq"] for frame in worker.dispatches} == {1, 2}
+            ack = worker.wait_for_ack(worker.result(worker.dispatches[0]))
+            assert ack["recv_window"] == 2
+    finally:
+        server.stop()

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use confique::Config as _;
+use protocol::session::window::WINDOW_FRAMES;
 use serde::Deserialize;
 use server::app::{RespOptions, Shapes};
 
@@ -78,6 +79,12 @@ pub(crate) struct Config {
     /// shows its key with `AUTH`, and can speak for no other. No flag. No variable: secrets of many
     /// workers belong into a file.
     pub(crate) workers: Option<BTreeMap<String, String>>,
+
+    /// Frames of a worker's session that a server sends without an ack, and takes in beyond a gap:
+    /// 1 to 64. Small windows bound what is repeated after a bad line, large ones keep a far worker
+    /// busy. A worker has `ASTRA_WORKER_SESSION_WINDOW_SIZE`. No flag.
+    #[config(env = "ASTRA_SESSION_WINDOW", default = 64)]
+    pub(crate) session_window: u64,
 
     /// What the log looks like and how much it says.
     #[config(nested)]
@@ -186,6 +193,7 @@ fn load_from(flags: &Flags, server_flags: ServerFlags, file: &Path) -> Result<Co
         resp_tls_key: None,
         resp_compat: None,
         workers: None,
+        session_window: None,
         log: LogLayer { format: flags.log, level: flags.log_level },
     };
     let loaded = Config::builder().preloaded(layer).env().file(file).load();
@@ -231,6 +239,16 @@ impl Config {
         Ok(RespOptions { tcp, unix: self.resp_unix.clone(), tls, shapes, worker_keys })
     }
 
+    /// The window of sessions.
+    pub(crate) fn session_window(&self) -> Result<u64> {
+        let window = self.session_window;
+        if !(1..=WINDOW_FRAMES).contains(&window) {
+            let message = format!("session_window is {window}; it must be 1 to {WINDOW_FRAMES}");
+            return Err(Failure::usage(message, "change session_window or ASTRA_SESSION_WINDOW"));
+        }
+        Ok(window)
+    }
+
     /// The token, from wherever it is.
     pub(crate) fn token(&self) -> Result<Option<String>> {
         match (&self.token, &self.token_file) {
@@ -270,6 +288,19 @@ mod tests {
             let failure = check(text, &Flags::default()).expect_err(text);
             assert!(failure.message.contains(named), "{}", failure.message);
             assert_eq!(failure.exit, ExitCode::Usage);
+        }
+    }
+
+    #[test]
+    fn a_window_that_no_ack_can_describe_is_refused() {
+        for (toml, window) in [("", Some(64)), ("session_window = 1", Some(1))] {
+            let config = check(toml, &Flags::default()).expect("reads");
+            assert_eq!(config.session_window().ok(), window);
+        }
+        for toml in ["session_window = 0", "session_window = 65"] {
+            let config = check(toml, &Flags::default()).expect("reads");
+            let refused = config.session_window().expect_err("out of range");
+            assert!(refused.message.ends_with("it must be 1 to 64"), "{}", refused.message);
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use model::{TenantId, Timestamp, WorkerId};
 use protocol::rest::tokens::{CreatedToken, Role, TokenInfo, Tokens};
-use server::app::{Options, RespOptions, Server, StartError};
+use server::app::{Options, Server, StartError};
 use server::auth::{Auth, Caller, TokenError};
 use store::{SqliteStore, Store, StoreError, TokenRow};
 
@@ -20,14 +20,10 @@ pub(crate) struct EmbeddedServer {
 }
 
 impl EmbeddedServer {
-    pub(crate) async fn start(
-        data: &Path,
-        http: SocketAddr,
-        is_dev: bool,
-        resp: RespOptions,
-    ) -> Result<Self> {
-        let options = Options { data_dir: data.to_owned(), http, dev: is_dev, resp };
-        let server = Server::start(options).await.map_err(|error| start_failure(&error, data))?;
+    pub(crate) async fn start(options: Options) -> Result<Self> {
+        let data = options.data_dir.clone();
+        let started = Server::start(options).await;
+        let server = started.map_err(|error| start_failure(&error, &data))?;
         server.until_ready().await;
         Ok(Self { server })
     }

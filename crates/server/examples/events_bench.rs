@@ -15,7 +15,7 @@ use bytes::Bytes;
 use coordinator::{Answer, Command, LeaseRequest};
 use model::{Offer, Report, ReportKey, ReportedOutcome, WorkerId};
 use serde_json::{Value, json};
-use server::app::{Options, RespOptions, Server};
+use server::app::{Options, Server};
 use server::handle::CoordinatorHandle;
 use uuid::Uuid;
 
@@ -39,8 +39,7 @@ async fn measure(folder: Option<String>) {
     let base = folder.unwrap_or_else(|| std::env::temp_dir().display().to_string());
     let folder = tempfile::tempdir_in(base).expect("a folder to write to");
     let http = "127.0.0.1:0".parse().expect("an address");
-    let options =
-        Options { data_dir: folder.path().into(), http, dev: true, resp: RespOptions::default() };
+    let options = Options { dev: true, ..Options::new(folder.path(), http) };
     let server = Server::start(options).await.expect("starts");
     server.until_ready().await;
     let address = server.http_addr();

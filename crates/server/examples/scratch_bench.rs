@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use server::app::{Options, RespOptions, Server};
+use server::app::{Options, Server};
 use server::scratch::TenantScratch;
 use store::{SqliteStore, Store};
 
@@ -27,8 +27,7 @@ async fn main() {
     let folder = tempfile::tempdir_in(base).expect("a folder to write to");
     let store: Arc<dyn Store> = Arc::new(SqliteStore::open(folder.path()).expect("opens"));
     let http = "127.0.0.1:0".parse().expect("an address");
-    let options =
-        Options { data_dir: folder.path().into(), http, dev: true, resp: RespOptions::default() };
+    let options = Options { dev: true, ..Options::new(folder.path(), http) };
     let server = Server::start_on(store, options).await.expect("starts");
     let tenant = "bench".parse().expect("a name");
     let scratch = server.app().scratch.of(&tenant).await.expect("a keyspace");

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::{TenantId, WorkerId};
+use protocol::session::window::WINDOW_FRAMES;
 use store::{SqliteStore, Store, StoreError};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::sync::Semaphore;
@@ -57,6 +58,9 @@ pub struct Options {
     pub dev: bool,
     /// The door for Redis clients.
     pub resp: RespOptions,
+    /// Frames that a session takes in beyond a gap, and sends without an ack: 1 to
+    /// [`WINDOW_FRAMES`].
+    pub session_window: u64,
 }
 
 /// Where and how Redis clients are served.
@@ -83,6 +87,18 @@ struct Listeners {
 }
 
 impl Options {
+    /// A server with this folder at this address, and everything else as usual: tokens are needed,
+    /// and there is no door for Redis clients.
+    pub fn new(data_dir: &Path, http: SocketAddr) -> Self {
+        Self {
+            data_dir: data_dir.to_owned(),
+            http,
+            dev: false,
+            resp: RespOptions::default(),
+            session_window: WINDOW_FRAMES,
+        }
+    }
+
     /// Takes the addresses before anything else, so that a wrong one costs nothing.
     async fn listen(&self) -> Result<Listeners, StartError> {
         let tls = match &self.resp.tls {
@@ -219,6 +235,8 @@ pub struct App {
     pub(crate) connections: TaskTracker,
     /// How many more there may be.
     pub(crate) ws_room: Arc<Semaphore>,
+    /// See [`Options::session_window`].
+    pub(crate) session_window: u64,
 }
 
 /// A server that runs until it is stopped.
@@ -387,6 +405,7 @@ impl App {
             shutdown,
             connections: TaskTracker::new(),
             ws_room: Arc::new(Semaphore::new(WS_CONNECTIONS_MAX)),
+            session_window: options.session_window,
         })
     }
 

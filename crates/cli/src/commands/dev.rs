@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::Serialize;
-use server::app::RespOptions;
+use server::app::{Options, RespOptions};
 use worker::endpoint::Endpoint;
 use worker::runner::command;
 use worker::session::address::Address;
@@ -86,7 +86,10 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
     let http = choose_address(config.http, HTTP_DEFAULT, "--http")?;
     let resp = choose_address(config.resp, RESP_DEFAULT, "--resp")?;
     let resp = config.resp_options(Some(resp))?;
-    let server = start_server(&data, http, resp.clone()).await?;
+    let (resp_door, session_window) = (resp.clone(), config.session_window()?);
+    let options =
+        Options { dev: true, resp: resp_door, session_window, ..Options::new(&data, http) };
+    let server = start_server(options).await?;
     if config.http.is_none() && http.to_string() != HTTP_DEFAULT {
         output.note(format!("{HTTP_DEFAULT} is taken, so this one is at {http}\n"));
     }
@@ -127,9 +130,10 @@ fn choose_address(given: Option<SocketAddr>, usual: &str, flag: &str) -> Result<
     ))
 }
 
-async fn start_server(data: &Path, http: SocketAddr, resp: RespOptions) -> Result<EmbeddedServer> {
-    let started = EmbeddedServer::start(data, http, true, resp).await;
-    started.map_err(|failure| match Profile::read(data) {
+async fn start_server(options: Options) -> Result<EmbeddedServer> {
+    let data = options.data_dir.clone();
+    let started = EmbeddedServer::start(options).await;
+    started.map_err(|failure| match Profile::read(&data) {
         // The folder, not the port: another `astra dev` is at home here.
         Some(profile) if profile.is_current() && !failure.message.contains("listen") => failure
             .with_hint(format!(

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use model::WorkerId;
-use server::app::RespOptions;
+use server::app::{Options, RespOptions};
 use worker::attempt::Listener;
 use worker::builtin::Builtin;
 
@@ -83,8 +83,9 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
             logging::start(&config.log, LogLevel::Info);
             process::end_with_parent();
             let tcp = resp.unwrap_or_else(|| SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
-            let options = RespOptions { tcp: Some(tcp), ..RespOptions::default() };
-            let server = EmbeddedServer::start(&data, http, false, options).await?;
+            let resp = RespOptions { tcp: Some(tcp), ..RespOptions::default() };
+            let options = Options { resp, ..Options::new(&data, http) };
+            let server = EmbeddedServer::start(options).await?;
             let (http, resp) = (server.http_addr(), server.resp_addr().unwrap_or(tcp));
             output.line(&output::json(&ServerReady { http, resp }));
             std::future::pending::<()>().await;

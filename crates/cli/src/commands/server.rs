@@ -3,6 +3,8 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use server::app::Options;
+
 use crate::config::{self, Flags, HTTP_DEFAULT, LogLevel, RESP_DEFAULT, ServerFlags};
 use crate::embedded::{self, EmbeddedServer};
 use crate::exit_code::ExitCode;
@@ -49,7 +51,9 @@ pub(crate) async fn run(command: Command, flags: &Flags) -> Result<ExitCode> {
     let resp = config.resp_options(resp_address(config.resp))?;
     let is_open = embedded::has_tokens(&data).await?;
     let http = config.http.unwrap_or_else(|| HTTP_DEFAULT.parse().expect("a plain address"));
-    let server = EmbeddedServer::start(&data, http, false, resp).await?;
+    let session_window = config.session_window()?;
+    let options = Options { resp, session_window, ..Options::new(&data, http) };
+    let server = EmbeddedServer::start(options).await?;
     let address = server.http_addr();
     // The log is the only thing on stderr: machines read it.
     let resp = server.resp_addr().map_or_else(|| "none".to_owned(), |address| address.to_string());

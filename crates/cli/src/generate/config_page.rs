@@ -65,6 +65,7 @@ fn rows(page: &mut String, meta: &Meta, prefix: &str) {
 fn default(kind: LeafKind) -> String {
     match kind {
         LeafKind::Required { default: Some(Expr::Str(text)) } => format!(" Default: `{text}`."),
+        LeafKind::Required { default: Some(Expr::Integer(n)) } => format!(" Default: {n}."),
         LeafKind::Required { default: Some(_) | None } | LeafKind::Optional => String::new(),
     }
 }
@@ -77,7 +78,7 @@ mod tests {
     fn every_setting_has_a_variable_and_a_flag_or_says_why_not() {
         let page = text();
         let rows: Vec<_> = page.lines().filter(|line| line.starts_with("| `")).collect();
-        assert_eq!(rows.len(), 13);
+        assert_eq!(rows.len(), 14);
         for row in rows {
             assert!(row.contains("`ASTRA_") || row.contains("No variable"), "{row}");
             assert!(row.contains("Flag: `--") || row.contains("No flag"), "{row}");

@@ -14,5 +14,7 @@ pub(crate) use call::Call;
 pub(crate) use keys::SESSION_KEYS_MAX;
 pub(crate) use notice::{Carried, Notice, Revoked};
 pub(crate) use record::{SessionRecord, TOKEN_LIFETIME};
-pub(crate) use registry::{Claim, ClaimError, HeartbeatFacts, Parting, SessionView, Sessions};
+pub(crate) use registry::{
+    Claim, ClaimError, Claimed, HeartbeatFacts, Parting, SessionView, Sessions,
+};
 pub(crate) use registry::{PARKED_FOR, TAKEOVERS_MAX};

@@ -16,7 +16,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use protocol::rest::tokens::Role;
 use serde_json::{Value, json};
-use server::app::{Options, RespOptions, Server};
+use server::app::{Options, Server};
 use server::auth::Caller;
 use store::Store;
 use tempfile::TempDir;
@@ -255,5 +255,5 @@ async fn open(data: &Path, dev: bool) -> Server {
 
 fn options(data: &Path, dev: bool) -> Options {
     let http = "127.0.0.1:0".parse().expect("an address");
-    Options { data_dir: data.to_owned(), http, dev, resp: RespOptions::default() }
+    Options { dev, ..Options::new(data, http) }
 }

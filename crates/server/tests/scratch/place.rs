@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use keyspace::{Answer, KeyRow};
-use server::app::{Options, RespOptions, Server};
+use server::app::{Options, Server};
 use server::handle::AskError;
 use server::scratch::TenantScratch;
 use store::{SqliteStore, Store};
@@ -28,8 +28,7 @@ impl Place {
     async fn on(data: TempDir) -> Self {
         let store = Arc::new(SqliteStore::open(data.path()).expect("a store"));
         let http = "127.0.0.1:0".parse().expect("an address");
-        let options =
-            Options { data_dir: data.path().into(), http, dev: true, resp: RespOptions::default() };
+        let options = Options { dev: true, ..Options::new(data.path(), http) };
         let server = Server::start_on(Arc::clone(&store) as Arc<dyn Store>, options);
         let server = server.await.expect("a server");
         Self { data, store, server }

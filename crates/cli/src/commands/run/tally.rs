@@ -117,7 +117,7 @@ mod tests {
     use std::net::{Ipv4Addr, SocketAddr};
 
     use protocol::rest::tasks::SubmittedTask;
-    use server::app::RespOptions;
+    use server::app::Options;
 
     use super::*;
     use crate::commands::run::flags::RunFlags;
@@ -130,9 +130,8 @@ mod tests {
     async fn only_what_has_ended_is_counted_however_many_are_left() {
         let folder = tempfile::tempdir().expect("folder");
         let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
-        let server = EmbeddedServer::start(folder.path(), any_port, true, RespOptions::default())
-            .await
-            .expect("starts");
+        let options = Options { dev: true, ..Options::new(folder.path(), any_port) };
+        let server = EmbeddedServer::start(options).await.expect("starts");
         let context = context_of(&server);
         let ids = submit_numbers(&context, "1-1300").await;
         let mut tally = Tally::new("r1", &ids).expect("ids");

@@ -21,7 +21,6 @@ use protocol::session::event::{CommitToken, ServerEvent};
 use protocol::session::kind::Kind;
 use protocol::session::payload::control::Drain;
 use protocol::session::server_machine::{ServerMachine, ServerOptions};
-use protocol::session::window::WINDOW_FRAMES;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -149,7 +148,7 @@ impl Connection {
         let now = Instant::now();
         let machine = ServerMachine::new(ServerOptions {
             sender_id: SENDER_ID.to_owned(),
-            window: WINDOW_FRAMES,
+            window: app.session_window,
             seed: crate::dice::Dice::seeded().roll(),
         });
         Self {

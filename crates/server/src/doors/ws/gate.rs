@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::{Command, DrainCause};
-use model::{LeaseId, TaskId, TenantId, WorkerId};
+use model::{LeaseId, TaskId, TenantId, Timestamp, WorkerId};
 use protocol::rest::tokens::Role;
 use protocol::session::control::ResetCode;
 use protocol::session::kind::Kind;
@@ -13,7 +13,6 @@ use protocol::session::payload::Payload;
 use protocol::session::payload::control::{AuthMode, Handshake, Resume};
 use protocol::session::server_session::{Grant, Session};
 use protocol::session::token::Bearer;
-use protocol::session::window::WINDOW_FRAMES;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
@@ -22,7 +21,9 @@ use super::desk::{Desk, Place};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::handle::CoordinatorHandle;
-use crate::sessions::{Call, Carried, Claim, ClaimError, Parting, SessionRecord, TOKEN_LIFETIME};
+use crate::sessions::{
+    Call, Carried, Claim, ClaimError, Claimed, Parting, SessionRecord, TOKEN_LIFETIME,
+};
 
 /// A connection proves who it is within this time, or is closed.
 pub(crate) const OPENING_WITHIN: Duration = Duration::from_secs(5);
@@ -71,6 +72,31 @@ pub(super) struct Applicant {
     bound: Option<WorkerId>,
     version: String,
     hostname: String,
+}
+
+impl Applicant {
+    /// What is kept of its session.
+    fn session(
+        &self,
+        worker: &WorkerId,
+        slots: u32,
+        register: Box<RawValue>,
+        now: Timestamp,
+    ) -> SessionRecord {
+        SessionRecord {
+            session_id: Uuid::new_v4().to_string(),
+            instance_id: self.instance_id.clone(),
+            boot_id: self.boot_id.clone(),
+            worker: worker.to_string(),
+            given_name: self.name.clone(),
+            hostname: self.hostname.clone(),
+            version: self.version.clone(),
+            token_id: self.token_id.clone(),
+            accepted_at: now.as_millis(),
+            slots: u64::from(slots),
+            register,
+        }
+    }
 }
 
 /// A session that may begin.
@@ -182,32 +208,17 @@ pub(super) async fn open(
         is_resume: false,
     };
     let claimed = app.sessions.claim(claim, now).await.map_err(taken_over)?;
-    let former_boot = claimed.record.as_ref().and_then(|record| record.boot_id.as_ref());
-    let boots = former_boot.zip(applicant.boot_id.as_ref());
-    let is_new_process = claimed.is_successor || boots.is_some_and(|(former, boot)| former != boot);
-    let is_same_process = boots.is_some_and(|(former, boot)| former == boot);
-    if is_new_process {
+    let process = Process::of(&claimed, applicant.boot_id.as_ref());
+    if process == Process::New {
         handle.tell(Command::LoseWorker { worker: claimed.worker.clone() });
     }
     let carried = match former {
-        _ if is_new_process => Carried::default(),
+        _ if process == Process::New => Carried::default(),
         Some(former) => former.carried(),
         None => claimed.carried,
     };
     stay(&handle, &claimed.worker).await;
-    let record = SessionRecord {
-        session_id: Uuid::new_v4().to_string(),
-        instance_id: applicant.instance_id.clone(),
-        boot_id: applicant.boot_id,
-        worker: claimed.worker.to_string(),
-        given_name: applicant.name,
-        hostname: applicant.hostname,
-        version: applicant.version,
-        token_id: applicant.token_id,
-        accepted_at: now.as_millis(),
-        slots: u64::from(registered.slots),
-        register,
-    };
+    let record = applicant.session(&claimed.worker, registered.slots, register, now);
     if let Err(error) = app.sessions.open(&applicant.tenant, record.clone()).await {
         let parting = Parting {
             tenant: &applicant.tenant,
@@ -229,9 +240,33 @@ pub(super) async fn open(
         session_id: record.session_id.clone(),
         handle,
     };
-    let desk = Desk::new(place, registered, &carried, is_same_process);
-    let calls = if is_same_process { carried.calls } else { Vec::new() };
+    let is_same = process == Process::Same;
+    let desk = Desk::new(place, registered, &carried, is_same);
+    let calls = if is_same { carried.calls } else { Vec::new() };
     Ok(Opened { grant, desk, mailbox: claimed.mailbox, session: None, calls })
+}
+
+/// Whether a worker that opens a session is the process that had the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Process {
+    /// It is: what it works on is still its own.
+    Same,
+    /// It is not: whatever the process before worked on is lost.
+    New,
+    /// It does not say; its heartbeats will tell what it works on.
+    Unknown,
+}
+
+impl Process {
+    fn of(claimed: &Claimed, boot_id: Option<&String>) -> Self {
+        let former = claimed.record.as_ref().and_then(|record| record.boot_id.as_ref());
+        match former.zip(boot_id) {
+            _ if claimed.is_successor => Self::New,
+            Some((former, boot_id)) if former == boot_id => Self::Same,
+            Some(_) => Self::New,
+            None => Self::Unknown,
+        }
+    }
 }
 
 async fn coordinator(app: &App, tenant: &TenantId) -> Result<CoordinatorHandle, Refusal> {
@@ -283,7 +318,7 @@ pub(super) async fn resume(
     };
     let handle = coordinator(&app, &tenant).await?;
     let mut claimed = app.sessions.claim(claim, now).await.map_err(taken_over)?;
-    let session = claimed.carried.session_or_restored(&record.session_id, WINDOW_FRAMES);
+    let session = claimed.carried.session_or_restored(&record.session_id, app.session_window);
     let grant = grant(&app, &tenant, &record);
     let place = Place {
         metrics: app.metrics.ws(&tenant),
