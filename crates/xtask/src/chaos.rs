@@ -18,12 +18,10 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    tools::run_cargo(&["build", "--release", "--package", "cli"])?;
+    // The binary itself and not `cargo run`: what is killed must be the server, not a wrapper.
+    let astra = tools::built("astra")?;
     let seed = options.seed.unwrap_or_else(fresh_seed);
     println!("chaos: {} cycles, seed {seed}", options.cycles);
-
-    // The binary itself and not `cargo run`: what is killed must be the server, not a wrapper.
-    let astra = tools::workspace()?.target_directory.join("release/astra");
     let (cycles, seed) = (options.cycles.to_string(), seed.to_string());
     tools::run(
         Command::new(astra).args(["internal", "chaos", "--cycles", &cycles, "--seed", &seed]),

@@ -27,12 +27,10 @@ pub(crate) struct Options {
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    tools::run_cargo(&["build", "--release", "--package", "cli"])?;
+    let astra = tools::built("astra")?;
     let seed = options.seed.unwrap_or_else(fresh_seed);
     let Options { tasks, cuts, kills, .. } = options;
     println!("cuts: {tasks} tasks, {cuts} faults, {kills} kills of the server, seed {seed}");
-
-    let astra = tools::workspace()?.target_directory.join("release/astra");
     let mut command = Command::new(astra);
     command.args(["internal", "cuts", "--with-freeze"]);
     for (flag, value) in [("--tasks", tasks), ("--cuts", cuts), ("--with-server-kills", kills)] {

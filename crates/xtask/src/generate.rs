@@ -4,6 +4,7 @@
 
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 
@@ -55,10 +56,8 @@ fn check(root: &Path) -> Result<()> {
 }
 
 fn write_below(folder: &Path) -> Result<()> {
-    let folder = folder.to_str().context("the folder's name is not valid UTF-8")?;
-    let mut words = vec!["run", "--release", "--quiet", "--package", "cli", "--bin", "astra", "--"];
-    words.extend(["internal", "generate", "--out", folder]);
-    tools::run_cargo(&words)
+    let astra = tools::built("astra")?;
+    tools::run(Command::new(astra).args(["internal", "generate", "--out"]).arg(folder))
 }
 
 /// One description per file that differs, is missing, or is written without being listed.

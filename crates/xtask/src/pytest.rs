@@ -15,12 +15,12 @@ const REQUIREMENTS: &str = "tests/requirements.txt";
 const INSTALLED: &str = "installed-requirements.txt";
 
 pub(crate) fn run() -> Result<()> {
-    tools::run_cargo(&["build", "--release", "-p", "cli"])?;
+    let astra = tools::built("astra")?;
     let target = tools::workspace()?.target_directory;
     let python = environment(&target.join("pytest-venv"))?;
     let mut tests = Command::new(python);
     tests.args(["-B", "-m", "pytest", "-q", "tests"]);
-    tests.env("ASTRA_BIN", target.join("release").join("astra"));
+    tests.env("ASTRA_BIN", astra);
     tools::run(&mut tests)
 }
 

@@ -1,5 +1,7 @@
 //! `cargo xtask sim`: the real coordinator under every fault, from one seed.
 
+use std::process::Command;
+
 use anyhow::Result;
 
 use crate::tools;
@@ -16,7 +18,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 pub(crate) fn simulate<S: AsRef<str>>(arguments: &[S]) -> Result<()> {
-    let mut words = vec!["run", "--release", "--quiet", "--package", "sim", "--"];
-    words.extend(arguments.iter().map(AsRef::as_ref));
-    tools::run_cargo(&words)
+    let sim = tools::built("sim")?;
+    tools::run(Command::new(sim).args(arguments.iter().map(AsRef::as_ref)))
 }

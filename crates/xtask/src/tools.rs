@@ -148,6 +148,13 @@ fn shown(command: &Command) -> String {
     words.map(OsStr::to_string_lossy).collect::<Vec<_>>().join(" ")
 }
 
+/// A program of this workspace, built from the code as it stands. All are built together: each by
+/// itself would compile what they share once more, with only the features that it needs.
+pub(crate) fn built(program: &str) -> Result<PathBuf> {
+    run_cargo(&["build", "--release", "--workspace", "--bins"])?;
+    Ok(workspace()?.target_directory.join("release").join(program))
+}
+
 pub(crate) fn repository_root() -> Result<PathBuf> {
     // Cargo sets the variable for programs that it runs; the search serves a binary started by hand.
     let here = match env::var_os("CARGO_MANIFEST_DIR") {
