@@ -208,10 +208,32 @@ def test_what_a_run_left_is_saved_by_the_command_line_and_nothing_is_overwritten
     assert unknown.returncode == 3 and "has no node four" in unknown.stderr
 
 
-def test_half_a_file_is_not_left_when_its_worker_goes(site, tmp_path):
+def test_what_went_with_its_worker_is_told(site, tmp_path):
     gone = astra(site, "run", "artifacts", left_without_its_worker(site)["runId"], "--save", tmp_path)
     assert gone.returncode == 1 and "lost.txt is not fetched" in gone.stderr, gone
     assert list(tmp_path.iterdir()) == []
+
+
+def test_half_a_file_is_not_left_when_the_server_goes(tmp_path):
+    server = Server(tmp_path).start()
+    worker = worker_of(server, "w1")
+    try:
+        run = played(server, workflow({"file": {"type": "core.file", "parameters": {"bytes": 900 * MIB}}}))
+        folder = tmp_path / "saved"
+        saving = subprocess.Popen(command_of(server, "run", "artifacts", run["runId"], "--save", folder),
+                                  stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 30
+        while not (folder.is_dir() and any(path.stat().st_size for path in folder.iterdir())):
+            assert saving.poll() is None and time.monotonic() < deadline
+            time.sleep(0.005)
+        server.kill()
+        _, words = saving.communicate(timeout=90)
+        assert saving.returncode == 1 and "is not fetched" in words, words
+        assert list(folder.iterdir()) == []
+    finally:
+        worker.kill()
+        worker.wait()
+        server.stop()
 
 
 def left_without_its_worker(server) -> dict:
@@ -239,10 +261,13 @@ def test_a_worker_tells_how_much_it_keeps(site):
     assert f"{kept['count']} resource" in shown and "bytes in files" in shown
 
 
-def astra(server, *words) -> subprocess.CompletedProcess:
+def command_of(server, *words) -> list[str]:
     settings = ["--server", f"http://127.0.0.1:{server.port}", "--token", server.tokens["client"]]
-    command = [binary(), *map(str, words), *settings]
-    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    return [binary(), *map(str, words), *settings]
+
+
+def astra(server, *words) -> subprocess.CompletedProcess:
+    return subprocess.run(command_of(server, *words), capture_output=True, text=True, timeout=60, check=False)
 
 
 def files_of(server) -> list[str]:

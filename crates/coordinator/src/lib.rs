@@ -4,8 +4,8 @@
 //! Reading order: [`Command`] (everything that can be asked), [`Change`] (every fact that can
 //! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
 //! in), then one file per rule: `submit`, `after`, `lease`, `report`, `retry`, `cancel`, `worker`,
-//! `ladder`, `pause`, `pin`, `affinity`, `peek`, `explain`, `load`; for runs `dag`, `frame`, `list`,
-//! `chain`, `signal`, `binding`. Underneath: `state` (the tables), `apply` and `run_apply` (the only
+//! `ladder`, `pause`, `pin`, `affinity`, `peek`, `explain`, `load`; for runs `dag`, `first_look`,
+//! `frame`, `list`, `chain`, `signal`, `binding`. Underneath: `state` (the tables), `apply` and `run_apply` (the only
 //! code that writes tasks and runs), `run`, `placement`, `table`, `deadline`, `watch`.
 
 mod affinity;
@@ -22,6 +22,7 @@ mod deadline;
 mod drain;
 mod effect;
 mod explain;
+mod first_look;
 mod frame;
 mod ladder;
 mod lease;

@@ -58,6 +58,11 @@ pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<Exit
     for one in &mut left {
         match fetch(one, folder, context).await {
             Ok(path) => one.saved_as = Some(path.display().to_string()),
+            // Whoever puts the content into the result need not keep a file of it.
+            Err(failure) if one.is_inline() && failure.exit == ExitCode::NotFound => {
+                let (name, node) = (one.name(), &one.node);
+                context.output.note(format!("{name} stands in the result of node {node}"));
+            }
             Err(failure) => {
                 output::warn(format!("{} is not fetched: {}", one.name(), failure.message));
                 exit = ExitCode::Failed;
@@ -158,6 +163,10 @@ struct OneLeft {
 }
 
 impl OneLeft {
+    fn is_inline(&self) -> bool {
+        self.artifact.inline == Some(true)
+    }
+
     /// The name of its file: what its maker called it, as far as that is a name and no path.
     fn name(&self) -> String {
         let metadata = self.artifact.metadata.as_ref();
