@@ -16,7 +16,8 @@ use coordinator::{
     Ticket,
 };
 use model::{LeaseId, TenantId, WorkerId};
-use store::{ClaimedShard, CommitError, Committed, NoteKind, Store, StoreError, StoreFuture, Turn};
+use shard::{ClaimedShard, Turn};
+use store::{CommitError, Committed, NoteKind, Store, StoreError, StoreFuture};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use model::TenantId;
 use parking_lot::{Mutex, RwLock};
-use store::{ClaimedShard, Store};
+use shard::ClaimedShard;
+use store::Store;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 

@@ -8,7 +8,7 @@ use coordinator::{
     Answer, Command, Coordinator, Effect, LeaseRequest, LoadTicket, Moment, Pause, Step, Ticket,
 };
 use model::{LeaseId, QueueName, Timestamp};
-use store::ClaimedShard;
+use shard::ClaimedShard;
 
 use crate::agenda::Event;
 use crate::clock::ProcessClock;

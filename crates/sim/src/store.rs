@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use coordinator::{Change, LoadKey, TaskRecord, TaskState};
 use model::{LeaseId, QueueName, ShardId, TenantId};
-use store::{ClaimedShard, Restored, Tables};
+use shard::{ClaimedShard, Restored};
+use store::Tables;
 
 use crate::agenda::Event;
 use crate::consequence::Consequence;

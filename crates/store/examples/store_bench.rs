@@ -10,8 +10,9 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use coordinator::{Change, RunChange};
 use model::{RunId, TaskId};
+use shard::{ClaimedShard, Turn};
 use store::conformance::{granted, linked, run_started, settled, submitted, tenant};
-use store::{ClaimedShard, SqliteStore, Store, Turn};
+use store::{SqliteStore, Store};
 
 const TURN_SIZES: [u64; 3] = [1, 16, 256];
 const RUN_FOR: Duration = Duration::from_secs(3);

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use model::ShardId;
 
-use crate::contract::{ClaimedShard, CommitError};
+use crate::contract::CommitError;
+use shard::ClaimedShard;
 
 /// The claims that this process made.
 ///

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{
-    Change, FrameRecord, LoadKey, NodeEnd, RestoredRun, RunBindings, RunChange, RunRecord, RunWord,
-    StateWord, TaskRecord,
+    FrameRecord, LoadKey, NodeEnd, RunBindings, RunRecord, RunWord, StateWord, TaskRecord,
 };
 use keyspace::row::{KeyRow, Write};
 use model::{
     IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId, Timestamp, TypeName,
     WorkerId,
 };
+use shard::{ClaimedShard, Restored, Turn};
 
 /// What an asynchronous call gives.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -131,46 +131,6 @@ pub trait Store: Send + Sync + 'static {
 
     /// Whether the store can keep something right now: writes and syncs a probe.
     fn probe(&self) -> StoreFuture<Result<(), StoreError>>;
-}
-
-/// The right to commit to one shard, until someone claims it anew.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ClaimedShard {
-    /// Which shard.
-    pub shard: ShardId,
-    /// Fences coordinators, as a lease's epoch fences workers.
-    pub epoch: u64,
-}
-
-/// What a claimed shard holds.
-#[derive(Debug, Default, PartialEq)]
-pub struct Restored {
-    /// Live tasks, oldest first.
-    pub tasks: Vec<TaskRecord>,
-    /// The number that the next new task gets.
-    pub next_number: u64,
-    /// Live runs, oldest first.
-    pub runs: Vec<RestoredRun>,
-    /// The number that the next new run gets; the first is 1.
-    pub next_run: u64,
-}
-
-/// What one turn of a coordinator made true.
-#[derive(Debug)]
-pub struct Turn {
-    /// Whose turn.
-    pub claim: ClaimedShard,
-    /// The facts, in order.
-    pub changes: Vec<Change>,
-    /// The facts about runs, in order.
-    pub runs: Vec<RunChange>,
-}
-
-impl Turn {
-    /// Whether there is nothing to keep.
-    pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.runs.is_empty()
-    }
 }
 
 /// What became true in a scratch keyspace.

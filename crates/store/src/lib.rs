@@ -24,9 +24,9 @@ mod words;
 mod workflow_tables;
 
 pub use contract::{
-    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, RunKey, RunPage,
-    RunParts, RunQuery, ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow, Turn,
-    WorkflowVersion, WorkflowWrite, WorkflowWritten,
+    CommitError, Committed, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts, RunQuery,
+    ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow, WorkflowVersion,
+    WorkflowWrite, WorkflowWritten,
 };
 pub use memory::MemoryStore;
 pub use page::{PAGE_BYTES_MAX, ROWS_PER_LIST_MAX};

@@ -11,11 +11,12 @@ use parking_lot::Mutex;
 
 use crate::claims::Claims;
 use crate::contract::{
-    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, RunKey, RunPage,
-    RunParts, RunQuery, ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow, Turn,
-    WorkflowVersion, WorkflowWrite, WorkflowWritten,
+    CommitError, Committed, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts, RunQuery,
+    ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow, WorkflowVersion,
+    WorkflowWrite, WorkflowWritten,
 };
 use crate::tables::Tables;
+use shard::{ClaimedShard, Restored, Turn};
 
 /// [`Tables`] behind the contract. Clones share what they hold.
 #[derive(Clone, Debug, Default)]

@@ -10,8 +10,8 @@ use std::collections::hash_map::Entry;
 use coordinator::{Change, EndedAttempt, Ending, Progress, RunChange, TaskRecord, TaskState};
 use model::{Failure, ReportKey, ResultExtra, RunId, TaskId};
 
-use crate::contract::Turn;
 use crate::words::{ending_text, state_text, state_word, wait_text};
+use shard::Turn;
 
 /// A change that cannot follow from what the store holds: an error in the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

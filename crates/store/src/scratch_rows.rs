@@ -80,7 +80,7 @@ mod tests {
     use bytes::Bytes;
 
     use super::*;
-    use crate::contract::ClaimedShard;
+    use shard::ClaimedShard;
 
     const KEY: Bytes = Bytes::from_static(b"k");
 

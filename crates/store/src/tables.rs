@@ -10,9 +10,8 @@ use keyspace::row::{KeyRow, Write};
 use model::{IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId, Timestamp};
 
 use crate::contract::{
-    ClaimedShard, CommitError, Note, NoteKind, PageQuery, Restored, RunKey, RunPage, RunParts,
-    RunQuery, StoreError, TaskPage, TokenRow, Turn, WorkflowVersion, WorkflowWrite,
-    WorkflowWritten,
+    CommitError, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts, RunQuery, StoreError,
+    TaskPage, TokenRow, WorkflowVersion, WorkflowWrite, WorkflowWritten,
 };
 use crate::page::{PageFill, ROWS_PER_LIST_MAX};
 use crate::rows::{Contradiction, check_order, check_runs_are_own};
@@ -20,6 +19,7 @@ use crate::run_tables::RunTables;
 use crate::scratch_tables::ScratchTables;
 use crate::words::state_word;
 use crate::workflow_tables::WorkflowTables;
+use shard::{ClaimedShard, Restored, Turn};
 
 /// The facts, without I/O, clock or locks.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -9,7 +9,8 @@ use foldhash::fast::RandomState;
 use model::{LeaseId, ShardId, TenantId};
 use parking_lot::RwLock;
 use protocol::session::payload::feedback::Feedback;
-use store::{ClaimedShard, NoteKind, Store, StoreError};
+use shard::ClaimedShard;
+use store::{NoteKind, Store, StoreError};
 
 use super::tenant::TenantEvents;
 use crate::clock::Clock;

@@ -11,7 +11,8 @@ use std::sync::Arc;
 
 use model::{ShardId, TenantId};
 use serde_json::Value;
-use store::{ClaimedShard, MemoryStore};
+use shard::ClaimedShard;
+use store::MemoryStore;
 
 use super::filter::Filter;
 use super::hub::Events;

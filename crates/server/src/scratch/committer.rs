@@ -12,7 +12,8 @@ use std::time::Duration;
 
 use keyspace::{DamagedRow, Keyspace, Limits};
 use model::{TenantId, Timestamp};
-use store::{ClaimedShard, CommitError, Committed, ScratchTurn, Store, StoreError, StoreFuture};
+use shard::ClaimedShard;
+use store::{CommitError, Committed, ScratchTurn, Store, StoreError, StoreFuture};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 

@@ -8,10 +8,11 @@ use coordinator::{LoadKey, RunRecord, TaskRecord};
 use keyspace::row::KeyRow;
 use model::{QueueName, RunId, ShardId, TenantId, Timestamp};
 use serde_json::json;
+use shard::{ClaimedShard, Restored, Turn};
 use store::{
-    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, RunKey, RunPage,
-    RunParts, RunQuery, ScratchTurn, SqliteStore, Store, StoreError, StoreFuture, TaskPage,
-    TokenRow, Turn, WorkflowVersion, WorkflowWrite, WorkflowWritten,
+    CommitError, Committed, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts, RunQuery,
+    ScratchTurn, SqliteStore, Store, StoreError, StoreFuture, TaskPage, TokenRow, WorkflowVersion,
+    WorkflowWrite, WorkflowWritten,
 };
 
 use crate::flows::{node, workflow};

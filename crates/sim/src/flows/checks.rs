@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use coordinator::{Change, RunChange, RunEnd, TaskState};
 use flow::Program;
 use model::{NodeLink, TaskId};
-use store::Turn;
+use shard::Turn;
 
 /// What the kept turns say.
 #[derive(Default)]

@@ -16,7 +16,8 @@ use model::{
     Timestamp, WorkerId,
 };
 use serde_json::{Value, json};
-use store::{ClaimedShard, Tables, Turn};
+use shard::{ClaimedShard, Turn};
+use store::Tables;
 
 use super::checks::Checks;
 use super::deeds::{Deed, after_calls, deed};

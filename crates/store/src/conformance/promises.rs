@@ -8,7 +8,8 @@ use model::{IdempotencyMark, TaskId};
 use super::history::Dice;
 use super::replay::replay;
 use super::sample::{granted, settled, submitted, tenant};
-use crate::contract::{ClaimedShard, CommitError, Note, NoteKind, PageQuery, Store, Turn};
+use crate::contract::{CommitError, Note, NoteKind, PageQuery, Store};
+use shard::{ClaimedShard, Turn};
 
 /// Puts a store through every promise. `open` gives a fresh, empty store each time; `reopen`
 /// closes a store and opens it again with what it kept.

@@ -8,8 +8,9 @@ use model::{RunId, ShardId, TaskId};
 use super::history::{Dice, all_tasks, next_change};
 use super::run_history::{all_runs, next_run_change};
 use super::sample::tenant;
-use crate::contract::{ClaimedShard, PageQuery, RunKey, RunQuery, Store, TokenRow, Turn};
+use crate::contract::{PageQuery, RunKey, RunQuery, Store, TokenRow};
 use crate::tables::Tables;
+use shard::{ClaimedShard, Turn};
 
 const TENANTS: [&str; 2] = ["acme", "bolt"];
 

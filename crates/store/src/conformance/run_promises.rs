@@ -9,9 +9,8 @@ use super::run_sample::{
     frame_closed, frame_opened, linked, node_ended, rebound, run_began, run_settled, run_started,
 };
 use super::sample::{at, granted, settled, submitted, tenant};
-use crate::contract::{
-    ClaimedShard, CommitError, Restored, RunKey, RunParts, RunQuery, Store, Turn,
-};
+use crate::contract::{CommitError, RunKey, RunParts, RunQuery, Store};
+use shard::{ClaimedShard, Restored, Turn};
 
 /// Puts a store through every promise about runs. `open` gives a fresh, empty store each time.
 pub async fn exercise_runs(open: impl AsyncFn() -> Arc<dyn Store>) {

@@ -8,8 +8,9 @@ use model::{ShardId, TaskId};
 
 use super::history::Dice;
 use super::sample::{at, granted, submitted, tenant};
-use crate::contract::{ClaimedShard, CommitError, ScratchTurn, Store, Turn};
+use crate::contract::{CommitError, ScratchTurn, Store};
 use crate::tables::Tables;
+use shard::{ClaimedShard, Turn};
 
 const TENANTS: [&str; 2] = ["acme", "bolt"];
 

@@ -14,10 +14,11 @@ use super::error::WriteError;
 use super::queue::{PendingScratch, PendingTurn, Reply};
 use super::scratch;
 use crate::claims::Claims;
-use crate::contract::{ClaimedShard, CommitError, Committed};
+use crate::contract::{CommitError, Committed};
 use crate::rows::Batch;
 use crate::scratch_rows::ScratchBatch;
 use crate::spec_document::LastDocument;
+use shard::ClaimedShard;
 
 /// What becomes of one claim's turns in a transaction.
 #[derive(Debug)]

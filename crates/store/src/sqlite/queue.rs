@@ -8,9 +8,9 @@ use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
 use crate::contract::{
-    ClaimedShard, CommitError, Committed, Note, ScratchTurn, StoreError, TokenRow, Turn,
-    WorkflowWrite, WorkflowWritten,
+    CommitError, Committed, Note, ScratchTurn, StoreError, TokenRow, WorkflowWrite, WorkflowWritten,
 };
+use shard::{ClaimedShard, Turn};
 
 /// One thing to do.
 #[derive(Debug)]

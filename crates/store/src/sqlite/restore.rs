@@ -5,7 +5,8 @@ use rusqlite::Connection;
 
 use super::record::RecordReader;
 use super::run_read::{next_run, restore_runs};
-use crate::contract::{Restored, StoreError};
+use crate::contract::StoreError;
+use shard::Restored;
 
 /// Every live task and every live run of a shard, and the numbers that the next new ones get.
 pub(super) fn restore(connection: &Connection, shard: ShardId) -> Result<Restored, StoreError> {

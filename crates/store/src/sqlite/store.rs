@@ -21,11 +21,12 @@ use super::workflow;
 use super::writer::Writer;
 use crate::claims::Claims;
 use crate::contract::{
-    ClaimedShard, CommitError, Committed, Note, NoteKind, PageQuery, Restored, RunKey, RunPage,
-    RunParts, RunQuery, ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow, Turn,
-    WorkflowVersion, WorkflowWrite, WorkflowWritten,
+    CommitError, Committed, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts, RunQuery,
+    ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow, WorkflowVersion,
+    WorkflowWrite, WorkflowWritten,
 };
 use crate::spec_document::LastDocument;
+use shard::{ClaimedShard, Restored, Turn};
 
 const WRITER_GONE: &str = "its writer has ended";
 

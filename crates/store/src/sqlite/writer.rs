@@ -20,8 +20,9 @@ use super::part::Part;
 use super::queue::{Job, PendingNote, PendingScratch, PendingTurn, Queue};
 use super::workflow;
 use crate::claims::Claims;
-use crate::contract::{ClaimedShard, Note, StoreError, TokenRow};
+use crate::contract::{Note, StoreError, TokenRow};
 use crate::spec_document::LastDocument;
+use shard::ClaimedShard;
 
 /// A transaction takes no further turn once it has so many changes, so that whoever waits for its
 /// first turn does not wait for a whole backlog.

@@ -3,8 +3,9 @@
 use bytes::Bytes;
 use coordinator::{Change, RunChange, TaskState};
 use model::{RunId, Timestamp};
+use shard::{ClaimedShard, Restored, Turn};
 use store::conformance::{linked, node_ended, run_started, tenant};
-use store::{ClaimedShard, CommitError, Restored, Store, Turn, WorkflowWrite, WorkflowWritten};
+use store::{CommitError, Store, WorkflowWrite, WorkflowWritten};
 
 use crate::support::{block_on, claim, commit, empty, fill, folder, life, live, open, raw, submit};
 

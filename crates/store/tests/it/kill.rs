@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use store::{Store, Turn};
+use shard::Turn;
+use store::Store;
 
 use crate::mortal::{Mortal, PIPELINED, own_folder, tell};
 use crate::support::{block_on, claim, folder, life, live, open, submit};

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use store::{PageQuery, Store, Turn};
+use shard::Turn;
+use store::{PageQuery, Store};
 
 use crate::support::{block_on, claim, folder, life, open, raw};
 

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use coordinator::NodeWord;
 use model::RunId;
+use shard::{ClaimedShard, Turn};
 use store::conformance::{linked, node_ended, run_settled, run_started};
-use store::{ClaimedShard, SqliteStore, Store, Turn};
+use store::{SqliteStore, Store};
 
 use crate::mortal::{Mortal, PIPELINED, own_folder, tell};
 use crate::support::{block_on, claim, folder, life, open};

@@ -1,8 +1,9 @@
 //! Scratch keyspaces on a disk in trouble.
 
 use keyspace::row::Write;
+use shard::{ClaimedShard, Turn};
 use store::conformance::string;
-use store::{ClaimedShard, CommitError, Committed, ScratchTurn, SqliteStore, Store, Turn};
+use store::{CommitError, Committed, ScratchTurn, SqliteStore, Store};
 
 use crate::support::{block_on, claim, commit, empty, fill, folder, live, open, raw, submit};
 

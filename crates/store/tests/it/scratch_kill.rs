@@ -4,8 +4,9 @@ use std::path::Path;
 
 use bytes::Bytes;
 use keyspace::row::{KeyRow, Kind, Write};
+use shard::{ClaimedShard, Turn};
 use store::conformance::string;
-use store::{ClaimedShard, ScratchTurn, SqliteStore, Store, Turn};
+use store::{ScratchTurn, SqliteStore, Store};
 
 use crate::mortal::{Mortal, PIPELINED, own_folder, tell};
 use crate::support::{block_on, claim, folder, open, submit};

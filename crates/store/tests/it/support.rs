@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use coordinator::{Change, RunChange};
 use model::TaskId;
+use shard::{ClaimedShard, Turn};
 use store::conformance::{granted, settled, submitted, tenant};
-use store::{ClaimedShard, CommitError, SqliteStore, Store, Turn};
+use store::{CommitError, SqliteStore, Store};
 use tempfile::TempDir;
 
 pub(crate) fn block_on<T>(story: impl Future<Output = T>) -> T {

@@ -4,22 +4,23 @@ use super::finding::{Finding, Rule};
 use crate::tools::{Dependency, Package};
 
 /// Every crate of the workspace and which others it may know.
-const MAY_KNOW: [(&str, &[&str]); 11] = [
+const MAY_KNOW: [(&str, &[&str]); 12] = [
     ("model", &[]),
     ("flow", &["model"]),
     ("coordinator", &["flow", "model"]),
     ("keyspace", &["model"]),
     ("protocol", &["model"]),
-    ("store", &["coordinator", "keyspace", "model"]),
+    ("shard", &["coordinator", "flow", "protocol", "model"]),
+    ("store", &["shard", "coordinator", "keyspace", "model"]),
     ("worker", &["protocol", "flow", "model"]),
-    ("server", &["store", "coordinator", "flow", "keyspace", "protocol", "model"]),
+    ("server", &["store", "shard", "coordinator", "flow", "keyspace", "protocol", "model"]),
     ("cli", &["server", "worker", "store", "flow", "protocol", "model"]),
-    ("sim", &["coordinator", "flow", "store", "model"]),
+    ("sim", &["shard", "coordinator", "flow", "protocol", "store", "model"]),
     ("xtask", &[]),
 ];
 
 /// These stay free of a runtime, and their tests too: what needs one is not pure.
-const PURE: [&str; 5] = ["model", "flow", "coordinator", "keyspace", "protocol"];
+const PURE: [&str; 6] = ["model", "flow", "coordinator", "keyspace", "protocol", "shard"];
 
 const RUNTIME: &str = "tokio";
 
