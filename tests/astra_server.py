@@ -26,9 +26,14 @@ def binary() -> str:
 
 
 class Server:
-    """One server on ports of 127.0.0.1 that the system chose. A restart keeps ports and data."""
+    """One server on ports of 127.0.0.1 that the system chose. A restart keeps ports and data.
 
-    def __init__(self, folder: Path, *, dev: bool = False, workers: int = 0, settings: str = ""):
+    A folder that is there already knows its tokens: whoever has them gives one for each role.
+    """
+
+    def __init__(
+        self, folder: Path, *, dev: bool = False, workers: int = 0, settings: str = "", tokens: dict | None = None
+    ):
         self.folder = folder
         self.data = folder / "data"
         self.log = folder / "server.log"
@@ -39,7 +44,9 @@ class Server:
         if settings:
             (folder / "astra.toml").write_text(settings)
         self.process: subprocess.Popen | None = None
-        self.tokens = {} if dev else {"admin": self.make_token("admin")}
+        if tokens is None:
+            tokens = {} if dev else {"admin": self.make_token("admin")}
+        self.tokens = tokens
 
     def make_token(self, role: str, tenant: str = "default") -> str:
         """A token made in the data folder itself, so only while the server is down."""
@@ -119,9 +126,9 @@ class Server:
         finally:
             connection.close()
 
-    def rest(self, method: str, path: str, body=None):
+    def rest(self, method: str, path: str, body=None, *, role: str = "admin"):
         """The answer of a call that succeeds."""
-        status, text = self.call(method, f"/api/v1{path}", body)
+        status, text = self.call(method, f"/api/v1{path}", body, role=role)
         assert status < 300, f"{method} {path}: {status} {text}"
         return json.loads(text) if text else None
 
