@@ -26,8 +26,6 @@ from seed000_client import Seed000Client
 from wire_worker import WireWorker
 
 FIXTURES = Path(__file__).parent / "fixtures"
-# `AsFl`: a text of SQL does not carry it, and a file without it is not taken for one of ours.
-APPLICATION_ID = 0x4173466C
 # Whatever the fixture says of moments lies this close to the moment when it was made.
 NEAR_MS = 400 * 24 * 3_600 * 1_000
 MOMENT = re.compile(r"(?<![\w.])(\d{13})(?![\w.])|(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(\.\d+)?Z")

@@ -15,7 +15,7 @@ from astra_server import Server
 from flows import ended, node_id, nodes_of
 from old_folder import CountingWorker, OldFolder, SessionWorker, asked, completed, granted, shifted
 from resp_client import RespClient
-from test_events import Watcher
+from watcher import Watcher
 
 FOLDERS = ["folder-7645a35"]
 # What the holders of these leases report before the server is killed once more: each of the runs
@@ -40,11 +40,14 @@ class Opened:
     runs: dict[str, dict] = field(default_factory=dict)
     schedules: dict[str, dict] = field(default_factory=dict)
     verdicts: dict[str, dict] = field(default_factory=dict)
+    # What was given to a worker that asked for tasks whose moment had not come.
+    too_early: list[dict] = field(default_factory=list)
 
     def look(self) -> "Opened":
         get = lambda path: self.server.rest("GET", path)
         self.schedules = {name: get(f"/schedules/{one}") for name, one in self.about["schedules"].items()}
         self.tasks = {task["task_id"]: task for task in get("/tasks?limit=500")["tasks"]}
+        self.too_early = asked(self.server, "hasty", n=9, queues=list(self.about["not_before"]))
         self.runs = {name: get(f"/runs/{run['run_id']}") for name, run in self.about["runs"].items()}
         return self
 
@@ -148,6 +151,11 @@ def test_every_task_is_where_it_was(old):
         "second": "WAITING", "later": "WAITING", "in-backoff": "RETRYING", "timed-out": "RETRYING",
         **dict.fromkeys(ready, "QUEUED"), **dict.fromkeys(held, "RUNNING"),
     }
+
+
+def test_nothing_starts_before_its_moment(old):
+    assert {name: old.task(name)["not_before"] for name in old.about["not_before"]} == old.about["not_before"]
+    assert old.too_early == []
 
 
 def test_what_was_settled_is_told_as_it_was(old):
@@ -521,8 +529,8 @@ def test_times_that_people_asked_for_start_one_after_another(old):
 
 
 def test_a_task_starts_at_the_moment_that_it_was_given(old):
-    assert old.task("later")["not_before"]
-    old.settle("later")
+    task = old.settle("later")
+    assert task["settled_at"] > old.about["not_before"]["later"]
 
 
 def test_a_task_is_tried_again_after_its_backoff(old):
