@@ -28,6 +28,20 @@ pub struct Step {
     pub effects: Vec<Effect>,
 }
 
+impl Step {
+    /// Whether nothing came of the call.
+    pub fn is_empty(&self) -> bool {
+        self.changes.is_empty() && self.runs.is_empty() && self.effects.is_empty()
+    }
+
+    /// Adds what came of a later call.
+    pub fn append(&mut self, later: Self) {
+        self.changes.extend(later.changes);
+        self.runs.extend(later.runs);
+        self.effects.extend(later.effects);
+    }
+}
+
 /// An order to the shell.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Effect {

@@ -1,7 +1,7 @@
-//! Serves: a coordinator loop per tenant, the doors, tokens, metrics.
+//! Serves: a shard per tenant, the doors, tokens, metrics.
 //!
-//! Reading order: [`app`] (the whole), [`handle`] (how doors talk to a loop), `coordinator_loop`
-//! (the one turn that everything goes through), `outbox` (effects leave), [`shards`], then
+//! Reading order: [`app`] (the whole), [`handle`] (how doors talk to a shard), `shard_task`
+//! (drives the one turn that everything goes through), [`shards`], then
 //! [`doors`], [`feedback`] (what never enters a coordinator), [`events`] (what is told of runs), `resources` (what workers keep), [`scratch`] (keys and values), [`auth`], [`metrics`].
 
 pub mod app;
@@ -9,8 +9,6 @@ mod artifacts;
 pub mod auth;
 mod bulk;
 pub mod clock;
-mod coordinator_loop;
-mod crews;
 mod dice;
 pub mod doors;
 pub mod events;
@@ -18,7 +16,6 @@ pub mod feedback;
 pub mod handle;
 pub mod limits;
 pub mod metrics;
-mod outbox;
 mod pauses;
 mod plans;
 mod resources;
@@ -26,9 +23,8 @@ mod runs;
 mod schedules;
 pub mod scratch;
 mod sessions;
+mod shard_task;
 pub mod shards;
 pub(crate) mod ui;
 mod updates;
 mod workflows;
-
-pub use coordinator_loop::{COMMANDS_PER_TURN_MAX, TURNS_IN_FLIGHT_MAX};

@@ -12,8 +12,8 @@ use crate::doors::resp;
 use crate::doors::ws::desk::calls;
 use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
 use crate::{
-    auth, bulk, crews, events, feedback, handle, metrics, plans, resources, runs, schedules,
-    scratch, sessions, updates, workflows,
+    auth, bulk, events, feedback, handle, metrics, plans, resources, runs, schedules, scratch,
+    sessions, updates, workflows,
 };
 
 /// One limit.
@@ -173,13 +173,13 @@ fn server_limits() -> Vec<LimitRow> {
         ),
         span("STOP_GRACE", listener::STOP_GRACE, "How long requests may take after a stop."),
         count(
-            "COMMANDS_PER_TURN_MAX",
-            crate::COMMANDS_PER_TURN_MAX,
+            "MESSAGES_PER_TURN_MAX",
+            shard::MESSAGES_PER_TURN_MAX,
             "Commands that one turn of a coordinator takes up.",
         ),
         count(
             "TURNS_IN_FLIGHT_MAX",
-            crate::TURNS_IN_FLIGHT_MAX,
+            shard::TURNS_IN_FLIGHT_MAX,
             "Turns on their way to the store; beyond this, commands wait.",
         ),
         count("INBOX_MAX", handle::INBOX_MAX, "Questions that wait for one coordinator."),
@@ -307,7 +307,7 @@ fn session_limits() -> Vec<LimitRow> {
         count("LISTED_LEASES_MAX", ws_convert::LISTED_LEASES_MAX, "Leases in one heartbeat."),
         count(
             "REBOUND_TOLD_MAX",
-            crews::REBOUND_TOLD_MAX,
+            shard::projection::REBOUND_TOLD_MAX,
             "Packages that one worker is told of when a run is rebound.",
         ),
         count(

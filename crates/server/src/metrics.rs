@@ -12,7 +12,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Change, Ending, Grant, Judgement, Verdict, WorkerHealth, WorkerView};
+use coordinator::{Grant, Judgement, Verdict, WorkerHealth, WorkerView};
 use model::{TenantId, Timestamp};
 use parking_lot::RwLock;
 use prometheus_client::encoding::EncodeLabelSet;
@@ -22,6 +22,7 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
+use shard::projection::{Numbers, Publication};
 
 pub use self::table::{METRICS, MetricRow};
 pub use self::tenant::{NODE_TYPES_PER_TENANT_MAX, TRACKED_LEASES_PER_TENANT_MAX};
@@ -140,17 +141,17 @@ impl Metrics {
         }
     }
 
-    /// Counts what became true in one step of a tenant's coordinator.
-    pub fn observe_step(&self, tenant: &TenantId, changes: &[Change], now: Timestamp) {
+    /// Counts what became true in one durable turn of a tenant's shard, and how long its
+    /// transaction took.
+    pub fn observe_turn(&self, tenant: &TenantId, turn: &Publication, took: Duration) {
         let metrics = self.tenant(tenant);
-        let submitted = changes.iter().filter(|change| matches!(change, Change::TaskSubmitted(_)));
-        metrics.submitted.inc_by(submitted.count() as u64);
-        for change in changes {
-            if let Change::AttemptEnded { attempt, .. } = change {
-                self.retries.count(&attempt.ending);
-            }
+        metrics.submitted.inc_by(turn.numbers.submitted);
+        self.retries.count(&turn.numbers);
+        metrics.forget_ended(&turn.numbers.ended, turn.at);
+        metrics.set_load(turn.load);
+        if turn.n_facts > 0 {
+            self.observe_commit(took, turn.n_facts);
         }
-        metrics.forget_ended(changes, now);
     }
 
     /// Counts leases that were handed to workers, and remembers when, until they end.
@@ -184,14 +185,6 @@ impl Metrics {
     /// Says whether the store keeps what it is given.
     pub fn set_store_available(&self, is_available: bool) {
         self.store_available.set(is_available.into());
-    }
-
-    /// Says how many tasks a coordinator holds in memory.
-    pub fn set_live(&self, tenant: &TenantId, live: u64, ready: u64, in_flight: u64) {
-        let metrics = self.tenant(tenant);
-        metrics.live.set(live.cast_signed());
-        metrics.ready.set(ready.cast_signed());
-        metrics.in_flight.set(in_flight.cast_signed());
     }
 
     /// Says how a tenant's workers do.
@@ -287,15 +280,11 @@ impl RetryCounters {
         }
     }
 
-    fn count(&self, ending: &Ending) {
-        match ending {
-            Ending::Failed { .. } => self.failed.inc(),
-            Ending::Expired => self.expired.inc(),
-            Ending::TimedOut => self.timed_out.inc(),
-            Ending::Undelivered => self.undelivered.inc(),
-            // A stopped task is not tried again.
-            Ending::Stopped => 0,
-        };
+    fn count(&self, numbers: &Numbers) {
+        self.failed.inc_by(numbers.failed);
+        self.expired.inc_by(numbers.expired);
+        self.timed_out.inc_by(numbers.timed_out_retried);
+        self.undelivered.inc_by(numbers.undelivered);
     }
 }
 

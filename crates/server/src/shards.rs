@@ -12,11 +12,11 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
-use crate::coordinator_loop::{self, LoopParts};
 use crate::events::Events;
 use crate::handle::{AskError, CoordinatorHandle};
 use crate::metrics::Metrics;
 use crate::sessions::Sessions;
+use crate::shard_task::{self, TaskParts};
 use crate::updates::Updates;
 
 /// The coordinators of all tenants. Cheap to clone.
@@ -109,7 +109,7 @@ impl Shards {
         let (handle, inbox) = CoordinatorHandle::new(claim.shard);
         let is_ready = Arc::new(AtomicBool::new(false));
         let current = CurrentClaim::new(claim);
-        let parts = LoopParts {
+        let parts = TaskParts {
             tenant: tenant.clone(),
             store: Arc::clone(&common.store),
             clock: common.clock,
@@ -121,7 +121,7 @@ impl Shards {
             claim: current.clone(),
             shutdown: common.shutdown.clone(),
         };
-        self.inner.loops.spawn(coordinator_loop::run(parts, Some(claim), inbox));
+        self.inner.loops.spawn(shard_task::run(parts, Some(claim), inbox));
         let shard = OpenShard { handle: handle.clone(), is_ready, claim: current };
         self.inner.open.write().insert(tenant.clone(), shard);
         Ok(handle)

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use coordinator::{Change, Ending, StateWord, TaskState};
-use model::{TaskId, TenantId, Timestamp, WorkerId};
+use model::{TenantId, WorkerId};
 use parking_lot::RwLock;
+use shard::projection::TaskUpdate;
 use tokio::sync::broadcast;
 
 /// Updates that a listener may be behind; one that falls back further is cut off.
@@ -12,30 +12,6 @@ pub(crate) const UPDATES_BEHIND_MAX: usize = 4_096;
 
 /// Workers whose jobs went over their time that are remembered.
 const SUSPECTS_MAX: usize = 10_000;
-
-/// A task moved on.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct TaskUpdate {
-    pub(crate) task: TaskId,
-    pub(crate) state: StateWord,
-    /// Who holds it, or held it last.
-    pub(crate) worker: Option<WorkerId>,
-    pub(crate) attempt: u32,
-    pub(crate) at: Timestamp,
-}
-
-impl TaskUpdate {
-    pub(crate) fn of(change: &Change, at: Timestamp) -> Self {
-        let progress = change.progress();
-        let worker = match &progress.state {
-            TaskState::Leased(lease) => Some(lease.holder.clone()),
-            TaskState::Settled(settlement) => settlement.holder.clone(),
-            TaskState::Waiting { .. } | TaskState::Ready => None,
-        };
-        let (state, attempt) = (progress.state.word(), progress.attempt);
-        Self { task: change.task(), state, worker, attempt, at }
-    }
-}
 
 /// The listeners of all tenants.
 #[derive(Default)]
@@ -63,12 +39,8 @@ impl Updates {
     }
 
     /// Remembers whose jobs went over their time.
-    pub(crate) fn note_timed_out(&self, tenant: &TenantId, changes: &[Change]) {
-        for attempt in changes.iter().filter_map(Change::ended_attempt) {
-            if attempt.ending != Ending::TimedOut {
-                continue;
-            }
-            let worker = &attempt.worker;
+    pub(crate) fn note_timed_out(&self, tenant: &TenantId, workers: &[WorkerId]) {
+        for worker in workers {
             tracing::warn!(%tenant, %worker, "a job went over its time; the worker may hang");
             let mut timed_out = self.timed_out.write();
             if timed_out.len() >= SUSPECTS_MAX {

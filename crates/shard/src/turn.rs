@@ -30,6 +30,8 @@ pub struct Restored {
 pub struct Turn {
     /// The claim under which it is committed.
     pub claim: ClaimedShard,
+    /// Rises by one with each turn of a claim.
+    pub number: u64,
     /// The facts about tasks, in order.
     pub changes: Vec<Change>,
     /// The facts about runs, in order.
@@ -37,6 +39,11 @@ pub struct Turn {
 }
 
 impl Turn {
+    /// The facts of a claim's first turn, for tests.
+    pub fn of(claim: ClaimedShard, changes: Vec<Change>, runs: Vec<RunChange>) -> Self {
+        Self { claim, number: 1, changes, runs }
+    }
+
     /// Whether there is nothing to keep.
     pub fn is_empty(&self) -> bool {
         self.changes.is_empty() && self.runs.is_empty()

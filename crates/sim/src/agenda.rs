@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use coordinator::LoadTicket;
+use coordinator::{LoadKey, LoadTicket};
 
 use crate::faults::Fault;
 use crate::message::Wire;
@@ -15,18 +15,18 @@ use crate::worker::WorkerTimer;
 pub(crate) enum Event {
     /// A message reaches its end of the wire.
     Deliver(Box<Wire>),
-    /// A shell takes up what is in its inbox.
-    ShellTurn { shell: usize },
-    /// A shell's alarm rings.
-    ShellTick { shell: usize, alarm: u64 },
-    /// A shell's process claims the shard and reads it.
-    ShellStart { shell: usize },
+    /// A server takes up what is in its inbox.
+    ServerTurn { server: usize },
+    /// A server's alarm rings.
+    ServerTick { server: usize, alarm: u64 },
+    /// A server's process claims the shard and reads it.
+    ServerStart { server: usize },
     /// A commit reaches the point at which it is durable or not.
     StoreApplies { commit: u64 },
     /// The store says how a commit ended.
     StoreReplies { commit: u64 },
-    /// A read that a shell asked for is done.
-    LoadDone { shell: usize, life: u64, load: LoadTicket },
+    /// A read that a server asked for is done.
+    LoadDone { server: usize, life: u64, load: LoadTicket, keys: Vec<LoadKey> },
     /// A worker's timer.
     Worker { worker: usize, process: u64, timer: WorkerTimer },
     /// A submitter's timer.

@@ -74,11 +74,13 @@ pub enum Consequence {
     UnknownDependency,
     /// A worker left and gave back what it held.
     GivenBack,
+    /// A grant's asker had gone, and the grant was taken back.
+    GrantFoundNobody,
 }
 
 impl Consequence {
     /// All of them, with their words.
-    pub const ALL: [(Self, &'static str); 34] = [
+    pub const ALL: [(Self, &'static str); 35] = [
         (Self::Committed, "COMMITTED"),
         (Self::CancelledExpired, "CANCELLED (expired)"),
         (Self::CancelledSuperseded, "CANCELLED (superseded)"),
@@ -113,6 +115,7 @@ impl Consequence {
         (Self::FailedWithOthers, "failed with another task"),
         (Self::UnknownDependency, "unknown dependency refused"),
         (Self::GivenBack, "given back by leaving"),
+        (Self::GrantFoundNobody, "grant found nobody"),
     ];
 
     fn position(self) -> usize {

@@ -1,11 +1,11 @@
-//! The real coordinator under every fault, from one seed.
+//! The real shard under every fault, from one seed.
 //!
 //! A run has two phases: first faults without mercy, then none, and everything must come to its
 //! end. Reading order: [`RunConfig`] and `world` (what exists, and the loop), `agenda` (what
-//! happens when), `shell`, `shell_loads`,
-//! `shell_life`, `shell_watch` (what the production loop does), `store`, `network`,
+//! happens when), `server` and `server_life` (drive the shard as the production task
+//! does), `store`, `network`,
 //! `worker`, `worker_faults`, `submitter`, `workload` (what they do and suffer), `oracle` (what
-//! must be true), `liveness`, then `flows` (runs of random workflows), `sweep`, `shrink` and `report` (many seeds, and what to say).
+//! must be true), `liveness`, then `flows` (runs of random workflows), `seeds`, `sweep`, `shrink` and `report` (many seeds, and what to say).
 
 mod agenda;
 mod clock;
@@ -21,10 +21,9 @@ mod planted;
 pub mod report;
 mod rng;
 mod run;
-mod shell;
-mod shell_life;
-mod shell_loads;
-mod shell_watch;
+pub mod seeds;
+mod server;
+mod server_life;
 mod shrink;
 mod store;
 mod submitter;
@@ -39,7 +38,7 @@ pub use consequence::{Consequence, Counters};
 pub use faults::{Fault, FaultSet};
 pub use options::{Mode, Options, USAGE};
 pub use oracle::Violation;
-pub use planted::{Planted, ShellBug};
+pub use planted::{Planted, WorldBug};
 pub use rng::Dice;
 pub use run::{RunResult, run};
 pub use shrink::shrink;

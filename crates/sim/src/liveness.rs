@@ -17,7 +17,7 @@ const WORK_MAX: Duration = Duration::from_millis(500);
 impl World {
     /// By when the last task must be settled.
     pub(crate) fn liveness_bound(&self) -> u64 {
-        let now = self.shell_now(self.front);
+        let now = self.server_now(self.front);
         let mut longest_wait = Duration::ZERO;
         let mut work = SLACK;
         for task in self.durable.tasks.values() {
@@ -64,10 +64,10 @@ impl World {
     }
 
     fn explain(&mut self, task: TaskId) -> String {
-        let at = Moment { now: self.shell_now(self.front), entropy: 0 };
-        let Some(mind) = &mut self.shells[self.front].mind else { return "no coordinator".into() };
+        let at = Moment { now: self.server_now(self.front), entropy: 0 };
+        let Some(live) = &mut self.servers[self.front].live else { return "no coordinator".into() };
         let ticket = Ticket(u64::MAX);
-        let step = mind.coordinator.handle(at, Command::Explain { ticket, task });
+        let step = live.shard.coordinator_mut().handle(at, Command::Explain { ticket, task });
         let answers = step.effects.into_iter().filter_map(|effect| match effect {
             Effect::Answer { answer, .. } => Some(format!("{answer:?}")),
             Effect::Load { .. } => None,

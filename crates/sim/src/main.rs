@@ -2,10 +2,12 @@
 
 use std::process::ExitCode;
 
-use sim::{Mode, Options, Planted, RunConfig, Sweep, SweepResult, USAGE, flows, report, run};
+use sim::{
+    Mode, Options, Planted, RunConfig, Sweep, SweepResult, USAGE, flows, report, run, seeds,
+};
 
 /// Below so many seeds something may never happen by chance.
-const SEEDS_FOR_EVERYTHING: u64 = 200;
+const SEEDS_FOR_EVERYTHING: usize = 200;
 
 fn main() -> ExitCode {
     let options = match Options::parse(std::env::args().skip(1)) {
@@ -49,8 +51,7 @@ fn one_seed(config: &RunConfig) -> bool {
 
 fn many_seeds(options: &Options) -> bool {
     let sweep = Sweep {
-        from: options.from,
-        seeds: options.seeds.unwrap_or(500),
+        seeds: chosen(options, "tasks", 500),
         tasks: options.run.tasks,
         threads: options.threads,
         bug: options.run.bug,
@@ -80,7 +81,7 @@ fn is_complete(sweep: &Sweep, result: &SweepResult) -> bool {
         println!("seed {seed} gave two different traces");
     }
     let never = result.counters.never();
-    let counts = sweep.seeds >= SEEDS_FOR_EVERYTHING;
+    let counts = sweep.seeds.len() >= SEEDS_FOR_EVERYTHING;
     for words in &never {
         let label = if counts { "error" } else { "warning" };
         println!("{label}: it never happened: {words}");
@@ -88,11 +89,25 @@ fn is_complete(sweep: &Sweep, result: &SweepResult) -> bool {
     result.undetermined.is_empty() && (never.is_empty() || !counts)
 }
 
+/// The seeds of a sweep; says which block a word drew.
+fn chosen(options: &Options, world: &str, count: u64) -> Vec<u64> {
+    let count = options.seeds.unwrap_or(count);
+    let seeds = seeds::chosen(world, options.from, count, options.draw.as_deref());
+    if let Some(word) = &options.draw {
+        let (first, failed) = (seeds::drawn(word), seeds::once_failed(world).len());
+        let from = options.from;
+        println!(
+            "seeds: {count} from {from}, {count} from {first} (drawn from {word}), {failed} that once failed"
+        );
+    }
+    seeds
+}
+
 fn many_flows(options: &Options) -> bool {
-    let seeds = options.from..options.from + options.seeds.unwrap_or(2_000);
+    let seeds = chosen(options, "flows", 2_000);
     let (mut failed, mut steps, mut tasks, mut crashes) = (0, 0, 0, 0);
     let (mut succeeded, mut given_up) = (0_u64, 0_u64);
-    let count = seeds.end - seeds.start;
+    let count = seeds.len() as u64;
     for seed in seeds {
         match flows::run(seed) {
             Ok(result) => {
@@ -147,9 +162,9 @@ fn find_one(options: &Options, bug: Planted) -> bool {
     if bug.is_about_runs() {
         return find_in_runs(options, bug);
     }
+    let seeds = options.seeds.unwrap_or(2_000);
     let sweep = Sweep {
-        from: options.from,
-        seeds: options.seeds.unwrap_or(2_000),
+        seeds: (options.from..options.from + seeds).collect(),
         tasks: options.run.tasks,
         threads: options.threads,
         bug: Some(bug),
@@ -161,7 +176,7 @@ fn find_one(options: &Options, bug: Planted) -> bool {
     let found = result.failed.first();
     let broken = found.and_then(|found| Some((found.seed, found.violation.as_ref()?)));
     let Some((seed, broken)) = broken else {
-        println!("{name:<40} NOT FOUND in {} seeds", sweep.seeds);
+        println!("{name:<40} NOT FOUND in {seeds} seeds");
         return false;
     };
     let story: String = broken.story.chars().take(160).collect();

@@ -1,4 +1,4 @@
-//! What travels between clients and shells.
+//! What travels between clients and servers.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,7 +6,7 @@ use std::time::Duration;
 use coordinator::{Answer, Ladder};
 use model::{LeaseId, NewTask, Offer, QueueName, Report, TaskId, WorkerId};
 
-/// Who speaks with a shell.
+/// Who speaks with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Peer {
     Worker(usize),
@@ -34,7 +34,7 @@ pub(crate) struct Call {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) call: Call,
-    pub(crate) shell: usize,
+    pub(crate) server: usize,
     pub(crate) ask: Ask,
 }
 

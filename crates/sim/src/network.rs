@@ -1,4 +1,4 @@
-//! The wire between clients and shells: it loses, doubles, reorders and delays.
+//! The wire between clients and servers: it loses, doubles, reorders and delays.
 
 use crate::agenda::Event;
 use crate::faults::{Fault, FaultSet};
@@ -117,7 +117,7 @@ pub(crate) fn describe(wire: &Wire) -> String {
         Wire::Request(request) => {
             let Call { peer, number, .. } = request.call;
             let ask = shorten(&format!("{:?}", request.ask));
-            format!("{peer:?} call {number} to shell {}: {ask}", request.shell)
+            format!("{peer:?} call {number} to server {}: {ask}", request.server)
         }
         Wire::Reply(reply) => {
             let Call { peer, number, .. } = reply.call;

@@ -8,11 +8,12 @@ use crate::world::RunConfig;
 pub const USAGE: &str = "\
 The real coordinator under every fault, from one seed.
 
-sim [--seeds N] [--from S] [--tasks N] [--threads N] [--check-determinism]
-    run N seeds (500) from S (1), with 100 tasks each, on 2 threads
+sim [--seeds N] [--from S] [--draw WORD] [--tasks N] [--threads N] [--check-determinism]
+    run N seeds (500) from S (1), with 100 tasks each, on 2 threads; with a word also as many
+    that the word draws, and those that once failed
 sim --seed S [--trace] [--tasks N] [--faults F1,F13] [--only-tasks 3,7] [--plant NAME]
     run one seed; if it fails, shorten it
-sim flows [--seeds N] [--from S]
+sim flows [--seeds N] [--from S] [--draw WORD]
     run random workflows under faults, and compare each with a simple interpreter
 sim planted [--only NAME] [--seeds N]
     plant each bug and find it within N seeds (2000)
@@ -27,6 +28,8 @@ pub struct Options {
     pub seeds: Option<u64>,
     /// `--from`.
     pub from: u64,
+    /// `--draw`: a second block of seeds comes from this word.
+    pub draw: Option<String>,
     /// `--threads`.
     pub threads: usize,
     /// `--check-determinism`.
@@ -59,6 +62,7 @@ impl Options {
             mode: Mode::Sweep,
             seeds: None,
             from: 1,
+            draw: None,
             threads: 2,
             checks_determinism: false,
             only: None,
@@ -80,6 +84,7 @@ impl Options {
             "--check-determinism" => self.checks_determinism = true,
             "--seeds" => self.seeds = Some(number(word, rest)?),
             "--from" => self.from = number(word, rest)?,
+            "--draw" => self.draw = Some(value(word, rest)?),
             "--threads" => self.threads = usize::try_from(number(word, rest)?).unwrap_or(1),
             "--tasks" => self.run.tasks = number(word, rest)?,
             "--only" => self.only = Some(value(word, rest)?),

@@ -1,34 +1,25 @@
-//! Deliberate bugs around the coordinator; those inside it are its own.
+//! Deliberate bugs of the world around the shard; those inside it are its own.
 
-/// A bug of the shell, the store or a client's library that can be planted.
+/// A bug of the store, the clock or a client's library that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ShellBug {
-    /// Answers leave before the facts behind them are durable.
-    AckBeforeFsync,
-    /// Leases leave before they are durable; everything else waits.
-    PopBeforeDurable,
+pub enum WorldBug {
     /// Who got no answer asks again under a new name.
     NewRequestIdAfterAmbiguousCommit,
     /// The store does not look at the epoch of a commit.
     StaleLeaderKeepsWriting,
     /// A sync that failed is tried again, and the second "done" is believed.
     FsyncErrorRetried,
-    /// The shell's clock is the wall clock, jumps and all.
+    /// The server's clock is the wall clock, jumps and all.
     WallClockForExpiry,
-    /// A turn without facts is not fenced: a stale owner still answers.
-    AnswersNotFenced,
 }
 
-impl ShellBug {
+impl WorldBug {
     /// All of them.
-    pub const ALL: [Self; 7] = [
-        Self::AckBeforeFsync,
-        Self::PopBeforeDurable,
+    pub const ALL: [Self; 4] = [
         Self::NewRequestIdAfterAmbiguousCommit,
         Self::StaleLeaderKeepsWriting,
         Self::FsyncErrorRetried,
         Self::WallClockForExpiry,
-        Self::AnswersNotFenced,
     ];
 }
 
@@ -37,15 +28,18 @@ impl ShellBug {
 pub enum Planted {
     /// Inside the coordinator.
     Coordinator(coordinator::planted::Bug),
-    /// Around it.
-    Shell(ShellBug),
+    /// In the turn loop.
+    Shard(shard::planted::Bug),
+    /// Around both.
+    World(WorldBug),
 }
 
 impl Planted {
     /// Every bug there is.
     pub fn all() -> impl Iterator<Item = Self> {
         let inside = coordinator::planted::Bug::ALL.into_iter().map(Self::Coordinator);
-        inside.chain(ShellBug::ALL.into_iter().map(Self::Shell))
+        let turns = shard::planted::Bug::ALL.into_iter().map(Self::Shard);
+        inside.chain(turns).chain(WorldBug::ALL.into_iter().map(Self::World))
     }
 
     /// Whether only runs of workflows can suffer from it.
@@ -58,7 +52,8 @@ impl Planted {
     pub fn name(self) -> String {
         match self {
             Self::Coordinator(bug) => kebab(&format!("{bug:?}")),
-            Self::Shell(bug) => kebab(&format!("{bug:?}")),
+            Self::Shard(bug) => kebab(&format!("{bug:?}")),
+            Self::World(bug) => kebab(&format!("{bug:?}")),
         }
     }
 }

@@ -77,10 +77,14 @@ pub fn run(config: &RunConfig) -> RunResult {
 
 #[cfg(feature = "planted")]
 pub(crate) fn plant(bug: Option<Planted>) {
-    coordinator::planted::plant(match bug {
-        Some(Planted::Coordinator(bug)) => Some(bug),
-        Some(Planted::Shell(_)) | None => None,
-    });
+    let (mut inside, mut turns) = (None, None);
+    match bug {
+        Some(Planted::Coordinator(bug)) => inside = Some(bug),
+        Some(Planted::Shard(bug)) => turns = Some(bug),
+        Some(Planted::World(_)) | None => {}
+    }
+    coordinator::planted::plant(inside);
+    shard::planted::plant(turns);
 }
 
 /// Without the feature the coordinator has no bugs to choose from.

@@ -4,17 +4,17 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use coordinator::{Change, LoadKey, TaskRecord, TaskState};
 use model::{LeaseId, QueueName, ShardId, TenantId};
-use shard::{ClaimedShard, Restored};
+use shard::{ClaimedShard, Restored, Turn};
 use store::Tables;
 
 use crate::agenda::Event;
 use crate::consequence::Consequence;
 use crate::faults::{Fault, FaultSet};
-use crate::planted::ShellBug;
+use crate::planted::WorldBug;
 use crate::rng::Dice;
 use crate::world::World;
 
-/// How a commit ended, as the shell hears it.
+/// How a commit ended, as the server hears it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CommitEnd {
     Durable,
@@ -41,10 +41,8 @@ enum Fate {
 /// A commit on its way.
 #[derive(Debug)]
 pub(crate) struct Commit {
-    pub(crate) shell: usize,
-    pub(crate) turn: u64,
-    pub(crate) claim: ClaimedShard,
-    changes: Vec<Change>,
+    pub(crate) server: usize,
+    pub(crate) turn: Turn,
     fate: Fate,
     end: Option<CommitEnd>,
 }
@@ -54,7 +52,7 @@ pub(crate) struct FakeStore {
     tables: Tables,
     tenant: TenantId,
     current: Option<ClaimedShard>,
-    /// One writer for each shell; its first commit is under way.
+    /// One writer for each server; its first commit is under way.
     queues: BTreeMap<usize, VecDeque<u64>>,
     commits: BTreeMap<u64, Commit>,
     broken: BTreeSet<u64>,
@@ -133,8 +131,8 @@ impl FakeStore {
     }
 
     /// The process behind these commits is gone. What had reached the disk may still count.
-    pub(crate) fn abandon(&mut self, shell: usize) {
-        let queue = self.queues.remove(&shell).unwrap_or_default();
+    pub(crate) fn abandon(&mut self, server: usize) {
+        let queue = self.queues.remove(&server).unwrap_or_default();
         for (position, number) in queue.into_iter().enumerate() {
             let reached_the_disk = position == 0 && self.dice.chance(500);
             if !reached_the_disk {
@@ -145,20 +143,14 @@ impl FakeStore {
 }
 
 impl World {
-    /// Queues a turn behind the earlier ones of the same shell.
-    pub(crate) fn store_queues(
-        &mut self,
-        shell: usize,
-        turn: u64,
-        claim: ClaimedShard,
-        changes: Vec<Change>,
-    ) {
+    /// Queues a turn behind the earlier ones of the same server.
+    pub(crate) fn store_queues(&mut self, server: usize, turn: Turn) {
         let store = &mut self.store;
         store.last_commit += 1;
         let number = store.last_commit;
-        let commit = Commit { shell, turn, claim, changes, fate: Fate::Fine, end: None };
+        let commit = Commit { server, turn, fate: Fate::Fine, end: None };
         store.commits.insert(number, commit);
-        let queue = store.queues.entry(shell).or_default();
+        let queue = store.queues.entry(server).or_default();
         queue.push_back(number);
         if queue.len() == 1 {
             self.store_begins(number);
@@ -168,7 +160,7 @@ impl World {
     fn store_begins(&mut self, number: u64) {
         let mut latency = self.store.dice.between(1, 6);
         let mut fate = Fate::Fine;
-        let is_empty = self.store.commits.get(&number).is_some_and(|one| one.changes.is_empty());
+        let is_empty = self.store.commits.get(&number).is_some_and(|one| one.turn.is_empty());
         for (fault, permille) in self.store.levels {
             // Nothing is written for an empty turn, so no write of it can fail.
             if is_empty || permille == 0 || !self.store.dice.chance(permille) {
@@ -193,12 +185,12 @@ impl World {
         self.agenda.plan(self.clock.now + latency, Event::StoreApplies { commit: number });
     }
 
-    /// Whether a commit is kept, and what its shell hears.
+    /// Whether a commit is kept, and what its server hears.
     fn fate_of(&self, commit: &Commit) -> (bool, CommitEnd) {
-        let is_stale = self.store.current != Some(commit.claim);
-        let is_broken = self.store.broken.contains(&commit.claim.epoch);
+        let is_stale = self.store.current != Some(commit.turn.claim);
+        let is_broken = self.store.broken.contains(&commit.turn.claim.epoch);
         match commit.fate {
-            _ if is_stale && !self.has_bug(ShellBug::StaleLeaderKeepsWriting) => {
+            _ if is_stale && !self.has_bug(WorldBug::StaleLeaderKeepsWriting) => {
                 (false, CommitEnd::Fenced)
             }
             _ if is_broken => (false, CommitEnd::Failed),
@@ -206,7 +198,7 @@ impl World {
             Fate::FailsBefore => (false, CommitEnd::Failed),
             Fate::FailsAfter => (true, CommitEnd::Failed),
             // Linux forgets the pages that it could not write, and says "done" the second time.
-            Fate::SyncFails { .. } if self.has_bug(ShellBug::FsyncErrorRetried) => {
+            Fate::SyncFails { .. } if self.has_bug(WorldBug::FsyncErrorRetried) => {
                 (false, CommitEnd::Durable)
             }
             Fate::SyncFails { is_kept } => (is_kept, CommitEnd::SyncFailed),
@@ -222,16 +214,16 @@ impl World {
         }
         if is_kept {
             self.keep(&commit);
-            self.store.was_ambiguous |= end != CommitEnd::Durable && !commit.changes.is_empty();
+            self.store.was_ambiguous |= end != CommitEnd::Durable && !commit.turn.is_empty();
         }
         if end != CommitEnd::Durable {
-            self.store.broken.insert(commit.claim.epoch);
+            self.store.broken.insert(commit.turn.claim.epoch);
         }
         self.trace.note(self.clock.now, &[1, number, u64::from(is_kept)], || {
-            let facts: Vec<String> = commit.changes.iter().map(short).collect();
-            let (shell, turn) = (commit.shell, commit.turn);
+            let facts: Vec<String> = commit.turn.changes.iter().map(short).collect();
+            let (server, turn) = (commit.server, commit.turn.number);
             format!(
-                "store: shell {shell} turn {turn} {end:?}, kept {is_kept}: {}",
+                "store: server {server} turn {turn} {end:?}, kept {is_kept}: {}",
                 facts.join(", ")
             )
         });
@@ -243,17 +235,19 @@ impl World {
 
     /// Facts become durable.
     fn keep(&mut self, commit: &Commit) {
-        let is_stale = self.store.current != Some(commit.claim);
-        let has_facts = !commit.changes.is_empty();
+        let is_stale = self.store.current != Some(commit.turn.claim);
+        let has_facts = !commit.turn.is_empty();
         self.notes.demand(!(is_stale && has_facts), "P11", || {
-            let (shell, epoch) = (commit.shell, commit.claim.epoch);
-            format!("a turn of shell {shell} became durable under epoch {epoch}, which is over")
+            let (server, epoch) = (commit.server, commit.turn.claim.epoch);
+            format!("a turn of server {server} became durable under epoch {epoch}, which is over")
         });
-        if let Err(contradiction) = self.store.tables.apply(&commit.changes) {
+        if let Err(contradiction) =
+            self.store.tables.apply_all(&commit.turn.changes, &commit.turn.runs)
+        {
             let story = || format!("a turn contradicts the store: {contradiction}");
             self.notes.broken("P2", story);
         }
-        for change in &commit.changes {
+        for change in &commit.turn.changes {
             self.durable.observe(change, None, &mut self.notes);
             if let Some(lease) = committed_lease(change) {
                 self.journal.check_commit(lease, &mut self.notes);
@@ -262,7 +256,7 @@ impl World {
                 self.note_made(record);
             }
         }
-        self.durable.check_blocked(&commit.changes, &mut self.notes);
+        self.durable.check_blocked(&commit.turn.changes, &mut self.notes);
     }
 
     fn note_made(&mut self, record: &TaskRecord) {
@@ -271,14 +265,14 @@ impl World {
         self.journal.task_made(intent, is_keyed, record.id, &mut self.notes);
     }
 
-    /// The shell hears how its commit ended; the next one begins.
+    /// The server hears how its commit ended; the next one begins.
     pub(crate) fn store_replies(&mut self, number: u64) {
-        let shell = self.store.commits.get(&number).map(|commit| commit.shell);
-        if let Some(until) = shell.and_then(|shell| self.paused_until(shell)) {
+        let server = self.store.commits.get(&number).map(|commit| commit.server);
+        if let Some(until) = server.and_then(|server| self.paused_until(server)) {
             return self.agenda.plan(until, Event::StoreReplies { commit: number });
         }
         let Some(commit) = self.store.commits.remove(&number) else { return };
-        if let Some(queue) = self.store.queues.get_mut(&commit.shell)
+        if let Some(queue) = self.store.queues.get_mut(&commit.server)
             && queue.front() == Some(&number)
         {
             queue.pop_front();

@@ -1,4 +1,4 @@
-//! Someone who wants work done, writes down what was promised, and changes his mind at times.
+//! Someone who wants work done, writes down what was promised, and changes his live at times.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use crate::agenda::Event;
 use crate::faults::Fault;
 use crate::message::{Ask, Call, Peer, Reply, Request, Told, Wire};
 use crate::oracle::Place;
-use crate::planted::ShellBug;
+use crate::planted::WorldBug;
 use crate::rng::Dice;
 use crate::workload::{Intent, QUEUES, SUBMIT_WITHIN, after_of, key_text, queue_name};
 use crate::world::World;
@@ -147,8 +147,8 @@ impl World {
         self.submitters[submitter].calls.insert(number, order);
         let sent_at = self.clock.now;
         let call = Call { peer: Peer::Submitter(submitter), process: 0, number, sent_at };
-        let shell = self.choose_shell();
-        self.post(&Wire::Request(Request { call, shell, ask }));
+        let server = self.choose_server();
+        self.post(&Wire::Request(Request { call, server, ask }));
         self.submitter_timer(submitter, PATIENCE, SubmitterTimer::GiveUp(number));
     }
 
@@ -200,7 +200,7 @@ impl World {
     /// No answer: who has a key asks again under the same one; who has none cannot know, and
     /// leaves it at that.
     fn submitter_gives_up(&mut self, submitter: usize, number: u64) {
-        let renames = self.has_bug(ShellBug::NewRequestIdAfterAmbiguousCommit);
+        let renames = self.has_bug(WorldBug::NewRequestIdAfterAmbiguousCommit);
         let Some(order) = self.submitters[submitter].calls.get_mut(&number) else { return };
         if std::mem::replace(&mut order.is_repeated, true) {
             return;
@@ -220,7 +220,7 @@ impl World {
         self.submitter_asks(submitter, wish, tries);
     }
 
-    // ----- changes of mind
+    // ----- changes of live
 
     fn submitter_meddles(&mut self, submitter: usize) {
         if !self.has_faults {

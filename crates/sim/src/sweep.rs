@@ -1,7 +1,7 @@
 //! Many seeds on several threads.
 
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::consequence::Counters;
@@ -15,10 +15,8 @@ const DETERMINISM_SAMPLE: u64 = 100;
 /// Which seeds to run, and how.
 #[derive(Clone, Debug)]
 pub struct Sweep {
-    /// The first seed.
-    pub from: u64,
-    /// How many seeds.
-    pub seeds: u64,
+    /// The seeds, in the order in which they are handed out.
+    pub seeds: Vec<u64>,
     /// Wishes in each.
     pub tasks: u64,
     /// Threads.
@@ -72,7 +70,7 @@ impl Sweep {
     /// in order, and a run that has begun is finished.
     pub fn run(&self) -> SweepResult {
         let start = Instant::now();
-        let next = AtomicU64::new(self.from);
+        let next = AtomicUsize::new(0);
         let is_over = AtomicBool::new(false);
         let all = Mutex::new(SweepResult::default());
         std::thread::scope(|scope| {
@@ -87,12 +85,10 @@ impl Sweep {
         all
     }
 
-    fn work(&self, next: &AtomicU64, is_over: &AtomicBool, all: &Mutex<SweepResult>) {
+    fn work(&self, next: &AtomicUsize, is_over: &AtomicBool, all: &Mutex<SweepResult>) {
         while !is_over.load(Ordering::Relaxed) {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed >= self.from + self.seeds {
-                return;
-            }
+            let place = next.fetch_add(1, Ordering::Relaxed);
+            let Some(seed) = self.seeds.get(place).copied() else { return };
             let result = run(&self.config(seed));
             let is_sample = self.checks_determinism || seed.is_multiple_of(DETERMINISM_SAMPLE);
             let differs = is_sample && run(&self.config(seed)).trace.hash() != result.trace.hash();

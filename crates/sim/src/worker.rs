@@ -11,7 +11,7 @@ use model::{Failure, LeaseId, Offer, Report, ReportKey, ReportedOutcome, WorkerI
 use crate::agenda::Event;
 use crate::faults::Fault;
 use crate::message::{Ask, Call, LeaseAsk, Peer, Reply, Request, Told, Wire};
-use crate::planted::ShellBug;
+use crate::planted::WorldBug;
 use crate::rng::{Dice, scatter};
 use crate::workload::{Fate, intent_of};
 use crate::world::World;
@@ -208,8 +208,8 @@ impl World {
         if it.is_clone {
             self.fault(Fault::ClonedWorker, || format!("worker {worker}, call {number}"));
         }
-        let shell = self.choose_shell();
-        self.post(&Wire::Request(Request { call, shell, ask }));
+        let server = self.choose_server();
+        self.post(&Wire::Request(Request { call, server, ask }));
         number
     }
 
@@ -277,7 +277,7 @@ impl World {
 
     /// No answer: a failure of the transport, which a worker may retry with the same words.
     fn worker_gives_up(&mut self, worker: usize, number: u64) {
-        let renames = self.has_bug(ShellBug::NewRequestIdAfterAmbiguousCommit);
+        let renames = self.has_bug(WorldBug::NewRequestIdAfterAmbiguousCommit);
         let it = &mut self.workers[worker];
         match it.calls.get_mut(&number) {
             Some(Asked::Lease) if it.asking == Some(number) => {

@@ -7,9 +7,9 @@ use crate::clock::WorldClock;
 use crate::faults::{Fault, FaultSet};
 use crate::network::{Network, describe};
 use crate::oracle::{Journal, Model, Notes};
-use crate::planted::{Planted, ShellBug};
+use crate::planted::{Planted, WorldBug};
 use crate::rng::Dice;
-use crate::shell::Shell;
+use crate::server::Server;
 use crate::store::FakeStore;
 use crate::submitter::Submitter;
 use crate::trace::Trace;
@@ -60,8 +60,8 @@ pub(crate) struct World {
     pub(crate) durable: Model,
     pub(crate) network: Network,
     pub(crate) store: FakeStore,
-    pub(crate) shells: Vec<Shell>,
-    /// The shell that clients are sent to.
+    pub(crate) servers: Vec<Server>,
+    /// The server that clients are sent to.
     pub(crate) front: usize,
     pub(crate) workers: Vec<Worker>,
     pub(crate) submitters: Vec<Submitter>,
@@ -90,7 +90,7 @@ impl World {
             durable: Model::default(),
             network: Network::new(seed, faults),
             store: FakeStore::new(seed, faults),
-            shells: Vec::new(),
+            servers: Vec::new(),
             front: 0,
             workers: Vec::new(),
             submitters: Vec::new(),
@@ -104,7 +104,7 @@ impl World {
             last_call: 0,
             config,
         };
-        world.front = world.spawn_shell(0);
+        world.front = world.spawn_server(0);
         world.spawn_submitters();
         world.spawn_workers();
         world.plan_faults();
@@ -143,12 +143,14 @@ impl World {
                 self.trace.note(now, &[5], || describe(&wire));
                 self.delivered(*wire);
             }
-            Event::ShellTurn { shell } => self.shell_turn(shell),
-            Event::ShellTick { shell, alarm } => self.shell_tick(shell, alarm),
-            Event::ShellStart { shell } => self.shell_starts(shell),
+            Event::ServerTurn { server } => self.server_turn(server),
+            Event::ServerTick { server, alarm } => self.server_tick(server, alarm),
+            Event::ServerStart { server } => self.server_starts(server),
             Event::StoreApplies { commit } => self.store_applies(commit),
             Event::StoreReplies { commit } => self.store_replies(commit),
-            Event::LoadDone { shell, life, load } => self.load_done(shell, life, load),
+            Event::LoadDone { server, life, load, keys } => {
+                self.load_done(server, life, (load, &keys));
+            }
             Event::Worker { worker, process, timer } => self.worker_wakes(worker, process, timer),
             Event::Submitter { submitter, timer } => self.submitter_wakes(submitter, timer),
             Event::Fault(fault) => self.planned_fault(fault),
@@ -209,10 +211,11 @@ impl World {
         for submitter in &mut self.submitters {
             submitter.half_open_until = 0;
         }
-        for shell in 0..self.shells.len() {
-            self.shells[shell].paused_until = self.clock.now.min(self.shells[shell].paused_until);
-            if shell != self.front && self.shells[shell].mind.is_some() {
-                self.kill_shell(shell, 0);
+        for server in 0..self.servers.len() {
+            self.servers[server].paused_until =
+                self.clock.now.min(self.servers[server].paused_until);
+            if server != self.front && self.servers[server].live.is_some() {
+                self.kill_server(server, 0);
             }
         }
         self.trace.note(self.clock.now, &[6], || "the faults end".into());
@@ -225,17 +228,17 @@ impl World {
         self.trace.fault(self.clock.now, fault, words);
     }
 
-    pub(crate) fn has_bug(&self, bug: ShellBug) -> bool {
-        self.config.bug == Some(Planted::Shell(bug))
+    pub(crate) fn has_bug(&self, bug: WorldBug) -> bool {
+        self.config.bug == Some(Planted::World(bug))
     }
 
     pub(crate) fn is_poison(&self, intent: u64) -> bool {
         Intent::of(self.seed, intent, self.faults.has(Fault::Poison)).is_poison
     }
 
-    /// Clients go to the shell in front; some still have the address of an earlier one.
-    pub(crate) fn choose_shell(&mut self) -> usize {
-        let others = (0..self.shells.len()).filter(|shell| self.shells[*shell].mind.is_some());
+    /// Clients go to the server in front; some still have the address of an earlier one.
+    pub(crate) fn choose_server(&mut self) -> usize {
+        let others = (0..self.servers.len()).filter(|server| self.servers[*server].live.is_some());
         let others: Vec<usize> = others.collect();
         if self.has_faults && self.route_dice.chance(250) {
             return self.route_dice.pick(&others).copied().unwrap_or(self.front);

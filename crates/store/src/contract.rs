@@ -34,6 +34,12 @@ pub trait Store: Send + Sync + 'static {
     /// fails too, because it builds on facts that were never kept: claim and restore again.
     fn commit(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>>;
 
+    /// The same, on the calling thread where that is possible at once: a hand-off to a writer and
+    /// back costs more than a small transaction. The thread is blocked for as long as a sync takes.
+    fn commit_here(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {
+        self.commit(turn)
+    }
+
     /// The tasks that these keys name, live or settled, as they are durable now.
     fn load(
         &self,

@@ -155,6 +155,13 @@ pub(crate) fn built(program: &str) -> Result<PathBuf> {
     Ok(workspace()?.target_directory.join("release").join(program))
 }
 
+/// The hash of the commit that is checked out; none outside of a checkout.
+pub(crate) fn commit() -> Option<String> {
+    let said = Command::new("git").args(["rev-parse", "HEAD"]).output().ok()?;
+    let hash = String::from_utf8(said.stdout).ok()?;
+    (said.status.success() && !hash.trim().is_empty()).then(|| hash.trim().to_owned())
+}
+
 pub(crate) fn repository_root() -> Result<PathBuf> {
     // Cargo sets the variable for programs that it runs; the search serves a binary started by hand.
     let here = match env::var_os("CARGO_MANIFEST_DIR") {

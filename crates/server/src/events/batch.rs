@@ -1,9 +1,10 @@
 //! Events that were told together, with neighbouring ids.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::sync::{Arc, OnceLock};
 
-use super::event::Event;
+use shard::projection::Event;
+
 use super::frame::Frame;
 
 /// Set in `Batch::rendered` when the ring has let go of the batch.
@@ -18,6 +19,8 @@ pub(super) type RenderedBytes = Arc<AtomicI64>;
 pub(super) struct Batch {
     pub(super) first_id: u64,
     pub(super) events: Vec<Event>,
+    /// Their JSON, each made when the first reader wants it.
+    frames: OnceLock<Box<[OnceLock<Frame>]>>,
     /// What the events take without their JSON.
     pub(super) bytes: usize,
     /// What the JSON takes that was made so far.
@@ -38,7 +41,8 @@ impl Batch {
         }
         let room = events.capacity() * size_of::<Event>();
         let bytes = size_of::<Self>() + room + events.iter().map(Event::bytes).sum::<usize>();
-        Self { first_id, events, bytes, rendered: AtomicI64::new(0), rendered_in_ring }
+        let (frames, rendered) = (OnceLock::new(), AtomicI64::new(0));
+        Self { first_id, events, frames, bytes, rendered, rendered_in_ring }
     }
 
     pub(super) fn last_id(&self) -> u64 {
@@ -51,15 +55,22 @@ impl Batch {
 
     /// The bytes of one event, made once for all who read it.
     pub(super) fn frame(&self, place: usize, tenant: &str) -> &Frame {
-        let event = &self.events[place];
-        event.frame.get_or_init(|| {
-            let frame = Frame::of(event, self.id_of(place), tenant);
-            let n_bytes = i64::try_from(frame.len()).expect("a frame is small");
-            if self.rendered.fetch_add(n_bytes, Ordering::Relaxed) < RETIRED {
-                self.rendered_in_ring.fetch_add(n_bytes, Ordering::Relaxed);
-            }
+        let frames = self.frames.get_or_init(|| {
+            self.count_rendered(self.events.len() * size_of::<OnceLock<Frame>>());
+            self.events.iter().map(|_| OnceLock::new()).collect()
+        });
+        frames[place].get_or_init(|| {
+            let frame = Frame::of(&self.events[place], self.id_of(place), tenant);
+            self.count_rendered(frame.len());
             frame
         })
+    }
+
+    fn count_rendered(&self, n_bytes: usize) {
+        let n_bytes = i64::try_from(n_bytes).expect("a frame is small");
+        if self.rendered.fetch_add(n_bytes, Ordering::Relaxed) < RETIRED {
+            self.rendered_in_ring.fetch_add(n_bytes, Ordering::Relaxed);
+        }
     }
 
     /// The ring lets go of it: what readers still make of it is not the ring's.

@@ -11,9 +11,9 @@ use protocol::rest::events::{
 use protocol::session::payload::feedback::{Channel, Chunk, Feedback};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use shard::projection::{Event, News, RunScope};
 
-use super::event::{Event, News, RunScope};
-use super::live::Live;
+use super::index::NodeIndex;
 use crate::feedback::Snapshot;
 
 /// The word for a task that says how far it is, but not at what.
@@ -30,7 +30,7 @@ pub(super) struct Words<'a> {
 
 /// The node that the words are about.
 struct Teller<'a> {
-    live: &'a mut Live,
+    index: &'a mut NodeIndex,
     words: &'a Words<'a>,
     run: Arc<RunScope>,
     run_id: String,
@@ -40,14 +40,13 @@ struct Teller<'a> {
 
 /// The events; none for tasks of no run. `wants` says which types anybody listens for.
 pub(super) fn make(
-    live: &mut Live,
+    index: &mut NodeIndex,
     words: &Words<'_>,
     wants: impl Fn(EventKind) -> bool,
 ) -> Vec<Event> {
-    let Some(link) = live.link(words.lease.task) else { return Vec::new() };
-    let Some(run) = live.scope(link.run) else { return Vec::new() };
-    let (run_id, node_id) = (link.run.to_string(), link.step_id.to_string());
-    let mut teller = Teller { live, words, run, run_id, node_id, events: Vec::new() };
+    let Some((run, step_id)) = index.node_of(words.lease.task) else { return Vec::new() };
+    let (run_id, node_id) = (run.run.to_string(), step_id.to_string());
+    let mut teller = Teller { index, words, run, run_id, node_id, events: Vec::new() };
     if wants(EventKind::NodeState) {
         teller.state();
     }
@@ -133,7 +132,7 @@ impl Teller<'_> {
         payload: Option<DeltaPayload<'_>>,
         chunk_meta: Option<ChunkMeta<'_>>,
     ) {
-        let sequence = self.live.next_delta(self.words.lease.task);
+        let sequence = self.index.next_delta(self.words.lease);
         let (run_id, node_id) = (self.run_id.clone(), self.node_id.clone());
         let data = ResultDelta {
             kind: EventKind::NodeResultDelta.name().into(),

@@ -3,7 +3,7 @@
 use model::RunId;
 use protocol::rest::events::EventKind;
 
-use super::event::{Event, RunScope};
+use shard::projection::{Event, RunScope};
 
 /// What one reader wants to hear.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,14 +5,14 @@ use std::io::Write;
 
 use model::{Timestamp, WorkerId};
 use protocol::rest::events::{
-    ArtifactReady, ENVELOPE_VERSION, EventError, EventKind, EventScope, NodeErrorData,
-    NodeStatusData, ResultSnapshot, RunStatusData,
+    ENVELOPE_VERSION, EventError, EventKind, EventScope, NodeErrorData, NodeStatusData,
+    ResultSnapshot, RunStatusData,
 };
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::event::{
-    ArtifactNews, Content, ErrorNews, Event, News, ResultNews, RunNews, RunScope, StatusNews,
+use shard::projection::{
+    Content, ErrorNews, Event, News, ResultNews, RunNews, RunScope, StatusNews,
 };
 
 const REPLAYED: &[u8] = b",\"replayed\":true";
@@ -45,7 +45,7 @@ impl Frame {
         let worker = match &event.news {
             News::Status(news) => news.worker.as_ref(),
             News::Told(_, worker, _) => worker.as_ref(),
-            News::Run(_) | News::Error(_) | News::Result(_) | News::Artifact(_) => None,
+            News::Run(_) | News::Error(_) | News::Result(_) | News::Artifacts(_) => None,
         };
         let scope = scope(tenant, event.run.as_deref(), worker);
         let mut frame = Writer::new(event.frame_bytes_guess());
@@ -154,7 +154,8 @@ impl Writer {
             News::Run(news) => self.run(&run, event, news),
             News::Error(news) => self.error(&run, news),
             News::Result(news) => self.result(&run, news),
-            News::Artifact(news) => self.artifact(&run, news),
+            // The list is split into events of their own before it comes here.
+            News::Artifacts(_) => self.out.extend_from_slice(b"{}"),
             News::Told(_, _, json) => self.out.extend_from_slice(json.get().as_bytes()),
         }
     }
@@ -235,16 +236,6 @@ impl Writer {
             summary: summary.map(Cow::from),
             frame: frame_of(news.step.frame),
             item: news.step.item,
-        });
-    }
-
-    fn artifact(&mut self, run: &str, news: &ArtifactNews) {
-        self.json(&ArtifactReady {
-            kind: EventKind::ArtifactReady.name().into(),
-            run_id: run.into(),
-            node_id: news.step.id.to_string().into(),
-            task_id: news.task.map(|task| task.to_string().into()),
-            artifact: Cow::Borrowed(&news.artifact),
         });
     }
 

@@ -11,9 +11,9 @@ use model::RunId;
 use parking_lot::Mutex;
 
 use super::batch::Batch;
-use super::event::{News, Step};
 use super::filter::Filter;
 use super::limits::{BEHIND_EVENTS, CHUNK_BYTES_MAX, PAGE_BYTES_MAX, PAGES_MAX, SHARED_BYTES_MAX};
+use shard::projection::{News, Step};
 
 /// Most events are shorter.
 const FRAME_BYTES_GUESS: usize = 512;

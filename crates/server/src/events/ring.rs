@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use model::Timestamp;
+use shard::projection::Event;
 
 use super::batch::{Batch, RenderedBytes};
-use super::event::Event;
 use super::ids::Ids;
 use super::limits::{RING_BYTES_MAX, RING_EVENTS_MAX};
 

@@ -1,24 +1,25 @@
 //! The events of one tenant.
 
+use std::borrow::Cow;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use coordinator::{Change, RestoredRun, RunChange, TaskRecord};
+use coordinator::{RestoredRun, TaskRecord};
 use model::{LeaseId, TenantId, Timestamp, WorkerId};
 use parking_lot::Mutex;
-use protocol::rest::events::EventKind;
+use protocol::rest::events::{ArtifactReady, EventKind};
 use protocol::session::payload::feedback::Feedback;
 use serde::Serialize;
+use serde_json::value::RawValue;
+use shard::projection::{ArtifactsNews, Event, News, RunScope};
 use store::{Note, NoteKind, Store};
 use tokio::sync::{Notify, Semaphore};
 
-use super::event::{Event, News};
 use super::feedback::{self, Words};
 use super::filter::Filter;
+use super::index::NodeIndex;
 use super::limits::{LINGER_FOR, READ_EVENTS_MAX, READERS_MAX};
-use super::live::Live;
-use super::make::Maker;
 use super::page::{Page, Pages};
 use super::reader::{Came, Reader};
 use super::ring::{Gone, Ring};
@@ -34,7 +35,7 @@ pub(crate) struct TenantEvents {
     store: Arc<dyn Store>,
     clock: Clock,
     pub(super) ring: Mutex<Guarded>,
-    live: Mutex<Live>,
+    index: Mutex<NodeIndex>,
     pages: Mutex<Pages>,
     /// There is more to read, or ids are free again.
     changed: Notify,
@@ -65,7 +66,7 @@ impl TenantEvents {
             store,
             clock,
             ring: Mutex::new(Guarded { ring, is_reserving: false }),
-            live: Mutex::default(),
+            index: Mutex::default(),
             pages: Mutex::default(),
             changed: Notify::new(),
             room: Arc::new(Semaphore::new(READERS_MAX)),
@@ -82,7 +83,7 @@ impl TenantEvents {
 
     /// The tenant's coordinator begins with this.
     pub(super) fn restored(&self, tasks: &[TaskRecord], runs: &[RestoredRun]) {
-        *self.live.lock() = Live::restored(tasks, runs);
+        *self.index.lock() = NodeIndex::restored(tasks, runs);
     }
 
     /// The tenant's coordinator began anew: what it had told the store last may be true or not, so
@@ -97,23 +98,17 @@ impl TenantEvents {
 
     // ----- telling
 
-    /// The events of a turn's facts. They are to be told when the turn is durable.
-    pub(crate) fn make(&self, changes: &[Change], runs: &[RunChange], at: Timestamp) -> Vec<Event> {
-        Maker::new(&mut self.live.lock(), at).make(changes, runs)
-    }
-
-    /// The events of a worker's showing that it has what it was given.
-    pub(crate) fn confirmed(
-        &self,
-        worker: &WorkerId,
-        leases: &[LeaseId],
-        at: Timestamp,
-    ) -> Vec<Event> {
-        Maker::new(&mut self.live.lock(), at).confirmed(worker, leases)
+    /// Tells the events of a durable turn, in order. Never waits.
+    pub(crate) fn publish_turn(self: &Arc<Self>, events: Vec<Event>) {
+        if events.is_empty() {
+            return;
+        }
+        self.index.lock().observe(&events);
+        self.publish(split_artifacts(events));
     }
 
     /// Tells events, in order. Never waits.
-    pub(crate) fn publish(self: &Arc<Self>, events: Vec<Event>) {
+    fn publish(self: &Arc<Self>, events: Vec<Event>) {
         if events.is_empty() {
             return;
         }
@@ -138,7 +133,7 @@ impl TenantEvents {
         let snapshot = snapshot();
         let words = Words { lease, feedback, snapshot: snapshot.as_ref(), at: self.clock.now() };
         let wants = |kind: EventKind| wanted & kind.bit() != 0;
-        let events = feedback::make(&mut self.live.lock(), &words, wants);
+        let events = feedback::make(&mut self.index.lock(), &words, wants);
         self.publish(events);
     }
 
@@ -301,6 +296,46 @@ impl TenantEvents {
     pub(crate) fn last_id(&self) -> u64 {
         self.ring.lock().ring.last_id()
     }
+}
+
+/// Things that one node left behind and that are told one by one.
+const ARTIFACTS_TOLD_MAX: usize = 100;
+
+/// Each thing that a node left behind is an event of its own.
+fn split_artifacts(events: Vec<Event>) -> Vec<Event> {
+    if !events.iter().any(|event| matches!(event.news, News::Artifacts(_))) {
+        return events;
+    }
+    let mut split = Vec::with_capacity(events.len());
+    for event in events {
+        match (&event.news, &event.run) {
+            (News::Artifacts(news), Some(run)) => {
+                split.extend(artifacts_of(news, run).map(|told| {
+                    let news = News::Told(EventKind::ArtifactReady, None, told);
+                    Event::new(event.at, event.run.clone(), news)
+                }));
+            }
+            _ => split.push(event),
+        }
+    }
+    split
+}
+
+/// What is no list is the worker's own, and is seen in the result.
+fn artifacts_of(news: &ArtifactsNews, run: &RunScope) -> impl Iterator<Item = Box<RawValue>> {
+    let list: Vec<Box<RawValue>> = serde_json::from_slice(&news.list).unwrap_or_default();
+    let (run_id, node_id) = (run.run.to_string(), news.step.id.to_string());
+    let task_id = news.task.map(|task| task.to_string());
+    list.into_iter().take(ARTIFACTS_TOLD_MAX).filter_map(move |artifact| {
+        let data = ArtifactReady {
+            kind: EventKind::ArtifactReady.name().into(),
+            run_id: run_id.as_str().into(),
+            node_id: node_id.as_str().into(),
+            task_id: task_id.as_deref().map(Into::into),
+            artifact: Cow::Borrowed(&artifact),
+        };
+        serde_json::value::to_raw_value(&data).ok()
+    })
 }
 
 /// A store in trouble keeps no turns either, so there is nothing to tell meanwhile.

@@ -9,9 +9,12 @@ mod words;
 
 use std::sync::Arc;
 
-use model::{ShardId, TenantId};
+use coordinator::{Change, Command, Moment, RunChange, Step, Ticket};
+use model::{LeaseId, ShardId, TenantId, Timestamp, WorkerId};
+use parking_lot::Mutex;
 use serde_json::Value;
 use shard::ClaimedShard;
+use shard::projection::{Event, Projections, Publication};
 use store::MemoryStore;
 
 use super::filter::Filter;
@@ -29,6 +32,7 @@ struct World {
     store: Arc<MemoryStore>,
     hub: Events,
     events: Arc<TenantEvents>,
+    projections: Mutex<Projections>,
 }
 
 impl World {
@@ -41,7 +45,27 @@ impl World {
         let own: Arc<dyn store::Store> = Arc::clone(&store) as _;
         let hub = Events::load(own, Clock::start()).await.expect("a hub");
         let events = begin(&hub).await;
-        Self { store, hub, events }
+        Self { store, hub, events, projections: Mutex::default() }
+    }
+
+    /// The events of a turn's facts, as the shard makes them.
+    fn make(&self, changes: &[Change], runs: &[RunChange], now: Timestamp) -> Vec<Event> {
+        let (changes, runs) = (changes.to_vec(), runs.to_vec());
+        let step = Step { changes, runs, ..Step::default() };
+        let mut publication = Publication::default();
+        let at = Moment { now, entropy: 0 };
+        self.projections.lock().observe(&step, at, &mut publication);
+        publication.events
+    }
+
+    /// The events of a worker's sign of life.
+    fn confirmed(&self, worker: &WorkerId, leases: &[LeaseId], now: Timestamp) -> Vec<Event> {
+        let (ticket, worker, leases) = (Ticket(1), worker.clone(), Some(leases.to_vec()));
+        let command = Command::Heartbeat { ticket, worker, leases };
+        let mut publication = Publication::default();
+        let at = Moment { now, entropy: 0 };
+        self.projections.lock().overhear(&command, at, &mut publication);
+        publication.events
     }
 
     /// The process ends, and another one begins on the same store.

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use coordinator::{Change, Ending, Grant, TaskState};
+use coordinator::{Grant, Load};
 use model::{TaskId, TenantId, Timestamp, TypeName};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
@@ -84,6 +84,13 @@ impl TenantMetrics {
         }
     }
 
+    /// Says how many tasks the shard holds in memory.
+    pub(super) fn set_load(&self, load: Load) {
+        self.live.set(load.live.cast_signed());
+        self.ready.set(load.ready.cast_signed());
+        self.in_flight.set(load.in_flight.cast_signed());
+    }
+
     pub(super) fn count_verdicts(&self, verdict: TenantVerdict, count: u64) {
         if count > 0 {
             self.verdicts[verdict as usize].inc_by(count);
@@ -108,15 +115,14 @@ impl TenantMetrics {
     }
 
     /// Measures the leases that a committed report ended, and forgets all that ended.
-    pub(super) fn forget_ended(&self, changes: &[Change], now: Timestamp) {
-        let mut ended = changes.iter().filter_map(ending_of).peekable();
-        if ended.peek().is_none() {
+    pub(super) fn forget_ended(&self, ended: &[(TaskId, bool)], now: Timestamp) {
+        if ended.is_empty() {
             return;
         }
         let mut leases = self.leases.lock();
         for (task, is_reported) in ended {
-            let Some(out) = leases.out.remove(&task) else { continue };
-            if is_reported {
+            let Some(out) = leases.out.remove(task) else { continue };
+            if *is_reported {
                 let millis = now.since(out.granted_at).as_secs_f64() * 1e3;
                 out.of_type.latency_ms.observe(millis);
             }
@@ -140,26 +146,5 @@ impl Leases {
             self.types.insert(name.clone(), Arc::clone(&made));
         }
         made
-    }
-}
-
-/// The task whose lease ended with this fact, and whether a committed report ended it.
-fn ending_of(change: &Change) -> Option<(TaskId, bool)> {
-    match change {
-        Change::TaskSettled { task, progress, .. } => {
-            let is_reported = matches!(
-                &progress.state,
-                TaskState::Settled(settlement) if settlement.report.is_some()
-            );
-            Some((*task, is_reported))
-        }
-        Change::AttemptEnded { task, attempt, .. } => {
-            Some((*task, matches!(attempt.ending, Ending::Failed { .. })))
-        }
-        Change::TaskSubmitted(_)
-        | Change::LeaseGranted { .. }
-        | Change::LossForgiven { .. }
-        | Change::TaskReleased { .. }
-        | Change::TaskRequeued(_) => None,
     }
 }

@@ -1,8 +1,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use coordinator::{EndedAttempt, Outcome, Progress, Settlement, TaskState};
-use model::{Demand, Failure, LeaseId, ReportKey, RetryPolicy, ShardId, TaskId, TaskSpec};
+use coordinator::Load;
+use model::{Demand, LeaseId, RetryPolicy, ShardId, TaskId, TaskSpec};
 
 use super::*;
 
@@ -61,8 +61,10 @@ fn busy_metrics() -> Metrics {
     let metrics = Metrics::new();
     let tenant_a = tenant("a");
     metrics.observe_grants(&tenant_a, &[grant(1, "core.echo"), grant(2, "core.echo")], at(1_000));
-    metrics.observe_step(&tenant_a, &[settled(1), failed(2)], at(1_375));
-    metrics.observe_commit(Duration::from_micros(900), 3);
+    let mut turn = Publication { at: at(1_375), n_facts: 3, ..Publication::default() };
+    turn.numbers.failed = 1;
+    turn.numbers.ended = vec![(task(1), true), (task(2), true)];
+    metrics.observe_turn(&tenant_a, &turn, Duration::from_micros(900));
     metrics.observe_request("/api/v1/tasks", 201, Duration::from_millis(1));
     metrics.set_store_available(true);
     let ws = metrics.ws(&tenant_a);
@@ -70,7 +72,9 @@ fn busy_metrics() -> Metrics {
     ws.count_bytes(&mut 100, &mut 50);
     ws.missed_heartbeat("w1");
     ws.answered_after(Duration::from_millis(3));
-    metrics.set_live(&tenant("b"), 3, 2, 1);
+    let load = Load { live: 3, ready: 2, in_flight: 1 };
+    let turn = Publication { load, ..Publication::default() };
+    metrics.observe_turn(&tenant("b"), &turn, Duration::ZERO);
     let worker = WorkerView {
         drained_by: [].into(),
         worker: "w1".parse().expect("name"),
@@ -83,36 +87,6 @@ fn busy_metrics() -> Metrics {
     };
     metrics.set_workers(&tenant_a, &[worker]);
     metrics
-}
-
-fn settled(number: u64) -> Change {
-    let settlement = Settlement {
-        outcome: Outcome::Completed,
-        at: at(1_375),
-        holder: None,
-        granted_at: None,
-        report: Some(ReportKey(1)),
-        result: None,
-        failure: None,
-        extra: None,
-    };
-    let progress = progress(TaskState::Settled(Box::new(settlement)));
-    Change::TaskSettled { task: task(number), attempt: None, progress }
-}
-
-fn failed(number: u64) -> Change {
-    let failure = Failure::new("", "");
-    let attempt = EndedAttempt {
-        epoch: 1,
-        worker: "w1".parse().expect("name"),
-        at: at(1_375),
-        ending: Ending::Failed { report: ReportKey(2), failure },
-    };
-    Change::AttemptEnded { task: task(number), attempt, progress: progress(TaskState::Ready) }
-}
-
-fn progress(state: TaskState) -> Progress {
-    Progress { state, attempt: 1, epoch: 1, losses: 0 }
 }
 
 fn grant(number: u64, task_type: &str) -> Grant {

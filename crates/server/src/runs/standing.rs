@@ -1,15 +1,14 @@
 //! Where a node stands, by what the store holds of it.
 
-use coordinator::{NodeWord, Outcome, RunWord, Settlement, TaskRecord, TaskState, WaitReason};
+use coordinator::{TaskRecord, TaskState, WaitReason};
 use flow::{Node, Work};
 use model::Timestamp;
 use protocol::rest::runs::{NodeStatus, RunStatus};
 use serde::Deserialize;
+pub(crate) use shard::projection::node_status::{of_end, of_settlement, of_word};
 
 use super::board::{Board, FrameBoard, NodeParts};
 
-/// A worker's own word that it gave the work up.
-const GIVEN_UP: &str = "E.RUNNER.CANCELLED";
 /// Names in one sentence; the rest are counted.
 const NAMES_TOLD_MAX: usize = 5;
 
@@ -63,39 +62,6 @@ pub(crate) fn of_task(task: &TaskRecord) -> NodeStatus {
         | TaskState::Leased(_) => NodeStatus::Running,
         TaskState::Waiting { .. } | TaskState::Ready => NodeStatus::Queued,
         TaskState::Settled(settlement) => of_settlement(settlement),
-    }
-}
-
-/// What the end of a task says about its node.
-pub(crate) fn of_settlement(settlement: &Settlement) -> NodeStatus {
-    match settlement.outcome {
-        Outcome::Completed if settlement.extra.as_ref().is_some_and(|extra| extra.is_skipped) => {
-            NodeStatus::Skipped
-        }
-        Outcome::Completed => NodeStatus::Succeeded,
-        Outcome::Failed if settlement.failure.as_ref().is_some_and(|one| one.code == GIVEN_UP) => {
-            NodeStatus::Cancelled
-        }
-        Outcome::Failed | Outcome::Dead => NodeStatus::Failed,
-        Outcome::Stopped => NodeStatus::Cancelled,
-    }
-}
-
-pub(crate) fn of_word(word: NodeWord) -> NodeStatus {
-    match word {
-        NodeWord::Succeeded => NodeStatus::Succeeded,
-        NodeWord::Failed => NodeStatus::Failed,
-        NodeWord::Skipped | NodeWord::Blocked => NodeStatus::Skipped,
-        NodeWord::Cancelled => NodeStatus::Cancelled,
-    }
-}
-
-/// The word for a run's end.
-pub(crate) fn of_end(word: RunWord) -> RunStatus {
-    match word {
-        RunWord::Succeeded => RunStatus::Succeeded,
-        RunWord::Failed => RunStatus::Failed,
-        RunWord::Cancelled => RunStatus::Cancelled,
     }
 }
 

@@ -307,14 +307,6 @@ impl Sessions {
         }
     }
 
-    /// What became of runs, to those who had work of them. Whoever is away is not told: what it
-    /// keeps goes by its own time, and it gets nothing that is another's.
-    pub(crate) fn tell_all(&self, tenant: &TenantId, words: Vec<(WorkerId, Notice)>) {
-        for (worker, notice) in words {
-            self.tell(tenant, &worker, notice);
-        }
-    }
-
     /// The sessions that a credential opened end.
     pub(crate) fn credential_gone(&self, tenant: &TenantId, token_id: &str) {
         let table = self.table.lock();

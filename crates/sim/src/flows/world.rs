@@ -6,9 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{
-    Answer, Command, Coordinator, Effect, Grant, LOSSES_MAX as LOSSES_MAX_OF_TASK, LeaseRequest,
-    Moment, NewRun, NextCall, NextEnd, RunAbout, Signal, Step, TaskRecord, TaskState, Ticket,
-    Verdict, WaitReason,
+    Answer, Command, Grant, LOSSES_MAX as LOSSES_MAX_OF_TASK, LeaseRequest, Moment, NewRun,
+    NextCall, NextEnd, RunAbout, Signal, TaskRecord, TaskState, Ticket, Verdict, WaitReason,
 };
 use flow::Program;
 use model::{
@@ -16,7 +15,7 @@ use model::{
     Timestamp, WorkerId,
 };
 use serde_json::{Value, json};
-use shard::{ClaimedShard, Turn};
+use shard::{ClaimedShard, Effect, Limits, Shard, Tap, Turn};
 use store::Tables;
 
 use super::checks::Checks;
@@ -104,12 +103,11 @@ struct World {
     dice: Dice,
     program: Arc<Program>,
     tables: Tables,
-    claim: ClaimedShard,
-    coordinator: Coordinator,
+    shard: Shard<CheckedSteps>,
     begun_per_turn: usize,
     now: Timestamp,
-    /// Turns that are not durable yet, with what leaves when they are.
-    pending: VecDeque<(Turn, Vec<Effect>)>,
+    /// Turns that are not durable yet.
+    pending: VecDeque<Turn>,
     workers: Vec<Vec<Held>>,
     asked: BTreeMap<Ticket, Asked>,
     last_ticket: u64,
@@ -122,6 +120,25 @@ struct World {
     tasks_made: u64,
 }
 
+/// Every step leaves the coordinator's tables in order.
+#[derive(Debug)]
+struct CheckedSteps;
+
+impl Tap for CheckedSteps {
+    fn after(&mut self, coordinator: &coordinator::Coordinator, _: &coordinator::Step) {
+        coordinator.check_invariants();
+    }
+}
+
+/// A shard that knows what the tables hold.
+fn restored(tables: &mut Tables, at: Moment, begun_per_turn: usize) -> Shard<CheckedSteps> {
+    let claim = tables.claim(&"t".parse().expect("a name that fits"));
+    let limits = Limits { turns_in_flight: usize::MAX, ..Limits::default() };
+    let mut shard = Shard::restore(claim, tables.restore(claim.shard), limits, (at, CheckedSteps));
+    shard.coordinator_mut().set_begun_per_turn(begun_per_turn);
+    shard
+}
+
 fn worker_id(number: usize) -> WorkerId {
     format!("w{number}").parse().expect("a name that fits")
 }
@@ -129,18 +146,15 @@ fn worker_id(number: usize) -> WorkerId {
 impl World {
     fn new(seed: u64, program: Arc<Program>) -> Self {
         let mut tables = Tables::default();
-        let claim = tables.claim(&"t".parse().expect("a name that fits"));
         let at = Moment { now: START, entropy: seed };
-        let mut coordinator = Coordinator::restore(claim.shard, 0, [], at);
         // Half of the runs go on in small steps, so that a crash finds some of it not begun.
         let begun_per_turn =
             [usize::MAX, 1, usize::MAX, 2][usize::try_from(seed % 4).expect("below 4")];
-        coordinator.set_begun_per_turn(begun_per_turn);
+        let shard = restored(&mut tables, at, begun_per_turn);
         Self {
             dice: Dice::for_purpose(seed, "flows"),
             program,
-            claim,
-            coordinator,
+            shard,
             begun_per_turn,
             tables,
             now: START,
@@ -196,7 +210,7 @@ impl World {
         Ok(())
     }
 
-    // ----- the shell
+    // ----- the server
 
     fn at(&mut self) -> Moment {
         Moment { now: self.now, entropy: self.dice.bits() }
@@ -206,29 +220,43 @@ impl World {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
         self.asked.insert(ticket, asked);
-        let at = self.at();
-        let step = self.coordinator.handle(at, command(ticket));
-        self.take_step(step);
+        self.tell(command(ticket));
     }
 
-    fn take_step(&mut self, step: Step) {
-        self.coordinator.check_invariants();
-        let Step { changes, runs, effects } = step;
-        self.pending.push_back((Turn { claim: self.claim, changes, runs }, effects));
+    fn tell(&mut self, command: Command) {
+        let at = self.at();
+        self.shard.on_message(at, command);
+        self.close_turn();
+    }
+
+    fn tick(&mut self) {
+        let at = self.at();
+        self.shard.tick(at);
+        self.close_turn();
+    }
+
+    fn close_turn(&mut self) {
+        self.pending.extend(self.shard.poll_commit());
+    }
+
+    fn claim(&self) -> ClaimedShard {
+        self.shard.claim()
     }
 
     fn make_durable(&mut self) -> Result<(), String> {
-        let Some((turn, effects)) = self.pending.pop_front() else { return Ok(()) };
+        let Some(turn) = self.pending.pop_front() else { return Ok(()) };
         self.keep(&turn)?;
-        for effect in effects {
+        self.shard.on_committed(turn.number);
+        while let Some(effect) = self.shard.poll_effect() {
             match effect {
                 Effect::Answer { ticket, answer } => self.hear(ticket, answer)?,
                 Effect::Load { load, keys } => {
-                    let found = self.tables.load(self.claim.shard, &keys);
+                    let found = self.tables.load(self.claim().shard, &keys);
                     let at = self.at();
-                    let step = self.coordinator.handle(at, Command::Loaded { load, found });
-                    self.take_step(step);
+                    self.shard.on_loaded(at, load, Some(found));
+                    self.close_turn();
                 }
+                Effect::Publish(_) => {}
             }
         }
         Ok(())
@@ -249,22 +277,16 @@ impl World {
     fn crash(&mut self) -> Result<(), String> {
         self.crashes += 1;
         let durable = self.dice.index(self.pending.len() + 1);
-        for (turn, _) in std::mem::take(&mut self.pending).into_iter().take(durable) {
+        for turn in std::mem::take(&mut self.pending).into_iter().take(durable) {
             self.keep(&turn)?;
         }
         self.asked.clear();
         for held in self.workers.iter_mut().flatten() {
             held.is_waiting = false;
         }
-        self.claim = self.tables.claim(&"t".parse().expect("a name that fits"));
-        let restored = self.tables.restore(self.claim.shard);
         let at = self.at();
-        self.coordinator =
-            Coordinator::restore(self.claim.shard, restored.next_number, restored.tasks, at);
-        self.coordinator.set_begun_per_turn(self.begun_per_turn);
-        self.coordinator.restore_runs(restored.next_run, restored.runs, at);
-        let step = self.coordinator.tick(at);
-        self.take_step(step);
+        self.shard = restored(&mut self.tables, at, self.begun_per_turn);
+        self.tick();
         Ok(())
     }
 
@@ -277,9 +299,7 @@ impl World {
         }
         let pause = self.dice.heavy_tail(100, 7);
         self.now = self.now.after(Duration::from_millis(pause));
-        let at = self.at();
-        let step = self.coordinator.tick(at);
-        self.take_step(step);
+        self.tick();
     }
 
     // ----- workers
@@ -345,16 +365,13 @@ impl World {
         self.losses += 1;
         let worker = self.dice.index(WORKERS);
         self.workers[worker].clear();
-        let at = self.at();
-        let command = Command::LoseWorker { worker: worker_id(worker) };
-        let step = self.coordinator.handle(at, command);
-        self.take_step(step);
+        self.tell(Command::LoseWorker { worker: worker_id(worker) });
     }
 
     /// A person answers a question that is open.
     fn say_the_word(&mut self) {
         let Some(run) = self.run else { return };
-        let parts = self.tables.run_parts(self.claim.shard, run);
+        let parts = self.tables.run_parts(self.claim().shard, run);
         let waits =
             |state: &TaskState| matches!(state, TaskState::Waiting { why: WaitReason::Signal, .. });
         let open: Vec<_> = parts.tasks.iter().filter(|task| waits(&task.progress.state)).collect();
@@ -419,7 +436,7 @@ impl World {
         while !self.pending.is_empty() {
             self.make_durable()?;
         }
-        let left = self.tables.restore(self.claim.shard);
+        let left = self.tables.restore(self.claim().shard);
         if left.tasks.is_empty() && left.runs.is_empty() {
             return Ok(());
         }
@@ -436,7 +453,7 @@ impl World {
             }
             TaskState::Waiting { .. } | TaskState::Ready | TaskState::Leased(_) => false,
         };
-        let parts = self.tables.run_parts(self.claim.shard, run);
+        let parts = self.tables.run_parts(self.claim().shard, run);
         let lost: Vec<&TaskRecord> = parts.tasks.iter().filter(is_lost).collect();
         match lost.iter().find(|task| task.progress.attempt < LOSSES_MAX_OF_TASK) {
             Some(task) => Err(format!("P2: task {} was given up too soon", task.id)),
@@ -466,7 +483,7 @@ impl World {
             .flatten()
             .map(|held| format!("{} waiting={}", held.grant.lease, held.is_waiting))
             .collect();
-        let left = self.tables.restore(self.claim.shard);
+        let left = self.tables.restore(self.claim().shard);
         format!("{} pending turns, held {held:?}, live {:?}", self.pending.len(), left.tasks)
     }
 }

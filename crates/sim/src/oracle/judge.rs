@@ -15,8 +15,8 @@ use crate::consequence::Consequence;
 use crate::oracle::model::{LeaseEnd, Model, Place, TaskModel};
 use crate::oracle::notes::Notes;
 
-/// A command as a shell handed it to its coordinator.
-#[derive(Clone, Copy, Debug)]
+/// A command as a server handed it to its coordinator.
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heard {
     /// The coordinator's clock when it was handled.
     pub(crate) now: Timestamp,

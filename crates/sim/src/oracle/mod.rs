@@ -3,13 +3,15 @@
 //!
 //! Reading order: `notes` (where a broken promise is written down), `model` (what the facts say,
 //! worked out anew), `after` (who may start), `judge` (which answer each command must get), `waiting` (nobody waits without
-//! reason), `journal` (what clients outside were told).
+//! reason), `journal` (what clients outside were told), `tap` (where it
+//! looks on).
 
 mod after;
 mod journal;
 mod judge;
 mod model;
 mod notes;
+mod tap;
 mod waiting;
 
 pub(crate) use journal::Journal;
@@ -17,4 +19,4 @@ pub(crate) use judge::Heard;
 pub(crate) use model::{Model, Place};
 pub(crate) use notes::Notes;
 pub use notes::Violation;
-pub(crate) use waiting::WaitingRequests;
+pub(crate) use tap::Oracle;

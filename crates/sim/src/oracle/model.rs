@@ -1,6 +1,6 @@
 //! What the facts say of each task, worked out anew from the facts alone.
 //!
-//! One model follows what is durable; each shell has another one that follows what its
+//! One model follows what is durable; each server has another one that follows what its
 //! coordinator has decided, durable or not.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -84,7 +84,7 @@ pub(crate) enum LeaseEnd {
     Committed(ReportKey),
     /// Time took it away.
     Lost,
-    /// The shell gave it back: it never reached its worker.
+    /// The server gave it back: it never reached its worker.
     Returned,
     /// A person stopped the task.
     Stopped,

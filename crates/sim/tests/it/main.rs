@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use sim::{FaultSet, Mode, Options, Planted, RunConfig, ShellBug, Sweep, run, shrink};
+use sim::{FaultSet, Mode, Options, Planted, RunConfig, Sweep, WorldBug, run, shrink};
 
 #[test]
 fn a_few_dozen_seeds_pass() {
@@ -45,8 +45,8 @@ fn a_run_without_faults_settles_everything() {
 
 #[test]
 fn every_bug_around_the_coordinator_is_found() {
-    for bug in ShellBug::ALL {
-        check_found(Planted::Shell(bug));
+    for bug in WorldBug::ALL {
+        check_found(Planted::World(bug));
     }
 }
 
@@ -60,7 +60,7 @@ fn every_bug_inside_the_coordinator_is_found() {
 
 #[test]
 fn a_failing_run_is_shortened() {
-    let bug = Some(Planted::Shell(ShellBug::StaleLeaderKeepsWriting));
+    let bug = Some(Planted::World(WorldBug::StaleLeaderKeepsWriting));
     let failing = sweep(50, bug).run().failed.first().map(|failed| failed.seed).unwrap();
     let config = RunConfig { bug, ..RunConfig::of(failing, 100) };
     let smallest = shrink(&config);
@@ -85,8 +85,7 @@ fn the_command_line_is_read() {
 
 fn sweep(seeds: u64, bug: Option<Planted>) -> Sweep {
     Sweep {
-        from: 1,
-        seeds,
+        seeds: (1..=seeds).collect(),
         tasks: 100,
         threads: 2,
         bug,

@@ -47,7 +47,7 @@ async fn commit(
     claim: ClaimedShard,
     changes: Vec<Change>,
 ) -> Result<(), CommitError> {
-    store.commit(Turn { claim, changes, runs: Vec::new() }).await.map(|_| ())
+    store.commit(Turn::of(claim, changes, Vec::new())).await.map(|_| ())
 }
 
 async fn live(store: &Arc<dyn Store>, claim: ClaimedShard) -> Vec<u64> {
@@ -95,7 +95,7 @@ async fn a_stale_claim_hurts_no_other_shard(store: Arc<dyn Store>) {
     let current = claim(&store, "acme").await;
     let submit = |claim: ClaimedShard, number| {
         let changes = vec![submitted(TaskId::of(claim.shard, number))];
-        store.commit(Turn { claim, changes, runs: Vec::new() })
+        store.commit(Turn::of(claim, changes, Vec::new()))
     };
     // All three are queued before the first is awaited, so that they may share a transaction.
     let commits = (submit(stale, 0), submit(other, 0), submit(current, 1));
@@ -109,7 +109,7 @@ async fn a_stale_claim_hurts_no_other_shard(store: Arc<dyn Store>) {
 async fn a_failed_turn_fails_the_later_ones_of_its_claim(store: Arc<dyn Store>) {
     let shard = claim(&store, "acme").await;
     let task = |number| TaskId::of(shard.shard, number);
-    let turn = |changes| store.commit(Turn { claim: shard, changes, runs: Vec::new() });
+    let turn = |changes| store.commit(Turn::of(shard, changes, Vec::new()));
     let kept = turn(vec![submitted(task(0))]);
     kept.await.expect("kept");
 
@@ -132,7 +132,7 @@ async fn turns_are_kept_in_the_order_of_the_calls(store: Arc<dyn Store>) {
     turns.extend((1..200).map(|epoch| vec![granted(task, epoch)]));
     let commits: Vec<_> = turns
         .into_iter()
-        .map(|changes| store.commit(Turn { claim: shard, changes, runs: Vec::new() }))
+        .map(|changes| store.commit(Turn::of(shard, changes, Vec::new())))
         .collect();
     for commit in commits {
         commit.await.expect("kept");

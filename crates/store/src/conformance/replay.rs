@@ -96,7 +96,7 @@ impl Player {
             .map(|shard| {
                 let changes = std::mem::take(&mut shard.changes);
                 let runs = std::mem::take(&mut shard.runs);
-                store.commit(Turn { claim: shard.claim, changes, runs })
+                store.commit(Turn::of(shard.claim, changes, runs))
             })
             .collect();
         for commit in commits {

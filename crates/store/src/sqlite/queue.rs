@@ -76,6 +76,8 @@ pub(super) struct Queue {
 struct Waiting {
     jobs: Vec<Job>,
     is_closed: bool,
+    /// Whether someone writes: the writer thread, or a caller that commits on its own thread.
+    is_busy: bool,
 }
 
 impl Queue {
@@ -93,21 +95,39 @@ impl Queue {
         }
     }
 
-    /// Takes everything that waits. Sleeps until there is something, at most for `patience`; an
-    /// empty answer means that nothing came.
+    /// Takes everything that waits, and the right to write until [`Queue::release`]. Sleeps until
+    /// there is something, at most for `patience`; an empty answer means that nothing came.
     pub(super) fn take_all(&self, into: &mut Vec<Job>, patience: Option<Duration>) {
         let mut waiting = self.waiting.lock();
-        while waiting.jobs.is_empty() {
+        let mut is_patient = true;
+        while waiting.is_busy || waiting.jobs.is_empty() && is_patient {
             match patience {
                 None => self.arrived.wait(&mut waiting),
                 Some(patience) => {
-                    if self.arrived.wait_for(&mut waiting, patience).timed_out() {
-                        break;
-                    }
+                    is_patient &= !self.arrived.wait_for(&mut waiting, patience).timed_out();
                 }
             }
         }
+        waiting.is_busy = true;
         mem::swap(&mut waiting.jobs, into);
+    }
+
+    /// Takes the right to write for a caller, if nobody writes and nothing waits.
+    pub(super) fn try_take(&self) -> bool {
+        let mut waiting = self.waiting.lock();
+        let is_free = !waiting.is_busy && waiting.jobs.is_empty() && !waiting.is_closed;
+        waiting.is_busy |= is_free;
+        is_free
+    }
+
+    /// Gives the right to write back; what came in the meantime wakes the writer.
+    pub(super) fn release(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.is_busy = false;
+        if !waiting.jobs.is_empty() {
+            drop(waiting);
+            self.arrived.notify_one();
+        }
     }
 
     /// Nobody takes jobs any more: those that wait are dropped.

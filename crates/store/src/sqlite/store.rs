@@ -1,5 +1,6 @@
 //! The contract, carried out by a writer thread and a few readers.
 
+use std::future::ready;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -7,6 +8,7 @@ use std::thread::{self, JoinHandle};
 use coordinator::{LoadKey, RunRecord, TaskRecord};
 use keyspace::row::KeyRow;
 use model::{QueueName, RunId, ShardId, TenantId, Timestamp};
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::checkpoint::Checkpoints;
@@ -35,7 +37,8 @@ const WRITER_GONE: &str = "its writer has ended";
 pub struct SqliteStore {
     queue: Arc<Queue>,
     readers: Arc<Readers>,
-    writer: Option<JoinHandle<()>>,
+    writer: Arc<Mutex<Writer>>,
+    thread: Option<JoinHandle<()>>,
 }
 
 impl SqliteStore {
@@ -46,24 +49,25 @@ impl SqliteStore {
         let connection = folder.open_writer()?;
         let checkpoints = Checkpoints::start(folder.open_checkpointer()?, Arc::clone(&queue))
             .map_err(|error| cannot_start(&error))?;
-        let writer = Writer {
+        let writer = Arc::new(Mutex::new(Writer {
             connection,
-            queue: Arc::clone(&queue),
             checkpoints,
             claims: Claims::default(),
             documents: LastDocument::default(),
             failpoint: Failpoint::from_environment(),
-        };
+        }));
         let lock = folder.clone();
+        let (own, jobs) = (Arc::clone(&writer), Arc::clone(&queue));
         let thread = thread::Builder::new()
             .name("store-writer".into())
             .spawn(move || {
-                writer.run();
+                Writer::run(&own, jobs);
                 // The folder is free only after the last write.
                 drop(lock);
             })
             .map_err(|error| cannot_start(&error))?;
-        Ok(Self { queue, readers: Arc::new(Readers::new(folder)), writer: Some(thread) })
+        let readers = Arc::new(Readers::new(folder));
+        Ok(Self { queue, readers, writer, thread: Some(thread) })
     }
 
     /// Lets the database grow to so many pages and no further, like a disk that is full.
@@ -97,6 +101,15 @@ impl SqliteStore {
     }
 }
 
+/// However a commit ends, others may write again.
+struct ReleaseOnDrop<'a>(&'a Queue);
+
+impl Drop for ReleaseOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.release();
+    }
+}
+
 fn cannot_start(error: &std::io::Error) -> StoreError {
     StoreError::Unavailable(format!("cannot start a thread: {error}"))
 }
@@ -104,8 +117,8 @@ fn cannot_start(error: &std::io::Error) -> StoreError {
 impl Drop for SqliteStore {
     fn drop(&mut self) {
         self.queue.push(Job::Stop);
-        if let Some(writer) = self.writer.take()
-            && writer.join().is_err()
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
         {
             tracing::error!("the writer of the store panicked");
         }
@@ -123,6 +136,17 @@ impl Store for SqliteStore {
 
     fn commit(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {
         self.queue_turn(|reply| Job::Commit(PendingTurn { turn, reply }))
+    }
+
+    fn commit_here(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {
+        if !self.queue.try_take() {
+            return self.commit(turn);
+        }
+        let _right = ReleaseOnDrop(&self.queue);
+        let (reply, mut answer) = oneshot::channel();
+        self.writer.lock().commit_one(PendingTurn { turn, reply });
+        let gone = |_| Err(CommitError::Unavailable(WRITER_GONE.into()));
+        Box::pin(ready(answer.try_recv().unwrap_or_else(gone)))
     }
 
     fn load(

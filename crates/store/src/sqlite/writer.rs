@@ -1,7 +1,8 @@
-//! The one thread that writes.
+//! The one writer.
 //!
-//! It takes everything that is queued and commits it in one transaction, then answers. It never
-//! waits for more: while it syncs, the next batch gathers by itself.
+//! Its thread takes everything that is queued and commits it in one transaction, then answers. It
+//! never waits for more: while it syncs, the next batch gathers by itself. When nothing is queued,
+//! a caller may write on its own thread instead.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use model::{ShardId, TenantId};
+use parking_lot::Mutex;
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::checkpoint::Checkpoints;
@@ -30,11 +32,10 @@ const CHANGES_PER_TRANSACTION: usize = 4_096;
 /// How often a random shard number is drawn until a free one is found.
 const SHARD_DRAWS_MAX: u32 = 64;
 
-/// Everything that the thread owns.
+/// Everything that is needed to write. Whoever has the right to write, from the queue, locks it.
 #[derive(Debug)]
 pub(super) struct Writer {
     pub connection: Connection,
-    pub queue: Arc<Queue>,
     pub checkpoints: Checkpoints,
     pub claims: Claims,
     pub documents: LastDocument,
@@ -78,22 +79,36 @@ impl Drop for CloseOnDrop {
 
 impl Writer {
     /// Works until it is told to stop.
-    pub(super) fn run(mut self) {
-        let _closer = CloseOnDrop(Arc::clone(&self.queue));
+    pub(super) fn run(shared: &Mutex<Self>, queue: Arc<Queue>) {
+        let closer = CloseOnDrop(queue);
         let mut jobs = Vec::new();
         let mut is_stopping = false;
         while !is_stopping {
-            self.queue.take_all(&mut jobs, self.checkpoints.idle_patience());
+            let patience = shared.lock().checkpoints.idle_patience();
+            closer.0.take_all(&mut jobs, patience);
+            let mut writer = shared.lock();
             if jobs.is_empty() {
-                self.checkpoints.on_idle();
+                writer.checkpoints.on_idle();
             }
-            is_stopping = self.work_off(&mut jobs);
+            is_stopping = writer.work_off(&mut jobs);
+            drop(writer);
+            if !is_stopping {
+                closer.0.release();
+            }
         }
-        self.checkpoints.stop();
-        if let Err(error) = checkpoint_all(&self.connection) {
+        let mut writer = shared.lock();
+        writer.checkpoints.stop();
+        if let Err(error) = checkpoint_all(&writer.connection) {
             // The log stays and is read at the next start.
             tracing::warn!(%error, "the store cannot copy its log at the end");
         }
+    }
+
+    /// Commits one turn at once.
+    pub(super) fn commit_one(&mut self, pending: PendingTurn) {
+        let mut gathered = Gathered::default();
+        gathered.take(Job::Commit(pending));
+        self.commit(gathered);
     }
 
     /// Does the jobs in order; `true` when one of them is to stop.

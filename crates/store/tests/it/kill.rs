@@ -28,7 +28,7 @@ fn child() {
                     } else {
                         life(shard, number)
                     };
-                    (number, store.commit(Turn { claim: shard, changes, runs: Vec::new() }))
+                    (number, store.commit(Turn::of(shard, changes, Vec::new())))
                 })
                 .collect();
             for (number, commit) in commits {

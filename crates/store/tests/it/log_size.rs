@@ -30,7 +30,7 @@ fn the_log_stays_short_under_load() {
         while n_turns * TASKS_PER_TURN / 20 * 4096 < WRITTEN_MIN {
             let changes =
                 (number..number + TASKS_PER_TURN).flat_map(|number| life(shard, number)).collect();
-            let commit = store.commit(Turn { claim: shard, changes, runs: Vec::new() });
+            let commit = store.commit(Turn::of(shard, changes, Vec::new()));
             let page = store.list(shard.shard, PageQuery { limit: 50, ..PageQuery::default() });
             page.await.expect("reads go on beside the load");
             commit.await.expect("kept");
@@ -48,10 +48,7 @@ fn an_idle_store_copies_its_log() {
     let store = open(folder.path());
     block_on(async {
         let shard = claim(&store).await;
-        store
-            .commit(Turn { claim: shard, changes: life(shard, 0), runs: Vec::new() })
-            .await
-            .expect("kept");
+        store.commit(Turn::of(shard, life(shard, 0), Vec::new())).await.expect("kept");
     });
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {

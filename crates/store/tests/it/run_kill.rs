@@ -23,7 +23,8 @@ fn turn(claim: ClaimedShard, number: u64) -> Turn {
     if number.is_multiple_of(2) {
         runs.push(run_settled(run));
     }
-    Turn { claim, changes: [linked(submit, run, 0)].into_iter().chain(changes).collect(), runs }
+    let changes = [linked(submit, run, 0)].into_iter().chain(changes).collect();
+    Turn::of(claim, changes, runs)
 }
 
 /// How many turns the store holds; everything of each must be there.

@@ -11,7 +11,7 @@ use tokio::sync::broadcast;
 
 use super::answers::{job_id, seconds, status_word};
 use super::connection::Connection;
-use crate::updates::TaskUpdate;
+use shard::projection::TaskUpdate;
 
 /// The channel on which jobs tell where they stand.
 const JOB_UPDATES: &[u8] = b"job:updates";

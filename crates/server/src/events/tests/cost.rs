@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::super::event::Event;
 use super::World;
 use super::facts::{AT, completed, granted, started, submitted};
+use shard::projection::Event;
 
 /// Changes of one turn, in a busy server.
 const CHANGES: u64 = 300;
@@ -16,7 +16,7 @@ const COST_MAX: Duration = Duration::from_micros(1);
 async fn a_change_of_a_node_costs_the_loop_next_to_nothing() {
     let world = World::new().await;
     let _reader = world.reader(None).await;
-    world.events.publish(world.events.make(&[], &[started(1, None)], AT));
+    world.events.publish_turn(world.make(&[], &[started(1, None)], AT));
     let mut cheapest = Duration::MAX;
     for round in 0..ROUNDS {
         let numbers = round * CHANGES..round * CHANGES + CHANGES / 3;
@@ -24,8 +24,8 @@ async fn a_change_of_a_node_costs_the_loop_next_to_nothing() {
             .flat_map(|n| [submitted(n, Some(1)), granted(n, 1, true), completed(n, "{}", None)])
             .collect();
         let began = Instant::now();
-        let events = world.events.make(&changes, &[], AT);
-        world.events.publish(events);
+        let events = world.make(&changes, &[], AT);
+        world.events.publish_turn(events);
         cheapest = cheapest.min(began.elapsed() / u32::try_from(CHANGES).expect("few"));
     }
     println!("a change of a node: {cheapest:?}; an event takes {} bytes", size_of::<Event>());
@@ -41,13 +41,13 @@ async fn many_readers_that_want_the_same_cost_little_more_than_one() {
         for _ in 0..n_readers {
             readers.push(world.reader(None).await);
         }
-        world.events.publish(world.events.make(&[], &[started(1, None)], AT));
+        world.events.publish_turn(world.make(&[], &[started(1, None)], AT));
         let mut cost = Duration::ZERO;
         for round in 0..ROUNDS {
             let numbers = round * CHANGES..(round + 1) * CHANGES;
             let changes: Vec<_> =
                 numbers.flat_map(|n| [submitted(n, Some(1)), granted(n, 1, true)]).collect();
-            world.events.publish(world.events.make(&changes, &[], AT));
+            world.events.publish_turn(world.make(&changes, &[], AT));
             let last = world.events.last_id();
             for reader in &mut readers {
                 while reader.lag() > 0 {

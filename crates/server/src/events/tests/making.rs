@@ -8,21 +8,21 @@ use protocol::rest::events::{
 };
 use serde_json::json;
 
-use super::super::limits::RESULT_BYTES_MAX;
 use super::facts::{
     AT, completed, ended, failed_attempt, granted, lease, node_ended, opened, run, settled,
     started, step, submitted, submitted_within, task, worker,
 };
 use super::{World, next, next_n};
+use shard::projection::RESULT_BYTES_MAX;
 
 #[tokio::test]
 async fn a_container_begins_after_what_it_waited_for_and_before_what_is_in_it() {
     let world = World::new().await;
     let mut reader = world.reader(None).await;
-    world.events.publish(world.events.make(&[submitted(1, Some(3))], &[started(3, None)], AT));
+    world.events.publish_turn(world.make(&[submitted(1, Some(3))], &[started(3, None)], AT));
     let changes = [completed(1, "{}", None), submitted_within(5, 3, 2)];
     let frames = [opened(3, 4, 2, None), opened(3, 6, 3, Some(0)), opened(3, 6, 4, Some(1))];
-    world.events.publish(world.events.make(&changes, &frames, AT));
+    world.events.publish_turn(world.make(&changes, &frames, AT));
     let seen = next_n(&mut reader, 8).await;
     let told: Vec<_> = seen
         .iter()
@@ -52,17 +52,17 @@ async fn a_run_is_told_from_its_beginning_to_its_end() {
     let world = World::new().await;
     let mut reader = world.reader(None).await;
     let turns = [
-        world.events.make(&[submitted(1, Some(3))], &[started(3, Some("browser"))], AT),
-        world.events.make(&[granted(1, 1, true)], &[], AT),
-        world.events.confirmed(&worker(), &[lease(1, 1)], AT),
-        world.events.make(
+        world.make(&[submitted(1, Some(3))], &[started(3, Some("browser"))], AT),
+        world.make(&[granted(1, 1, true)], &[], AT),
+        world.confirmed(&worker(), &[lease(1, 1)], AT),
+        world.make(
             &[completed(1, "{\"a\": 1}", Some("[{\"resource_id\":\"r1\"}]"))],
             &[ended(3, RunWord::Succeeded, None)],
             AT,
         ),
     ];
     for turn in turns {
-        world.events.publish(turn);
+        world.events.publish_turn(turn);
     }
     let seen = next_n(&mut reader, 9).await;
     let kinds: Vec<_> = seen
@@ -127,7 +127,7 @@ async fn what_is_sent_reads_as_the_shapes_that_clients_have() {
         completed(1, "[1]", Some("[7]")),
     ];
     let runs = [started(1, None), ended(1, RunWord::Failed, failure)];
-    world.events.publish(world.events.make(&changes, &runs, AT));
+    world.events.publish_turn(world.make(&changes, &runs, AT));
     let seen = next_n(&mut reader, 10).await;
     let run: RunStatusData<'_> = read(&seen[9].envelope);
     assert_eq!((run.number, run.reason.as_deref()), (1, Some("no luck")));
@@ -155,7 +155,7 @@ async fn each_end_has_its_word() {
     for (end, expected) in cases {
         let world = World::new().await;
         let mut reader = world.reader(None).await;
-        world.events.publish(world.events.make(
+        world.events.publish_turn(world.make(
             &[submitted(1, Some(1)), end],
             &[started(1, None)],
             AT,
@@ -181,7 +181,7 @@ async fn ends_that_no_task_tells_are_told_by_the_run() {
         let world = World::new().await;
         let mut reader = world.reader(None).await;
         let runs = [started(1, None), node_ended(1, 9, word)];
-        world.events.publish(world.events.make(&[], &runs, AT));
+        world.events.publish_turn(world.make(&[], &runs, AT));
         let seen = next(&mut reader).await;
         let status = seen.iter().find(|seen| seen.kind == "node.status").expect("a status");
         assert_eq!(status.data()["status"], expected);
@@ -199,7 +199,7 @@ async fn a_large_result_is_not_told_but_where_it_is() {
     let mut reader = world.reader(None).await;
     let large = format!("\"{}\"", "x".repeat(RESULT_BYTES_MAX));
     let changes = [submitted(1, Some(1)), completed(1, &large, None)];
-    world.events.publish(world.events.make(&changes, &[started(1, None)], AT));
+    world.events.publish_turn(world.make(&changes, &[started(1, None)], AT));
     let seen = next_n(&mut reader, 4).await;
     let data = seen[3].data();
     assert_eq!((&data["content"], &data["complete"]), (&json!(null), &json!(false)));
@@ -213,7 +213,7 @@ async fn a_result_with_line_breaks_stays_one_event() {
     let mut reader = world.reader(None).await;
     let pretty = "{\r\n  \"a\": \"one\\ntwo\",\n\n  \"b\": [\n1\n]\n}";
     let changes = [submitted(1, Some(1)), completed(1, pretty, None)];
-    world.events.publish(world.events.make(&changes, &[started(1, None)], AT));
+    world.events.publish_turn(world.make(&changes, &[started(1, None)], AT));
     let seen = next_n(&mut reader, 4).await;
     assert_eq!(seen[3].data()["content"], json!({"a": "one\ntwo", "b": [1]}));
 }
@@ -221,12 +221,12 @@ async fn a_result_with_line_breaks_stays_one_event() {
 #[tokio::test]
 async fn plain_tasks_make_no_events() {
     let world = World::new().await;
-    let make = |changes: &[coordinator::Change]| world.events.make(changes, &[], AT);
+    let make = |changes: &[coordinator::Change]| world.make(changes, &[], AT);
     let all =
         [submitted(1, None), granted(1, 1, false), failed_attempt(1, 1), completed(1, "1", None)];
     assert!(make(&all).is_empty());
     // Also beside those of a run.
-    assert_eq!(world.events.make(&[submitted(2, Some(1))], &[started(1, None)], AT).len(), 2);
+    assert_eq!(world.make(&[submitted(2, Some(1))], &[started(1, None)], AT).len(), 2);
     assert!(make(&all).is_empty());
     assert_eq!(make(&[completed(2, "1", None)]).len(), 2);
     assert!(make(&[completed(2, "1", None)]).is_empty(), "what has ended is forgotten");

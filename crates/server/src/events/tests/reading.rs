@@ -17,11 +17,11 @@ use super::{World, next, next_n};
 impl World {
     /// A turn of a coordinator.
     fn turn(&self, changes: &[Change]) {
-        self.events.publish(self.events.make(changes, &[], AT));
+        self.events.publish_turn(self.make(changes, &[], AT));
     }
 
     fn start(&self, number: u64, client: Option<&str>) {
-        self.events.publish(self.events.make(&[], &[started(number, client)], AT));
+        self.events.publish_turn(self.make(&[], &[started(number, client)], AT));
     }
 }
 
@@ -158,7 +158,7 @@ async fn who_is_far_behind_hears_the_newest_status_of_each_node() {
         world.turn(&[submitted(number, Some(1)), granted(number, 1, false)]);
         world.turn(&[completed(number, "1", None)]);
     }
-    world.events.publish(world.events.make(&[], &[ended(1, RunWord::Succeeded, None)], AT));
+    world.events.publish_turn(world.make(&[], &[ended(1, RunWord::Succeeded, None)], AT));
     let mut seen = Vec::new();
     while reader.lag() > 0 || seen.is_empty() {
         seen.extend(next(&mut reader).await);

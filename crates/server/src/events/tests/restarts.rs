@@ -10,7 +10,7 @@ use super::facts::{AT, started, submitted};
 use super::{World, begin, next};
 
 fn tell(world: &World, number: u64) {
-    world.events.publish(world.events.make(&[], &[started(number, None)], AT));
+    world.events.publish_turn(world.make(&[], &[started(number, None)], AT));
 }
 
 #[tokio::test]
@@ -52,7 +52,7 @@ async fn events_wait_for_a_store_in_trouble_and_keep_their_order() {
     let world = World::new().await;
     world.store.set_available(false);
     tell(&world, 1);
-    world.events.publish(world.events.make(&[submitted(1, Some(1))], &[], AT));
+    world.events.publish_turn(world.make(&[submitted(1, Some(1))], &[], AT));
     let waiting = tokio::time::timeout(Duration::from_secs(10), world.events.has_ids()).await;
     assert!(waiting.is_err(), "no id is free");
     let before = world.events.last_id();

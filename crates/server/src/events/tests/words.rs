@@ -58,7 +58,7 @@ fn overhear(world: &World, lease: LeaseId, feedback: &Feedback) {
 
 fn begin(world: &World) {
     let changes = [submitted(1, Some(1)), submitted(2, None), granted(1, 1, false)];
-    world.events.publish(world.events.make(&changes, &[started(1, None)], AT));
+    world.events.publish_turn(world.make(&changes, &[started(1, None)], AT));
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use super::event::RunScope;
 
 /// The live runs of a tenant and their live tasks. Tasks of no run are not here.
 #[derive(Debug, Default)]
-pub(super) struct Live {
+pub(super) struct LiveRuns {
     runs: HashMap<RunId, LiveRun, RandomState>,
     tasks: HashMap<TaskId, LiveTask, RandomState>,
     /// The run that was asked for last: neighbouring facts are mostly of one run.
@@ -28,13 +28,11 @@ struct LiveRun {
 #[derive(Debug)]
 pub(super) struct LiveTask {
     pub(super) link: Arc<NodeLink>,
-    /// Pieces of output that were told of this lease.
-    n_deltas: u32,
     /// The newest lease, if its worker has not confirmed it.
     unconfirmed: Option<u32>,
 }
 
-impl Live {
+impl LiveRuns {
     /// What a restart brings back.
     pub(super) fn restored(tasks: &[TaskRecord], runs: &[RestoredRun]) -> Self {
         let mut live = Self::default();
@@ -94,7 +92,7 @@ impl Live {
     }
 
     pub(super) fn add_task(&mut self, task: TaskId, link: &Arc<NodeLink>) {
-        let live = LiveTask { link: Arc::clone(link), n_deltas: 0, unconfirmed: None };
+        let live = LiveTask { link: Arc::clone(link), unconfirmed: None };
         self.tasks.insert(task, live);
     }
 
@@ -119,7 +117,6 @@ impl Live {
     ) -> Option<Arc<NodeLink>> {
         let live = self.tasks.get_mut(&task)?;
         live.unconfirmed = wants_confirmation.then_some(epoch);
-        live.n_deltas = 0;
         Some(Arc::clone(&live.link))
     }
 
@@ -128,12 +125,5 @@ impl Live {
         let live = self.tasks.get_mut(&lease.task)?;
         live.unconfirmed.take_if(|epoch| *epoch == lease.epoch)?;
         Some(Arc::clone(&live.link))
-    }
-
-    /// The place of the next piece of output.
-    pub(super) fn next_delta(&mut self, task: TaskId) -> u32 {
-        let Some(live) = self.tasks.get_mut(&task) else { return 0 };
-        live.n_deltas += 1;
-        live.n_deltas
     }
 }

@@ -10,33 +10,29 @@ use coordinator::{
 use model::{Failure, LeaseId, NodeLink, RunId, TaskId, Timestamp, WorkerId};
 use protocol::rest::events::NodeStatusWord;
 use protocol::rest::runs::{NodeStatus, RunStatus};
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::event::{
-    ArtifactNews, Content, ErrorNews, Event, News, ResultNews, RunNews, RunScope, StatusNews, Step,
+    ArtifactsNews, Content, ErrorNews, Event, News, RESULT_BYTES_MAX, ResultNews, RunNews,
+    RunScope, StatusNews, Step,
 };
-use super::limits::RESULT_BYTES_MAX;
-use super::live::Live;
-use crate::runs::standing;
-
-/// Things that one node left behind and that are told one by one.
-const ARTIFACTS_TOLD_MAX: usize = 100;
+use super::live_runs::LiveRuns;
+use super::node_status;
 
 /// Makes the events of one turn.
 pub(super) struct Maker<'a> {
-    live: &'a mut Live,
+    live: &'a mut LiveRuns,
     at: Timestamp,
-    events: Vec<Event>,
+    events: &'a mut Vec<Event>,
 }
 
 impl<'a> Maker<'a> {
-    pub(super) fn new(live: &'a mut Live, at: Timestamp) -> Self {
-        Self { live, at, events: Vec::new() }
+    pub(super) fn new(live: &'a mut LiveRuns, at: Timestamp, events: &'a mut Vec<Event>) -> Self {
+        Self { live, at, events }
     }
 
     /// A run is told of before its nodes, and its end after theirs.
-    pub(super) fn make(mut self, changes: &[Change], runs: &[RunChange]) -> Vec<Event> {
+    pub(super) fn observe(mut self, changes: &[Change], runs: &[RunChange]) {
         for change in runs {
             if let RunChange::RunStarted(record) = change {
                 self.run_started(record);
@@ -71,17 +67,15 @@ impl<'a> Maker<'a> {
                 | RunChange::Rebound { .. } => {}
             }
         }
-        self.events
     }
 
     /// A worker shows that it has what it was given.
-    pub(super) fn confirmed(mut self, worker: &WorkerId, leases: &[LeaseId]) -> Vec<Event> {
+    pub(super) fn confirmed(mut self, worker: &WorkerId, leases: &[LeaseId]) {
         for lease in leases {
             let Some(link) = self.live.confirm(*lease) else { continue };
             let worker = Some(worker.clone());
             self.status((&link, lease.task), NodeStatusWord::Running, worker, lease.epoch);
         }
-        self.events
     }
 
     fn push(&mut self, run: &Arc<RunScope>, news: News) {
@@ -96,7 +90,7 @@ impl<'a> Maker<'a> {
 
     fn run_settled(&mut self, run: RunId, end: &RunEnd) {
         let Some((scope, started_at)) = self.live.remove_run(run) else { return };
-        let status = standing::of_end(end.word);
+        let status = node_status::of_end(end.word);
         // What a run gave may be large, and is read from the run itself.
         let end = Some(Box::new(RunEnd { outputs: None, ..end.clone() }));
         self.push(&scope, News::Run(Box::new(RunNews { status, started_at, end })));
@@ -193,7 +187,7 @@ impl<'a> Maker<'a> {
         }
         let Some(link) = self.live.remove_task(task) else { return };
         let TaskState::Settled(settlement) = &progress.state else { return };
-        let status = status_word(standing::of_settlement(settlement));
+        let status = status_word(node_status::of_settlement(settlement));
         if let Some(failure) = &settlement.failure
             && status == NodeStatusWord::Failed
         {
@@ -217,7 +211,7 @@ impl<'a> Maker<'a> {
             let news = ErrorNews { step, task: None, attempt: 0, will_retry: false, failure };
             self.push(&scope, News::Error(Box::new(news)));
         }
-        let status = status_word(standing::of_word(end.word));
+        let status = status_word(node_status::of_word(end.word));
         let (task, is_reused) = (end.reused, end.reused.is_some());
         let news = StatusNews { step, task, worker: None, attempt: 0, status, is_reused };
         self.push(&scope, News::Status(news));
@@ -274,12 +268,9 @@ impl<'a> Maker<'a> {
 
     fn artifacts(&mut self, link: &NodeLink, task: TaskId, artifacts: &Bytes) {
         let Some(scope) = self.live.scope(link.run) else { return };
-        // What is no list is the worker's own, and is seen in the result.
-        let list: Vec<Box<RawValue>> = serde_json::from_slice(artifacts).unwrap_or_default();
-        for artifact in list.into_iter().take(ARTIFACTS_TOLD_MAX) {
-            let news = ArtifactNews { step: Step::of(link), task: Some(task), artifact };
-            self.push(&scope, News::Artifact(Box::new(news)));
-        }
+        let list = artifacts.clone();
+        let news = ArtifactsNews { step: Step::of(link), task: Some(task), list };
+        self.push(&scope, News::Artifacts(Box::new(news)));
     }
 }
 

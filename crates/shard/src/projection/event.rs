@@ -1,6 +1,6 @@
-//! One event, as it is kept: cheap to make, and JSON only when somebody reads it.
+//! One event, as data: cheap to make in a turn. The server renders it when somebody reads it.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::RunEnd;
@@ -10,33 +10,31 @@ use protocol::rest::runs::RunStatus;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::frame::Frame;
-
+/// A result up to this size is told with its event; a larger one only by its size.
+pub const RESULT_BYTES_MAX: usize = 64 * 1024;
 /// What the JSON of an event without a payload takes, roughly.
 const FRAME_BYTES: usize = 480;
 
 /// The run that an event is about.
 #[derive(Debug)]
-pub(crate) struct RunScope {
-    pub(crate) run: RunId,
+pub struct RunScope {
+    pub run: RunId,
     /// The browser or program that started it.
-    pub(crate) client: Option<Box<str>>,
+    pub client: Option<Box<str>>,
 }
 
 /// Something that happened.
 #[derive(Debug)]
-pub(crate) struct Event {
-    pub(super) at: Timestamp,
+pub struct Event {
+    pub at: Timestamp,
     /// The run that it is about, if it is about one.
-    pub(super) run: Option<Arc<RunScope>>,
-    pub(super) news: News,
-    /// Made once, when the first reader wants it.
-    pub(super) frame: OnceLock<Frame>,
+    pub run: Option<Arc<RunScope>>,
+    pub news: News,
 }
 
 /// What happened.
 #[derive(Debug)]
-pub(super) enum News {
+pub enum News {
     /// A run began or came to its end.
     Run(Box<RunNews>),
     /// A node moved on.
@@ -45,59 +43,59 @@ pub(super) enum News {
     Error(Box<ErrorNews>),
     /// A node gave something.
     Result(Box<ResultNews>),
-    /// A node left something behind.
-    Artifact(Box<ArtifactNews>),
+    /// A node left things behind.
+    Artifacts(Box<ArtifactsNews>),
     /// What is JSON already; its worker, where it is about one.
     Told(EventKind, Option<WorkerId>, Box<RawValue>),
 }
 
 #[derive(Debug)]
-pub(super) struct RunNews {
-    pub(super) status: RunStatus,
-    pub(super) started_at: Option<Timestamp>,
-    pub(super) end: Option<Box<RunEnd>>,
+pub struct RunNews {
+    pub status: RunStatus,
+    pub started_at: Option<Timestamp>,
+    pub end: Option<Box<RunEnd>>,
 }
 
 /// Which step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Step {
+pub struct Step {
     /// The author's id of the node, or of the middleware.
-    pub(super) id: Uuid,
-    pub(super) frame: u32,
-    pub(super) item: Option<u32>,
+    pub id: Uuid,
+    pub frame: u32,
+    pub item: Option<u32>,
 }
 
 #[derive(Debug)]
-pub(super) struct StatusNews {
-    pub(super) step: Step,
-    pub(super) task: Option<TaskId>,
-    pub(super) worker: Option<WorkerId>,
-    pub(super) attempt: u32,
-    pub(super) status: NodeStatusWord,
-    pub(super) is_reused: bool,
+pub struct StatusNews {
+    pub step: Step,
+    pub task: Option<TaskId>,
+    pub worker: Option<WorkerId>,
+    pub attempt: u32,
+    pub status: NodeStatusWord,
+    pub is_reused: bool,
 }
 
 #[derive(Debug)]
-pub(super) struct ErrorNews {
-    pub(super) step: Step,
-    pub(super) task: Option<TaskId>,
-    pub(super) attempt: u32,
-    pub(super) will_retry: bool,
-    pub(super) failure: Failure,
+pub struct ErrorNews {
+    pub step: Step,
+    pub task: Option<TaskId>,
+    pub attempt: u32,
+    pub will_retry: bool,
+    pub failure: Failure,
 }
 
 #[derive(Debug)]
-pub(super) struct ResultNews {
-    pub(super) step: Step,
-    pub(super) task: Option<TaskId>,
-    pub(super) revision: u32,
-    pub(super) content: Content,
-    pub(super) artifacts: Option<Bytes>,
+pub struct ResultNews {
+    pub step: Step,
+    pub task: Option<TaskId>,
+    pub revision: u32,
+    pub content: Content,
+    pub artifacts: Option<Bytes>,
 }
 
 /// What a node gave.
 #[derive(Debug)]
-pub(super) enum Content {
+pub enum Content {
     /// The JSON.
     Here(Bytes),
     /// It is too large to be told; so many bytes.
@@ -105,36 +103,37 @@ pub(super) enum Content {
 }
 
 #[derive(Debug)]
-pub(super) struct ArtifactNews {
-    pub(super) step: Step,
-    pub(super) task: Option<TaskId>,
-    pub(super) artifact: Box<RawValue>,
+pub struct ArtifactsNews {
+    pub step: Step,
+    pub task: Option<TaskId>,
+    /// A JSON list, or whatever else the worker sent.
+    pub list: Bytes,
 }
 
 impl Step {
-    pub(super) fn of(link: &NodeLink) -> Self {
+    pub fn of(link: &NodeLink) -> Self {
         Self { id: link.step_id, frame: link.frame, item: link.item }
     }
 }
 
 impl Event {
-    pub(super) fn new(at: Timestamp, run: Option<Arc<RunScope>>, news: News) -> Self {
-        Self { at, run, news, frame: OnceLock::new() }
+    pub fn new(at: Timestamp, run: Option<Arc<RunScope>>, news: News) -> Self {
+        Self { at, run, news }
     }
 
-    pub(super) fn kind(&self) -> EventKind {
+    pub fn kind(&self) -> EventKind {
         match &self.news {
             News::Run(_) => EventKind::RunStatus,
             News::Status(_) => EventKind::NodeStatus,
             News::Error(_) => EventKind::NodeError,
             News::Result(_) => EventKind::NodeResultSnapshot,
-            News::Artifact(_) => EventKind::ArtifactReady,
+            News::Artifacts(_) => EventKind::ArtifactReady,
             News::Told(kind, ..) => *kind,
         }
     }
 
     /// What it takes in memory beside itself and its JSON.
-    pub(super) fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let failure = |failure: &Failure| failure.code.len() + failure.reason.len();
         match &self.news {
             News::Status(_) => 0,
@@ -144,18 +143,18 @@ impl Event {
             }
             News::Error(error) => failure(&error.failure) + size_of::<ErrorNews>(),
             News::Result(result) => result.payload_bytes() + size_of::<ResultNews>(),
-            News::Artifact(news) => news.artifact.get().len() + size_of::<ArtifactNews>(),
+            News::Artifacts(news) => news.list.len() + size_of::<ArtifactsNews>(),
             News::Told(_, _, json) => json.get().len(),
         }
     }
 
     /// What its JSON takes, roughly.
-    pub(super) fn frame_bytes_guess(&self) -> usize {
+    pub fn frame_bytes_guess(&self) -> usize {
         let payload = match &self.news {
             News::Status(_) | News::Run(_) => 0,
             News::Error(error) => error.failure.reason.len(),
             News::Result(result) => result.payload_bytes(),
-            News::Artifact(news) => news.artifact.get().len(),
+            News::Artifacts(news) => news.list.len(),
             News::Told(_, _, json) => json.get().len(),
         };
         FRAME_BYTES + payload

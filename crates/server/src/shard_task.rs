@@ -1,0 +1,367 @@
+//! The task that drives one shard: messages of the doors in, turns to the store, effects out.
+//!
+//! What a turn is and when its effects may leave is decided by [`Shard`]. A failed commit ends the
+//! shard's memory: the value is dropped, the shard is claimed anew and restored from the store.
+
+use std::collections::{HashMap, VecDeque};
+use std::future::poll_fn;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use coordinator::{Answer, Command, DrainCause, LoadKey, LoadTicket, Moment, TaskRecord, Ticket};
+use foldhash::fast::RandomState;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use model::{TenantId, WorkerId};
+use shard::projection::{Publication, WorkerNotice};
+use shard::{ClaimedShard, Effect, Limits, MESSAGES_PER_TURN_MAX, Shard};
+use store::{CommitError, Committed, NoteKind, Store, StoreError, StoreFuture};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::{Instant, Sleep};
+use tokio_util::sync::CancellationToken;
+
+use crate::clock::Clock;
+use crate::dice::Dice;
+use crate::events::{Events, TenantEvents};
+use crate::handle::Message;
+use crate::metrics::Metrics;
+use crate::pauses;
+use crate::sessions::{Notice, Revoked, Sessions};
+use crate::shards::CurrentClaim;
+use crate::updates::Updates;
+
+/// The pause between two tries to get a store back.
+const RECOVERY_EVERY: Duration = Duration::from_millis(500);
+/// A store whose last transaction took longer than this commits on its own thread, so that a slow
+/// disk holds up nobody else.
+const COMMIT_HERE_MAX: Duration = Duration::from_millis(2);
+/// How long a stopping shard waits for its last commits.
+const STOP_WITHIN: Duration = Duration::from_secs(3);
+
+/// What the task needs from the server.
+#[derive(Clone)]
+pub(crate) struct TaskParts {
+    pub(crate) tenant: TenantId,
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) clock: Clock,
+    pub(crate) metrics: Arc<Metrics>,
+    /// Workers that are told at once when a lease is over.
+    pub(crate) sessions: Arc<Sessions>,
+    /// Whoever listens to tasks.
+    pub(crate) updates: Arc<Updates>,
+    /// What is told of runs.
+    pub(crate) events: Arc<Events>,
+    /// Whether the shard answers right now.
+    pub(crate) is_ready: Arc<AtomicBool>,
+    /// Where others find the claim.
+    pub(crate) claim: CurrentClaim,
+    pub(crate) shutdown: CancellationToken,
+}
+
+/// Why a shard's memory came to its end.
+enum Ended {
+    /// The server stops.
+    Stopped,
+    /// A turn could not be kept.
+    Failed(CommitError),
+}
+
+/// Runs a shard until the server stops, through every failure of its store.
+pub(crate) async fn run(
+    parts: TaskParts,
+    mut claim: Option<ClaimedShard>,
+    mut inbox: mpsc::Receiver<Message>,
+) {
+    while !parts.shutdown.is_cancelled() {
+        match Driver::begin(&parts, claim.take()).await {
+            Ok(mut driver) => {
+                set_ready(&parts, true);
+                let ended = driver.serve(&mut inbox).await;
+                set_ready(&parts, false);
+                match ended {
+                    Ended::Stopped => return,
+                    Ended::Failed(error) => {
+                        let tenant = &parts.tenant;
+                        tracing::error!(%tenant, %error, "commit failed; rebuilding the shard from the store");
+                    }
+                }
+            }
+            Err(error) => tracing::error!(tenant = %parts.tenant, %error, "cannot restore"),
+        }
+        refuse_for(&mut inbox, RECOVERY_EVERY, &parts.shutdown).await;
+    }
+}
+
+fn set_ready(parts: &TaskParts, is_ready: bool) {
+    parts.is_ready.store(is_ready, Ordering::Release);
+}
+
+/// Lets askers know at once that nothing can be kept: their replies are dropped.
+async fn refuse_for(
+    inbox: &mut mpsc::Receiver<Message>,
+    pause: Duration,
+    shutdown: &CancellationToken,
+) {
+    let refusing = async { while inbox.recv().await.is_some() {} };
+    tokio::select! {
+        () = refusing => {}
+        () = tokio::time::sleep(pause) => {}
+        () = shutdown.cancelled() => {}
+    }
+}
+
+type Commit = StoreFuture<Result<Committed, CommitError>>;
+type Found = Option<Vec<(LoadKey, TaskRecord)>>;
+
+/// A shard with what it waits for.
+struct Driver<'a> {
+    parts: &'a TaskParts,
+    shard: Shard,
+    events: Arc<TenantEvents>,
+    rng: Dice,
+    /// Who waits for an answer.
+    replies: HashMap<Ticket, oneshot::Sender<Answer>, RandomState>,
+    /// Turns on their way to the store by number, oldest first.
+    commits: VecDeque<(u64, Commit)>,
+    loads: FuturesUnordered<StoreFuture<(LoadTicket, Found)>>,
+    /// How long the last transaction took.
+    took: Duration,
+    alarm: Pin<Box<Sleep>>,
+}
+
+impl<'a> Driver<'a> {
+    async fn begin(parts: &'a TaskParts, claim: Option<ClaimedShard>) -> Result<Self, StoreError> {
+        let claim = match claim {
+            Some(claim) => claim,
+            None => parts.store.claim(parts.tenant.clone()).await?,
+        };
+        parts.claim.set(claim);
+        let restored = parts.store.restore(claim).await?;
+        let live_tasks = restored.tasks.len();
+        let known = (&restored.tasks[..], &restored.runs[..]);
+        let events = parts.events.begin(&parts.tenant, claim, known).await?;
+        let mut rng = Dice::seeded();
+        let at = Moment { now: parts.clock.now(), entropy: rng.roll() };
+        let mut shard = Shard::restore(claim, restored, Limits::default(), (at, ()));
+        for worker in drained_workers(parts).await? {
+            // Nobody waits for the answer, and nothing but the drain comes of it.
+            let (ticket, cause) = (Ticket(0), DrainCause::Person);
+            shard.on_message(at, Command::SetDrain { ticket, worker, cause, on: true });
+        }
+        for (queue, pause) in pauses::of_tenant(&*parts.store, &parts.tenant).await? {
+            let (ticket, pause) = (Ticket(0), Some(pause));
+            shard.on_message(at, Command::SetPause { ticket, queue, pause });
+        }
+        tracing::info!(tenant = %parts.tenant, live_tasks, epoch = claim.epoch, "shard restored");
+        Ok(Self {
+            parts,
+            shard,
+            events,
+            rng,
+            replies: HashMap::default(),
+            commits: VecDeque::new(),
+            loads: FuturesUnordered::new(),
+            took: Duration::ZERO,
+            alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
+        })
+    }
+
+    fn moment(&mut self) -> Moment {
+        Moment { now: self.parts.clock.now(), entropy: self.rng.roll() }
+    }
+
+    async fn serve(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Ended {
+        let mut messages = Vec::with_capacity(MESSAGES_PER_TURN_MAX);
+        loop {
+            self.commit(inbox.is_empty());
+            self.set_alarm();
+            let has_room = self.shard.wants_messages();
+            tokio::select! {
+                biased;
+                () = self.parts.shutdown.cancelled() => return self.finish(inbox).await,
+                (number, committed) = next_commit(&mut self.commits) => {
+                    match committed {
+                        Ok(committed) => self.release(number, committed),
+                        Err(error) => return Ended::Failed(error),
+                    }
+                }
+                (load, found) = next_load(&mut self.loads) => {
+                    let at = self.moment();
+                    self.shard.on_loaded(at, load, found);
+                }
+                _ = inbox.recv_many(&mut messages, MESSAGES_PER_TURN_MAX), if has_room => {
+                    self.take_up(&mut messages);
+                }
+                () = self.alarm.as_mut(), if has_room => {
+                    let at = self.moment();
+                    self.shard.tick(at);
+                }
+            }
+        }
+    }
+
+    /// Handles everything that came in, as one turn.
+    fn take_up(&mut self, messages: &mut Vec<Message>) {
+        let at = self.moment();
+        self.shard.set_has_listeners(self.parts.updates.has_listeners(&self.parts.tenant));
+        for message in messages.drain(..) {
+            let command = match message {
+                Message::Ask { command, ticket, reply } => {
+                    self.replies.insert(ticket, reply);
+                    command
+                }
+                Message::Tell(command) => command,
+            };
+            if let Command::Withdraw { ticket } = &command {
+                self.replies.remove(ticket);
+            }
+            self.shard.on_message(at, command);
+        }
+    }
+
+    /// Gives what was decided to the store. When nobody else waits, the commit is made here: two
+    /// hand-offs between threads cost more than they gain.
+    fn commit(&mut self, is_quiet: bool) {
+        while let Some(turn) = self.shard.poll_commit() {
+            let (number, store) = (turn.number, &self.parts.store);
+            let is_here = is_quiet && self.commits.is_empty() && self.took <= COMMIT_HERE_MAX;
+            let commit = if is_here { store.commit_here(turn) } else { store.commit(turn) };
+            self.commits.push_back((number, commit));
+        }
+    }
+
+    /// The oldest turn is durable: its effects leave.
+    fn release(&mut self, number: u64, committed: Committed) {
+        self.took = committed.took;
+        self.shard.on_committed(number);
+        while let Some(effect) = self.shard.poll_effect() {
+            match effect {
+                Effect::Answer { ticket, answer } => self.deliver(ticket, answer),
+                Effect::Load { load, keys } => {
+                    let shard = self.shard.claim().shard;
+                    self.loads.push(read(&*self.parts.store, shard, load, keys));
+                }
+                Effect::Publish(publication) => self.publish(*publication, committed),
+            }
+        }
+    }
+
+    fn deliver(&mut self, ticket: Ticket, answer: Answer) {
+        let (tenant, metrics) = (&self.parts.tenant, &self.parts.metrics);
+        match &answer {
+            Answer::Judgements(judgements) => metrics.observe_verdicts(tenant, judgements),
+            Answer::Leases(grants) => {
+                metrics.observe_grants(tenant, grants, self.parts.clock.now());
+            }
+            _ => {} // No other answer is counted.
+        }
+        let undelivered = match self.replies.remove(&ticket) {
+            Some(reply) => reply.send(answer).err(),
+            None => Some(answer),
+        };
+        if let Some(answer) = undelivered {
+            let at = self.moment();
+            self.shard.on_undelivered(at, &answer);
+        }
+    }
+
+    fn publish(&mut self, publication: Publication, committed: Committed) {
+        let TaskParts { tenant, metrics, sessions, updates, .. } = self.parts;
+        metrics.observe_turn(tenant, &publication, committed.took);
+        updates.note_timed_out(tenant, &publication.numbers.timed_out);
+        let mut revoked = Vec::new();
+        for (worker, notice) in publication.notices {
+            let notice = match notice {
+                WorkerNotice::Revoked(one) => {
+                    revoked.push((worker, Revoked { lease: one.lease, why: one.why }));
+                    continue;
+                }
+                WorkerNotice::RunEnded(run) => Notice::RunEnded(run),
+                WorkerNotice::Rebound(rebind) => Notice::Rebound(rebind),
+            };
+            sessions.tell(tenant, &worker, notice);
+        }
+        if !revoked.is_empty() {
+            sessions.tell_revoked(tenant, revoked);
+        }
+        if !publication.updates.is_empty() {
+            updates.tell(tenant, publication.updates);
+        }
+        self.events.publish_turn(publication.events);
+    }
+
+    fn set_alarm(&mut self) {
+        let far = || Instant::now() + Duration::from_hours(1);
+        let deadline = self.shard.next_deadline();
+        let at = deadline.map_or_else(far, |at| self.parts.clock.instant_of(at));
+        if deadline.is_some() && self.alarm.deadline() != at || self.alarm.is_elapsed() {
+            self.alarm.as_mut().reset(at);
+        }
+    }
+
+    /// The server stops: what is under way becomes durable and is answered, nothing new begins.
+    async fn finish(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Ended {
+        inbox.close();
+        let all = async {
+            while !self.commits.is_empty() {
+                let (number, committed) = next_commit(&mut self.commits).await;
+                match committed {
+                    Ok(committed) => self.release(number, committed),
+                    Err(_) => return,
+                }
+            }
+        };
+        if tokio::time::timeout(STOP_WITHIN, all).await.is_err() {
+            tracing::warn!(tenant = %self.parts.tenant, "stopped before the last commits were done");
+        }
+        Ended::Stopped
+    }
+}
+
+/// The workers that people drained, before this process began.
+async fn drained_workers(parts: &TaskParts) -> Result<Vec<WorkerId>, StoreError> {
+    let notes = parts.store.notes(NoteKind::Drain).await?;
+    let own = notes.iter().filter(|note| note.tenant == parts.tenant.as_str());
+    Ok(own.filter_map(|note| note.key.parse().ok()).collect())
+}
+
+/// Waits for the oldest turn; for ever when there is none.
+async fn next_commit(
+    commits: &mut VecDeque<(u64, Commit)>,
+) -> (u64, Result<Committed, CommitError>) {
+    let Some((number, commit)) = commits.front_mut() else { return std::future::pending().await };
+    let number = *number;
+    let committed = poll_fn(|context| commit.as_mut().poll(context)).await;
+    commits.pop_front();
+    (number, committed)
+}
+
+/// The next load that came back; waits for ever when none is under way.
+async fn next_load(
+    loads: &mut FuturesUnordered<StoreFuture<(LoadTicket, Found)>>,
+) -> (LoadTicket, Found) {
+    match loads.next().await {
+        Some(loaded) => loaded,
+        None => std::future::pending().await,
+    }
+}
+
+fn read(
+    store: &dyn Store,
+    shard: model::ShardId,
+    load: LoadTicket,
+    keys: Vec<LoadKey>,
+) -> StoreFuture<(LoadTicket, Found)> {
+    let reading = store.load(shard, keys);
+    Box::pin(async move {
+        match reading.await {
+            Ok(found) => (load, Some(found)),
+            Err(error) => {
+                tracing::warn!(%error, "cannot read settled tasks");
+                (load, None)
+            }
+        }
+    })
+}

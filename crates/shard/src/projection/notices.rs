@@ -1,0 +1,152 @@
+//! What workers are told without having asked: leases that ended, and what became of runs that
+//! they had work of.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use coordinator::{
+    Answer, BoundPackage, Change, Effect, Ending, Grant, LostAuthority, RestoredRun, RunBindings,
+    RunChange, Step, TaskRecord, TaskState,
+};
+use foldhash::fast::RandomState;
+use model::{LeaseId, RunId, TaskId, WorkerId};
+use protocol::session::payload::run_rebind::{Rebind, RebindMode, ReboundWork};
+
+/// Packages that one worker is told of with one rebind, at most.
+pub const REBOUND_TOLD_MAX: usize = 256;
+
+/// What a worker is told.
+#[derive(Debug)]
+pub enum WorkerNotice {
+    /// A lease is over.
+    Revoked(Revoked),
+    /// A run that the worker had work of has ended.
+    RunEnded(RunId),
+    /// A person gave the work of a run to another worker.
+    Rebound(Box<Rebind>),
+}
+
+/// A lease that ended although its holder said nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Revoked {
+    /// The lease.
+    pub lease: LeaseId,
+    /// Why its holder lost it.
+    pub why: LostAuthority,
+}
+
+/// The lease that a fact ended although its holder said nothing.
+pub(super) fn revoked(change: &Change) -> Option<(WorkerId, WorkerNotice)> {
+    let attempt = change.ended_attempt()?;
+    let why = match attempt.ending {
+        Ending::Failed { .. } => return None,
+        Ending::Expired | Ending::TimedOut | Ending::Undelivered => LostAuthority::Expired,
+        Ending::Stopped => LostAuthority::TaskCancelled,
+    };
+    let lease = LeaseId { task: change.task(), epoch: attempt.epoch };
+    Some((attempt.worker.clone(), WorkerNotice::Revoked(Revoked { lease, why })))
+}
+
+/// Which workers were given work of which live run.
+#[derive(Debug, Default)]
+pub(super) struct RunWorkers {
+    runs: HashMap<RunId, BTreeSet<WorkerId>, RandomState>,
+}
+
+impl RunWorkers {
+    /// As far as the tasks tell, after a restart.
+    pub(super) fn restored(tasks: &[TaskRecord], runs: &[RestoredRun]) -> Self {
+        let mut workers = Self::default();
+        for task in tasks.iter().chain(runs.iter().flat_map(|run| &run.settled)) {
+            let Some(link) = &task.link else { continue };
+            let holder = match &task.progress.state {
+                TaskState::Leased(lease) => Some(&lease.holder),
+                TaskState::Settled(settlement) => settlement.holder.as_ref(),
+                TaskState::Waiting { .. } | TaskState::Ready => None,
+            };
+            let former = task.ended_attempts.iter().map(|attempt| &attempt.worker);
+            for worker in former.chain(holder) {
+                workers.add(link.run, worker);
+            }
+        }
+        workers
+    }
+
+    /// Notes who was given what, and adds what workers are told of it.
+    pub(super) fn observe(&mut self, step: &Step, notices: &mut Vec<(WorkerId, WorkerNotice)>) {
+        self.note_grants(step);
+        for change in &step.runs {
+            match change {
+                RunChange::RunSettled { run, .. } => {
+                    let workers = self.runs.remove(run).into_iter().flatten();
+                    notices.extend(workers.map(|worker| (worker, WorkerNotice::RunEnded(*run))));
+                }
+                RunChange::Rebound { run, bindings } => notices.extend(rebound(*run, bindings)),
+                RunChange::RunStarted(_)
+                | RunChange::RunBegan { .. }
+                | RunChange::FrameOpened { .. }
+                | RunChange::FrameClosed { .. }
+                | RunChange::NodeEnded { .. } => {}
+            }
+        }
+    }
+
+    fn note_grants(&mut self, step: &Step) {
+        let granted: HashMap<TaskId, RunId, RandomState> =
+            step.effects.iter().flat_map(grants).filter_map(of_run).collect();
+        if granted.is_empty() {
+            return;
+        }
+        for change in &step.changes {
+            let Some(run) = granted.get(&change.task()) else { continue };
+            if let (Change::LeaseGranted { .. }, TaskState::Leased(lease)) =
+                (change, &change.progress().state)
+            {
+                self.add(*run, &lease.holder);
+            }
+        }
+    }
+
+    fn add(&mut self, run: RunId, worker: &WorkerId) {
+        let workers = self.runs.entry(run).or_default();
+        if !workers.contains(worker) {
+            workers.insert(worker.clone());
+        }
+    }
+}
+
+/// Those whose work a person just gave away, and those who got it.
+fn rebound(run: RunId, bindings: &RunBindings) -> impl Iterator<Item = (WorkerId, WorkerNotice)> {
+    let at = bindings.bound.iter().map(|one| one.since).max();
+    let changed = bindings.bound.iter().filter(|one| Some(one.since) == at);
+    let mut concerned: BTreeMap<&WorkerId, Vec<ReboundWork>> = BTreeMap::new();
+    for one in changed {
+        for worker in one.worker.iter().chain(&one.moved_from) {
+            let told = concerned.entry(worker).or_default();
+            if told.len() < REBOUND_TOLD_MAX {
+                told.push(work(one));
+            }
+        }
+    }
+    concerned.into_iter().map(move |(worker, told)| {
+        let is_kept_from = bindings.kept_from.contains(worker);
+        let mode = if is_kept_from { RebindMode::Drain } else { RebindMode::Switch };
+        let rebind = Rebind { run_id: run.to_string(), mode, bindings: told };
+        (worker.clone(), WorkerNotice::Rebound(Box::new(rebind)))
+    })
+}
+
+fn work(bound: &BoundPackage) -> ReboundWork {
+    let worker_name = bound.worker.as_ref().map(ToString::to_string);
+    ReboundWork { package: bound.package.clone(), worker_name }
+}
+
+fn grants(effect: &Effect) -> &[Grant] {
+    match effect {
+        Effect::Answer { answer: Answer::Leases(grants), .. } => grants,
+        Effect::Answer { .. } | Effect::Load { .. } => &[],
+    }
+}
+
+fn of_run(grant: &Grant) -> Option<(TaskId, RunId)> {
+    grant.link.as_ref().map(|link| (grant.lease.task, link.run))
+}

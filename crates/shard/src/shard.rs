@@ -1,0 +1,304 @@
+//! The turn loop of one tenant, without I/O.
+//!
+//! Messages are handled in memory and collected into a turn. The driver takes a closed turn from
+//! [`Shard::poll_commit`], commits it, and says so with [`Shard::on_committed`]. Only then do the
+//! turn's effects come out of [`Shard::poll_effect`], in the order of the turns. Turns are
+//! pipelined: while one becomes durable, the next is collected. When a commit is lost or fenced,
+//! the driver drops the whole value; nothing that depended on the commit has left it.
+
+use std::collections::VecDeque;
+
+use coordinator::{
+    Answer, Command, Coordinator, Effect as Decided, LoadKey, LoadTicket, Moment, Step, TaskRecord,
+    Ticket,
+};
+use model::Timestamp;
+
+use crate::planted::{self, Bug};
+use crate::projection::{Projections, Publication};
+use crate::turn::{ClaimedShard, Restored, Turn};
+
+/// Messages that one turn takes up at most.
+pub const MESSAGES_PER_TURN_MAX: usize = 1_024;
+/// Turns that are not durable yet; beyond this, messages wait outside.
+pub const TURNS_IN_FLIGHT_MAX: usize = 256;
+
+/// Everything that a tenant is.
+#[derive(Debug)]
+pub struct Shard<T: Tap = ()> {
+    claim: ClaimedShard,
+    limits: Limits,
+    coordinator: Coordinator,
+    projections: Projections,
+    tap: T,
+    open: OpenTurn,
+    last_turn: u64,
+    /// Turns on their way to the store, oldest first.
+    in_flight: VecDeque<PendingTurn>,
+    /// What may leave: everything that it says is durable.
+    ready: VecDeque<Effect>,
+}
+
+/// How much a shard takes up at a time.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// See [`MESSAGES_PER_TURN_MAX`].
+    pub messages_per_turn: usize,
+    /// See [`TURNS_IN_FLIGHT_MAX`].
+    pub turns_in_flight: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { messages_per_turn: MESSAGES_PER_TURN_MAX, turns_in_flight: TURNS_IN_FLIGHT_MAX }
+    }
+}
+
+/// What the driver carries out.
+#[derive(Debug)]
+pub enum Effect {
+    /// Tell the asker. If that is impossible, call [`Shard::on_undelivered`].
+    Answer {
+        /// Names the asker.
+        ticket: Ticket,
+        /// The answer.
+        answer: Answer,
+    },
+    /// Read settled tasks from the store, then call [`Shard::on_loaded`].
+    Load {
+        /// Names the load.
+        load: LoadTicket,
+        /// What to read.
+        keys: Vec<LoadKey>,
+    },
+    /// Tell everyone outside who follows what becomes true.
+    Publish(Box<Publication>),
+}
+
+/// Sees every command and the step that came of it; `()` sees nothing.
+pub trait Tap {
+    /// The coordinator is about to handle a command, or to look at its deadlines (`None`).
+    fn before(&mut self, _at: Moment, _command: Option<&Command>) {}
+
+    /// The coordinator took this step.
+    fn after(&mut self, _coordinator: &Coordinator, _step: &Step) {}
+}
+
+impl Tap for () {}
+
+/// The turn that is being collected.
+#[derive(Debug, Default)]
+struct OpenTurn {
+    messages: usize,
+    step: Step,
+    publication: Publication,
+}
+
+/// A turn that waits for its commit, with what leaves after it.
+#[derive(Debug)]
+struct PendingTurn {
+    number: u64,
+    effects: Vec<Decided>,
+    publication: Publication,
+}
+
+impl<T: Tap> Shard<T> {
+    /// A shard that knows what the store knows.
+    pub fn restore(
+        claim: ClaimedShard,
+        restored: Restored,
+        limits: Limits,
+        (at, tap): (Moment, T),
+    ) -> Self {
+        let projections = Projections::restored(&restored);
+        let Restored { tasks, next_number, runs, next_run } = restored;
+        let mut coordinator = Coordinator::restore(claim.shard, next_number, tasks, at);
+        coordinator.restore_runs(next_run, runs, at);
+        Self {
+            claim,
+            limits,
+            coordinator,
+            projections,
+            tap,
+            open: OpenTurn::default(),
+            last_turn: 0,
+            in_flight: VecDeque::new(),
+            ready: VecDeque::new(),
+        }
+    }
+
+    /// The right to commit under which this shard acts.
+    pub fn claim(&self) -> ClaimedShard {
+        self.claim
+    }
+
+    /// The rules behind the shard, for gauges and checks.
+    pub fn coordinator(&self) -> &Coordinator {
+        &self.coordinator
+    }
+
+    /// The same for tests, which may set a smaller world.
+    pub fn coordinator_mut(&mut self) -> &mut Coordinator {
+        &mut self.coordinator
+    }
+
+    /// What watches the steps.
+    pub fn tap(&mut self) -> &mut T {
+        &mut self.tap
+    }
+
+    /// Whether anyone listens to updates of tasks; if not, nobody puts them together.
+    pub fn set_has_listeners(&mut self, has_listeners: bool) {
+        self.projections.has_listeners = has_listeners;
+    }
+
+    /// Whether the open turn takes up another message.
+    pub fn wants_messages(&self) -> bool {
+        self.open.messages < self.limits.messages_per_turn
+            && self.in_flight.len() < self.limits.turns_in_flight
+    }
+
+    /// Whether a turn that is not durable yet is under way.
+    pub fn is_committing(&self) -> bool {
+        !self.in_flight.is_empty()
+    }
+
+    /// The moment at which [`Shard::tick`] has something to do.
+    pub fn next_deadline(&self) -> Option<Timestamp> {
+        self.coordinator.next_deadline()
+    }
+
+    /// Handles a command as part of the open turn.
+    pub fn on_message(&mut self, at: Moment, command: Command) {
+        // A flood of messages must not keep what is due from happening.
+        if self.open.messages == 0 && self.next_deadline().is_some_and(|due| due <= at.now) {
+            self.tick(at);
+        }
+        self.open.messages += 1;
+        self.handle(at, command);
+    }
+
+    /// The store read what [`Effect::Load`] asked for, or could not (`None`).
+    pub fn on_loaded(
+        &mut self,
+        at: Moment,
+        load: LoadTicket,
+        found: Option<Vec<(LoadKey, TaskRecord)>>,
+    ) {
+        let command = match found {
+            Some(found) => Command::Loaded { load, found },
+            None => Command::LoadFailed { load },
+        };
+        self.handle(at, command);
+    }
+
+    /// An answer found nobody. A grant that nobody hears of would block its task until the lease
+    /// ends, so it is taken back; any other answer may be lost: the asker asks again.
+    pub fn on_undelivered(&mut self, at: Moment, answer: &Answer) {
+        let Answer::Leases(grants) = answer else { return };
+        if !grants.is_empty() && !planted::is(Bug::UndeliveredGrantKept) {
+            let leases = grants.iter().map(|grant| grant.lease).collect();
+            self.handle(at, Command::ReturnLeases { leases });
+        }
+    }
+
+    /// Acts on everything that is due.
+    pub fn tick(&mut self, at: Moment) {
+        self.tap.before(at, None);
+        let step = self.coordinator.tick(at);
+        self.take(at, step);
+    }
+
+    fn handle(&mut self, at: Moment, command: Command) {
+        self.tap.before(at, Some(&command));
+        self.projections.overhear(&command, at, &mut self.open.publication);
+        let step = self.coordinator.handle(at, command);
+        self.take(at, step);
+    }
+
+    fn take(&mut self, at: Moment, step: Step) {
+        self.tap.after(&self.coordinator, &step);
+        self.projections.observe(&step, at, &mut self.open.publication);
+        let open = &mut self.open.step;
+        // Most turns of a quiet shard have one message, whose step needs no copy.
+        if open.is_empty() {
+            *open = step;
+        } else {
+            open.append(step);
+        }
+    }
+
+    /// Closes the open turn; `None` when nothing came of its messages. A turn without facts is
+    /// committed too: only so its answers are ordered and fenced.
+    pub fn poll_commit(&mut self) -> Option<Turn> {
+        self.open.messages = 0;
+        if self.open.step.is_empty() {
+            return None;
+        }
+        let OpenTurn { step, mut publication, .. } = std::mem::take(&mut self.open);
+        self.last_turn += 1;
+        let number = self.last_turn;
+        let Step { changes, runs, effects } = step;
+        publication.n_facts = changes.len() + runs.len();
+        publication.load = self.coordinator.load();
+        self.in_flight.push_back(PendingTurn { number, effects, publication });
+        let turn = Turn { claim: self.claim, number, changes, runs };
+        self.leave_early(&turn).then_some(turn)
+    }
+
+    /// What leaves too early where that mistake is planted. Gives whether the turn is committed.
+    #[cfg(feature = "planted")]
+    fn leave_early(&mut self, turn: &Turn) -> bool {
+        if turn.is_empty() && planted::is(Bug::AnswersNotFenced) {
+            if let Some(pending) = self.in_flight.pop_back() {
+                self.ready.extend(pending.effects.into_iter().map(Effect::from));
+            }
+            return false;
+        }
+        let is_early = |effect: &Decided| match effect {
+            Decided::Answer { answer: Answer::Leases(_), .. } => {
+                planted::is(Bug::AckBeforeFsync) || planted::is(Bug::PopBeforeDurable)
+            }
+            Decided::Answer { .. } => planted::is(Bug::AckBeforeFsync),
+            Decided::Load { .. } => false,
+        };
+        if let Some(pending) = self.in_flight.back_mut() {
+            let effects = std::mem::take(&mut pending.effects).into_iter();
+            let (early, later): (Vec<_>, Vec<_>) = effects.partition(is_early);
+            pending.effects = later;
+            self.ready.extend(early.into_iter().map(Effect::from));
+        }
+        true
+    }
+
+    #[cfg(not(feature = "planted"))]
+    #[expect(clippy::unused_self, reason = "the same call where mistakes are planted")]
+    fn leave_early(&mut self, _: &Turn) -> bool {
+        true
+    }
+
+    /// A turn is durable, and with it all turns before it: the store keeps them in order. Their
+    /// effects may leave.
+    pub fn on_committed(&mut self, number: u64) {
+        while self.in_flight.front().is_some_and(|turn| turn.number <= number)
+            && let Some(turn) = self.in_flight.pop_front()
+        {
+            self.ready.push_back(Effect::Publish(Box::new(turn.publication)));
+            self.ready.extend(turn.effects.into_iter().map(Effect::from));
+        }
+    }
+
+    /// The next thing to carry out.
+    pub fn poll_effect(&mut self) -> Option<Effect> {
+        self.ready.pop_front()
+    }
+}
+
+impl From<Decided> for Effect {
+    fn from(decided: Decided) -> Self {
+        match decided {
+            Decided::Answer { ticket, answer } => Self::Answer { ticket, answer },
+            Decided::Load { load, keys } => Self::Load { load, keys },
+        }
+    }
+}
