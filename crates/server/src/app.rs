@@ -371,7 +371,7 @@ impl App {
         let (clock, metrics) = (Clock::start(), Arc::new(Metrics::new()));
         let sessions = Arc::new(Sessions::load(Arc::clone(&store), clock.now()).await?);
         let updates = Arc::new(Updates::default());
-        let events = Arc::new(Events::load(Arc::clone(&store), clock).await?);
+        let events = Arc::new(Events::load(&*store, clock).await?);
         let shards = Shards::new(Common {
             store: Arc::clone(&store),
             clock,

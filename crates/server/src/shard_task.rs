@@ -126,6 +126,8 @@ struct Driver<'a> {
     /// Turns on their way to the store by number, oldest first.
     commits: VecDeque<(u64, Commit)>,
     loads: FuturesUnordered<StoreFuture<(LoadTicket, Found)>>,
+    /// Whether ids of events run low.
+    wants_epoch: bool,
     /// How long the last transaction took.
     took: Duration,
     alarm: Pin<Box<Sleep>>,
@@ -141,7 +143,7 @@ impl<'a> Driver<'a> {
         let restored = parts.store.restore(claim).await?;
         let live_tasks = restored.tasks.len();
         let known = (&restored.tasks[..], &restored.runs[..]);
-        let events = parts.events.begin(&parts.tenant, claim, known).await?;
+        let events = parts.events.begin(&parts.tenant, claim, known);
         let mut rng = Dice::seeded();
         let at = Moment { now: parts.clock.now(), entropy: rng.roll() };
         let mut shard = Shard::restore(claim, restored, Limits::default(), (at, ()));
@@ -163,6 +165,7 @@ impl<'a> Driver<'a> {
             replies: HashMap::default(),
             commits: VecDeque::new(),
             loads: FuturesUnordered::new(),
+            wants_epoch: false,
             took: Duration::ZERO,
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
         })
@@ -176,8 +179,14 @@ impl<'a> Driver<'a> {
         let mut messages = Vec::with_capacity(MESSAGES_PER_TURN_MAX);
         loop {
             self.commit(inbox.is_empty());
+            if self.wants_epoch
+                && self.commits.is_empty()
+                && let Err(error) = self.raise_epoch().await
+            {
+                return Ended::Failed(error);
+            }
             self.set_alarm();
-            let has_room = self.shard.wants_messages();
+            let has_room = self.shard.wants_messages() && !self.wants_epoch;
             tokio::select! {
                 biased;
                 () = self.parts.shutdown.cancelled() => return self.finish(inbox).await,
@@ -200,6 +209,18 @@ impl<'a> Driver<'a> {
                 }
             }
         }
+    }
+
+    /// Ids of events count from the epoch: a shard that has used up half of them raises it. Nothing
+    /// is under way, so nothing of it is fenced.
+    async fn raise_epoch(&mut self) -> Result<(), CommitError> {
+        let claim = self.parts.store.raise_epoch(self.shard.claim()).await?;
+        tracing::info!(tenant = %self.parts.tenant, epoch = claim.epoch, "epoch raised");
+        self.wants_epoch = false;
+        self.shard.renew(claim);
+        self.parts.claim.set(claim);
+        self.events.begin_epoch(claim.epoch);
+        Ok(())
     }
 
     /// Handles everything that came in, as one turn.
@@ -290,6 +311,7 @@ impl<'a> Driver<'a> {
             updates.tell(tenant, publication.updates);
         }
         self.events.publish_turn(publication.events);
+        self.wants_epoch |= self.events.wants_epoch();
     }
 
     fn set_alarm(&mut self) {

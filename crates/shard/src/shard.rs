@@ -132,6 +132,12 @@ impl<T: Tap> Shard<T> {
         self.claim
     }
 
+    /// The shard's owner raised its epoch, while no turn was under way.
+    pub fn renew(&mut self, claim: ClaimedShard) {
+        debug_assert!(self.in_flight.is_empty(), "a turn under way would be fenced");
+        self.claim = claim;
+    }
+
     /// The rules behind the shard, for gauges and checks.
     pub fn coordinator(&self) -> &Coordinator {
         &self.coordinator

@@ -24,6 +24,9 @@ pub trait Store: Send + Sync + 'static {
     /// whatever a former owner still commits fails as a whole.
     fn claim(&self, tenant: TenantId) -> StoreFuture<Result<ClaimedShard, StoreError>>;
 
+    /// Raises the epoch of a shard that the caller owns; fails like a commit if it does not.
+    fn raise_epoch(&self, claim: ClaimedShard) -> StoreFuture<Result<ClaimedShard, CommitError>>;
+
     /// Every live task of a claimed shard, and the number that the next new task gets.
     fn restore(&self, shard: ClaimedShard) -> StoreFuture<Result<Restored, StoreError>>;
 
@@ -338,7 +341,8 @@ pub enum NoteKind {
     Schedule,
     /// A workflow that is started by a call from outside, by the digest of the secret in its path.
     Hook,
-    /// How far the ids of events may go before this is written again, by the tenant's name.
+    /// How far the ids of events had gone before a shard's epoch numbered them, by the tenant's
+    /// name. Read, and never written.
     EventFloor,
 }
 

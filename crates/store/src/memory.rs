@@ -54,6 +54,16 @@ impl MemoryStore {
 }
 
 impl Inner {
+    fn raise_epoch(&mut self, claim: ClaimedShard) -> Result<ClaimedShard, CommitError> {
+        self.claims.check(claim)?;
+        if self.is_unavailable {
+            return Err(CommitError::Unavailable(TOLD_TO_FAIL.into()));
+        }
+        let raised = self.tables.raise_epoch(claim)?;
+        self.claims.made(raised);
+        Ok(raised)
+    }
+
     fn commit(&mut self, turn: &Turn) -> Result<Committed, CommitError> {
         self.claims.check(turn.claim)?;
         let kept = if turn.is_empty() {
@@ -88,6 +98,10 @@ impl Store for MemoryStore {
             inner.claims.made(claim);
             claim
         })
+    }
+
+    fn raise_epoch(&self, claim: ClaimedShard) -> StoreFuture<Result<ClaimedShard, CommitError>> {
+        Box::pin(ready(self.inner.lock().raise_epoch(claim)))
     }
 
     fn restore(&self, shard: ClaimedShard) -> StoreFuture<Result<Restored, StoreError>> {

@@ -46,6 +46,15 @@ impl Tables {
         *claim
     }
 
+    /// The fence, then a new epoch.
+    pub fn raise_epoch(&mut self, claim: ClaimedShard) -> Result<ClaimedShard, CommitError> {
+        self.fence(claim)?;
+        let mut owned = self.shards.values_mut();
+        let current = owned.find(|current| **current == claim).ok_or(CommitError::Fenced)?;
+        current.epoch += 1;
+        Ok(*current)
+    }
+
     /// A claim that another store made; shard numbers are that store's choice.
     pub(crate) fn adopt(&mut self, tenant: TenantId, claim: ClaimedShard) {
         self.shards.insert(tenant, claim);

@@ -18,11 +18,10 @@ use crate::feedback::Snapshot;
 
 /// The events of all tenants.
 pub(crate) struct Events {
-    store: Arc<dyn Store>,
     clock: Clock,
     open: RwLock<HashMap<ShardId, Arc<TenantEvents>, RandomState>>,
-    /// How far ids may have gone before this process began.
-    floors: BTreeMap<String, u64>,
+    /// How far ids had gone when they were not numbered by epochs; 0 in younger folders.
+    bases: BTreeMap<String, u64>,
 }
 
 impl fmt::Debug for Events {
@@ -32,26 +31,22 @@ impl fmt::Debug for Events {
 }
 
 impl Events {
-    /// Reads how far ids have gone.
-    pub(crate) async fn load(store: Arc<dyn Store>, clock: Clock) -> Result<Self, StoreError> {
-        let floors = floors(&*store).await?;
-        Ok(Self { store, clock, open: RwLock::default(), floors })
+    /// Reads what an earlier version said of ids.
+    pub(crate) async fn load(store: &dyn Store, clock: Clock) -> Result<Self, StoreError> {
+        Ok(Self { clock, open: RwLock::default(), bases: bases(store).await? })
     }
 
     /// A tenant's coordinator begins, with what its store holds. It may have begun before.
-    pub(crate) async fn begin(
+    pub(crate) fn begin(
         &self,
         tenant: &TenantId,
         shard: ClaimedShard,
         (tasks, runs): (&[TaskRecord], &[RestoredRun]),
-    ) -> Result<Arc<TenantEvents>, StoreError> {
+    ) -> Arc<TenantEvents> {
         let events = self.of(tenant, shard.shard);
-        if events.begins() {
-            let floors = floors(&*self.store).await?;
-            events.start_over(floors.get(tenant.as_str()).copied());
-        }
         events.restored(tasks, runs);
-        Ok(events)
+        events.begin_epoch(shard.epoch);
+        events
     }
 
     /// The events of a tenant, whether its coordinator has begun or not.
@@ -61,9 +56,8 @@ impl Events {
         }
         let mut open = self.open.write();
         let events = open.entry(shard).or_insert_with(|| {
-            let floor = self.floors.get(tenant.as_str()).copied();
-            let (store, clock) = (Arc::clone(&self.store), self.clock);
-            Arc::new(TenantEvents::new(tenant.clone(), store, clock, floor))
+            let base = self.bases.get(tenant.as_str()).copied().unwrap_or(0);
+            Arc::new(TenantEvents::new(tenant.clone(), self.clock, base))
         });
         Arc::clone(events)
     }
@@ -82,7 +76,7 @@ impl Events {
     }
 }
 
-async fn floors(store: &dyn Store) -> Result<BTreeMap<String, u64>, StoreError> {
+async fn bases(store: &dyn Store) -> Result<BTreeMap<String, u64>, StoreError> {
     let notes = store.notes(NoteKind::EventFloor).await?;
     let read = |json: Option<String>| json.and_then(|json| json.parse().ok());
     notes

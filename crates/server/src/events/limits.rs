@@ -28,7 +28,5 @@ pub const LOOKS_AT_ONCE: u32 = 16;
 pub const LOOK_COSTS: Duration = Duration::from_millis(4);
 /// A reader that finds more than so many events waits before it looks again.
 pub const FLOOD_EVENTS: usize = 64;
-/// Ids that are set aside in the store at once.
-pub const ID_BLOCK: u64 = 1_000_000;
 /// How long words of workers are kept for readers after the last one has left.
 pub const LINGER_FOR: Duration = Duration::from_mins(1);

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use model::Timestamp;
 use shard::projection::Event;
 
 use super::batch::{Batch, RenderedBytes};
@@ -24,9 +23,6 @@ pub(super) struct Ring {
     rendered: RenderedBytes,
     /// Everything with a greater id is here.
     complete_after: u64,
-    /// Events that wait for ids.
-    waiting: VecDeque<Vec<Event>>,
-    n_waiting: usize,
 }
 
 /// What comes next for a reader is not here any more.
@@ -34,8 +30,8 @@ pub(super) struct Ring {
 pub(super) struct Gone;
 
 impl Ring {
-    pub(super) fn new(now: Timestamp, floor: Option<u64>) -> Self {
-        let ids = Ids::begin(now, floor);
+    pub(super) fn new(base: u64) -> Self {
+        let ids = Ids::new(base);
         Self {
             complete_after: ids.last(),
             ids,
@@ -43,8 +39,6 @@ impl Ring {
             n_events: 0,
             n_bytes: 0,
             rendered: RenderedBytes::default(),
-            waiting: VecDeque::new(),
-            n_waiting: 0,
         }
     }
 
@@ -62,45 +56,39 @@ impl Ring {
         (self.complete_after..=self.last_id()).contains(&id)
     }
 
-    /// Tells events, in order. They wait if there are no ids for them yet.
+    /// Tells events, in order. Without ids nobody can be told: readers start anew.
     pub(super) fn push(&mut self, events: Vec<Event>) {
-        if events.is_empty() {
-            return;
-        }
-        self.n_waiting += events.len();
         if events.len() <= BATCH_EVENTS_MAX {
-            self.waiting.push_back(events);
+            self.push_batch(events);
         } else {
             let mut events = events.into_iter();
             while events.len() > 0 {
-                self.waiting.push_back(events.by_ref().take(BATCH_EVENTS_MAX).collect());
+                self.push_batch(events.by_ref().take(BATCH_EVENTS_MAX).collect());
             }
-        }
-        self.flush();
-        if self.n_waiting > RING_EVENTS_MAX {
-            self.forget();
-        }
-    }
-
-    /// Gives ids to those that wait, as far as there are some.
-    pub(super) fn flush(&mut self) {
-        while let Some(n) = self.waiting.front().map(Vec::len) {
-            let Some(first_id) = self.ids.take(n) else { break };
-            let Some(events) = self.waiting.pop_front() else { break };
-            self.n_waiting -= n;
-            self.n_events += events.len();
-            let batch = Batch::new(first_id, events, Arc::clone(&self.rendered));
-            self.n_bytes += batch.bytes;
-            self.batches.push_back(Arc::new(batch));
         }
         self.drop_old();
     }
 
+    fn push_batch(&mut self, events: Vec<Event>) {
+        if events.is_empty() {
+            return;
+        }
+        let Some(first_id) = self.ids.take(events.len()) else { return self.forget() };
+        self.n_events += events.len();
+        let batch = Batch::new(first_id, events, Arc::clone(&self.rendered));
+        self.n_bytes += batch.bytes;
+        self.batches.push_back(Arc::new(batch));
+    }
+
+    /// The shard has a new epoch.
+    pub(super) fn begin(&mut self, epoch: u64) {
+        self.ids.begin(epoch);
+        self.forget();
+    }
+
     /// Readers must start anew: something may have happened that was never told.
-    pub(super) fn forget(&mut self) {
+    fn forget(&mut self) {
         while self.drop_oldest() {}
-        self.waiting.clear();
-        self.n_waiting = 0;
         self.ids.leave_one_out();
         self.complete_after = self.last_id();
     }

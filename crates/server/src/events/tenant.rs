@@ -1,8 +1,9 @@
 //! The events of one tenant.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU16, AtomicU64, AtomicUsize, Ordering};
-use std::sync::{Arc, Weak};
+#[cfg(test)]
 use std::time::Duration;
 
 use coordinator::{RestoredRun, TaskRecord};
@@ -13,7 +14,6 @@ use protocol::session::payload::feedback::Feedback;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use shard::projection::{ArtifactsNews, Event, News, RunScope};
-use store::{Note, NoteKind, Store};
 use tokio::sync::{Notify, Semaphore};
 
 use super::feedback::{self, Words};
@@ -26,18 +26,14 @@ use super::ring::{Gone, Ring};
 use crate::clock::Clock;
 use crate::feedback::Snapshot;
 
-/// The pause between two tries to tell the store how far ids may go.
-const RESERVE_AGAIN_AFTER: Duration = Duration::from_millis(500);
-
 /// What happened to one tenant's runs and workers, for whoever reads.
 pub(crate) struct TenantEvents {
     tenant: TenantId,
-    store: Arc<dyn Store>,
     clock: Clock,
-    pub(super) ring: Mutex<Guarded>,
+    pub(super) ring: Mutex<Ring>,
     index: Mutex<NodeIndex>,
     pages: Mutex<Pages>,
-    /// There is more to read, or ids are free again.
+    /// There is more to read, or the shard has begun.
     changed: Notify,
     room: Arc<Semaphore>,
     /// The types that readers want, a bit for each; those of readers that left lately too.
@@ -47,25 +43,13 @@ pub(crate) struct TenantEvents {
     has_begun: AtomicBool,
 }
 
-/// The ring, and whether the store is being told how far ids may go.
-pub(super) struct Guarded {
-    pub(super) ring: Ring,
-    is_reserving: bool,
-}
-
 impl TenantEvents {
-    pub(super) fn new(
-        tenant: TenantId,
-        store: Arc<dyn Store>,
-        clock: Clock,
-        floor: Option<u64>,
-    ) -> Self {
-        let ring = Ring::new(clock.now(), floor);
+    /// `base`: ids up to here may have been used before epochs numbered them.
+    pub(super) fn new(tenant: TenantId, clock: Clock, base: u64) -> Self {
         Self {
             tenant,
-            store,
             clock,
-            ring: Mutex::new(Guarded { ring, is_reserving: false }),
+            ring: Mutex::new(Ring::new(base)),
             index: Mutex::default(),
             pages: Mutex::default(),
             changed: Notify::new(),
@@ -76,24 +60,9 @@ impl TenantEvents {
         }
     }
 
-    /// The tenant's coordinator begins. Gives whether it had begun before.
-    pub(super) fn begins(&self) -> bool {
-        self.has_begun.swap(true, Ordering::Relaxed)
-    }
-
-    /// The tenant's coordinator begins with this.
+    /// The tenant's shard begins with this.
     pub(super) fn restored(&self, tasks: &[TaskRecord], runs: &[RestoredRun]) {
         *self.index.lock() = NodeIndex::restored(tasks, runs);
-    }
-
-    /// The tenant's coordinator began anew: what it had told the store last may be true or not, so
-    /// readers must look for themselves.
-    pub(super) fn start_over(&self, floor: Option<u64>) {
-        let mut guarded = self.ring.lock();
-        guarded.ring.ids().skip_beyond(floor.unwrap_or(0));
-        guarded.ring.forget();
-        drop(guarded);
-        self.changed.notify_waiters();
     }
 
     // ----- telling
@@ -112,10 +81,7 @@ impl TenantEvents {
         if events.is_empty() {
             return;
         }
-        let mut guarded = self.ring.lock();
-        guarded.ring.push(events);
-        self.reserve(&mut guarded);
-        drop(guarded);
+        self.ring.lock().push(events);
         self.changed.notify_waiters();
     }
 
@@ -169,44 +135,27 @@ impl TenantEvents {
 
     // ----- ids
 
-    /// Tells the store how far ids may go, before they go there.
-    fn reserve(self: &Arc<Self>, guarded: &mut Guarded) {
-        if guarded.is_reserving {
-            return;
-        }
-        let Some(floor) = guarded.ring.ids().wanted_floor() else { return };
-        guarded.is_reserving = true;
-        tokio::spawn(keep_floor(Arc::downgrade(self), floor));
+    /// Whether the shard should raise its epoch, so that events have ids.
+    pub(crate) fn wants_epoch(&self) -> bool {
+        self.ring.lock().ids().are_low()
     }
 
-    fn reserved(self: &Arc<Self>, floor: u64) {
-        let mut guarded = self.ring.lock();
-        guarded.is_reserving = false;
-        guarded.ring.ids().raise(floor);
-        guarded.ring.flush();
-        self.reserve(&mut guarded);
-        drop(guarded);
+    /// The shard has a new epoch: what it told last may be true or not, so readers must look for
+    /// themselves.
+    pub(crate) fn begin_epoch(&self, epoch: u64) {
+        self.ring.lock().begin(epoch);
+        self.has_begun.store(true, Ordering::Release);
         self.changed.notify_waiters();
     }
 
-    fn floor_note(&self, floor: u64) -> Note {
-        let tenant = self.tenant.to_string();
-        let (kind, json) = (NoteKind::EventFloor, Some(floor.to_string()));
-        Note { kind, key: tenant.clone(), tenant, json }
-    }
-
-    /// Waits until events can have ids.
-    pub(crate) async fn has_ids(self: &Arc<Self>) {
+    /// Waits until the shard has begun, and events can have ids.
+    pub(crate) async fn has_ids(&self) {
         loop {
             let changed = self.changed.notified();
             tokio::pin!(changed);
             changed.as_mut().enable();
-            {
-                let mut guarded = self.ring.lock();
-                if guarded.ring.ids().has_room() {
-                    return;
-                }
-                self.reserve(&mut guarded);
+            if self.has_begun.load(Ordering::Acquire) {
+                return;
             }
             changed.await;
         }
@@ -219,10 +168,10 @@ impl TenantEvents {
     pub(crate) fn reader(self: &Arc<Self>, filter: Filter, seen: Option<u64>) -> Option<Reader> {
         let permit = Arc::clone(&self.room).try_acquire_owned().ok()?;
         self.wanted.fetch_or(filter.kinds(), Ordering::Relaxed);
-        let guarded = self.ring.lock();
-        let last = guarded.ring.last_id();
-        let is_known = seen.is_some_and(|id| guarded.ring.can_resume(id));
-        drop(guarded);
+        let ring = self.ring.lock();
+        let last = ring.last_id();
+        let is_known = seen.is_some_and(|id| ring.can_resume(id));
+        drop(ring);
         let (from, came) = match seen {
             Some(id) if is_known => (id, Came::Back),
             Some(_) => (last, Came::TooLate),
@@ -273,7 +222,7 @@ impl TenantEvents {
         id: u64,
         shared: &Arc<AtomicUsize>,
     ) -> Result<Option<Arc<Page>>, Gone> {
-        let batches = self.ring.lock().ring.after(id, READ_EVENTS_MAX)?;
+        let batches = self.ring.lock().after(id, READ_EVENTS_MAX)?;
         let has_some = !batches.is_empty();
         Ok(has_some.then(|| Page::new(filter.clone(), id, batches, Arc::clone(shared)).into()))
     }
@@ -294,7 +243,7 @@ impl TenantEvents {
 
     /// The id of the newest event.
     pub(crate) fn last_id(&self) -> u64 {
-        self.ring.lock().ring.last_id()
+        self.ring.lock().last_id()
     }
 }
 
@@ -336,23 +285,4 @@ fn artifacts_of(news: &ArtifactsNews, run: &RunScope) -> impl Iterator<Item = Bo
         };
         serde_json::value::to_raw_value(&data).ok()
     })
-}
-
-/// A store in trouble keeps no turns either, so there is nothing to tell meanwhile.
-async fn keep_floor(events: Weak<TenantEvents>, floor: u64) {
-    loop {
-        let Some(own) = events.upgrade() else { return };
-        let keeping = own.store.put_note(own.floor_note(floor));
-        drop(own);
-        let kept = keeping.await;
-        let Some(own) = events.upgrade() else { return };
-        match kept {
-            Ok(()) => return own.reserved(floor),
-            Err(error) => {
-                tracing::warn!(tenant = %own.tenant, %error, "ids of events cannot be kept");
-            }
-        }
-        drop(own);
-        tokio::time::sleep(RESERVE_AGAIN_AFTER).await;
-    }
 }

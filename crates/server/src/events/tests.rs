@@ -1,6 +1,7 @@
 //! Events as a whole: facts in, bytes out.
 
 mod cost;
+mod epochs;
 mod facts;
 mod making;
 mod reading;
@@ -8,6 +9,7 @@ mod restarts;
 mod words;
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use coordinator::{Change, Command, Moment, RunChange, Step, Ticket};
 use model::{LeaseId, ShardId, TenantId, Timestamp, WorkerId};
@@ -42,9 +44,8 @@ impl World {
 
     /// A process that begins on this store.
     async fn on(store: Arc<MemoryStore>) -> Self {
-        let own: Arc<dyn store::Store> = Arc::clone(&store) as _;
-        let hub = Events::load(own, Clock::start()).await.expect("a hub");
-        let events = begin(&hub).await;
+        let hub = Events::load(&*store, Clock::start()).await.expect("a hub");
+        let events = begin(&hub);
         Self { store, hub, events, projections: Mutex::default() }
     }
 
@@ -83,10 +84,12 @@ impl World {
     }
 }
 
-async fn begin(hub: &Events) -> Arc<TenantEvents> {
+/// Each claim has a higher epoch.
+fn begin(hub: &Events) -> Arc<TenantEvents> {
+    static EPOCH: AtomicU64 = AtomicU64::new(1);
     let tenant: TenantId = "acme".parse().expect("a name");
-    let claim = ClaimedShard { shard: shard(), epoch: 1 };
-    hub.begin(&tenant, claim, (&[], &[])).await.expect("events")
+    let epoch = EPOCH.fetch_add(1, Ordering::Relaxed);
+    hub.begin(&tenant, ClaimedShard { shard: shard(), epoch }, (&[], &[]))
 }
 
 /// One event, as a client sees it.

@@ -71,6 +71,10 @@ impl Store for TroubledStore {
         self.inner.claim(tenant)
     }
 
+    fn raise_epoch(&self, claim: ClaimedShard) -> StoreFuture<Result<ClaimedShard, CommitError>> {
+        self.inner.raise_epoch(claim)
+    }
+
     fn restore(&self, claim: ClaimedShard) -> StoreFuture<Result<Restored, StoreError>> {
         self.inner.restore(claim)
     }

@@ -20,6 +20,8 @@ pub async fn exercise(
     a_turn_is_kept_whole_or_not_at_all(open().await).await;
     a_stale_claim_keeps_nothing(open().await).await;
     a_stale_claim_hurts_no_other_shard(open().await).await;
+    an_owner_raises_its_epoch_and_nobody_else(open().await).await;
+    a_commit_on_the_callers_thread_takes_its_place(open().await).await;
     a_failed_turn_fails_the_later_ones_of_its_claim(open().await).await;
     turns_are_kept_in_the_order_of_the_calls(open().await).await;
     a_turn_without_changes_follows_its_claim(open().await).await;
@@ -104,6 +106,38 @@ async fn a_stale_claim_hurts_no_other_shard(store: Arc<dyn Store>) {
     commits.2.await.expect("the new owner's turn");
     assert_eq!(live(&store, current).await, [1]);
     assert_eq!(live(&store, other).await, [0]);
+}
+
+async fn an_owner_raises_its_epoch_and_nobody_else(store: Arc<dyn Store>) {
+    let first = claim(&store, "acme").await;
+    let raised = store.raise_epoch(first).await.expect("it is the owner");
+    assert_eq!(raised, ClaimedShard { epoch: first.epoch + 1, ..first });
+    assert_eq!(store.raise_epoch(first).await, Err(CommitError::Fenced));
+    let late = commit(&store, first, vec![submitted(TaskId::of(first.shard, 0))]).await;
+    assert_eq!(late, Err(CommitError::Fenced));
+    commit(&store, raised, vec![submitted(TaskId::of(first.shard, 0))]).await.expect("kept");
+    let next = claim(&store, "acme").await;
+    assert_eq!(next.epoch, raised.epoch + 1);
+}
+
+/// Turns that are queued come first, and a turn that fails on the caller's thread breaks its claim
+/// like any other.
+async fn a_commit_on_the_callers_thread_takes_its_place(store: Arc<dyn Store>) {
+    let shard = claim(&store, "acme").await;
+    let turn = |changes| Turn::of(shard, changes, Vec::new());
+    let task = |number| TaskId::of(shard.shard, number);
+    store.commit_here(turn(vec![submitted(task(0))])).await.expect("kept");
+    let queued: Vec<_> =
+        (1..50).map(|number| store.commit(turn(vec![submitted(task(number))]))).collect();
+    let here = store.commit_here(turn(vec![granted(task(49), 1)]));
+    for commit in queued {
+        commit.await.expect("kept");
+    }
+    here.await.expect("it follows the turns before it");
+    store.commit_here(turn(vec![submitted(task(0))])).await.expect_err("it exists");
+    let later = store.commit_here(turn(vec![submitted(task(50))])).await;
+    assert!(matches!(later, Err(CommitError::Unavailable(_))), "{later:?}");
+    assert_eq!(live(&store, shard).await.len(), 50);
 }
 
 async fn a_failed_turn_fails_the_later_ones_of_its_claim(store: Arc<dyn Store>) {

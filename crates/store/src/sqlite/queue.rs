@@ -23,6 +23,8 @@ pub(super) enum Job {
     ScratchRestored(ShardId, Reply<()>),
     /// Take a shard over.
     Claim(TenantId, Reply<Result<ClaimedShard, StoreError>>),
+    /// Raise the epoch of a shard that is owned.
+    RaiseEpoch(ClaimedShard, Reply<Result<ClaimedShard, CommitError>>),
     /// Keep a token.
     PutToken(Box<TokenRow>, Reply<Result<(), StoreError>>),
     /// Keep a small document.

@@ -130,6 +130,14 @@ impl Store for SqliteStore {
         self.order(|reply| Job::Claim(tenant, reply))
     }
 
+    fn raise_epoch(&self, claim: ClaimedShard) -> StoreFuture<Result<ClaimedShard, CommitError>> {
+        let (reply, answer) = oneshot::channel();
+        self.queue.push(Job::RaiseEpoch(claim, reply));
+        Box::pin(async move {
+            answer.await.unwrap_or_else(|_| Err(CommitError::Unavailable(WRITER_GONE.into())))
+        })
+    }
+
     fn restore(&self, shard: ClaimedShard) -> StoreFuture<Result<Restored, StoreError>> {
         self.readers.ask(move |connection| restore::restore(connection, shard.shard))
     }

@@ -22,7 +22,7 @@ use super::part::Part;
 use super::queue::{Job, PendingNote, PendingScratch, PendingTurn, Queue};
 use super::workflow;
 use crate::claims::Claims;
-use crate::contract::{Note, StoreError, TokenRow};
+use crate::contract::{CommitError, Note, StoreError, TokenRow};
 use crate::spec_document::LastDocument;
 use shard::ClaimedShard;
 
@@ -159,6 +159,7 @@ impl Writer {
     fn do_alone(&mut self, job: Job) {
         match job {
             Job::Claim(tenant, reply) => drop(reply.send(self.claim(&tenant))),
+            Job::RaiseEpoch(claim, reply) => drop(reply.send(self.raise_epoch(claim))),
             Job::PutToken(token, reply) => {
                 drop(reply.send(self.keep(|connection| put_token(connection, &token))));
             }
@@ -235,6 +236,15 @@ impl Writer {
         Ok(claim)
     }
 
+    fn raise_epoch(&mut self, claim: ClaimedShard) -> Result<ClaimedShard, CommitError> {
+        self.claims.check(claim)?;
+        let unavailable = |error: StoreError| CommitError::Unavailable(error.to_string());
+        let raised = self.keep(|connection| raise_epoch(connection, claim)).map_err(unavailable)?;
+        let raised = raised.ok_or(CommitError::Fenced)?;
+        self.claims.made(raised);
+        Ok(raised)
+    }
+
     fn keep<T>(
         &mut self,
         work: impl FnOnce(&Connection) -> Result<T, WriteError>,
@@ -292,6 +302,17 @@ fn claim_shard(connection: &Connection, tenant: &TenantId) -> Result<ClaimedShar
         params![shard.get(), tenant.as_str()],
     )?;
     Ok(ClaimedShard { shard, epoch: 1 })
+}
+
+/// The raised claim; none when the shard has another owner.
+fn raise_epoch(
+    connection: &Connection,
+    claim: ClaimedShard,
+) -> Result<Option<ClaimedShard>, WriteError> {
+    let raised = connection
+        .prepare_cached("UPDATE shards SET epoch = epoch + 1 WHERE id = ?1 AND epoch = ?2")?
+        .execute(params![claim.shard.get(), claim.epoch.cast_signed()])?;
+    Ok((raised == 1).then_some(ClaimedShard { epoch: claim.epoch + 1, ..claim }))
 }
 
 /// A number that no shard has. Random, so that task ids of one installation name nothing in another.

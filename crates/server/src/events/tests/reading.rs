@@ -111,7 +111,7 @@ async fn the_past_is_bounded_in_bytes_with_the_json_that_was_made() {
     let large = format!("\"{}\"", "x".repeat(60_000));
     world.events.has_ids().await;
     world.start(1, None);
-    let n_held = || world.events.ring.lock().ring.bytes();
+    let n_held = || world.events.ring.lock().bytes();
     for number in 0..1_000 {
         world.turn(&[submitted(number, Some(1)), completed(number, &large, None)]);
         assert!(n_held() <= RING_BYTES_MAX);
@@ -119,7 +119,7 @@ async fn the_past_is_bounded_in_bytes_with_the_json_that_was_made() {
     let bare = n_held();
     assert!(bare > RING_BYTES_MAX - 200_000, "{bare}: the limit is used");
     // A reader makes JSON of everything, which takes as much again.
-    let from = world.events.ring.lock().ring.after_the_oldest();
+    let from = world.events.ring.lock().after_the_oldest();
     let mut reader = world.reader(Some(from)).await;
     while !next(&mut reader).await.is_empty() && reader.lag() > 0 {}
     assert!(n_held() > bare + RING_BYTES_MAX / 2, "what is made is counted");
