@@ -342,7 +342,9 @@ impl Placement {
             covered.iter().filter(|idx| has_room(**idx)).filter_map(|idx| self.head(*idx)).min()
         } else {
             let mut heads = self.heads.iter();
-            let fits = |demand: &DemandIdx| covered.contains(demand) && has_room(*demand);
+            let is_covered =
+                |demand: &DemandIdx| covered.contains(demand) || planted::is(Bug::CoverNotChecked);
+            let fits = |demand: &DemandIdx| is_covered(demand) && has_room(*demand);
             heads.find(|(_, demand)| fits(demand)).map(|(rank, _)| *rank)
         };
         let best = if self.lanes.is_empty() {

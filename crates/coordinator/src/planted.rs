@@ -28,6 +28,8 @@ pub enum Bug {
     DependencyReleasedOnFailure,
     /// After a restart nobody knows any more who waits for whom.
     DependentsForgotten,
+    /// A worker that covers many kinds of demand is given tasks of other kinds too.
+    CoverNotChecked,
     /// A node runs although one before it failed and says that those after it are skipped.
     SkipNotPassedOn,
     /// After a restart the nodes whose turn had come are forgotten.
@@ -36,7 +38,7 @@ pub enum Bug {
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::RescueByIdOnly,
         Self::HeartbeatDoesNotExtend,
         Self::BackoffWithoutJitter,
@@ -48,6 +50,7 @@ impl Bug {
         Self::PauseIgnored,
         Self::DependencyReleasedOnFailure,
         Self::DependentsForgotten,
+        Self::CoverNotChecked,
         Self::SkipNotPassedOn,
         Self::LineForgotten,
     ];

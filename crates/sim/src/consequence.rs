@@ -74,13 +74,15 @@ pub enum Consequence {
     UnknownDependency,
     /// A worker left and gave back what it held.
     GivenBack,
+    /// More kinds of demand were ready than placement looks at one by one.
+    ManyKindsReady,
     /// A grant's asker had gone, and the grant was taken back.
     GrantFoundNobody,
 }
 
 impl Consequence {
     /// All of them, with their words.
-    pub const ALL: [(Self, &'static str); 35] = [
+    pub const ALL: [(Self, &'static str); 36] = [
         (Self::Committed, "COMMITTED"),
         (Self::CancelledExpired, "CANCELLED (expired)"),
         (Self::CancelledSuperseded, "CANCELLED (superseded)"),
@@ -115,6 +117,7 @@ impl Consequence {
         (Self::FailedWithOthers, "failed with another task"),
         (Self::UnknownDependency, "unknown dependency refused"),
         (Self::GivenBack, "given back by leaving"),
+        (Self::ManyKindsReady, "more than 32 kinds ready"),
         (Self::GrantFoundNobody, "grant found nobody"),
     ];
 

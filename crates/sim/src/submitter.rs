@@ -12,7 +12,7 @@ use crate::message::{Ask, Call, Peer, Reply, Request, Told, Wire};
 use crate::oracle::Place;
 use crate::planted::WorldBug;
 use crate::rng::Dice;
-use crate::workload::{Intent, QUEUES, SUBMIT_WITHIN, after_of, key_text, queue_name};
+use crate::workload::{Intent, QUEUES, after_of, key_text, queue_name, submit_within};
 use crate::world::World;
 
 /// How long a submitter waits before it asks again.
@@ -91,7 +91,7 @@ impl World {
             }
             let mut dice = Dice::of_parts(self.seed, number, 17);
             // Wishes that share a moment travel in one submit.
-            let at = dice.below(SUBMIT_WITHIN / 250) * 250;
+            let at = dice.below(submit_within(self.seed) / 250) * 250;
             let submitter = dice.index(self.submitters.len());
             self.submitters[submitter].plan.entry(at).or_default().push(number);
         }

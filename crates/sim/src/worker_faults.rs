@@ -21,7 +21,7 @@ impl World {
             let offer = if number < 2 {
                 workload::full_offer()
             } else {
-                workload::partial_offer(&mut dice)
+                workload::partial_offer(self.seed, &mut dice)
             };
             let own = Dice::of_parts(self.seed, scatter(number), 11);
             let mut worker = Worker::new(workload::worker_id(index), Arc::new(offer), own);

@@ -7,15 +7,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use model::{
     After, ConcurrencyKey, Demand, IdempotencyKey, IdempotencyMark, NewTask, Offer, PackageRef,
-    QueueName, RetryPolicy, TaskId, TaskSpec, Timestamp, WorkerId,
+    QueueName, RetryPolicy, TaskId, TaskSpec, Timestamp, TypeName, WorkerId,
 };
 
 use crate::rng::{Dice, scatter};
 
 /// Tasks are submitted within the first so many milliseconds.
-pub(crate) const SUBMIT_WITHIN: u64 = 40_000;
+const SUBMIT_WITHIN: u64 = 40_000;
 
 const TYPES: [&str; 3] = ["resize", "index", "mail"];
+/// Types of a seed with many of them: beyond what placement looks at one by one.
+const MANY_TYPES: u64 = 60;
+/// Its tasks come at once, so that many wait at the same time.
+const MANY_SUBMIT_WITHIN: u64 = 2_000;
 pub(crate) const QUEUES: [&str; 2] = ["default", "night"];
 const TTLS: [u64; 4] = [600, 1_500, 4_000, 9_000];
 const TIMEOUTS: [Option<u64>; 6] = [None, None, None, Some(700), Some(3_000), Some(15_000)];
@@ -62,10 +66,27 @@ pub(crate) fn full_offer() -> Offer {
     }
 }
 
+/// Whether the tasks of a seed are of many types.
+fn has_many_types(seed: u64) -> bool {
+    seed % 4 == 3
+}
+
+/// How long the tasks of a seed go on coming.
+pub(crate) fn submit_within(seed: u64) -> u64 {
+    if has_many_types(seed) { MANY_SUBMIT_WITHIN } else { SUBMIT_WITHIN }
+}
+
+fn task_type(seed: u64, dice: &mut Dice) -> TypeName {
+    if has_many_types(seed) {
+        return text(&format!("kind-{}", dice.below(MANY_TYPES)));
+    }
+    text(dice.pick(&TYPES).copied().unwrap_or("index"))
+}
+
 /// An offer that covers only some demands.
-pub(crate) fn partial_offer(dice: &mut Dice) -> Offer {
-    let types = (0..=dice.below(2)).filter_map(|_| dice.pick(&TYPES).map(|name| text(name)));
-    let types: BTreeSet<_> = types.collect();
+pub(crate) fn partial_offer(seed: u64, dice: &mut Dice) -> Offer {
+    let n_types = if has_many_types(seed) { MANY_TYPES } else { 1 + dice.below(2) };
+    let types: BTreeSet<_> = (0..n_types).map(|_| task_type(seed, dice)).collect();
     let all_tools = dice.below(4) == 0;
     Offer { types: Some(types), tools: [text("git")].into(), all_tools, ..Offer::default() }
 }
@@ -79,7 +100,7 @@ impl Intent {
         let key = dice.chance(200).then(|| text(&format!("customer-{}", dice.below(4))));
         Self {
             number,
-            spec: Arc::new(spec(&mut dice)),
+            spec: Arc::new(spec(seed, &mut dice)),
             concurrency_key: key,
             is_keyed: dice.chance(600),
             not_before: dice.chance(150).then(|| Duration::from_millis(dice.below(15_000))),
@@ -133,13 +154,13 @@ pub(crate) fn intent_of(parameters: &Bytes) -> u64 {
     std::str::from_utf8(parameters).ok().and_then(|text| text.parse().ok()).unwrap_or(u64::MAX)
 }
 
-fn spec(dice: &mut Dice) -> TaskSpec {
+fn spec(seed: u64, dice: &mut Dice) -> TaskSpec {
     let ttl = dice.pick(&TTLS).copied().unwrap_or(1_500);
     let timeout = dice.pick(&TIMEOUTS).copied().flatten();
     let (max_attempts, backoff, backoff_max) =
         dice.pick(&RETRIES).copied().unwrap_or((3, 400, 2_000));
     TaskSpec {
-        demand: demand(dice),
+        demand: demand(seed, dice),
         priority: i16::try_from(dice.below(3)).unwrap_or(0) - 1,
         lease_ttl: Duration::from_millis(ttl),
         timeout: timeout.map(Duration::from_millis),
@@ -151,10 +172,10 @@ fn spec(dice: &mut Dice) -> TaskSpec {
     }
 }
 
-fn demand(dice: &mut Dice) -> Demand {
+fn demand(seed: u64, dice: &mut Dice) -> Demand {
     let mut demand = Demand {
         queue: text(dice.pick(&QUEUES).copied().unwrap_or("default")),
-        task_type: text(dice.pick(&TYPES).copied().unwrap_or("index")),
+        task_type: task_type(seed, dice),
         tools: BTreeSet::new(),
         tags: BTreeMap::new(),
         package: None,

@@ -102,7 +102,7 @@ impl Oracle {
             model.check_commits(command, notes);
         }
         model.check_blocked(&step.changes, notes);
-        requests.observe(command, &step.effects);
+        requests.observe(command, &step.effects, notes);
         if judged.is_tick {
             model.check_nothing_due(heard.now, notes);
         }

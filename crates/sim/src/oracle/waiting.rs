@@ -10,12 +10,20 @@ use crate::consequence::Consequence;
 use crate::oracle::model::{Model, Place, TaskModel};
 use crate::oracle::notes::Notes;
 
+/// Beyond so many kinds of demand placement goes another way; the world goes beyond it.
+const KINDS_LOOKED_AT: usize = 32;
+
 /// Requests that a coordinator has heard and not answered.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WaitingRequests(BTreeMap<Ticket, Arc<Offer>>);
 
 impl WaitingRequests {
-    pub(crate) fn observe(&mut self, command: Option<&Command>, effects: &[Effect]) {
+    pub(crate) fn observe(
+        &mut self,
+        command: Option<&Command>,
+        effects: &[Effect],
+        notes: &mut Notes,
+    ) {
         match command {
             Some(Command::RequestLeases { ticket, request }) => {
                 self.0.insert(*ticket, Arc::clone(&request.offer));
@@ -26,10 +34,18 @@ impl WaitingRequests {
             _ => {}
         }
         for effect in effects {
-            if let Effect::Answer { ticket, answer: Answer::Leases(_) | Answer::Refused(_) } =
-                effect
-            {
-                self.0.remove(ticket);
+            match effect {
+                Effect::Answer { ticket, answer: Answer::Leases(grants) } => {
+                    let Some(offer) = self.0.remove(ticket) else { continue };
+                    let other = grants.iter().find(|grant| !offer.covers(&grant.spec.demand));
+                    notes.demand(other.is_none(), "P2", || {
+                        format!("{other:?} was granted to a worker that offers {offer:?}")
+                    });
+                }
+                Effect::Answer { ticket, answer: Answer::Refused(_) } => {
+                    self.0.remove(ticket);
+                }
+                Effect::Answer { .. } | Effect::Load { .. } => {}
             }
         }
     }
@@ -45,6 +61,11 @@ impl Model {
         notes: &mut Notes,
     ) {
         let offers: BTreeSet<&Arc<Offer>> = requests.0.values().collect();
+        let ready = self.tasks.values().filter(|task| task.place == Place::Ready);
+        let kinds: BTreeSet<_> = ready.map(|task| &task.spec.demand).collect();
+        if kinds.len() > KINDS_LOOKED_AT {
+            notes.happened(Consequence::ManyKindsReady);
+        }
         let mut keys = BTreeMap::new();
         for task in self.tasks.values() {
             if let (Some(key), Place::Ready | Place::Leased) = (&task.key, task.place) {
