@@ -282,6 +282,28 @@ def test_a_claim_is_verified_by_a_worker(worker, admin):
         assert isinstance(admin.call("WORKER.VERIFY", "agx-eye", wrong), Refused), wrong
 
 
+def test_what_a_tool_showed_is_listed_until_its_worker_registers_anew(server):
+    def verified(admin):
+        lines = (json.loads(line) for line in admin.ask("WORKERS.LIST"))
+        return next(line["verified_tools"] for line in lines if line["worker_id"] == "shows")
+
+    with RespClient(server, "admin") as admin, RespClient(server, "worker") as worker:
+        register(worker, worker_id="shows", capabilities=["agx-eye"])
+        admin.send("WORKER.VERIFY", "agx-eye", '{"command":"agx-eye","args":["--version"]}')
+        job = worker.pop("queue:default")
+        assert worker.update(job["job_id"], status="completed", stdout="agx-eye 0.1.0") == "OK"
+        assert admin.read().startswith("OK")
+        said = verified(admin)
+        assert list(said) == ["agx-eye"]
+    server.kill()
+    server.start()
+    with RespClient(server, "admin") as admin, RespClient(server, "worker") as worker:
+        assert worker.call("WORKER.HEARTBEAT", "shows") == "OK"
+        assert verified(admin) == said
+        register(worker, worker_id="shows", capabilities=["agx-eye"])
+        assert verified(admin) == {}
+
+
 def test_a_claim_that_is_a_lie_is_told(worker, admin):
     register(worker, worker_id="lies", capabilities=["unicorn"])
     admin.send("WORKER.VERIFY", "lies", "unicorn", '{"command":"unicorn"}')
@@ -302,6 +324,27 @@ def test_a_drained_worker_is_told_to_be_quiet_if_it_understands(shared_server, w
     shared_server.rest("POST", f"/workers/{name}/commands", {"type": "undrain"})
     assert worker.call("WORKER.HEARTBEAT", name) == "OK"
     assert worker.pop(f"queue:{name}")["job_id"] == f"undone-{name}"
+
+
+def test_the_deadline_of_a_drain_survives_a_restart(server):
+    with RespClient(server, "worker") as worker:
+        register(worker, worker_id="leaving", signals=True)
+        deadline = time.monotonic() + 3
+        server.rest("POST", "/workers/leaving/commands", {"type": "drain", "deadline_ms": 3000})
+        assert worker.call("WORKER.HEARTBEAT", "leaving") == "OK quiet"
+    server.kill()
+    server.start()
+    with RespClient(server, "worker") as worker:
+        while (said := worker.call("WORKER.HEARTBEAT", "leaving")) == "OK quiet":
+            assert time.monotonic() < deadline + 2, "it is never told to leave"
+            time.sleep(0.1)
+        assert said == "OK terminate" and time.monotonic() > deadline - 0.1
+        server.rest("POST", "/workers/leaving/commands", {"type": "undrain"})
+        assert worker.call("WORKER.HEARTBEAT", "leaving") == "OK"
+    server.kill()
+    server.start()
+    with RespClient(server, "worker") as worker:
+        assert worker.call("WORKER.HEARTBEAT", "leaving") == "OK"
 
 
 def test_a_worker_takes_no_more_than_it_can_do(worker, admin):

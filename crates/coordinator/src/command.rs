@@ -8,7 +8,7 @@ use bytes::Bytes;
 use flow::Program;
 use model::{
     IdempotencyMark, LeaseId, NewTask, Offer, QueueName, Report, RunId, TaskId, Timestamp,
-    TypeName, WorkerId,
+    ToolName, TypeName, WorkerId,
 };
 use uuid::Uuid;
 
@@ -88,6 +88,19 @@ pub enum Command {
         offer: Arc<Offer>,
         /// How long it may be silent, from here on.
         ladder: Ladder,
+        /// Whether its process is a new one: what its tools showed before is forgotten.
+        anew: bool,
+    },
+    /// A worker executed a tool that it claims to have. Answered by `Verified`.
+    NoteVerified {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which worker.
+        worker: WorkerId,
+        /// Which tool.
+        tool: ToolName,
+        /// What the tool said.
+        output: String,
     },
     /// A worker leaves: what it holds goes back at once, and it is forgotten. Answered by
     /// `Unregistered`.
@@ -97,7 +110,17 @@ pub enum Command {
         /// Who leaves.
         worker: WorkerId,
     },
-    /// Give a worker nothing new, or offer it work again. Answered by `DrainSet`.
+    /// A person drains a worker, or lets it take work again. Answered by `DrainSet`.
+    Drain {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which worker.
+        worker: WorkerId,
+        /// Who drained it, and by when it is to leave; `None` where it takes work again.
+        drain: Option<Drain>,
+    },
+    /// A worker says of itself that it wants nothing new, or that it does again. Answered by
+    /// `DrainSet`.
     SetDrain {
         /// Whom to answer.
         ticket: Ticket,
@@ -260,7 +283,9 @@ impl Command {
             | Self::RequestLeases { ticket, .. }
             | Self::Heartbeat { ticket, .. }
             | Self::Register { ticket, .. }
+            | Self::NoteVerified { ticket, .. }
             | Self::Unregister { ticket, .. }
+            | Self::Drain { ticket, .. }
             | Self::SetDrain { ticket, .. }
             | Self::SetPause { ticket, .. }
             | Self::Report { ticket, .. }
@@ -364,12 +389,23 @@ pub struct Rebind {
     pub drain: bool,
 }
 
-/// Why a worker is given nothing new.
+/// A person's order that a worker is given nothing new.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Drain {
+    /// Who gave the order.
+    pub by: String,
+    /// Since when.
+    pub at: Timestamp,
+    /// From then on the worker is told to leave, whatever it still holds.
+    pub gone_by: Option<Timestamp>,
+    /// What the person said about it.
+    pub reason: Option<String>,
+}
+
+/// Why a worker wants nothing new, by its own word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DrainCause {
-    /// A person said so.
-    Person,
-    /// The worker said so: it finishes and leaves.
+    /// It finishes and leaves.
     Leaving,
     /// Its memory or its disk is almost full.
     Pressure,

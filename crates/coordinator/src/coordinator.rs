@@ -12,6 +12,7 @@ use crate::peek::Wanted;
 use crate::run_apply::After;
 use crate::run_change::RestoredRun;
 use crate::state::State;
+use crate::tenant_change::TenantSettings;
 
 /// Decides for one shard.
 #[derive(Debug)]
@@ -76,6 +77,11 @@ impl Coordinator {
         at: Moment,
     ) {
         Turn::new(&mut self.state, at).restore_runs(next_run, runs);
+    }
+
+    /// Takes in what was set about queues and workers, after the tasks.
+    pub fn restore_settings(&mut self, settings: TenantSettings) {
+        self.state.restore_settings(settings);
     }
 
     /// Lets a turn begin fewer nodes than it could, for tests: a small run then has nodes whose
@@ -177,10 +183,14 @@ impl<'a> Turn<'a> {
             }
             Command::GiveBack { worker, leases } => self.on_give_back(&worker, &leases),
             Command::LoseWorker { worker } => self.on_lose_worker(&worker),
-            Command::Register { ticket, worker, offer, ladder } => {
-                self.on_register(ticket, &worker, &offer, ladder);
+            Command::Register { ticket, worker, offer, ladder, anew } => {
+                self.on_register(ticket, &worker, &offer, (ladder, anew));
+            }
+            Command::NoteVerified { ticket, worker, tool, output } => {
+                self.on_verified(ticket, worker, tool, output);
             }
             Command::Unregister { ticket, worker } => self.on_unregister(ticket, &worker),
+            Command::Drain { ticket, worker, drain } => self.on_drain(ticket, worker, drain),
             Command::SetDrain { ticket, worker, cause, on } => {
                 self.on_set_drain(ticket, &worker, cause, on);
             }

@@ -1,39 +1,87 @@
-//! Workers that are given nothing new. Soft state: the shell remembers what people said.
+//! Workers that are given nothing new. A person's drain is a fact; what a worker says of itself is
+//! soft state, which the worker says again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::WorkerId;
+use model::{Timestamp, WorkerId};
 
-use crate::command::{DrainCause, Ticket};
+use crate::command::{Drain, DrainCause, Ticket};
 use crate::coordinator::Turn;
-use crate::effect::{Answer, Refusal};
+use crate::effect::{Answer, DrainOrder, Refusal};
 use crate::state::State;
+use crate::tenant_change::TenantChange;
 use crate::worker::WORKERS_MAX;
 
-/// The drained workers, each with its causes.
+/// The drained workers.
 #[derive(Debug, Default)]
 pub(crate) struct Drains {
-    causes: BTreeMap<WorkerId, BTreeSet<DrainCause>>,
+    /// By a person; written by `State::apply_tenant`.
+    ordered: BTreeMap<WorkerId, Drain>,
+    /// By the worker itself, each with its causes.
+    own: BTreeMap<WorkerId, BTreeSet<DrainCause>>,
 }
 
 impl Drains {
     pub(crate) fn is_drained(&self, worker: &WorkerId) -> bool {
-        self.causes.contains_key(worker)
+        self.ordered.contains_key(worker) || self.own.contains_key(worker)
     }
 
     pub(crate) fn causes(&self, worker: &WorkerId) -> BTreeSet<DrainCause> {
-        self.causes.get(worker).cloned().unwrap_or_default()
+        self.own.get(worker).cloned().unwrap_or_default()
     }
 
-    fn set(&mut self, worker: &WorkerId, cause: DrainCause, on: bool) {
-        let causes = self.causes.entry(worker.clone()).or_default();
+    pub(crate) fn ordered(&self, worker: &WorkerId) -> Option<&Drain> {
+        self.ordered.get(worker)
+    }
+
+    /// What a person's drain asks of the worker at this moment.
+    pub(crate) fn order_at(&self, worker: &WorkerId, now: Timestamp) -> Option<DrainOrder> {
+        let drain = self.ordered.get(worker)?;
+        let is_over = drain.gone_by.is_some_and(|gone_by| now >= gone_by);
+        Some(if is_over { DrainOrder::Leave } else { DrainOrder::Finish })
+    }
+
+    pub(crate) fn set_ordered(&mut self, worker: &WorkerId, drain: Option<Drain>) {
+        match drain {
+            Some(drain) => drop(self.ordered.insert(worker.clone(), drain)),
+            None => drop(self.ordered.remove(worker)),
+        }
+    }
+
+    fn set_own(&mut self, worker: &WorkerId, cause: DrainCause, on: bool) {
+        let causes = self.own.entry(worker.clone()).or_default();
         if on {
             causes.insert(cause);
         } else {
             causes.remove(&cause);
         }
         if causes.is_empty() {
-            self.causes.remove(worker);
+            self.own.remove(worker);
+        }
+    }
+}
+
+impl State {
+    /// Checks that exactly the requests of drained workers are hidden.
+    pub(crate) fn check_drains(&self) {
+        assert!(self.drains.own.values().all(|causes| !causes.is_empty()), "a drain with no cause");
+        for (worker, ticket) in self.workers.all_asking() {
+            let is_drained = self.drains.is_drained(worker);
+            assert_ne!(self.placement.is_shown(ticket), is_drained, "a request of {worker}");
+        }
+    }
+
+    /// Changes why a worker is drained, and shows or hides its requests where that makes a
+    /// difference.
+    pub(crate) fn set_drains(&mut self, worker: &WorkerId, set: impl FnOnce(&mut Drains)) {
+        let was_drained = self.drains.is_drained(worker);
+        set(&mut self.drains);
+        let is_drained = self.drains.is_drained(worker);
+        if was_drained != is_drained {
+            self.placement.set_drained(self.workers.asking(worker), is_drained);
+            if !is_drained {
+                self.placement.serve_lanes_for(worker);
+            }
         }
     }
 }
@@ -41,12 +89,10 @@ impl Drains {
 impl Turn<'_> {
     /// What a worker said of itself goes with it; what a person said stays.
     pub(crate) fn forget_own_drains(&mut self, worker: &WorkerId) {
-        if self.state.drains.is_drained(worker) {
-            self.state.drains.set(worker, DrainCause::Leaving, false);
-            self.state.drains.set(worker, DrainCause::Pressure, false);
-        }
+        self.state.set_drains(worker, |drains| drop(drains.own.remove(worker)));
     }
 
+    /// A worker says of itself that it wants nothing new, or that it does again.
     pub(crate) fn on_set_drain(
         &mut self,
         ticket: Ticket,
@@ -54,18 +100,25 @@ impl Turn<'_> {
         cause: DrainCause,
         on: bool,
     ) {
-        let was_drained = self.state.drains.is_drained(worker);
-        if on && !was_drained && self.state.drains.causes.len() >= WORKERS_MAX {
+        let own = &self.state.drains.own;
+        if on && !own.contains_key(worker) && own.len() >= WORKERS_MAX {
             return self.answer(ticket, Answer::Refused(Refusal::WorkersFull));
         }
-        self.state.drains.set(worker, cause, on);
-        let is_drained = self.state.drains.is_drained(worker);
-        if was_drained != is_drained {
-            let State { placement, workers, .. } = &mut *self.state;
-            placement.set_drained(workers.asking(worker), is_drained);
-            if !is_drained {
-                placement.serve_lanes_for(worker);
-            }
+        self.state.set_drains(worker, |drains| drains.set_own(worker, cause, on));
+        self.answer(ticket, Answer::DrainSet);
+    }
+
+    /// A person drains a worker, or lets it take work again.
+    pub(crate) fn on_drain(&mut self, ticket: Ticket, worker: WorkerId, drain: Option<Drain>) {
+        let ordered = &self.state.drains.ordered;
+        let is_new = !ordered.contains_key(&worker);
+        if drain.is_some() && is_new && ordered.len() >= WORKERS_MAX {
+            return self.answer(ticket, Answer::Refused(Refusal::WorkersFull));
+        }
+        match drain {
+            Some(drain) => self.record_tenant(TenantChange::WorkerDrained { worker, drain }),
+            None if is_new => {}
+            None => self.record_tenant(TenantChange::WorkerUndrained { worker }),
         }
         self.answer(ticket, Answer::DrainSet);
     }

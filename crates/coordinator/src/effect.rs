@@ -1,20 +1,22 @@
 //! Everything that the shell may be told to do, once the facts behind it are durable.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use model::{
     After, ConcurrencyKey, Failure, IdempotencyKey, LeaseId, NodeLink, Offer, QueueName, RunId,
-    RunName, TaskId, TaskSpec, Timestamp, WorkerId,
+    RunName, TaskId, TaskSpec, Timestamp, ToolName, WorkerId,
 };
 use uuid::Uuid;
 
 use crate::change::{Change, Outcome, WaitReason};
-use crate::command::{DrainCause, Pause, Ticket};
+use crate::command::{Drain, DrainCause, Pause, Ticket};
 use crate::explain::Explanation;
 use crate::run_change::{NodeWord, RunChange};
+use crate::tenant_change::TenantChange;
+use crate::verify::VerifiedTool;
 
 /// What came of one call: facts to keep, then things to do.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,6 +26,8 @@ pub struct Step {
     /// Facts about runs, in the order in which they became true. They are kept together with
     /// `changes`, all or none.
     pub runs: Vec<RunChange>,
+    /// Facts about the tenant as a whole, in order; kept together with the others.
+    pub tenant: Vec<TenantChange>,
     /// What may leave once `changes` are durable.
     pub effects: Vec<Effect>,
 }
@@ -31,13 +35,15 @@ pub struct Step {
 impl Step {
     /// Whether nothing came of the call.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.runs.is_empty() && self.effects.is_empty()
+        let Self { changes, runs, tenant, effects } = self;
+        changes.is_empty() && runs.is_empty() && tenant.is_empty() && effects.is_empty()
     }
 
     /// Adds what came of a later call.
     pub fn append(&mut self, later: Self) {
         self.changes.extend(later.changes);
         self.runs.extend(later.runs);
+        self.tenant.extend(later.tenant);
         self.effects.extend(later.effects);
     }
 }
@@ -81,8 +87,13 @@ pub enum Answer {
     Submitted(Vec<SubmittedTask>),
     /// Leases, best first; empty when the wait is over.
     Leases(Vec<Grant>),
-    /// One verdict per listed lease, in order.
-    Heartbeats(Vec<HeartbeatVerdict>),
+    /// The worker was heard.
+    Heartbeats {
+        /// One verdict per listed lease, in order.
+        verdicts: Vec<HeartbeatVerdict>,
+        /// What a person's drain asks of the worker, if it is drained.
+        drain: Option<DrainOrder>,
+    },
     /// One judgement per report, in order.
     Judgements(Vec<Judgement>),
     /// The task is stopped.
@@ -126,6 +137,8 @@ pub enum Answer {
         /// Whether it was known before.
         was_known: bool,
     },
+    /// The tool is remembered as verified.
+    Verified,
     /// The worker is drained, or takes work again.
     DrainSet,
     /// The queue is paused, or goes on.
@@ -260,6 +273,15 @@ pub struct Chain {
     pub middlewares: Vec<Uuid>,
 }
 
+/// What a person's drain asks of a worker.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DrainOrder {
+    /// Take nothing new, and finish what is under way.
+    Finish,
+    /// The time to finish is over: leave.
+    Leave,
+}
+
 /// What became of a heartbeat for one lease.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeartbeatVerdict {
@@ -335,6 +357,8 @@ pub enum Refusal {
     RequestsFull,
     /// Too many paused queues.
     PausesFull,
+    /// Too many verified tools.
+    VerifiedToolsFull,
     /// The key belongs to a task with other content.
     IdempotencyConflict {
         /// The key.
@@ -415,10 +439,14 @@ pub struct WorkerView {
     pub granted: u64,
     /// Whether it waits for work right now.
     pub is_asking: bool,
-    /// Why it is given nothing new, if so.
+    /// The person's order by which it is given nothing new.
+    pub drain: Option<Drain>,
+    /// Why it wants nothing new, by its own word.
     pub drained_by: BTreeSet<DrainCause>,
     /// What it offered last.
     pub offer: Arc<Offer>,
+    /// Tools that it was seen to have.
+    pub verified: BTreeMap<ToolName, VerifiedTool>,
 }
 
 /// The ladder of silence: one missed heartbeat, two, three.

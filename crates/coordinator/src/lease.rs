@@ -275,7 +275,8 @@ impl Turn<'_> {
         if is_holding {
             self.state.loads.let_go();
         }
-        self.answer(ticket, Answer::Heartbeats(verdicts));
+        let drain = self.state.drains.order_at(worker, self.now());
+        self.answer(ticket, Answer::Heartbeats { verdicts, drain });
     }
 
     pub(crate) fn leases_of(&self, worker: &WorkerId) -> Vec<LeaseId> {

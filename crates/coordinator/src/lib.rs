@@ -4,9 +4,9 @@
 //! Reading order: [`Command`] (everything that can be asked), [`Change`] (every fact that can
 //! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
 //! in), then one file per rule: `submit`, `after`, `lease`, `report`, `retry`, `cancel`, `worker`,
-//! `ladder`, `pause`, `pin`, `affinity`, `peek`, `explain`, `load`; for runs `dag`, `first_look`,
+//! `ladder`, `pause`, `drain`, `verify`, `pin`, `affinity`, `peek`, `explain`, `load`; for runs `dag`, `first_look`,
 //! `frame`, `list`, `chain`, `signal`, `binding`. Underneath: `state` (the tables), `apply` and `run_apply` (the only
-//! code that writes tasks and runs), `run`, `placement`, `table`, `deadline`, `watch`.
+//! code that writes tasks and runs), `tenant_change` (pauses, drains, verified tools), `run`, `placement`, `table`, `deadline`, `watch`.
 
 mod affinity;
 mod after;
@@ -44,6 +44,8 @@ mod state;
 mod submit;
 mod table;
 mod task;
+mod tenant_change;
+mod verify;
 mod watch;
 mod worker;
 
@@ -55,14 +57,14 @@ pub use change::{
     WaitReason,
 };
 pub use command::{
-    Command, DrainCause, LeaseRequest, Moment, NewRun, NextCall, Pause, Rebind, Reused, Signal,
-    Ticket,
+    Command, Drain, DrainCause, LeaseRequest, Moment, NewRun, NextCall, Pause, Rebind, Reused,
+    Signal, Ticket,
 };
 pub use coordinator::{Coordinator, Load};
 pub use effect::{
-    Answer, BindingView, Chain, Effect, Grant, HeartbeatVerdict, Judgement, LoadKey, LoadTicket,
-    LostAuthority, NextEnd, QueueView, Refusal, StateWord, Step, SubmittedTask, Underway, Verdict,
-    Violation, WorkerHealth, WorkerView,
+    Answer, BindingView, Chain, DrainOrder, Effect, Grant, HeartbeatVerdict, Judgement, LoadKey,
+    LoadTicket, LostAuthority, NextEnd, QueueView, Refusal, StateWord, Step, SubmittedTask,
+    Underway, Verdict, Violation, WorkerHealth, WorkerView,
 };
 pub use explain::{Explanation, Lack, Reason};
 pub use ladder::{Ladder, WORKER_FORGOTTEN_AFTER, WORKER_HEARTBEAT_EVERY};
@@ -76,5 +78,7 @@ pub use run_change::{
     RunEnd, RunRecord, RunWord,
 };
 pub use submit::{LIVE_BYTES_MAX, LIVE_TASKS_MAX};
+pub use tenant_change::{TenantChange, TenantSettings};
+pub use verify::{VERIFIED_TOOLS_MAX, VerifiedTool, VerifiedTools};
 pub use watch::WATCHES_MAX;
 pub use worker::WORKERS_MAX;

@@ -125,7 +125,9 @@ impl State {
             | Command::LoseWorker { .. }
             | Command::GiveBack { .. }
             | Command::Register { .. }
+            | Command::NoteVerified { .. }
             | Command::Unregister { .. }
+            | Command::Drain { .. }
             | Command::SetDrain { .. }
             | Command::SetPause { .. }
             | Command::Stop { .. }

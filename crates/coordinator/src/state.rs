@@ -20,6 +20,7 @@ use crate::placement::{Placement, ReadyRank};
 use crate::run::Runs;
 use crate::table::TaskTable;
 use crate::task::Task;
+use crate::verify::VerifiedTools;
 use crate::watch::Watches;
 use crate::worker::Workers;
 
@@ -44,6 +45,7 @@ pub(crate) struct State {
     pub(crate) deadlines: Deadlines,
     pub(crate) workers: Workers,
     pub(crate) drains: Drains,
+    pub(crate) verified: VerifiedTools,
     pub(crate) affinities: Affinities,
     pub(crate) bindings: Bindings,
     pub(crate) watches: Watches<TaskId>,
@@ -93,6 +95,7 @@ impl State {
             deadlines: Deadlines::default(),
             workers: Workers::default(),
             drains: Drains::default(),
+            verified: VerifiedTools::new(),
             affinities: Affinities::default(),
             bindings: Bindings::default(),
             watches: Watches::default(),
@@ -153,6 +156,8 @@ impl State {
         assert_eq!(self.queues, expected.queues, "queue counts");
         assert_eq!(self.live_bytes, expected.live_bytes, "live bytes");
         assert_eq!(self.placement.ready_len(), expected.placement.ready_len(), "ready tasks");
+        self.check_drains();
+        assert!(self.verified.values().all(|tools| !tools.is_empty()), "verified tools");
         self.check_affinities();
         self.check_bindings();
         assert_eq!(self.choosy_ready, self.count_choosy(), "choosy tasks");

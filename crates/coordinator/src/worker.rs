@@ -119,7 +119,14 @@ impl Workers {
 
     /// How many requests wait; for tests.
     pub(crate) fn asking_len(&self) -> usize {
-        self.known.values().map(|known| known.asking.len()).sum()
+        self.all_asking().count()
+    }
+
+    /// Every request that waits, with its worker; for tests.
+    pub(crate) fn all_asking(&self) -> impl Iterator<Item = (&WorkerId, Ticket)> {
+        self.known
+            .iter()
+            .flat_map(|(worker, known)| known.asking.iter().map(move |ticket| (worker, *ticket)))
     }
 
     /// Whether a worker is taken for lost, or was never heard of.
@@ -195,12 +202,15 @@ impl Turn<'_> {
         ticket: Ticket,
         worker: &WorkerId,
         offer: &Arc<Offer>,
-        ladder: Ladder,
+        (ladder, anew): (Ladder, bool),
     ) {
         if !self.hear_of(worker, Some(ladder)) {
             return self.answer(ticket, Answer::Refused(Refusal::WorkersFull));
         }
         self.note_offer(worker, offer);
+        if anew {
+            self.forget_verified(worker);
+        }
         self.answer(ticket, Answer::Registered);
     }
 
@@ -214,6 +224,7 @@ impl Turn<'_> {
             self.answer(request, Answer::Leases(Vec::new()));
         }
         self.forget_own_drains(worker);
+        self.forget_verified(worker);
         let deadline = self.state.workers.known.get(worker).map(|known| known.deadline);
         if let Some(at) = deadline {
             self.state.deadlines.remove(at, Deadline::Worker(worker.clone()));
@@ -265,8 +276,10 @@ impl Turn<'_> {
             in_flight: workers.in_flight(worker),
             granted: known.granted,
             is_asking: !known.asking.is_empty(),
+            drain: self.state.drains.ordered(worker).cloned(),
             drained_by: self.state.drains.causes(worker),
             offer: known.offer.map(|offer| placement.offer(offer).clone()).unwrap_or_default(),
+            verified: self.state.verified.get(worker).cloned().unwrap_or_default(),
         };
         let views = workers.known.iter().map(view).collect();
         self.answer(ticket, Answer::Workers(views));

@@ -16,7 +16,6 @@ pub mod feedback;
 pub mod handle;
 pub mod limits;
 pub mod metrics;
-mod pauses;
 mod plans;
 mod resources;
 mod runs;

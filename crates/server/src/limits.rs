@@ -76,6 +76,11 @@ fn coordinator_limits() -> Vec<LimitRow> {
         count("WORKERS_MAX", coordinator::WORKERS_MAX, "Workers of one tenant."),
         count("PAUSES_MAX", coordinator::PAUSES_MAX, "Queues that are paused at the same time."),
         count(
+            "VERIFIED_TOOLS_MAX",
+            coordinator::VERIFIED_TOOLS_MAX,
+            "Tools of all workers of a tenant that are remembered as verified.",
+        ),
+        count(
             "IDLE_KEYS_MAX",
             coordinator::IDLE_KEYS_MAX,
             "Affinity keys that are kept in mind although no live task has them.",
@@ -380,6 +385,11 @@ fn resp_limits() -> Vec<LimitRow> {
             "UPDATES_BEHIND_MAX",
             updates::UPDATES_BEHIND_MAX,
             "Messages that a subscriber may be behind.",
+        ),
+        count(
+            "TIMED_OUT_WORKERS_MAX",
+            updates::TIMED_OUT_WORKERS_MAX,
+            "Workers of a tenant whose timed-out jobs are counted.",
         ),
         count("TAKEN_MAX", pops::TAKEN_MAX, "Leases of a connection that its end looks after."),
         count("LISTED_JOBS_MAX", jobs::LISTED_JOBS_MAX, "Jobs that one list shows."),

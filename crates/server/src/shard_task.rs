@@ -10,14 +10,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use coordinator::{Answer, Command, DrainCause, LoadKey, LoadTicket, Moment, TaskRecord, Ticket};
+use coordinator::{Answer, Command, LoadKey, LoadTicket, Moment, TaskRecord, Ticket};
 use foldhash::fast::RandomState;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use model::{TenantId, WorkerId};
+use model::TenantId;
 use shard::projection::{Publication, WorkerNotice};
 use shard::{ClaimedShard, Effect, Limits, MESSAGES_PER_TURN_MAX, Shard};
-use store::{CommitError, Committed, NoteKind, Store, StoreError, StoreFuture};
+use store::{CommitError, Committed, Store, StoreError, StoreFuture};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
@@ -27,7 +27,6 @@ use crate::dice::Dice;
 use crate::events::{Events, TenantEvents};
 use crate::handle::Message;
 use crate::metrics::Metrics;
-use crate::pauses;
 use crate::sessions::{Notice, Revoked, Sessions};
 use crate::shards::CurrentClaim;
 use crate::updates::Updates;
@@ -146,16 +145,7 @@ impl<'a> Driver<'a> {
         let events = parts.events.begin(&parts.tenant, claim, known);
         let mut rng = Dice::seeded();
         let at = Moment { now: parts.clock.now(), entropy: rng.roll() };
-        let mut shard = Shard::restore(claim, restored, Limits::default(), (at, ()));
-        for worker in drained_workers(parts).await? {
-            // Nobody waits for the answer, and nothing but the drain comes of it.
-            let (ticket, cause) = (Ticket(0), DrainCause::Person);
-            shard.on_message(at, Command::SetDrain { ticket, worker, cause, on: true });
-        }
-        for (queue, pause) in pauses::of_tenant(&*parts.store, &parts.tenant).await? {
-            let (ticket, pause) = (Ticket(0), Some(pause));
-            shard.on_message(at, Command::SetPause { ticket, queue, pause });
-        }
+        let shard = Shard::restore(claim, restored, Limits::default(), (at, ()));
         tracing::info!(tenant = %parts.tenant, live_tasks, epoch = claim.epoch, "shard restored");
         Ok(Self {
             parts,
@@ -340,13 +330,6 @@ impl<'a> Driver<'a> {
         }
         Ended::Stopped
     }
-}
-
-/// The workers that people drained, before this process began.
-async fn drained_workers(parts: &TaskParts) -> Result<Vec<WorkerId>, StoreError> {
-    let notes = parts.store.notes(NoteKind::Drain).await?;
-    let own = notes.iter().filter(|note| note.tenant == parts.tenant.as_str());
-    Ok(own.filter_map(|note| note.key.parse().ok()).collect())
 }
 
 /// Waits for the oldest turn; for ever when there is none.

@@ -111,9 +111,10 @@ impl<T: Tap> Shard<T> {
         (at, tap): (Moment, T),
     ) -> Self {
         let projections = Projections::restored(&restored);
-        let Restored { tasks, next_number, runs, next_run } = restored;
+        let Restored { tasks, next_number, runs, next_run, settings } = restored;
         let mut coordinator = Coordinator::restore(claim.shard, next_number, tasks, at);
         coordinator.restore_runs(next_run, runs, at);
+        coordinator.restore_settings(settings);
         Self {
             claim,
             limits,
@@ -244,11 +245,11 @@ impl<T: Tap> Shard<T> {
         let OpenTurn { step, mut publication, .. } = std::mem::take(&mut self.open);
         self.last_turn += 1;
         let number = self.last_turn;
-        let Step { changes, runs, effects } = step;
-        publication.n_facts = changes.len() + runs.len();
+        let Step { changes, runs, tenant, effects } = step;
+        publication.n_facts = changes.len() + runs.len() + tenant.len();
         publication.load = self.coordinator.load();
         self.in_flight.push_back(PendingTurn { number, effects, publication });
-        let turn = Turn { claim: self.claim, number, changes, runs };
+        let turn = Turn { claim: self.claim, number, changes, runs, tenant };
         self.leave_early(&turn).then_some(turn)
     }
 

@@ -1,6 +1,6 @@
 //! What one commit makes durable, and what comes back after a restart.
 
-use coordinator::{Change, RestoredRun, RunChange, TaskRecord};
+use coordinator::{Change, RestoredRun, RunChange, TaskRecord, TenantChange, TenantSettings};
 use model::ShardId;
 
 /// The right to commit to one shard, until someone claims it anew.
@@ -23,6 +23,8 @@ pub struct Restored {
     pub runs: Vec<RestoredRun>,
     /// The number that the next new run gets; the first is 1.
     pub next_run: u64,
+    /// What people said about queues and workers.
+    pub settings: TenantSettings,
 }
 
 /// What one turn of a shard made true.
@@ -36,16 +38,18 @@ pub struct Turn {
     pub changes: Vec<Change>,
     /// The facts about runs, in order.
     pub runs: Vec<RunChange>,
+    /// The facts about the tenant as a whole, in order.
+    pub tenant: Vec<TenantChange>,
 }
 
 impl Turn {
-    /// The facts of a claim's first turn, for tests.
-    pub fn of(claim: ClaimedShard, changes: Vec<Change>, runs: Vec<RunChange>) -> Self {
-        Self { claim, number: 1, changes, runs }
+    /// A turn of a claim without any fact.
+    pub fn empty(claim: ClaimedShard) -> Self {
+        Self { claim, number: 1, changes: Vec::new(), runs: Vec::new(), tenant: Vec::new() }
     }
 
     /// Whether there is nothing to keep.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.runs.is_empty()
+        self.changes.is_empty() && self.runs.is_empty() && self.tenant.is_empty()
     }
 }

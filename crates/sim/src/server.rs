@@ -219,14 +219,12 @@ impl World {
                 Command::Peek { ticket, queues, types, skip: 0, limit: u32::MAX }
             }
             Ask::Register { worker, offer, ladder } => {
-                Command::Register { ticket, worker, offer, ladder }
+                Command::Register { ticket, worker, offer, ladder, anew: false }
             }
             Ask::Unregister(worker) => Command::Unregister { ticket, worker },
             Ask::Pause(queue, on) => {
                 // When the faults are over nobody pauses any more, or nothing would ever end.
                 let on = on && self.has_faults;
-                // The door writes the note first, so that a restart in between keeps the pause.
-                self.store.note_pause(&queue, on);
                 pause_command(ticket, queue, on, now)
             }
             Ask::ReportText(_) => return None,

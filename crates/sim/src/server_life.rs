@@ -74,16 +74,19 @@ impl World {
         if restored.tasks.iter().any(|record| is_blocked(&record)) {
             self.notes.happened(Consequence::RestartWithBlockedTasks);
         }
-        let oracle = Oracle::new(self.durable.restored(now), self.is_thorough, self.steps);
+        let mut model = self.durable.restored(now);
+        for queue in restored.settings.pauses.keys() {
+            self.notes.happened(Consequence::RestartWithPause);
+            model.paused.insert(queue.clone());
+        }
+        let oracle = Oracle::new(model, self.is_thorough, self.steps);
         let shard = Shard::restore(claim, restored, LIMITS, (at, oracle));
         self.lives += 1;
         self.servers[server].live = Some(Live::new(self.lives, shard));
-        for queue in self.store.paused.clone() {
-            self.notes.happened(Consequence::RestartWithPause);
-            let pause = pause_command(Ticket(0), queue, true, now);
-            self.servers[server].inbox.push_front(Inbound::Own(pause));
-        }
         self.front = server;
+        if !self.has_faults {
+            self.resume_queues();
+        }
         self.trace.note(self.clock.now, &[2, server as u64, claim.epoch, live], || {
             format!(
                 "server {server} starts with epoch {}, {live} live tasks, at {now}",
@@ -183,10 +186,8 @@ impl World {
         }
     }
 
-    /// People let every queue go on. All of them: a stale owner may have taken a note away while
-    /// the one in charge was never told.
+    /// People let every queue go on. They say it again to a server that starts later.
     pub(crate) fn resume_queues(&mut self) {
-        self.store.paused.clear();
         for queue in QUEUES.map(queue_name) {
             for server in 0..self.servers.len() {
                 let now = self.server_now(server);

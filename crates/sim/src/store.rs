@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use coordinator::{Change, LoadKey, TaskRecord, TaskState};
-use model::{LeaseId, QueueName, ShardId, TenantId};
+use model::{LeaseId, ShardId, TenantId};
 use shard::{ClaimedShard, Restored, Turn};
 use store::Tables;
 
@@ -58,8 +58,6 @@ pub(crate) struct FakeStore {
     broken: BTreeSet<u64>,
     last_commit: u64,
     pub(crate) full_until: u64,
-    /// Queues that people paused, as the notes beside the tasks say it.
-    pub(crate) paused: BTreeSet<QueueName>,
     levels: [(Fault, u64); 5],
     dice: Dice,
     pub(crate) was_ambiguous: bool,
@@ -88,7 +86,6 @@ impl FakeStore {
             broken: BTreeSet::new(),
             last_commit: 0,
             full_until: 0,
-            paused: BTreeSet::new(),
             levels,
             dice,
             was_ambiguous: false,
@@ -120,14 +117,6 @@ impl FakeStore {
 
     pub(crate) fn load(&self, keys: &[LoadKey]) -> Vec<(LoadKey, TaskRecord)> {
         self.current.map_or_else(Vec::new, |claim| self.tables.load(claim.shard, keys))
-    }
-
-    pub(crate) fn note_pause(&mut self, queue: &QueueName, on: bool) {
-        if on {
-            self.paused.insert(queue.clone());
-        } else {
-            self.paused.remove(queue);
-        }
     }
 
     /// The process behind these commits is gone. What had reached the disk may still count.
@@ -247,6 +236,7 @@ impl World {
             let story = || format!("a turn contradicts the store: {contradiction}");
             self.notes.broken("P2", story);
         }
+        self.store.tables.apply_tenant(commit.turn.claim.shard, &commit.turn.tenant);
         for change in &commit.turn.changes {
             self.durable.observe(change, None, &mut self.notes);
             if let Some(lease) = committed_lease(change) {

@@ -316,7 +316,7 @@ impl World {
         let number = reply.call.number;
         match reply.told {
             Told::Answer(Answer::Leases(grants)) => self.worker_is_granted(worker, number, grants),
-            Told::Answer(Answer::Heartbeats(verdicts)) => {
+            Told::Answer(Answer::Heartbeats { verdicts, .. }) => {
                 if let Some(Asked::Beat(leases)) = it.calls.remove(&number) {
                     self.worker_hears_beats(worker, &leases, &verdicts);
                 }

@@ -95,7 +95,7 @@ async fn measure(folder: &Path, way: Way, turn_size: u64) {
         let asked = Instant::now();
         for changes in turns {
             let asked = Instant::now();
-            store.commit(Turn::of(claim, changes, Vec::new())).await.expect("kept");
+            store.commit(Turn { changes, ..Turn::empty(claim) }).await.expect("kept");
             waits.push(asked.elapsed());
         }
         in_store += asked.elapsed();
@@ -136,7 +136,7 @@ async fn measure_restart(folder: &Path) {
     for first in (0..LIVE_TASKS).step_by(usize::try_from(LIVE_TASKS_PER_TURN).expect("small")) {
         let count = LIVE_TASKS_PER_TURN.min(LIVE_TASKS - first);
         let changes = tasks(claim, first, count).into_iter().map(submit).collect();
-        store.commit(Turn::of(claim, changes, Vec::new())).await.expect("kept");
+        store.commit(Turn { changes, ..Turn::empty(claim) }).await.expect("kept");
     }
     println!("{LIVE_TASKS} live tasks submitted in {:.2} s", began.elapsed().as_secs_f64());
     drop(store);
@@ -164,7 +164,7 @@ async fn measure_run(folder: &Path) {
         record.definition = Bytes::from(format!("\"{}\"", "x".repeat(DEFINITION_BYTES)));
     }
     let began = Instant::now();
-    store.commit(Turn::of(claim, vec![], vec![start])).await.expect("kept");
+    store.commit(Turn { runs: vec![start], ..Turn::empty(claim) }).await.expect("kept");
     let started = began.elapsed().as_secs_f64() * 1_000.0;
     println!("a run with a definition of {DEFINITION_BYTES} bytes started in {started:.0} ms");
 
@@ -176,7 +176,7 @@ async fn measure_run(folder: &Path) {
             [linked(submit(task), run, node), granted(task, 1), settled(task, 1)]
         };
         let changes = nodes.iter().flat_map(life).collect();
-        store.commit(Turn::of(claim, changes, vec![])).await.expect("kept");
+        store.commit(Turn { changes, ..Turn::empty(claim) }).await.expect("kept");
     }
     println!("its {RUN_TASKS} tasks lived in {:.2} s", began.elapsed().as_secs_f64());
 

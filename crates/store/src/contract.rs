@@ -27,7 +27,8 @@ pub trait Store: Send + Sync + 'static {
     /// Raises the epoch of a shard that the caller owns; fails like a commit if it does not.
     fn raise_epoch(&self, claim: ClaimedShard) -> StoreFuture<Result<ClaimedShard, CommitError>>;
 
-    /// Every live task of a claimed shard, and the number that the next new task gets.
+    /// What a claimed shard holds: live tasks and runs, the numbers that the next new ones get, and
+    /// what people set.
     fn restore(&self, shard: ClaimedShard) -> StoreFuture<Result<Restored, StoreError>>;
 
     /// Makes a turn's changes durable, all or none.
@@ -327,16 +328,12 @@ pub enum NoteKind {
     Session,
     /// A key that signs session tokens, by its id; these belong to no tenant.
     SessionKey,
-    /// A worker that a person drained, by its name.
-    Drain,
     /// A plan, by its name.
     Plan,
     /// The jobs that were made of a plan together, by the name of their run.
     Action,
     /// A worker that registered over the Redis protocol, by its name.
     Member,
-    /// A queue that a person paused, by its name: who, and when.
-    Pause,
     /// A workflow that is started by the clock, by the schedule's id.
     Schedule,
     /// A workflow that is started by a call from outside, by the digest of the secret in its path.
@@ -352,11 +349,9 @@ impl NoteKind {
         match self {
             Self::Session => "session",
             Self::SessionKey => "session_key",
-            Self::Drain => "drain",
             Self::Plan => "plan",
             Self::Action => "action",
             Self::Member => "member",
-            Self::Pause => "pause",
             Self::Schedule => "schedule",
             Self::Hook => "hook",
             Self::EventFloor => "event_floor",

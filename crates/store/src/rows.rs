@@ -7,8 +7,10 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use coordinator::{Change, EndedAttempt, Ending, Progress, RunChange, TaskRecord, TaskState};
-use model::{Failure, ReportKey, ResultExtra, RunId, TaskId};
+use coordinator::{
+    Change, EndedAttempt, Ending, Progress, RunChange, TaskRecord, TaskState, TenantChange,
+};
+use model::{Failure, ReportKey, ResultExtra, RunId, ShardId, TaskId};
 
 use crate::words::{ending_text, state_text, state_word, wait_text};
 use shard::Turn;
@@ -63,6 +65,8 @@ pub(crate) struct Batch<'a> {
     pub ended: Vec<EndedWrite<'a>>,
     /// Facts about runs, in order; each is a row of its own.
     pub runs: Vec<&'a RunChange>,
+    /// Facts about tenants, in order, each with its shard.
+    pub tenants: Vec<(ShardId, &'a TenantChange)>,
     slots: HashMap<TaskId, usize, foldhash::fast::RandomState>,
 }
 
@@ -111,6 +115,7 @@ impl<'a> Batch<'a> {
             }
             check_runs_are_own(turn)?;
             batch.runs.extend(&turn.runs);
+            batch.tenants.extend(turn.tenant.iter().map(|change| (turn.claim.shard, change)));
         }
         Ok(batch)
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coordinator::{
     Change, EndedAttempt, LoadKey, Progress, RestoredRun, RunChange, RunRecord, StateWord,
-    TaskRecord, TaskState,
+    TaskRecord, TaskState, TenantChange, TenantSettings,
 };
 use keyspace::row::{KeyRow, Write};
 use model::{IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId, Timestamp};
@@ -31,6 +31,7 @@ pub struct Tables {
     notes: BTreeMap<(NoteKind, String, String), String>,
     scratch: BTreeMap<ShardId, ScratchTables>,
     runs: RunTables,
+    settings: BTreeMap<ShardId, TenantSettings>,
     workflows: WorkflowTables,
 }
 
@@ -69,7 +70,37 @@ impl Tables {
             .map_or(Ok(()), |task| Err(Contradiction::ForeignTask(task)))
             .and_then(|()| check_runs_are_own(turn))
             .and_then(|()| self.apply_all(&turn.changes, &turn.runs))
-            .map_err(|why| CommitError::Unavailable(why.to_string()))
+            .map_err(|why| CommitError::Unavailable(why.to_string()))?;
+        self.apply_tenant(turn.claim.shard, &turn.tenant);
+        Ok(())
+    }
+
+    /// Makes facts about a tenant true. Each names the whole of what it sets or removes, so none
+    /// can contradict what is there.
+    pub fn apply_tenant(&mut self, shard: ShardId, changes: &[TenantChange]) {
+        let settings = self.settings.entry(shard).or_default();
+        for change in changes.iter().cloned() {
+            match change {
+                TenantChange::QueuePaused { queue, pause } => {
+                    settings.pauses.insert(queue, pause);
+                }
+                TenantChange::QueueResumed { queue } => {
+                    settings.pauses.remove(&queue);
+                }
+                TenantChange::WorkerDrained { worker, drain } => {
+                    settings.drains.insert(worker, drain);
+                }
+                TenantChange::WorkerUndrained { worker } => {
+                    settings.drains.remove(&worker);
+                }
+                TenantChange::ToolVerified { worker, tool, verified } => {
+                    settings.verified.entry(worker).or_default().insert(tool, verified);
+                }
+                TenantChange::ToolsForgotten { worker } => {
+                    settings.verified.remove(&worker);
+                }
+            }
+        }
     }
 
     /// The fence, then the writes in order. Nothing in them can contradict what is there.
@@ -180,6 +211,7 @@ impl Tables {
             next_number: last.map_or(0, |record| record.id.number() + 1),
             runs: self.restore_runs(shard),
             next_run: self.runs.next_run(shard),
+            settings: self.settings.get(&shard).cloned().unwrap_or_default(),
         }
     }
 

@@ -67,6 +67,12 @@ impl Placement {
         }
     }
 
+    /// Whether tasks can be found for a waiting request; for tests.
+    pub(crate) fn is_shown(&self, ticket: Ticket) -> bool {
+        let WaitingRequest { offer, rank, .. } = &self.waiting[&ticket];
+        self.offers[offer.0 as usize].requests.contains(rank)
+    }
+
     /// The waiting requests whose offer covers what such a task demands, best first.
     pub(crate) fn askers(&self, spec: SpecIdx) -> impl Iterator<Item = Ticket> {
         let demand = self.specs[spec.0 as usize].demand;

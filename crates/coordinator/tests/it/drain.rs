@@ -10,24 +10,93 @@ fn a_drained_worker_gets_nothing_and_finishes_what_it_has() {
         "
           0s  submit a + b
           0s  w1 takes 1
-          1s  drain w1 person
+          1s  drain w1 by ada
           2s  w1 takes 1
           3s  w1 completes L1
           4s  explain b
-          5s  undrain w1 person
+          5s  undrain w1
           6s  w1 takes 1
         ",
         expect![[r#"
             0s      a is QUEUED
             0s      b is QUEUED
             0s      L1 of a to w1 until 30s
-            1s      drain w1 person: done
+            1s      drain w1 by ada: done
             2s      w1 gets nothing
             3s      a is COMPLETED with 1
             3s      w1: L1 COMMITTED; COMPLETED
             4s      explain b: QUEUED, attempts 0: 1 could take it and are drained
-            5s      undrain w1 person: done
+            5s      undrain w1: done
             6s      L2 of b to w1 until 36s
+        "#]],
+    );
+}
+
+#[test]
+fn the_deadline_of_a_drain_survives_a_restart_and_then_the_worker_is_told_to_leave() {
+    check(
+        "
+          0s  submit a + b
+          0s  w1 takes 1
+          1s  drain w1 by ada until 60s
+          2s  w1 beats L1
+          3s  restart
+          4s  w1 takes 1
+          4s  workers
+         25s  w1 beats
+         50s  w1 beats
+         60s  w1 beats
+         61s  undrain w1
+         62s  w1 beats
+         63s  restart
+         64s  w1 takes 1
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      b is QUEUED
+            0s      L1 of a to w1 until 30s
+            1s      drain w1 by ada until 60s: done
+            2s      w1: L1 EXTENDED until 32s
+            2s      w1: finish and take nothing new
+            3s      restarted with 2 live tasks
+            4s      w1 gets nothing
+            4s      w1 is HEALTHY, seen at 4s, 1 in flight of 0 granted, does not ask, drained by ada since 1s, until 60s
+            25s     w1: [EXTENDED until 55s]
+            25s     w1: finish and take nothing new
+            50s     w1: [EXTENDED until 80s]
+            50s     w1: finish and take nothing new
+            60s     w1: [EXTENDED until 90s]
+            60s     w1: leave
+            61s     undrain w1: done
+            62s     w1: [EXTENDED until 92s]
+            63s     restarted with 2 live tasks
+            64s     L2 of b to w1 until 94s
+        "#]],
+    );
+}
+
+#[test]
+fn a_drain_without_a_deadline_lasts_and_another_one_replaces_it() {
+    check(
+        "
+          0s  drain w1 by ada until 10s
+          5s  drain w1 by bob
+         20s  w1 beats
+         21s  drain w1 leaving
+         22s  restart
+         23s  w1 beats
+         24s  workers
+        ",
+        expect![[r#"
+            0s      drain w1 by ada until 10s: done
+            5s      drain w1 by bob: done
+            20s     w1: []
+            20s     w1: finish and take nothing new
+            21s     drain w1 leaving: done
+            22s     restarted with 0 live tasks
+            23s     w1: []
+            23s     w1: finish and take nothing new
+            24s     w1 is HEALTHY, seen at 23s, 0 in flight of 0 granted, does not ask, drained by bob since 5s
         "#]],
     );
 }
@@ -59,24 +128,24 @@ fn a_worker_is_drained_until_the_last_cause_is_gone() {
     check(
         "
           0s  submit a
-          0s  drain w1 person
+          0s  drain w1 by ada
           0s  drain w1 pressure
           0s  drain w1 pressure
           1s  undrain w1 pressure
           2s  w1 takes 1
-          3s  undrain w1 person
-          3s  undrain w1 person
+          3s  undrain w1
+          3s  undrain w1
           4s  w1 takes 1
         ",
         expect![[r#"
             0s      a is QUEUED
-            0s      drain w1 person: done
+            0s      drain w1 by ada: done
             0s      drain w1 pressure: done
             0s      drain w1 pressure: done
             1s      undrain w1 pressure: done
             2s      w1 gets nothing
-            3s      undrain w1 person: done
-            3s      undrain w1 person: done
+            3s      undrain w1: done
+            3s      undrain w1: done
             4s      L1 of a to w1 until 34s
         "#]],
     );

@@ -135,19 +135,57 @@ fn a_drained_worker_that_comes_back_is_not_given_what_is_paused() {
     check(
         "
           0s  w1 takes 1 waits 60s
-          1s  drain w1 person
+          1s  drain w1 by ada
           2s  pause default by ada
           3s  submit a
-          4s  undrain w1 person
+          4s  undrain w1
           5s  resume default
         ",
         expect![[r#"
-            1s      drain w1 person: done
+            1s      drain w1 by ada: done
             2s      pause default by ada: done
             3s      a is QUEUED
-            4s      undrain w1 person: done
+            4s      undrain w1: done
             5s      L1 of a to w1 until 35s
             5s      resume default: done
+        "#]],
+    );
+}
+
+#[test]
+fn pauses_have_one_order_and_a_restart_shows_the_last_word() {
+    check(
+        "
+          0s  submit a queue=slow + b queue=fast
+          1s  pause slow by ada
+          1s  resume slow
+          1s  pause slow by bob
+          1s  pause fast by ada
+          1s  resume fast
+          2s  restart
+          3s  queues
+          4s  w1 takes 2
+          5s  resume slow
+          5s  resume slow
+          6s  restart
+          7s  w1 takes 1
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      b is QUEUED
+            1s      pause slow by ada: done
+            1s      resume slow: done
+            1s      pause slow by bob: done
+            1s      pause fast by ada: done
+            1s      resume fast: done
+            2s      restarted with 2 live tasks
+            3s      queue fast: 1 queued since 0s, 0 in flight, 0 retrying, 0 scheduled
+            3s      queue slow: 1 queued since 0s, 0 in flight, 0 retrying, 0 scheduled, paused by bob
+            4s      L1 of b to w1 until 34s
+            5s      resume slow: done
+            5s      resume slow: done
+            6s      restarted with 2 live tasks
+            7s      L2 of a to w1 until 37s
         "#]],
     );
 }

@@ -97,19 +97,19 @@ fn a_drained_worker_and_a_paused_queue_keep_what_is_pinned() {
     check(
         "
           0s  w1 takes 1 waits 60s
-          0s  drain w1 person
+          0s  drain w1 by ada
           1s  submit a pin=w1 queue=q
           1s  explain a
           2s  pause q by ada
-          3s  undrain w1 person
+          3s  undrain w1
           4s  resume q
         ",
         expect![[r#"
-            0s      drain w1 person: done
+            0s      drain w1 by ada: done
             1s      a is QUEUED
             1s      explain a: QUEUED, attempts 0: 1 could take it and are drained; it needs resource r1 of w1, which is busy
             2s      pause q by ada: done
-            3s      undrain w1 person: done
+            3s      undrain w1: done
             4s      L1 of a to w1 until 34s
             4s      resume q: done
         "#]],
@@ -324,14 +324,14 @@ fn a_soft_pin_passes_over_a_worker_that_cannot_take_it() {
         "
           0s  w1 takes 1 waits 60s
           0s  w2 takes 1 waits 60s offers types=other
-          0s  drain w3 person
+          0s  drain w3 by ada
           0s  w3 takes 1 waits 60s
           0s  w4 takes 1 waits 60s
           1s  submit a prefer=w2
           2s  submit b prefer=w3
         ",
         expect![[r#"
-            0s      drain w3 person: done
+            0s      drain w3 by ada: done
             1s      a is QUEUED
             1s      L1 of a to w1 until 31s
             2s      b is QUEUED

@@ -128,6 +128,7 @@ impl World {
         let live: Vec<TaskRecord> = self.kept.live().cloned().collect();
         self.write(&format!("restarted with {} live tasks", live.len()));
         self.coordinator = Coordinator::restore(shard(), self.kept.next_number(), live, self.at());
+        self.coordinator.restore_settings(self.kept.settings.clone());
         self.coordinator.check_invariants();
         self.tick();
     }
@@ -141,6 +142,9 @@ impl World {
             self.kept.keep(change);
             let sentence = self.fact(change);
             self.write(&sentence);
+        }
+        for change in &step.tenant {
+            self.kept.keep_tenant(change);
         }
         for effect in &step.effects {
             match effect {

@@ -264,19 +264,63 @@ fn a_worker_that_unregisters_gives_back_and_is_forgotten() {
 }
 
 #[test]
+fn what_a_tool_showed_is_remembered_until_its_worker_registers_anew_or_leaves() {
+    check(
+        "
+          0s  w1 registers slow offers tool:jq,tool:sort
+          0s  w2 registers slow offers tool:jq
+          1s  w1 shows jq 1.6
+          2s  w1 shows jq 1.7
+          2s  w1 shows sort 9.1
+          2s  w2 shows jq 1.5
+          3s  restart
+          4s  w1 says slow offers tool:jq
+          4s  w2 says slow offers tool:jq
+          4s  workers
+          5s  w1 registers slow offers tool:jq
+          6s  w2 unregisters
+          7s  restart
+          8s  w1 says slow offers tool:jq
+          8s  w2 says slow offers tool:jq
+          8s  workers
+        ",
+        expect![[r#"
+            0s      w1 registers slow offers tool:jq,tool:sort: done
+            0s      w2 registers slow offers tool:jq: done
+            1s      w1 shows jq 1.6: done
+            2s      w1 shows jq 1.7: done
+            2s      w1 shows sort 9.1: done
+            2s      w2 shows jq 1.5: done
+            3s      restarted with 0 live tasks
+            4s      w1 says slow offers tool:jq: done
+            4s      w2 says slow offers tool:jq: done
+            4s      w1 is HEALTHY, seen at 4s, 0 in flight of 0 granted, does not ask, showed jq 1.7 at 2s, showed sort 9.1 at 2s
+            4s      w2 is HEALTHY, seen at 4s, 0 in flight of 0 granted, does not ask, showed jq 1.5 at 2s
+            5s      w1 registers slow offers tool:jq: done
+            6s      w2 unregisters: it is forgotten
+            7s      restarted with 0 live tasks
+            8s      w1 says slow offers tool:jq: done
+            8s      w2 says slow offers tool:jq: done
+            8s      w1 is HEALTHY, seen at 8s, 0 in flight of 0 granted, does not ask
+            8s      w2 is HEALTHY, seen at 8s, 0 in flight of 0 granted, does not ask
+        "#]],
+    );
+}
+
+#[test]
 fn what_a_person_said_of_a_worker_outlives_its_leaving() {
     check(
         "
            0s  submit a
            0s  w1 registers slow offers tool:y
-           0s  drain w1 person
+           0s  drain w1 by ada
            1s  w1 unregisters
            2s  w1 takes 1
         ",
         expect![[r#"
             0s      a is QUEUED
             0s      w1 registers slow offers tool:y: done
-            0s      drain w1 person: done
+            0s      drain w1 by ada: done
             1s      w1 unregisters: it is forgotten
             2s      w1 gets nothing
         "#]],
@@ -312,6 +356,7 @@ fn one_worker_too_many_is_refused_by_every_way_in() {
         Step {
             changes: [],
             runs: [],
+            tenant: [],
             effects: [
                 Answer {
                     ticket: Ticket(
@@ -327,8 +372,13 @@ fn one_worker_too_many_is_refused_by_every_way_in() {
     .assert_debug_eq(&step);
 
     let (offer, ladder) = (Arc::default(), Ladder::SLOW);
-    let command =
-        Command::Register { ticket: Ticket(0), worker: worker(WORKERS_MAX), offer, ladder };
+    let command = Command::Register {
+        ticket: Ticket(0),
+        worker: worker(WORKERS_MAX),
+        offer,
+        ladder,
+        anew: true,
+    };
     assert_eq!(coordinator.handle(at(), command), step, "a register is refused like a request");
 
     let stranger = worker(WORKERS_MAX + 1);
@@ -342,6 +392,7 @@ fn one_worker_too_many_is_refused_by_every_way_in() {
         Step {
             changes: [],
             runs: [],
+            tenant: [],
             effects: [
                 Answer {
                     ticket: Ticket(

@@ -76,6 +76,7 @@ fn busy_metrics() -> Metrics {
     let turn = Publication { load, ..Publication::default() };
     metrics.observe_turn(&tenant("b"), &turn, Duration::ZERO);
     let worker = WorkerView {
+        drain: None,
         drained_by: [].into(),
         worker: "w1".parse().expect("name"),
         health: WorkerHealth::Warn,
@@ -84,6 +85,7 @@ fn busy_metrics() -> Metrics {
         granted: 0,
         is_asking: false,
         offer: Arc::default(),
+        verified: [].into(),
     };
     metrics.set_workers(&tenant_a, &[worker]);
     metrics

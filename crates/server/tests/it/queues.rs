@@ -65,6 +65,23 @@ async fn a_paused_queue_grants_nothing_across_a_restart_and_says_who_paused_it()
     server.stop().await;
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn a_pause_and_a_resume_at_once_end_alike_before_and_after_a_restart() {
+    let server = TestServer::dev().await;
+    let empty = json!({});
+    for round in 0..60 {
+        let path = |verb: &str| format!("/api/v1/queues/q{round}/{verb}");
+        let (pause, resume) = (path("pause"), path("resume"));
+        let both = tokio::join!(server.post(&pause, &empty), server.post(&resume, &empty));
+        both.0.expect(200);
+        both.1.expect(200);
+    }
+    let before = paused(&server).await;
+    let server = server.restart().await;
+    assert_eq!(paused(&server).await, before);
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn what_ended_badly_is_requeued_a_bounded_number_at_a_time() {
     let server = TestServer::dev().await;
@@ -129,6 +146,14 @@ async fn a_tenant_touches_no_queue_of_another() {
     let own = queue(&server, "q1").await;
     assert_eq!((&own["depth"], own.get("paused")), (&json!(1), None));
     server.stop().await;
+}
+
+/// The names of the queues that are paused.
+async fn paused(server: &TestServer) -> Vec<Value> {
+    let list = server.get("/api/v1/queues").await.expect(200);
+    let queues = list["queues"].as_array().expect("a list");
+    let paused = queues.iter().filter(|queue| queue.get("paused").is_some());
+    paused.map(|queue| queue["queue"].clone()).collect()
 }
 
 async fn queue(server: &TestServer, name: &str) -> Value {

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use coordinator::{Pause, TenantChange};
 use hyper::Method;
 use serde_json::{Value, json};
-use store::{MemoryStore, Note, NoteKind, Store};
+use shard::Turn;
+use store::{MemoryStore, Store};
 
 use crate::support::{TestServer, lease_path};
 
@@ -271,9 +273,11 @@ async fn a_task_cannot_run_after_one_that_nobody_knows() {
 #[tokio::test]
 async fn a_queue_that_was_paused_is_paused_when_the_server_starts() {
     let store = Arc::new(MemoryStore::default());
-    let json = json!({"by": "ada", "at": "2026-01-31T12:00:00.000Z"}).to_string();
-    let (kind, tenant, key) = (NoteKind::Pause, "default".to_owned(), "slow".to_owned());
-    store.put_note(Note { kind, tenant, key, json: Some(json) }).await.expect("kept");
+    let claim = store.claim("default".parse().expect("a name")).await.expect("claims");
+    let pause = Pause { by: "ada".into(), at: "2026-01-31T12:00:00Z".parse().expect("a moment") };
+    let paused = TenantChange::QueuePaused { queue: "slow".parse().expect("a name"), pause };
+    let turn = Turn { tenant: vec![paused], ..Turn::empty(claim) };
+    store.commit(turn).await.expect("kept");
     let server = TestServer::dev_on(|_| store).await;
     let id = server.submit(json!({"type": "a", "queue": "slow"})).await;
     let leases = server.post("/api/v1/leases", &json!({"worker_id": "w1"})).await.expect(200);

@@ -126,7 +126,7 @@ async fn a_new_claim_fences_and_the_keyspace_comes_back_under_it() {
     let drain = |ticket| coordinator::Command::SetDrain {
         ticket,
         worker: "w".parse().expect("a name"),
-        cause: coordinator::DrainCause::Person,
+        cause: coordinator::DrainCause::Leaving,
         on: true,
     };
     coordinator.ask(drain).await.expect_err("its claim is stale");

@@ -67,6 +67,8 @@ impl Model {
             | Command::ListWorkers { ticket }
             | Command::ListQueues { ticket }
             | Command::Register { ticket, .. }
+            | Command::NoteVerified { ticket, .. }
+            | Command::Drain { ticket, .. }
             | Command::SetDrain { ticket, .. } => {
                 let is_answered = answer(*ticket).is_some();
                 notes.demand(is_answered, "P3", || format!("no answer to {command:?}"));
@@ -338,7 +340,7 @@ impl Model {
         heard: Heard,
         notes: &mut Notes,
     ) {
-        let Some(Answer::Heartbeats(verdicts)) = answer else {
+        let Some(Answer::Heartbeats { verdicts, .. }) = answer else {
             return notes.broken("P3", || format!("a heartbeat was answered by {answer:?}"));
         };
         notes.demand(verdicts.len() == leases.len(), "P3", || {

@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use coordinator::{Change, LoadKey};
+use coordinator::{Change, Drain, LoadKey, Pause, TenantChange};
 use model::{IdempotencyMark, TaskId};
 
 use super::history::Dice;
 use super::replay::replay;
-use super::sample::{granted, settled, submitted, tenant};
+use super::sample::{at, granted, settled, submitted, tenant, worker};
 use crate::contract::{CommitError, Note, NoteKind, PageQuery, Store};
 use shard::{ClaimedShard, Turn};
 
@@ -30,6 +30,7 @@ pub async fn exercise(
     an_epoch_never_falls(open().await).await;
     a_key_belongs_to_one_task(open().await).await;
     a_probe_answers(open().await).await;
+    settings_are_kept_with_their_turn_and_fenced_with_it(open().await, &reopen).await;
     a_run_lists_its_tasks(open().await).await;
     notes_are_kept_replaced_and_forgotten(open().await, &reopen).await;
     for seed in 0..4 {
@@ -49,7 +50,7 @@ async fn commit(
     claim: ClaimedShard,
     changes: Vec<Change>,
 ) -> Result<(), CommitError> {
-    store.commit(Turn::of(claim, changes, Vec::new())).await.map(|_| ())
+    store.commit(Turn { changes, ..Turn::empty(claim) }).await.map(|_| ())
 }
 
 async fn live(store: &Arc<dyn Store>, claim: ClaimedShard) -> Vec<u64> {
@@ -97,7 +98,7 @@ async fn a_stale_claim_hurts_no_other_shard(store: Arc<dyn Store>) {
     let current = claim(&store, "acme").await;
     let submit = |claim: ClaimedShard, number| {
         let changes = vec![submitted(TaskId::of(claim.shard, number))];
-        store.commit(Turn::of(claim, changes, Vec::new()))
+        store.commit(Turn { changes, ..Turn::empty(claim) })
     };
     // All three are queued before the first is awaited, so that they may share a transaction.
     let commits = (submit(stale, 0), submit(other, 0), submit(current, 1));
@@ -124,7 +125,7 @@ async fn an_owner_raises_its_epoch_and_nobody_else(store: Arc<dyn Store>) {
 /// like any other.
 async fn a_commit_on_the_callers_thread_takes_its_place(store: Arc<dyn Store>) {
     let shard = claim(&store, "acme").await;
-    let turn = |changes| Turn::of(shard, changes, Vec::new());
+    let turn = |changes| Turn { changes, ..Turn::empty(shard) };
     let task = |number| TaskId::of(shard.shard, number);
     store.commit_here(turn(vec![submitted(task(0))])).await.expect("kept");
     let queued: Vec<_> =
@@ -143,7 +144,7 @@ async fn a_commit_on_the_callers_thread_takes_its_place(store: Arc<dyn Store>) {
 async fn a_failed_turn_fails_the_later_ones_of_its_claim(store: Arc<dyn Store>) {
     let shard = claim(&store, "acme").await;
     let task = |number| TaskId::of(shard.shard, number);
-    let turn = |changes| store.commit(Turn::of(shard, changes, Vec::new()));
+    let turn = |changes| store.commit(Turn { changes, ..Turn::empty(shard) });
     let kept = turn(vec![submitted(task(0))]);
     kept.await.expect("kept");
 
@@ -166,7 +167,7 @@ async fn turns_are_kept_in_the_order_of_the_calls(store: Arc<dyn Store>) {
     turns.extend((1..200).map(|epoch| vec![granted(task, epoch)]));
     let commits: Vec<_> = turns
         .into_iter()
-        .map(|changes| store.commit(Turn::of(shard, changes, Vec::new())))
+        .map(|changes| store.commit(Turn { changes, ..Turn::empty(shard) }))
         .collect();
     for commit in commits {
         commit.await.expect("kept");
@@ -274,7 +275,7 @@ async fn notes_are_kept_replaced_and_forgotten(
         session("w1", Some("{\"n\":2}")),
         session("w2", None),
         session("never", None),
-        note(NoteKind::Drain, "acme", "w1", Some("{}")),
+        note(NoteKind::Plan, "acme", "w1", Some("{}")),
         note(NoteKind::Session, "bolt", "w1", Some("{}")),
     ] {
         store.put_note(kept).await.expect("kept");
@@ -284,6 +285,42 @@ async fn notes_are_kept_replaced_and_forgotten(
         [session("w1", Some("{\"n\":2}")), note(NoteKind::Session, "bolt", "w1", Some("{}"))];
     assert_eq!(store.notes(NoteKind::Session).await.expect("reads"), expected);
     assert_eq!(store.notes(NoteKind::SessionKey).await.expect("reads"), []);
+}
+
+async fn settings_are_kept_with_their_turn_and_fenced_with_it(
+    store: Arc<dyn Store>,
+    reopen: &impl AsyncFn(Arc<dyn Store>) -> Arc<dyn Store>,
+) {
+    let (old, other) = (claim(&store, "acme").await, claim(&store, "bolt").await);
+    let queue = || "nightly".parse().expect("valid");
+    let pause = |by: &str| Pause { by: by.into(), at: at(1) };
+    let paused = |by: &str| TenantChange::QueuePaused { queue: queue(), pause: pause(by) };
+    let drain = Drain { by: "ada".into(), at: at(1), gone_by: Some(at(60)), reason: None };
+    let drained = TenantChange::WorkerDrained { worker: worker(1), drain: drain.clone() };
+    let turn = |claim, tenant| store.commit(Turn { tenant, ..Turn::empty(claim) });
+    turn(old, vec![paused("ada"), drained, paused("bob")]).await.expect("kept");
+
+    // A turn whose tasks contradict the store keeps no setting either, nor does a stale claim.
+    let resumed = TenantChange::QueueResumed { queue: queue() };
+    let changes = vec![granted(TaskId::of(old.shard, 9), 1)];
+    let broken = Turn { changes, tenant: vec![resumed.clone()], ..Turn::empty(old) };
+    assert!(is_unavailable(&store.commit(broken).await.map(|_| ())));
+    let new = claim(&store, "acme").await;
+    let late = turn(old, vec![resumed.clone()]).await.map(|_| ());
+    assert_eq!(late, Err(CommitError::Fenced));
+
+    let store = reopen(store).await;
+    let settings = store.restore(new).await.expect("restores").settings;
+    assert_eq!(settings.pauses, [(queue(), pause("bob"))].into());
+    assert_eq!(settings.drains, [(worker(1), drain)].into());
+    let theirs = store.restore(other).await.expect("restores").settings;
+    assert!(theirs.pauses.is_empty() && theirs.drains.is_empty(), "another tenant's");
+    let new = claim(&store, "acme").await;
+    let undrained = TenantChange::WorkerUndrained { worker: worker(1) };
+    let last = Turn { tenant: vec![resumed, undrained], ..Turn::empty(new) };
+    store.commit(last).await.expect("kept");
+    let settings = store.restore(new).await.expect("restores").settings;
+    assert!(settings.pauses.is_empty() && settings.drains.is_empty());
 }
 
 async fn a_probe_answers(store: Arc<dyn Store>) {

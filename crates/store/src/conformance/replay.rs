@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use coordinator::{Change, LoadKey, RunChange, RunWord, StateWord};
+use coordinator::{
+    Change, Drain, LoadKey, Pause, RunChange, RunWord, StateWord, TenantChange, VerifiedTool,
+};
 use model::{RunId, ShardId, TaskId};
 
 use super::history::{Dice, all_tasks, next_change};
@@ -52,6 +54,7 @@ struct Shard {
     claim: ClaimedShard,
     changes: Vec<Change>,
     runs: Vec<RunChange>,
+    tenant: Vec<TenantChange>,
 }
 
 impl Player {
@@ -66,7 +69,8 @@ impl Player {
         for name in TENANTS {
             let claim = self.store.claim(tenant(name)).await.expect("claims");
             self.tables.adopt(tenant(name), claim);
-            self.shards.push(Shard { claim, changes: Vec::new(), runs: Vec::new() });
+            let (changes, runs, tenant) = (Vec::new(), Vec::new(), Vec::new());
+            self.shards.push(Shard { claim, changes, runs, tenant });
         }
         for (before, now) in before.iter().zip(&self.shards) {
             assert_eq!(now.claim.shard, before.claim.shard, "a tenant keeps its shard");
@@ -76,7 +80,11 @@ impl Player {
 
     fn add(&mut self, dice: &mut Dice) {
         let shard = &mut self.shards[dice.roll(TENANTS.len())];
-        if dice.one_in(3) {
+        if dice.one_in(5) {
+            let change = next_tenant_change(dice);
+            self.tables.apply_tenant(shard.claim.shard, std::slice::from_ref(&change));
+            shard.tenant.push(change);
+        } else if dice.one_in(3) {
             let change = next_run_change(&self.tables, shard.claim.shard, dice);
             self.tables.apply_all(&[], std::slice::from_ref(&change)).expect("a valid history");
             shard.runs.push(change);
@@ -96,7 +104,8 @@ impl Player {
             .map(|shard| {
                 let changes = std::mem::take(&mut shard.changes);
                 let runs = std::mem::take(&mut shard.runs);
-                store.commit(Turn::of(shard.claim, changes, runs))
+                let tenant = std::mem::take(&mut shard.tenant);
+                store.commit(Turn { changes, runs, tenant, ..Turn::empty(shard.claim) })
             })
             .collect();
         for commit in commits {
@@ -196,6 +205,31 @@ impl Player {
             let expected: Vec<_> = expected.tasks.iter().map(|task| task.id).collect();
             assert_eq!(found, expected, "{query:?}");
         }
+    }
+}
+
+/// A fact about a tenant; none depends on what is there.
+fn next_tenant_change(dice: &mut Dice) -> TenantChange {
+    let at = |dice: &mut Dice| super::sample::at(u64::try_from(dice.roll(100)).expect("small"));
+    let by = ["ada", "", "ß \"quoted\""][dice.roll(3)].to_owned();
+    let queue = ["nightly", "q"][dice.roll(2)].parse().expect("valid");
+    let worker = ["w1", "w2"][dice.roll(2)].parse().expect("valid");
+    match dice.roll(6) {
+        0 => TenantChange::QueuePaused { queue, pause: Pause { by, at: at(dice) } },
+        1 => TenantChange::QueueResumed { queue },
+        2 => {
+            let gone_by = dice.one_in(2).then(|| at(dice));
+            let reason = dice.one_in(2).then(|| "a new kernel".to_owned());
+            let drain = Drain { by, at: at(dice), gone_by, reason };
+            TenantChange::WorkerDrained { worker, drain }
+        }
+        3 => TenantChange::WorkerUndrained { worker },
+        4 => {
+            let tool = ["sort", "jq"][dice.roll(2)].parse().expect("valid");
+            let verified = VerifiedTool { output: by, at: at(dice) };
+            TenantChange::ToolVerified { worker, tool, verified }
+        }
+        _ => TenantChange::ToolsForgotten { worker },
     }
 }
 

@@ -37,7 +37,7 @@ async fn commit(
     changes: Vec<Change>,
     runs: Vec<RunChange>,
 ) -> Result<(), CommitError> {
-    store.commit(Turn::of(claim, changes, runs)).await.map(|_| ())
+    store.commit(Turn { changes, runs, ..Turn::empty(claim) }).await.map(|_| ())
 }
 
 async fn restore(store: &Arc<dyn Store>, claim: ClaimedShard) -> Restored {

@@ -83,13 +83,14 @@ async fn tasks_and_keys_break_apart(store: Arc<dyn Store>) {
     let task = |number| TaskId::of(shard.shard, number);
     let scratch =
         |key| store.commit_scratch(ScratchTurn { claim: shard, writes: vec![string(key, "1")] });
-    let broken = store.commit(Turn::of(shard, vec![granted(task(7), 1)], Vec::new()));
+    let broken = store.commit(Turn { changes: vec![granted(task(7), 1)], ..Turn::empty(shard) });
     let beside = (scratch("a"), scratch("b"));
     assert!(matches!(broken.await, Err(CommitError::Unavailable(_))));
     beside.0.await.expect("keys do not build on tasks");
     beside.1.await.expect("nor do later ones");
     scratch("c").await.expect("nor do those that come alone");
-    let later = store.commit(Turn::of(shard, vec![submitted(task(0))], Vec::new())).await;
+    let later =
+        store.commit(Turn { changes: vec![submitted(task(0))], ..Turn::empty(shard) }).await;
     assert!(matches!(later, Err(CommitError::Unavailable(_))), "its own turns are broken");
     assert_eq!(names(&store, shard.shard).await, ["a", "b", "c"]);
 }

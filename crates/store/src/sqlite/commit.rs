@@ -7,6 +7,7 @@ use rusqlite::{CachedStatement, Connection, ToSql};
 
 use super::error::WriteError;
 use super::run_commit;
+use super::settings;
 use crate::link_document;
 use crate::pin_document;
 use crate::rows::{Batch, Contradiction, EndedWrite, EndingRow, ProgressRow, TaskWrite, WriteKind};
@@ -40,7 +41,8 @@ pub(super) fn write(
     for ended in &batch.ended {
         statements.end_attempt(ended)?;
     }
-    run_commit::write(connection, &batch.runs)
+    run_commit::write(connection, &batch.runs)?;
+    settings::write(connection, &batch.tenants)
 }
 
 /// Looked up once per transaction, because the look-up costs about as much as binding a row.

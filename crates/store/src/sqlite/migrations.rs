@@ -30,6 +30,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "0007_rebinds", sql: include_str!("migrations/0007_rebinds.sql") },
     Migration { name: "0008_moments", sql: include_str!("migrations/0008_moments.sql") },
     Migration { name: "0009_run_began", sql: include_str!("migrations/0009_run_began.sql") },
+    Migration { name: "0010_settings", sql: include_str!("migrations/0010_settings.sql") },
 ];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (
@@ -193,6 +194,59 @@ mod tests {
         let found = load(&connection, shard, vec![key]).expect("reads");
         let TaskState::Settled(end) = &found[0].1.progress.state else { panic!("settled") };
         assert_eq!((end.result.as_deref(), &end.extra), (Some(&b"7"[..]), &None));
+    }
+
+    #[test]
+    fn pauses_and_drains_that_were_notes_are_in_force() {
+        let mut connection = Connection::open_in_memory().expect("memory");
+        connection.execute_batch(CREATE_LIST).expect("a list");
+        for (version, migration) in (1_i64..).zip(&MIGRATIONS[..9]) {
+            take_step(&connection, version, migration).expect("an older step");
+        }
+        connection
+            .execute_batch(
+                r#"INSERT INTO shards (id, tenant, epoch) VALUES (7, 'acme', 3);
+                   INSERT INTO notes (kind, tenant, key, json) VALUES
+                   ('pause', 'acme', 'nightly', '{"by":"ada","at":"2026-01-31T12:00:00.250Z"}'),
+                   ('pause', 'acme', 'odd', '{"by":7,"at":"yesterday"}'),
+                   ('pause', 'acme', 'bare', '"text"'),
+                   ('pause', 'bolt', 'theirs', '{}'),
+                   ('drain', 'acme', 'w1', '{"reason":"new kernel","at":"2026-01-31T12:00:00.001Z"}'),
+                   ('drain', 'acme', 'w2', '{"reason":null}'),
+                   ('plan', 'acme', 'p', '{}')"#,
+            )
+            .expect("older rows");
+        migrate(&mut connection).expect("the newer steps");
+
+        let restored = |id| {
+            let shard = model::ShardId::new(id).expect("fits");
+            restore(&connection, shard).expect("restores").settings
+        };
+        let at = |text: &str| text.parse::<model::Timestamp>().expect("a moment");
+        let pause = |by: &str, at| coordinator::Pause { by: by.to_owned(), at };
+        let never = model::Timestamp::default();
+        let acme = restored(7);
+        let pauses: Vec<_> = acme.pauses.iter().map(|(key, pause)| (key.as_str(), pause)).collect();
+        let someone = pause("someone", never);
+        let ada = pause("ada", at("2026-01-31T12:00:00.250Z"));
+        assert_eq!(pauses, [("bare", &someone), ("nightly", &ada), ("odd", &someone)]);
+        let drains: Vec<_> =
+            acme.drains.into_iter().map(|(key, one)| (key.to_string(), one)).collect();
+        let drain = |at, reason: Option<&str>| coordinator::Drain {
+            by: "someone".to_owned(),
+            at,
+            gone_by: None,
+            reason: reason.map(ToOwned::to_owned),
+        };
+        let first = drain(at("2026-01-31T12:00:00.001Z"), Some("new kernel"));
+        assert_eq!(drains, [("w1".to_owned(), first), ("w2".to_owned(), drain(never, None))]);
+        // A tenant that had only notes has a shard, and its pause.
+        let bolt = "SELECT id FROM shards WHERE tenant = 'bolt'";
+        let id = connection.query_row(bolt, [], |row| row.get(0)).expect("a shard");
+        assert_eq!(restored(id).pauses.len(), 1);
+        let left = "SELECT group_concat(kind) FROM notes";
+        let left: String = connection.query_row(left, [], |row| row.get(0)).expect("reads");
+        assert_eq!(left, "plan");
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod run_commit;
 mod run_read;
 mod run_record;
 mod scratch;
+mod settings;
 mod store;
 mod workflow;
 mod writer;

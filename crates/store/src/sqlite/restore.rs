@@ -5,10 +5,12 @@ use rusqlite::Connection;
 
 use super::record::RecordReader;
 use super::run_read::{next_run, restore_runs};
+use super::settings;
 use crate::contract::StoreError;
 use shard::Restored;
 
-/// Every live task and every live run of a shard, and the numbers that the next new ones get.
+/// Every live task and every live run of a shard, the numbers that the next new ones get, and what
+/// people set.
 pub(super) fn restore(connection: &Connection, shard: ShardId) -> Result<Restored, StoreError> {
     // One snapshot: the tasks, the runs and the next numbers belong together.
     let snapshot = connection.unchecked_transaction()?;
@@ -22,7 +24,9 @@ pub(super) fn restore(connection: &Connection, shard: ShardId) -> Result<Restore
         tasks.push(reader.read(row)?);
     }
     let runs = restore_runs(&snapshot, shard)?;
-    Ok(Restored { tasks, next_number, runs, next_run: next_run(&snapshot, shard)? })
+    let next_run = next_run(&snapshot, shard)?;
+    let settings = settings::restore(&snapshot, shard)?;
+    Ok(Restored { tasks, next_number, runs, next_run, settings })
 }
 
 fn next_number(connection: &Connection, shard: ShardId) -> Result<u64, StoreError> {

@@ -72,7 +72,7 @@ fn a_run_that_finds_no_room_takes_its_tasks_with_it() {
                 record.definition = Bytes::from(format!("\"{}\"", "x".repeat(100_000)));
             }
             let changes = vec![linked(submit(claim, 0), run, 0)];
-            Turn::of(claim, changes, vec![start, node_ended(run, 0, 1)])
+            Turn { changes, runs: vec![start, node_ended(run, 0, 1)], ..Turn::empty(claim) }
         };
         fill(folder.path(), &store);
         let failed = store.commit(turn(shard)).await;
@@ -120,7 +120,7 @@ fn a_turn_without_changes_needs_no_room() {
         let acme = claim(&store).await;
         let bolt = store.claim(tenant("bolt")).await.expect("claims");
         fill(folder.path(), &store);
-        let turn = |claim, changes| store.commit(Turn::of(claim, changes, Vec::new()));
+        let turn = |claim, changes| store.commit(Turn { changes, ..Turn::empty(claim) });
         let (failed, empty) = (turn(acme, bulky(acme, 0, 100_000)), turn(bolt, vec![]));
         assert!(failed.await.is_err());
         empty.await.expect("another shard's empty turn");

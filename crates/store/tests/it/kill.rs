@@ -28,7 +28,7 @@ fn child() {
                     } else {
                         life(shard, number)
                     };
-                    (number, store.commit(Turn::of(shard, changes, Vec::new())))
+                    (number, store.commit(Turn { changes, ..Turn::empty(shard) }))
                 })
                 .collect();
             for (number, commit) in commits {

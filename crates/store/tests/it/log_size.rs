@@ -30,7 +30,7 @@ fn the_log_stays_short_under_load() {
         while n_turns * TASKS_PER_TURN / 20 * 4096 < WRITTEN_MIN {
             let changes =
                 (number..number + TASKS_PER_TURN).flat_map(|number| life(shard, number)).collect();
-            let commit = store.commit(Turn::of(shard, changes, Vec::new()));
+            let commit = store.commit(Turn { changes, ..Turn::empty(shard) });
             let page = store.list(shard.shard, PageQuery { limit: 50, ..PageQuery::default() });
             page.await.expect("reads go on beside the load");
             commit.await.expect("kept");
@@ -48,7 +48,7 @@ fn an_idle_store_copies_its_log() {
     let store = open(folder.path());
     block_on(async {
         let shard = claim(&store).await;
-        store.commit(Turn::of(shard, life(shard, 0), Vec::new())).await.expect("kept");
+        store.commit(Turn { changes: life(shard, 0), ..Turn::empty(shard) }).await.expect("kept");
     });
     let deadline = Instant::now() + Duration::from_secs(20);
     loop {

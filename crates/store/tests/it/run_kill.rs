@@ -23,8 +23,11 @@ fn turn(claim: ClaimedShard, number: u64) -> Turn {
     if number.is_multiple_of(2) {
         runs.push(run_settled(run));
     }
-    let changes = [linked(submit, run, 0)].into_iter().chain(changes).collect();
-    Turn::of(claim, changes, runs)
+    Turn {
+        changes: [linked(submit, run, 0)].into_iter().chain(changes).collect(),
+        runs,
+        ..Turn::empty(claim)
+    }
 }
 
 /// How many turns the store holds; everything of each must be there.

@@ -67,7 +67,7 @@ fn keys_that_find_no_room_break_no_task() {
         let large = ScratchTurn { claim: shard, writes: vec![string("a", vec![0; LARGE])] };
         // Queued together, so that they may share a transaction.
         let keys = store.commit_scratch(large);
-        let task = store.commit(Turn::of(shard, vec![submit(shard, 1)], Vec::new()));
+        let task = store.commit(Turn { changes: vec![submit(shard, 1)], ..Turn::empty(shard) });
         assert!(failed(&keys.await, "full"));
         task.await.expect("a task needs no new page");
         commit(&store, shard, vec![submit(shard, 2)]).await.expect("its claim is not broken");

@@ -73,7 +73,7 @@ fn child() {
         loop {
             let commits: Vec<_> = (number..number + PIPELINED)
                 .map(|number| {
-                    let tasks = Turn::of(shard, vec![submit(shard, task)], Vec::new());
+                    let tasks = Turn { changes: vec![submit(shard, task)], ..Turn::empty(shard) };
                     task += 1;
                     let keys = ScratchTurn { claim: shard, writes: turn(number) };
                     // Keys first: whatever a transaction ends with, no turn was told before its keys.

@@ -35,7 +35,7 @@ pub(crate) async fn commit(
     claim: ClaimedShard,
     changes: Vec<Change>,
 ) -> Result<(), CommitError> {
-    store.commit(Turn::of(claim, changes, Vec::new())).await.map(|_| ())
+    store.commit(Turn { changes, ..Turn::empty(claim) }).await.map(|_| ())
 }
 
 /// A turn of runs alone.
@@ -44,7 +44,7 @@ pub(crate) async fn commit_runs(
     claim: ClaimedShard,
     runs: Vec<RunChange>,
 ) -> Result<(), CommitError> {
-    store.commit(Turn::of(claim, Vec::new(), runs)).await.map(|_| ())
+    store.commit(Turn { runs, ..Turn::empty(claim) }).await.map(|_| ())
 }
 
 pub(crate) fn submit(claim: ClaimedShard, number: u64) -> Change {

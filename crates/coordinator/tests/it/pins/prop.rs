@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{
-    Answer, Change, Command, Coordinator, DrainCause, Effect, Ladder, LeaseRequest, Moment, Pause,
-    Step, TaskRecord, TaskState, Ticket, WaitReason,
+    Answer, Change, Command, Coordinator, Drain, Effect, Ladder, LeaseRequest, Moment, Pause, Step,
+    TaskRecord, TaskState, Ticket, WaitReason,
 };
 use model::{
     AffinityKey, Failure, LeaseId, NewTask, Offer, Pin, Report, ReportKey, ReportedOutcome,
@@ -186,13 +186,15 @@ impl World {
             }
             Deed::Report { lease, completes } => self.report(ticket, lease, completes),
             Deed::Drain { worker: number, on } => {
-                let (worker, cause) = (worker(number), DrainCause::Person);
+                let worker = worker(number);
                 if on {
                     self.drained.insert(worker.clone())
                 } else {
                     self.drained.remove(&worker)
                 };
-                self.order(Command::SetDrain { ticket, worker, cause, on });
+                let (by, at) = ("ada".to_owned(), self.now);
+                let drain = on.then_some(Drain { by, at, gone_by: None, reason: None });
+                self.order(Command::Drain { ticket, worker, drain });
             }
             Deed::Pause { kind, on } => {
                 if on {
@@ -259,8 +261,6 @@ impl World {
     fn restart(&mut self) {
         self.pass(Duration::ZERO);
         self.waiting.clear();
-        self.drained.clear();
-        self.paused.clear();
         self.bound.clear();
         self.idle_since.clear();
         self.heard.clear();
@@ -281,6 +281,7 @@ impl World {
         }
         let at = Moment { now: self.now, entropy: 0 };
         self.coordinator = Coordinator::restore(shard(), self.kept.next_number(), live, at);
+        self.coordinator.restore_settings(self.kept.settings.clone());
         self.pass(Duration::ZERO);
     }
 
@@ -294,6 +295,7 @@ impl World {
     fn see(&mut self, step: &Step) {
         self.coordinator.check_invariants();
         let grants = requests_of(step);
+        step.tenant.iter().for_each(|change| self.kept.keep_tenant(change));
         for change in &step.changes {
             if let Change::LeaseGranted { task, .. } = change {
                 let ticket = grants[&LeaseId { task: *task, epoch: change.progress().epoch }];

@@ -321,7 +321,7 @@ impl Player {
                     assert_eq!(judgement.verdict, expected, "{report:?}");
                 }
             }
-            (Command::Heartbeat { worker, leases, .. }, Answer::Heartbeats(verdicts)) => {
+            (Command::Heartbeat { worker, leases, .. }, Answer::Heartbeats { verdicts, .. }) => {
                 let held = self.model.held_by(worker);
                 let leases = leases.as_ref().unwrap_or(&held);
                 assert_eq!(leases.len(), verdicts.len());
@@ -380,7 +380,7 @@ impl Player {
                 assert_eq!(step.changes, Vec::new(), "a refusal changes nothing");
                 check_refusal(question, refusal);
             }
-            (Command::Heartbeat { .. }, Answer::Heartbeats(_))
+            (Command::Heartbeat { .. }, Answer::Heartbeats { .. })
             | (Command::Watch { .. }, Answer::WatchEnded)
             | (Command::Explain { .. }, Answer::Explained(_)) => {}
             (question, answer) => panic!("{answer:?} is no answer to {question:?}"),
@@ -484,6 +484,7 @@ fn check_refusal(question: &Command, refusal: &Refusal) {
         | Refusal::DemandsFull
         | Refusal::WorkersFull
         | Refusal::PausesFull
+        | Refusal::VerifiedToolsFull
         | Refusal::TooManyDependencies { .. }
         | Refusal::PartOfRun { .. }
         | Refusal::UnknownRun

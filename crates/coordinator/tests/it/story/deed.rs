@@ -8,7 +8,9 @@
 //! w1 beats | w1 beats L1,L2             w1 goes away        returned L1,L2
 //! w1 completes L1,L2 with X as ID       w1 fails L1 fatal as ID
 //! w1 gives back L1,L2                   w1 registers slow offers tool:x ... | w1 unregisters
-//! w1 starts over                        drain w1 person | undrain w1 pressure
+//! w1 starts over                        drain w1 pressure | undrain w1 leaving
+//! drain w1 by ada until 60s | undrain w1
+//! w1 says slow offers tool:x ...        w1 shows jq 1.7
 //! pause q by ada | resume q
 //! peek queues=a,b types=x skip=1 limit=2
 //! stop a | requeue a | watch a 10s | unwatch | explain a | workers | queues
@@ -23,7 +25,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Command, DrainCause, Ladder, Pause};
+use coordinator::{Command, Drain, DrainCause, Ladder, Pause};
 use model::{
     After, Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, TaskId, WorkerId,
 };
@@ -70,10 +72,22 @@ impl World {
                 let worker = worker.parse().expect("a worker");
                 self.order(Command::LoseWorker { worker });
             }
-            [worker, "registers", ladder, "offers", words @ ..] => {
+            [worker, how @ ("registers" | "says"), ladder, "offers", words @ ..] => {
                 let (worker, offer) = (worker.parse().expect("a worker"), Arc::new(offer(words)));
-                let ladder = ladder_named(ladder);
-                self.ask(about(deed), |ticket| Command::Register { ticket, worker, offer, ladder });
+                let (ladder, anew) = (ladder_named(ladder), *how == "registers");
+                self.ask(about(deed), |ticket| Command::Register {
+                    ticket,
+                    worker,
+                    offer,
+                    ladder,
+                    anew,
+                });
+            }
+            [worker, "shows", tool, output] => {
+                let (worker, output) = (worker.parse().expect("a worker"), (*output).to_owned());
+                let tool = tool.parse().expect("a tool");
+                let note = |ticket| Command::NoteVerified { ticket, worker, tool, output };
+                self.ask(about(deed), note);
             }
             [worker, "unregisters"] => {
                 let worker = worker.parse().expect("a worker");
@@ -87,6 +101,20 @@ impl World {
             ["resume", queue] => {
                 let (queue, pause) = (queue.parse().expect("a queue"), None);
                 self.ask(about(deed), |ticket| Command::SetPause { ticket, queue, pause });
+            }
+            ["drain", worker, "by", by, until @ ..] => {
+                let worker = worker.parse().expect("a worker");
+                let gone_by = until.get(1).map(|time| moment(time));
+                let drain = Drain { by: (*by).to_owned(), at: self.now, gone_by, reason: None };
+                self.ask(about(deed), |ticket| Command::Drain {
+                    ticket,
+                    worker,
+                    drain: Some(drain),
+                });
+            }
+            ["undrain", worker] => {
+                let (worker, drain) = (worker.parse().expect("a worker"), None);
+                self.ask(about(deed), |ticket| Command::Drain { ticket, worker, drain });
             }
             ["drain" | "undrain", worker, cause] => {
                 let worker = worker.parse().expect("a worker");
@@ -273,7 +301,6 @@ fn ladder_named(name: &str) -> Ladder {
 
 fn drain_cause(word: &str) -> DrainCause {
     match word {
-        "person" => DrainCause::Person,
         "leaving" => DrainCause::Leaving,
         "pressure" => DrainCause::Pressure,
         _ => panic!("no such cause: {word}"),

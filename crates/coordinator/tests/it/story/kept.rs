@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use coordinator::{Change, LoadKey, Outcome, TaskRecord, TaskState};
+use coordinator::{Change, LoadKey, Outcome, TaskRecord, TaskState, TenantChange, TenantSettings};
 use model::TaskId;
 
 /// Every task that ever was, as the facts left it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Kept {
     records: BTreeMap<TaskId, TaskRecord>,
+    pub(crate) settings: TenantSettings,
 }
 
 impl Kept {
@@ -42,6 +43,27 @@ impl Kept {
         let is_grant = matches!(change, Change::LeaseGranted { .. });
         let epoch = before.epoch + u32::from(is_grant);
         assert_eq!(record.progress.epoch, epoch, "the epoch rises by one with each grant");
+    }
+
+    /// Takes a fact about the tenant in, if it can be one.
+    pub(crate) fn keep_tenant(&mut self, change: &TenantChange) {
+        let TenantSettings { pauses, drains, verified } = &mut self.settings;
+        match change.clone() {
+            TenantChange::QueuePaused { queue, pause } => drop(pauses.insert(queue, pause)),
+            TenantChange::QueueResumed { queue } => {
+                assert!(pauses.remove(&queue).is_some(), "only a paused queue is resumed");
+            }
+            TenantChange::WorkerDrained { worker, drain } => drop(drains.insert(worker, drain)),
+            TenantChange::WorkerUndrained { worker } => {
+                assert!(drains.remove(&worker).is_some(), "only a drained worker is undrained");
+            }
+            TenantChange::ToolVerified { worker, tool, verified: said } => {
+                verified.entry(worker).or_default().insert(tool, said);
+            }
+            TenantChange::ToolsForgotten { worker } => {
+                assert!(verified.remove(&worker).is_some(), "only what was verified is forgotten");
+            }
+        }
     }
 
     pub(crate) fn get(&self, task: TaskId) -> Option<&TaskRecord> {

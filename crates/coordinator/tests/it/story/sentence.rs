@@ -1,9 +1,9 @@
 //! Facts and answers as sentences.
 
 use coordinator::{
-    Answer, Change, EndedAttempt, Ending, Explanation, Grant, HeartbeatVerdict, Judgement, Lack,
-    LoadKey, LostAuthority, Progress, QueueView, Reason, Refusal, Settlement, StateWord, TaskState,
-    Verdict, Violation, WaitReason, WorkerView,
+    Answer, Change, DrainOrder, EndedAttempt, Ending, Explanation, Grant, HeartbeatVerdict,
+    Judgement, Lack, LoadKey, LostAuthority, Progress, QueueView, Reason, Refusal, Settlement,
+    StateWord, TaskState, Verdict, VerifiedTool, Violation, WaitReason, WorkerView,
 };
 use model::{LeaseId, TaskId, Timestamp};
 
@@ -84,8 +84,10 @@ impl World {
                 let nothing = grants.is_empty().then(|| format!("{worker} gets nothing"));
                 nothing.into_iter().collect()
             }
-            (Question::Heartbeat { worker, leases }, Answer::Heartbeats(verdicts)) => {
-                self.heartbeats(worker.as_str(), leases, verdicts)
+            (Question::Heartbeat { worker, leases }, Answer::Heartbeats { verdicts, drain }) => {
+                let order = drain.map(|order| format!("{worker}: {}", order_text(order)));
+                let verdicts = self.heartbeats(worker.as_str(), leases, verdicts);
+                verdicts.into_iter().chain(order).collect()
             }
             (Question::Report { worker, leases }, Answer::Judgements(judgements)) => {
                 assert_eq!(leases.len(), judgements.len(), "one judgement per report");
@@ -118,6 +120,7 @@ impl World {
             | Answer::Requeued
             | Answer::DrainSet
             | Answer::PauseSet
+            | Answer::Verified
             | Answer::Registered => "done".into(),
             Answer::Peeked { tasks, total } => {
                 let names: Vec<_> = tasks.iter().map(|task| self.name(*task)).collect();
@@ -136,7 +139,7 @@ impl World {
             | Answer::Bindings(_)
             | Answer::Submitted(_)
             | Answer::Leases(_)
-            | Answer::Heartbeats(_)
+            | Answer::Heartbeats { .. }
             | Answer::Judgements(_)
             | Answer::Workers(_)
             | Answer::Queues(_) => panic!("an answer to another question: {answer:?}"),
@@ -301,15 +304,31 @@ fn heartbeat_text(verdict: &HeartbeatVerdict) -> String {
     }
 }
 
+fn order_text(order: DrainOrder) -> &'static str {
+    match order {
+        DrainOrder::Finish => "finish and take nothing new",
+        DrainOrder::Leave => "leave",
+    }
+}
+
 fn worker_text(view: &WorkerView) -> String {
     let health = format!("{:?}", view.health).to_uppercase();
     let asks = if view.is_asking { "asks" } else { "does not ask" };
+    let drained = view.drain.as_ref().map(|drain| {
+        let until = until_text(drain.gone_by);
+        format!(", drained by {} since {}{until}", drain.by, time_text(drain.at))
+    });
+    let shown = |(tool, said): (_, &VerifiedTool)| {
+        format!(", showed {tool} {} at {}", said.output, time_text(said.at))
+    };
+    let verified: String = view.verified.iter().map(shown).collect();
     format!(
-        "{} is {health}, seen at {}, {} in flight of {} granted, {asks}",
+        "{} is {health}, seen at {}, {} in flight of {} granted, {asks}{}",
         view.worker,
         time_text(view.last_seen),
         view.in_flight,
         view.granted,
+        drained.unwrap_or_default() + &verified,
     )
 }
 
@@ -365,6 +384,7 @@ fn refused(refusal: &Refusal) -> String {
         Refusal::LiveBytesFull => "too many live bytes".into(),
         Refusal::DemandsFull => "too many kinds of demand".into(),
         Refusal::PausesFull => "too many pauses".into(),
+        Refusal::VerifiedToolsFull => "too many verified tools".into(),
         Refusal::WorkersFull => "too many workers".into(),
         Refusal::RequestsFull => "too many requests".into(),
         Refusal::IdempotencyConflict { key } => format!("key {key} names another task"),

@@ -73,7 +73,7 @@ pub(super) async fn heartbeat(
     };
     let leases = Some(vec![lease]);
     match coordinator.handle.ask(|ticket| Command::Heartbeat { ticket, worker, leases }).await? {
-        Answer::Heartbeats(verdicts) if verdicts.len() == 1 => {
+        Answer::Heartbeats { verdicts, .. } if verdicts.len() == 1 => {
             Ok(json(StatusCode::OK, &heartbeat_answer(verdicts[0])))
         }
         Answer::Refused(refusal) => Err(refusal.into()),

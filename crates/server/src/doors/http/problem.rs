@@ -155,6 +155,9 @@ impl From<Refusal> for ApiError {
             Refusal::PausesFull => {
                 Self::new(ErrorCode::LimitPauses, "as many paused queues as the server remembers")
             }
+            Refusal::VerifiedToolsFull => {
+                Self::new(ErrorCode::LimitWorkers, "as many verified tools as the server remembers")
+            }
             Refusal::UnknownDependency { after } => Self::new(
                 ErrorCode::TaskDependency,
                 format!("after: task {after} is not known; nothing was submitted"),

@@ -22,7 +22,6 @@ use super::params::{PathName, QueryPairs};
 use super::problem::{ApiError, json};
 use crate::app::App;
 use crate::bulk::{self, BulkError};
-use crate::pauses::{self, PauseError};
 
 const PEEKED_TASKS_DEFAULT: i64 = 20;
 
@@ -141,8 +140,13 @@ async fn set_pause(
     pause: Option<Pause>,
 ) -> Result<Response, ApiError> {
     let queue: QueueName = text(&"", path.as_str())?;
-    let tenant = &coordinator.caller.tenant;
-    pauses::set(app, &coordinator.handle, tenant, queue.clone(), pause).await?;
+    let named = queue.clone();
+    match coordinator.handle.ask(|ticket| Command::SetPause { ticket, queue: named, pause }).await?
+    {
+        Answer::PauseSet => {}
+        Answer::Refused(refusal) => return Err(refusal.into()),
+        other => return Err(ApiError::unexpected(&other)),
+    }
     Ok(json(StatusCode::OK, &one(app, coordinator, &queue).await?))
 }
 
@@ -273,16 +277,6 @@ fn empty(name: &QueueName) -> Queue {
         blocked: 0,
         dead: 0,
         paused: None,
-    }
-}
-
-impl From<PauseError> for ApiError {
-    fn from(error: PauseError) -> Self {
-        match error {
-            PauseError::Store(error) => error.into(),
-            PauseError::Ask(error) => error.into(),
-            PauseError::Refused(refusal) => refusal.into(),
-        }
     }
 }
 

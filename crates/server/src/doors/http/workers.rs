@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use coordinator::{Answer, Command, DrainCause, WORKER_HEARTBEAT_EVERY, WorkerView};
+use coordinator::{Answer, Command, Drain, DrainCause, WORKER_HEARTBEAT_EVERY, WorkerView};
 use model::{TenantId, Timestamp, WorkerId};
 use protocol::error_code::ErrorCode;
 use protocol::rest::events::{CommandAnswer, EventError, EventKind};
@@ -17,13 +17,12 @@ use protocol::rest::workers::{
     AcceptedCommand, BeatWorker, BeatenWorker, DrainWord, RegisterWorker, RegisteredWorker, Worker,
     WorkerCommand, WorkerHeartbeat, WorkerSession, Workers,
 };
-use store::{Note, NoteKind};
 use uuid::Uuid;
 
 use super::answers::{health_word, heartbeat_answer};
 use super::body::Json;
 use super::convert::{lease_request, prose, reports, text};
-use super::gate::Coordinator;
+use super::gate::{AskerName, Coordinator};
 use super::params::PathName;
 use super::problem::{ApiError, json};
 use crate::app::App;
@@ -92,6 +91,7 @@ pub(super) async fn show(
 pub(super) async fn command(
     State(app): State<Arc<App>>,
     coordinator: Coordinator,
+    AskerName(by): AskerName,
     path: PathName,
     Json(body): Json<WorkerCommand>,
 ) -> Result<Response, ApiError> {
@@ -102,38 +102,33 @@ pub(super) async fn command(
     }
     let command_id = Uuid::new_v4().to_string();
     let word = command_word(&body);
-    let done = carry_out(&app, &coordinator, &worker, body, &command_id).await;
+    let done = carry_out(&app, (&coordinator, by), &worker, body, &command_id).await;
     tell_command(&app, &coordinator, (&worker, &command_id, word), done.as_ref().err());
     Ok(json(StatusCode::ACCEPTED, &done?))
 }
 
 async fn carry_out(
     app: &App,
-    coordinator: &Coordinator,
+    (coordinator, by): (&Coordinator, String),
     worker: &WorkerId,
     body: WorkerCommand,
     command_id: &str,
 ) -> Result<AcceptedCommand, ApiError> {
     let tenant = &coordinator.caller.tenant;
     let now = app.clock.now();
-    let (note, on, notice) = match body {
+    let (drain, notice) = match body {
         WorkerCommand::Drain { reason, deadline_ms } => {
             if let Some(reason) = &reason {
                 prose(&"reason", reason, REASON_CHARS_MAX)?;
             }
-            let note = serde_json::json!({ "reason": reason, "at": now.to_string() });
-            (Some(note.to_string()), true, Notice::Drain { reason, deadline_ms })
+            let gone_by = deadline_ms.map(|millis| now.after(Duration::from_millis(millis)));
+            let drain = Drain { by, at: now, gone_by, reason: reason.clone() };
+            (Some(drain), Notice::Drain { reason, deadline_ms })
         }
-        WorkerCommand::Undrain => (None, false, Notice::Undrain),
+        WorkerCommand::Undrain => (None, Notice::Undrain),
     };
-    let (kind, key) = (NoteKind::Drain, worker.to_string());
-    app.store.put_note(Note { kind, tenant: tenant.to_string(), key, json: note }).await?;
-    set_drain(coordinator, worker, on).await?;
-    let gone_by = match &notice {
-        Notice::Drain { deadline_ms: Some(ms), .. } => Some(now.after(Duration::from_millis(*ms))),
-        _ => None,
-    };
-    app.crew.note_drain(tenant, worker, on, gone_by);
+    let on = drain.is_some();
+    set_drain(coordinator, worker, drain).await?;
     let delivered = app.sessions.tell(tenant, worker, notice);
     let accepted = AcceptedCommand {
         command_id: command_id.to_owned(),
@@ -173,9 +168,13 @@ fn tell_command(
     });
 }
 
-async fn set_drain(coordinator: &Coordinator, worker: &WorkerId, on: bool) -> Result<(), ApiError> {
-    let (worker, cause) = (worker.clone(), DrainCause::Person);
-    let command = |ticket| Command::SetDrain { ticket, worker, cause, on };
+async fn set_drain(
+    coordinator: &Coordinator,
+    worker: &WorkerId,
+    drain: Option<Drain>,
+) -> Result<(), ApiError> {
+    let worker = worker.clone();
+    let command = |ticket| Command::Drain { ticket, worker, drain };
     match coordinator.handle.ask(command).await? {
         Answer::DrainSet => Ok(()),
         Answer::Refused(refusal) => Err(refusal.into()),
@@ -248,7 +247,7 @@ pub(super) async fn heartbeat(
     let leases = listed.as_ref().map(|listed| listed.iter().flatten().copied().collect());
     let command = |ticket| Command::Heartbeat { ticket, worker, leases };
     let verdicts = match coordinator.handle.ask(command).await? {
-        Answer::Heartbeats(verdicts) => verdicts,
+        Answer::Heartbeats { verdicts, .. } => verdicts,
         Answer::Refused(refusal) => return Err(refusal.into()),
         other => return Err(ApiError::unexpected(&other)),
     };
@@ -296,17 +295,17 @@ fn worker(app: &App, tenant: &TenantId, view: &WorkerView) -> Worker {
             .iter()
             .map(|one| Package { name: one.name.to_string(), version: one.version.to_string() })
             .collect(),
-        drained_by: view.drained_by.iter().map(|cause| drain_word(*cause)).collect(),
+        drained_by: drain_words(view),
         session: app.sessions.view(tenant, &view.worker).and_then(session),
     }
 }
 
-fn drain_word(cause: DrainCause) -> DrainWord {
-    match cause {
-        DrainCause::Person => DrainWord::Person,
+fn drain_words(view: &WorkerView) -> Vec<DrainWord> {
+    let own = view.drained_by.iter().map(|cause| match cause {
         DrainCause::Leaving => DrainWord::Leaving,
         DrainCause::Pressure => DrainWord::Pressure,
-    }
+    });
+    view.drain.iter().map(|_| DrainWord::Person).chain(own).collect()
 }
 
 fn session(view: SessionView) -> Option<WorkerSession> {

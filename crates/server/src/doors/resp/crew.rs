@@ -20,8 +20,6 @@ pub(super) struct NameTaken;
 pub(crate) struct Crew {
     store: Arc<dyn Store>,
     members: Mutex<BTreeMap<(TenantId, WorkerId), CrewMember>>,
-    /// Workers that a person drained, and by when they are to be gone.
-    drained: Mutex<BTreeMap<(TenantId, WorkerId), Option<Timestamp>>>,
 }
 
 impl Crew {
@@ -39,44 +37,7 @@ impl Crew {
             let known = abilities(&key.1, registration.metadata.get()).map_err(|_| damaged())?;
             members.insert(key, CrewMember::registered(registration, known));
         }
-        let mut drained = BTreeMap::new();
-        for note in store.notes(NoteKind::Drain).await? {
-            if let (Ok(tenant), Ok(worker)) = (note.tenant.parse(), note.key.parse()) {
-                drained.insert((tenant, worker), None);
-            }
-        }
-        Ok(Self { store, members: Mutex::new(members), drained: Mutex::new(drained) })
-    }
-
-    /// A person drained a worker, or lets it work again.
-    pub(crate) fn note_drain(
-        &self,
-        tenant: &TenantId,
-        worker: &WorkerId,
-        on: bool,
-        gone_by: Option<Timestamp>,
-    ) {
-        let key = (tenant.clone(), worker.clone());
-        let mut drained = self.drained.lock();
-        if on {
-            drained.insert(key, gone_by);
-        } else {
-            drained.remove(&key);
-        }
-    }
-
-    /// What a heartbeat of a worker that understands it is answered besides `OK`: `quiet` takes
-    /// nothing new, `terminate` leaves.
-    pub(super) fn signal(
-        &self,
-        tenant: &TenantId,
-        worker: &WorkerId,
-        now: Timestamp,
-    ) -> Option<&'static str> {
-        let drained = self.drained.lock();
-        let gone_by = drained.get(&(tenant.clone(), worker.clone()))?;
-        let is_late = gone_by.is_some_and(|gone_by| now >= gone_by);
-        Some(if is_late { "terminate" } else { "quiet" })
+        Ok(Self { store, members: Mutex::new(members) })
     }
 
     /// Looks at a worker.
@@ -138,7 +99,6 @@ impl Crew {
             member.registration = Some(registration);
             member.abilities = abilities;
             member.last_seen = now;
-            member.verified.clear();
             member.offer()
         }))
     }

@@ -13,7 +13,6 @@ use super::connection::Connection;
 use super::convert::{PROCESSING, SCHEDULED, job_types, queue_in, queues_of};
 use super::jobs::{arity, text_of};
 use crate::handle::AskError;
-use crate::pauses::{self, PauseError};
 
 /// Jobs that one look at a queue shows.
 pub(crate) const PEEKED_JOBS_MAX: u32 = 1_000;
@@ -253,13 +252,11 @@ impl Connection {
             queue.parse().map_err(|error| Reply::error(format!("ERR {error}")))?;
         let by = self.member().credential.clone();
         let pause = is_pause.then(|| Pause { by, at: self.app.clock.now() });
-        let member = self.member();
-        let paused = pauses::set(&self.app, &member.handle, member.tenant(), queue, pause).await;
-        match paused {
-            Ok(()) => Ok(Reply::ok()),
-            Err(PauseError::Ask(error)) => Err(ask_error(error)),
-            Err(PauseError::Store(error)) => Err(store_error(&error)),
-            Err(PauseError::Refused(why)) => Err(refusal(&why)),
+        let set = |ticket| Command::SetPause { ticket, queue, pause };
+        match self.member().handle.ask(set).await.map_err(ask_error)? {
+            Answer::PauseSet => Ok(Reply::ok()),
+            Answer::Refused(why) => Err(refusal(&why)),
+            _ => Err(ask_error(AskError::Unavailable)),
         }
     }
 }

@@ -185,7 +185,7 @@ impl Connection {
         self.app.crew.touch(member.tenant(), &worker, self.app.clock.now());
         let beat = |ticket| Command::Heartbeat { ticket, worker, leases: Some(leases) };
         let verdicts = match member.handle.ask(beat).await {
-            Ok(Answer::Heartbeats(verdicts)) => verdicts,
+            Ok(Answer::Heartbeats { verdicts, .. }) => verdicts,
             Ok(_) => return vec![ask_error(AskError::Unavailable); words.len()],
             Err(error) => return vec![ask_error(error); words.len()],
         };

@@ -64,11 +64,24 @@ impl Connection {
             order.map_err(|problem| invalid(problem.to_string()))?.task
         };
         let output = self.challenge(task).await?;
-        let tenant = self.member().tenant();
-        self.app.crew.with(tenant, &claimant, |member| {
-            member.verified.insert(tool.to_owned(), output.clone());
-        });
+        self.note_verified(&claimant, tool, output.clone()).await?;
         Ok(Reply::simple(format!("OK worker_id={claimant} output=\"{output}\"")))
+    }
+
+    async fn note_verified(
+        &self,
+        worker: &WorkerId,
+        tool: &str,
+        output: String,
+    ) -> Result<(), Reply> {
+        let invalid = |error: model::InvalidText| Reply::error(format!("ERR {error}"));
+        let (worker, tool) = (worker.clone(), tool.parse::<model::ToolName>().map_err(invalid)?);
+        let note = |ticket| Command::NoteVerified { ticket, worker, tool, output };
+        match self.member().handle.ask(note).await.map_err(ask_error)? {
+            Answer::Verified => Ok(()),
+            Answer::Refused(why) => Err(refusal(&why)),
+            _ => Err(ask_error(AskError::Unavailable)),
+        }
     }
 
     /// Who claims the tool.

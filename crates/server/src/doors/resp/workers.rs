@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, Ladder, WorkerHealth, WorkerView};
+use coordinator::{Answer, Command, DrainOrder, Ladder, WorkerHealth, WorkerView};
 use model::{Offer, TagValue, Timestamp, WorkerId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
@@ -73,17 +73,22 @@ impl Connection {
         let registration = Registration { credential, metadata, registered_ms: now.as_millis() };
         let kept = self.app.crew.register(&tenant, &worker, registration, known).await;
         let offer = kept.map_err(|error| store_error(&error))?;
-        self.tell_registered(&worker, offer).await?;
+        self.tell_registered(&worker, offer, true).await?;
         self.app.updates.clear_timed_out(&tenant, &worker);
         self.bind(Binding::Registered(worker.clone()));
         let seconds = HEARTBEAT_EVERY.as_secs();
         Ok(Reply::simple(format!("OK worker_id={worker} heartbeat_interval={seconds}")))
     }
 
-    /// The coordinator learns who is there.
-    async fn tell_registered(&self, worker: &WorkerId, offer: Arc<Offer>) -> Result<(), Reply> {
+    /// The coordinator learns who is there, and whether its process is a new one.
+    async fn tell_registered(
+        &self,
+        worker: &WorkerId,
+        offer: Arc<Offer>,
+        anew: bool,
+    ) -> Result<(), Reply> {
         let (worker, ladder) = (worker.clone(), Ladder::SLOW);
-        let register = |ticket| Command::Register { ticket, worker, offer, ladder };
+        let register = |ticket| Command::Register { ticket, worker, offer, ladder, anew };
         match self.member().handle.ask(register).await.map_err(ask_error)? {
             Answer::Registered => Ok(()),
             Answer::Refused(why) => Err(refusal(&why)),
@@ -119,17 +124,20 @@ impl Connection {
         if !self.member().is_bound() {
             self.bind(Binding::Registered(worker.clone()));
         }
-        self.beat(&worker).await?;
-        let signal = self.app.crew.signal(&tenant, &worker, now).filter(|_| wants_signals);
-        Ok(signal.map_or_else(Reply::ok, |signal| Reply::simple(format!("OK {signal}"))))
+        let drain = self.beat(&worker).await?.filter(|_| wants_signals);
+        Ok(match drain {
+            None => Reply::ok(),
+            Some(DrainOrder::Finish) => Reply::simple("OK quiet"),
+            Some(DrainOrder::Leave) => Reply::simple("OK terminate"),
+        })
     }
 
-    /// A sign of life renews all that the worker holds.
-    async fn beat(&self, worker: &WorkerId) -> Result<(), Reply> {
+    /// A sign of life renews all that the worker holds. Gives what a person's drain asks of it.
+    async fn beat(&self, worker: &WorkerId) -> Result<Option<DrainOrder>, Reply> {
         let worker = worker.clone();
         let beat = |ticket| Command::Heartbeat { ticket, worker, leases: None };
         match self.member().handle.ask(beat).await.map_err(ask_error)? {
-            Answer::Heartbeats(_) => Ok(()),
+            Answer::Heartbeats { drain, .. } => Ok(drain),
             Answer::Refused(why) => Err(refusal(&why)),
             _ => Err(ask_error(AskError::Unavailable)),
         }
@@ -173,6 +181,7 @@ impl Connection {
         let views = self.worker_views().await?;
         let now = self.app.clock.now();
         let mut lines: BTreeMap<WorkerId, (Timestamp, Value)> = BTreeMap::new();
+        let mut verified: BTreeMap<WorkerId, Value> = BTreeMap::new();
         for view in &views {
             let is_dead = view.health == WorkerHealth::Lost;
             let line = json!({
@@ -184,6 +193,7 @@ impl Connection {
                 "active_jobs": view.in_flight,
                 "registered": false,
             });
+            verified.insert(view.worker.clone(), verified_tools(view));
             lines.insert(view.worker.clone(), (view.last_seen, line));
         }
         self.app.crew.each(self.member().tenant(), |worker, member| {
@@ -200,7 +210,7 @@ impl Connection {
             line["status"] = if member.is_alive(now) { "active" } else { "dead" }.into();
             line["registered"] = member.registration.is_some().into();
             line["max_concurrent_jobs"] = json!(member.abilities.slots);
-            line["verified_tools"] = json!(member.verified);
+            line["verified_tools"] = verified.remove(worker).unwrap_or_else(|| json!({}));
             line["timed_out_jobs"] =
                 self.app.updates.timed_out(self.member().tenant(), worker).into();
         });
@@ -254,9 +264,9 @@ impl Connection {
             member.offer()
         });
         if is_new {
-            self.tell_registered(worker, offer).await?;
+            self.tell_registered(worker, offer, false).await?;
         }
-        self.beat(worker).await
+        self.beat(worker).await.map(|_| ())
     }
 
     /// `SET worker:<id>:tools a,b` and `SET worker:<id>:tags cpu`.
@@ -301,7 +311,7 @@ impl Connection {
             member.texts.insert(field, Bytes::copy_from_slice(value));
             member.offer()
         });
-        self.tell_registered(&worker, offer).await?;
+        self.tell_registered(&worker, offer, false).await?;
         Ok(Reply::ok())
     }
 }
@@ -309,6 +319,12 @@ impl Connection {
 /// A machine has thousands of programs; `CAPABILITY.SEARCH` finds the others.
 fn tool_names(offer: &Offer) -> Vec<&str> {
     offer.tools.iter().map(model::ToolName::as_str).take(TOOLS_LISTED_MAX).collect()
+}
+
+/// What each verified tool said.
+fn verified_tools(view: &WorkerView) -> Value {
+    let said = view.verified.iter().map(|(tool, said)| (tool.to_string(), json!(said.output)));
+    Value::Object(said.collect())
 }
 
 fn check_stats(stats: &Bytes) -> Result<(), Reply> {

@@ -209,7 +209,7 @@ pub(super) async fn beat(
     let listed = Some(leases.clone());
     let command = |ticket| Command::Heartbeat { ticket, worker, leases: listed };
     match handle.ask(command).await {
-        Ok(Answer::Heartbeats(verdicts)) => Done::Beaten { leases, verdicts },
+        Ok(Answer::Heartbeats { verdicts, .. }) => Done::Beaten { leases, verdicts },
         Ok(_) | Err(_) => Done::Nothing, // The next sign of life says it again.
     }
 }
