@@ -10,7 +10,7 @@ use protocol::session::envelope::{Envelope, Reader};
 use protocol::session::event::{ServerEvent, WorkerEvent};
 use protocol::session::frame::BusinessFrame;
 use protocol::session::server_machine::{ServerMachine, ServerOptions};
-use protocol::session::server_session::Grant;
+use protocol::session::server_session::SessionAccept;
 use protocol::session::worker_machine::{
     Connection, HEARTBEAT_INTERVAL, WorkerMachine, WorkerOptions,
 };
@@ -168,8 +168,8 @@ impl Pair {
     }
 }
 
-fn grant() -> Grant {
-    Grant {
+fn grant() -> SessionAccept {
+    SessionAccept {
         session_id: "s".to_owned(),
         session_token: "t".to_owned(),
         worker_instance_id: "8c1f3c1e-5a51-4f0e-9a55-0a3d0c3d8f10".to_owned(),

@@ -386,7 +386,7 @@ impl App {
             programs: Programs::default(),
             schedules: Schedules::load(Arc::clone(&store)).await?,
             hooks: Hooks::load(Arc::clone(&store)).await?,
-            crew: Crew::load(Arc::clone(&store)).await?,
+            crew: Crew::load(Arc::clone(&store), clock).await?,
             resp: Arc::new(Door::new(options.resp.shapes)),
             scratch: Scratch::new(Arc::clone(&store), shards.clone(), clock),
             store,

@@ -5,7 +5,6 @@
 //! [`doors`], [`feedback`] (what never enters a coordinator), [`events`] (what is told of runs), `resources` (what workers keep), [`scratch`] (keys and values), [`auth`], [`metrics`].
 
 pub mod app;
-mod artifacts;
 pub mod auth;
 mod bulk;
 pub mod clock;

@@ -3,14 +3,14 @@
 use std::fmt::Display;
 use std::time::Duration;
 
-use crate::artifacts::{self, INLINE_BYTES_MAX};
+use shard::report_key::{CODE_CHARS_MAX, REASON_CHARS_MAX};
+
 use crate::doors::http::convert::{self, reports, tasks};
 use crate::doors::http::listener;
 use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
 use crate::doors::http::{actions, body, run_nodes, schedules as schedules_door, stall};
 use crate::doors::resp;
-use crate::doors::ws::desk::calls;
-use crate::doors::ws::{convert as ws_convert, desk, gate, listener as ws_listener, wire};
+use crate::doors::ws::{listener as ws_listener, wire};
 use crate::{
     auth, bulk, events, feedback, handle, metrics, plans, resources, runs, schedules, scratch,
     sessions, updates, workflows,
@@ -155,8 +155,8 @@ fn payload_limits() -> Vec<LimitRow> {
         bytes("BODY_BYTES_MAX", body::BODY_BYTES_MAX, "The body of one request."),
         bytes("PARAMETERS_BYTES_MAX", tasks::PARAMETERS_BYTES_MAX, "The parameters of one task."),
         bytes("RESULT_BYTES_MAX", reports::RESULT_BYTES_MAX, "The result of one attempt."),
-        count("REASON_CHARS_MAX", reports::REASON_CHARS_MAX, "Why an attempt failed, characters."),
-        count("CODE_CHARS_MAX", reports::CODE_CHARS_MAX, "The code of a failure, characters."),
+        count("REASON_CHARS_MAX", REASON_CHARS_MAX, "Why an attempt failed, characters."),
+        count("CODE_CHARS_MAX", CODE_CHARS_MAX, "The code of a failure, characters."),
         count("REPORT_ID_CHARS_MAX", reports::REPORT_ID_CHARS_MAX, "A report's id, characters."),
         count("TOKEN_NAME_CHARS_MAX", auth::TOKEN_NAME_CHARS_MAX, "A token's note, characters."),
         count("PAYLOAD_DEPTH_MAX", PAYLOAD_DEPTH_MAX, "How deep parameters and results may nest."),
@@ -272,6 +272,10 @@ fn event_limits() -> Vec<LimitRow> {
 
 fn session_limits() -> Vec<LimitRow> {
     use protocol::session::{decode, outgoing, window};
+    use shard::artifacts::{self, INLINE_BYTES_MAX};
+    use shard::sessions::{PARKED_FOR, SESSION_KEPT_FOR, SESSIONS_MAX, TAKEOVERS_MAX};
+    use shard::worker_link::session_leases::{self, calls};
+    use shard::worker_link::{self, convert as ws_convert};
     vec![
         count("WS_CONNECTIONS_MAX", ws_listener::WS_CONNECTIONS_MAX, "Connected workers."),
         bytes("FRAME_BYTES_MAX", decode::FRAME_BYTES_MAX, "One frame, in either direction."),
@@ -279,16 +283,26 @@ fn session_limits() -> Vec<LimitRow> {
         count("DEPTH_MAX", decode::DEPTH_MAX, "How deep a frame may nest."),
         count("WINDOW_FRAMES", window::WINDOW_FRAMES, "Unconfirmed frames in one direction."),
         bytes("SEND_BYTES_FULL", outgoing::SEND_BYTES_FULL, "Unconfirmed bytes to one worker."),
-        span("OPENING_WITHIN", gate::OPENING_WITHIN, "From the connection to its handshake."),
-        span("REFUSAL_DELAY", gate::REFUSAL_DELAY, "How late a refusal is told."),
+        span(
+            "OPENING_WITHIN",
+            worker_link::OPENING_WITHIN,
+            "From the connection to its handshake.",
+        ),
+        span("REFUSAL_DELAY", worker_link::REFUSAL_DELAY, "How late a refusal is told."),
         span("WRITE_STALL_MAX", wire::WRITE_STALL_MAX, "How long a worker may not read."),
         span(
             "DISPATCH_CONFIRM_WITHIN",
-            desk::DISPATCH_CONFIRM_WITHIN,
+            session_leases::DISPATCH_CONFIRM_WITHIN,
             "A dispatch without a sign of life is taken back after this.",
         ),
-        count("TAKEOVERS_MAX", sessions::TAKEOVERS_MAX, "Takeovers of one worker per minute."),
-        span("PARKED_FOR", sessions::PARKED_FOR, "How long a cut session keeps its frames."),
+        count("TAKEOVERS_MAX", TAKEOVERS_MAX, "Takeovers of one worker per minute."),
+        span("PARKED_FOR", PARKED_FOR, "How long a cut session keeps its frames."),
+        count("SESSIONS_MAX", SESSIONS_MAX, "Workers that are remembered, per tenant."),
+        span(
+            "SESSION_KEPT_FOR",
+            SESSION_KEPT_FOR,
+            "A worker without a connection is forgotten after this.",
+        ),
         count("SESSION_KEYS_MAX", sessions::SESSION_KEYS_MAX, "Keys that verify session tokens."),
         count("SLOTS_MAX", ws_convert::SLOTS_MAX, "Tasks of one worker at the same time."),
         count(
@@ -361,6 +375,7 @@ fn resp_limits() -> Vec<LimitRow> {
         capabilities, connection, crew_member, gate, jobs, listener, pops, pubsub, queues, wire,
         workers,
     };
+    use shard::sessions::{MEMBER_KEPT_FOR, MEMBERS_MAX};
     vec![
         count("RESP_CONNECTIONS_MAX", listener::RESP_CONNECTIONS_MAX, "Redis clients."),
         count(
@@ -397,6 +412,8 @@ fn resp_limits() -> Vec<LimitRow> {
         bytes("STATS_BYTES_MAX", workers::STATS_BYTES_MAX, "The numbers of a heartbeat."),
         count("TOOLS_LISTED_MAX", workers::TOOLS_LISTED_MAX, "Tools of a worker in WORKERS.LIST."),
         count("FOUND_MAX", capabilities::FOUND_MAX, "Capabilities that one search gives."),
+        count("MEMBERS_MAX", MEMBERS_MAX, "Redis workers that are remembered, per tenant."),
+        span("MEMBER_KEPT_FOR", MEMBER_KEPT_FOR, "A silent Redis worker is forgotten after this."),
         span("DEAD_AFTER", crew_member::DEAD_AFTER, "A silent Redis worker is dead after this."),
         count(
             "HELD_REMEMBERED_MAX",

@@ -23,6 +23,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
 use shard::projection::{Numbers, Publication};
+use shard::sessions::SessionCounts;
 
 pub use self::table::{METRICS, MetricRow};
 pub use self::tenant::{NODE_TYPES_PER_TENANT_MAX, TRACKED_LEASES_PER_TENANT_MAX};
@@ -70,6 +71,12 @@ pub(crate) struct WorkerLabels {
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DoorLabels {
+    tenant: String,
+    door: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct RetryLabel {
     reason: &'static str,
 }
@@ -96,6 +103,8 @@ pub(crate) struct Families {
     pub(crate) ready: Family<TenantLabel, Gauge>,
     pub(crate) in_flight: Family<TenantLabel, Gauge>,
     pub(crate) workers: Family<WorkerLabels, Gauge>,
+    workers_known: Family<DoorLabels, Gauge>,
+    workers_forgotten: Family<DoorLabels, Gauge>,
     requests: Family<RequestLabels, Counter>,
     request_ms: HistogramFamily<RouteLabel>,
 }
@@ -199,6 +208,15 @@ impl Metrics {
         }
     }
 
+    /// Says how many workers of a tenant a door remembers, and how many it forgot.
+    pub(crate) fn set_known(&self, tenant: &TenantId, door: &'static str, counts: SessionCounts) {
+        let labels = DoorLabels { tenant: tenant.to_string(), door };
+        let known = i64::try_from(counts.known).unwrap_or(i64::MAX);
+        self.families.workers_known.get_or_create(&labels).set(known);
+        let forgotten = i64::try_from(counts.evicted).unwrap_or(i64::MAX);
+        self.families.workers_forgotten.get_or_create(&labels).set(forgotten);
+    }
+
     /// Measures one request.
     pub(crate) fn observe_request(&self, route: &'static str, status: u16, took: Duration) {
         self.families.requests.get_or_create(&RequestLabels { route, status }).inc();
@@ -250,6 +268,8 @@ impl Families {
             ready: Family::default(),
             in_flight: Family::default(),
             workers: Family::default(),
+            workers_known: Family::default(),
+            workers_forgotten: Family::default(),
             requests: Family::default(),
             request_ms: Family::new_with_constructor(|| Histogram::new(REQUEST_MS)),
         };
@@ -261,6 +281,8 @@ impl Families {
         register(registry, "tasks_ready", families.ready.clone());
         register(registry, "inflight_tasks", families.in_flight.clone());
         register(registry, "workers", families.workers.clone());
+        register(registry, "workers_known", families.workers_known.clone());
+        register(registry, "workers_forgotten", families.workers_forgotten.clone());
         register(registry, "http_requests_total", families.requests.clone());
         register(registry, "http_request_ms", families.request_ms.clone());
         families

@@ -16,6 +16,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use model::TenantId;
 use shard::projection::{Publication, WorkerNotice};
+use shard::sessions::Notice;
 use shard::{ClaimedShard, Effect, Limits, MESSAGES_PER_TURN_MAX, Shard};
 use store::{CommitError, Committed, Store, StoreError, StoreFuture};
 use tokio::sync::{mpsc, oneshot};
@@ -27,7 +28,7 @@ use crate::dice::Dice;
 use crate::events::{Events, TenantEvents};
 use crate::handle::Message;
 use crate::metrics::Metrics;
-use crate::sessions::{Notice, Revoked, Sessions};
+use crate::sessions::Sessions;
 use crate::shards::CurrentClaim;
 use crate::updates::Updates;
 
@@ -286,7 +287,7 @@ impl<'a> Driver<'a> {
         for (worker, notice) in publication.notices {
             let notice = match notice {
                 WorkerNotice::Revoked(one) => {
-                    revoked.push((worker, Revoked { lease: one.lease, why: one.why }));
+                    revoked.push((worker, one));
                     continue;
                 }
                 WorkerNotice::RunEnded(run) => Notice::RunEnded(run),

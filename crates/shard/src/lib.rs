@@ -2,13 +2,20 @@
 //! clock and a real store, the simulation with its own.
 //!
 //! Reading order: `turn` (what one commit makes durable, and what comes back after a restart),
-//! `shard` (the turn loop), `projection` (what is told outside once it is durable), `planted`
-//! (mistakes that the simulation must find).
+//! `shard` (the turn loop), `projection` (what is told outside once it is durable), [`sessions`]
+//! (which workers are connected, and who takes over from whom), [`worker_link`] (one connection of a
+//! worker), what the doors share with it ([`artifacts`], [`report_key`], [`verdict_words`]), then
+//! `planted` (mistakes that the simulation must find).
 
+pub mod artifacts;
 pub mod planted;
 pub mod projection;
+pub mod report_key;
+pub mod sessions;
 mod shard;
 mod turn;
+pub mod verdict_words;
+pub mod worker_link;
 
 pub use shard::{Effect, Limits, MESSAGES_PER_TURN_MAX, Shard, TURNS_IN_FLIGHT_MAX, Tap};
 pub use turn::{ClaimedShard, Restored, Turn};

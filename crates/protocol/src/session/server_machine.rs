@@ -22,7 +22,7 @@ use super::lane::{Lane, Named};
 use super::outgoing::{Gap, SendError};
 use super::payload::Payload;
 use super::payload::control::{Accept, Drain, Reset};
-use super::server_session::{AskedResume, Grant, Session};
+use super::server_session::{AskedResume, Session, SessionAccept};
 use super::state::State;
 use super::windows::Windows;
 
@@ -138,28 +138,28 @@ impl ServerMachine {
     }
 
     /// Opens a new session for the worker that registered.
-    pub fn accept(&mut self, now: Timestamp, grant: Grant) {
+    pub fn accept(&mut self, now: Timestamp, accept: SessionAccept) {
         self.lane.at(now);
         match self.question.take() {
             Some(Question::Register(named)) => {
                 self.end_session(ResetCode::Superseded);
                 self.session = Some(Session {
-                    id: grant.session_id.as_str().into(),
+                    id: accept.session_id.as_str().into(),
                     window: self.window,
                     windows: Some(Windows::fresh(self.window)),
                 });
-                self.open(named, grant, false);
+                self.open(named, accept, false);
             }
             other => self.question = other,
         }
     }
 
-    fn open(&mut self, opener: Named, grant: Grant, is_resumed: bool) {
+    fn open(&mut self, opener: Named, accept: SessionAccept, is_resumed: bool) {
         let payload = Accept {
-            session_id: grant.session_id,
-            session_token: grant.session_token,
-            worker_instance_id: grant.worker_instance_id,
-            expires_at: grant.expires_at.map(|moment| moment.to_string()),
+            session_id: accept.session_id,
+            session_token: accept.session_token,
+            worker_instance_id: accept.worker_instance_id,
+            expires_at: accept.expires_at.map(|moment| moment.to_string()),
             resumed: Some(is_resumed),
         };
         let mut accept = self.lane.frame(Kind::Accept, raw(&payload));
@@ -175,7 +175,7 @@ impl ServerMachine {
 
     /// The token is good: goes on with the session, wherever it was carried before, or resets it
     /// openly if frames are missing that nobody has any more.
-    pub fn resume(&mut self, now: Timestamp, mut session: Session, grant: Grant) {
+    pub fn resume(&mut self, now: Timestamp, mut session: Session, accept: SessionAccept) {
         let now = self.lane.at(now);
         let (named, asked) = match self.question.take() {
             Some(Question::Resume(named, asked)) => (named, asked),
@@ -190,7 +190,7 @@ impl ServerMachine {
         match place {
             Ok(confirmed) => {
                 self.confirm(confirmed);
-                self.open(named, grant, true);
+                self.open(named, accept, true);
             }
             Err(Gap) => self.reset(ResetCode::Gap, "frames of the session are lost", None),
         }

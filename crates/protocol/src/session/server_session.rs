@@ -12,7 +12,7 @@ use super::windows::Windows;
 
 /// What the worker gets when its session is accepted.
 #[derive(Clone, Debug)]
-pub struct Grant {
+pub struct SessionAccept {
     /// Names the session.
     pub session_id: String,
     /// Opens it again.

@@ -8,7 +8,7 @@ use protocol::session::envelope::Envelope;
 use protocol::session::event::{CommitToken, ServerEvent, WorkerEvent};
 use protocol::session::frame::BusinessFrame;
 use protocol::session::server_machine::{ServerMachine, ServerOptions};
-use protocol::session::server_session::Grant;
+use protocol::session::server_session::SessionAccept;
 use protocol::session::state::State;
 use protocol::session::worker_machine::{Connection, WorkerMachine, WorkerOptions};
 use serde_json::value::RawValue;
@@ -47,8 +47,8 @@ pub(crate) fn worker_machine(window: u64) -> WorkerMachine {
     })
 }
 
-pub(crate) fn grant(session_id: &str) -> Grant {
-    Grant {
+pub(crate) fn grant(session_id: &str) -> SessionAccept {
+    SessionAccept {
         session_id: session_id.to_owned(),
         session_token: "token".to_owned(),
         worker_instance_id: "w".to_owned(),

@@ -1,5 +1,6 @@
 //! A worker and a server on a wire that fails as it is told, with a judge who knows what was sent.
 
+mod cost;
 mod faults;
 mod server_end;
 mod wire;
@@ -18,6 +19,7 @@ use protocol::session::token::KeyRing;
 use protocol::session::worker_machine::{Connection, WorkerMachine, WorkerOptions};
 use serde_json::value::RawValue;
 
+use self::cost::Cost;
 pub(crate) use self::faults::{Blow, Faults};
 use self::wire::InFlight;
 
@@ -40,6 +42,10 @@ pub(crate) struct Counts {
     pub(crate) sessions: u64,
     pub(crate) gave_up: u64,
     pub(crate) resets: u64,
+    /// Drains that the worker heard of.
+    pub(crate) drains: u64,
+    /// Frames that an ack said were held, out of order.
+    pub(crate) held: u64,
 }
 
 impl Counts {
@@ -49,6 +55,8 @@ impl Counts {
         self.sessions += other.sessions;
         self.gave_up += other.gave_up;
         self.resets += other.resets;
+        self.drains += other.drains;
+        self.held += other.held;
     }
 }
 
@@ -80,6 +88,9 @@ pub(crate) struct World {
     pub(crate) durable: BTreeSet<String>,
     pub(crate) received: BTreeSet<String>,
     voided: BTreeSet<String>,
+    /// When the worker is offered frames again.
+    undrain_at: Option<Timestamp>,
+    cost: Cost,
     pub(crate) counts: Counts,
 }
 
@@ -137,6 +148,8 @@ impl World {
             durable: BTreeSet::new(),
             received: BTreeSet::new(),
             voided: BTreeSet::new(),
+            undrain_at: None,
+            cost: Cost::default(),
             counts: Counts::default(),
         }
     }
@@ -186,7 +199,8 @@ impl World {
         let commit = self.commits.keys().next().map(|(at, _)| *at);
         let worker = self.worker.next_deadline();
         let leaving = self.leaving.map(|(at, _)| at);
-        servers.chain(wire).chain(commit).chain(worker).chain(leaving).min()
+        let later = leaving.into_iter().chain(self.undrain_at);
+        servers.chain(wire).chain(commit).chain(worker).chain(later).min()
     }
 
     fn step(&mut self) {
@@ -203,6 +217,7 @@ impl World {
             self.commit(tie, token);
         }
         self.leave();
+        self.undrain();
         self.worker.tick(self.now);
         for server in self.servers.values_mut() {
             server.tick(self.now);

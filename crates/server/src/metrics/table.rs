@@ -67,6 +67,18 @@ pub const METRICS: &[MetricRow] = &[
     row("tasks_ready", "gauge", &["tenant"], "Tasks that may run and are held by no worker."),
     row("reports_total", "counter", &["tenant", "verdict"], "Reports, by the verdict they got."),
     row("workers", "gauge", &["tenant", "health"], "Workers, by how they do."),
+    row(
+        "workers_known",
+        "gauge",
+        &["tenant", "door"],
+        "Workers that a door remembers, with a connection or without: `ws` or `resp`.",
+    ),
+    row(
+        "workers_forgotten",
+        "gauge",
+        &["tenant", "door"],
+        "Workers that a door forgot since the start, by age or to make room.",
+    ),
     row("store_commit_ms", "histogram", &[], "One transaction of the store, in milliseconds."),
     row("store_commit_changes", "histogram", &[], "Facts in one transaction of the store."),
     row("store_available", "gauge", &[], "1 while the store keeps what it is given, else 0."),

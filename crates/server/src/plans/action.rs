@@ -8,6 +8,7 @@ use coordinator::{Answer, Command, Refusal, StateWord, TaskRecord};
 use model::{IdempotencyMark, NewTask, TaskId, TenantId, Timestamp};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use shard::report_key::digest_of;
 use store::{PageQuery, StoreError};
 
 use super::delete::OPEN;
@@ -15,7 +16,6 @@ use super::job::{JobProblem, OrderDesk, check_name};
 use super::registry::{KeepError, KeptAction};
 use crate::app::App;
 use crate::bulk::{self, BulkError};
-use crate::doors::http::convert::digest_of;
 use crate::handle::{AskError, CoordinatorHandle};
 
 /// Inputs, and so jobs, of one action.

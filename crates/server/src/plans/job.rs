@@ -13,9 +13,9 @@ use model::{
 use protocol::plan::{PLAN, PLAN_STEP, Plan, PlanJob, PlanTask};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use shard::report_key::digest_of;
 
 use super::registry::Plans;
-use crate::doors::http::convert::digest_of;
 use crate::doors::http::convert::tasks::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX};
 use crate::doors::http::json_path::describe;
 use crate::doors::http::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};

@@ -8,7 +8,7 @@ use model::{TenantId, WorkerId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::sessions::{Notice, Sessions};
+use crate::sessions::Sessions;
 
 /// How long a worker that has gone may take to come back, in the middle of a download.
 const AWAY_MAX: Duration = Duration::from_secs(15);
@@ -57,8 +57,7 @@ impl Source {
             let (reply, answer) = oneshot::channel();
             let resource_id = self.resource_id.clone();
             let wanted = Wanted { resource_id, offset, length, reply };
-            let notice = Notice::Read(Box::new(wanted));
-            if self.sessions.tell(&self.tenant, &self.worker, notice) {
+            if self.sessions.read(&self.tenant, &self.worker, wanted) {
                 seen_at = Instant::now();
                 let left = PART_WITHIN.saturating_sub(began.elapsed());
                 match tokio::time::timeout(left, answer).await {

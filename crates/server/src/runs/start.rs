@@ -7,12 +7,12 @@ use bytes::Bytes;
 use coordinator::{Answer, Command, NewRun, Refusal, Reused, RunAbout, RunRecord};
 use flow::Problem;
 use model::{IdempotencyKey, IdempotencyMark, RunId, ShardId, TenantId};
+use shard::report_key::digest_of;
 use store::{RunKey, StoreError};
 
 use super::find;
 use super::programs::{CompileError, Ready};
 use crate::app::App;
-use crate::doors::http::convert::digest_of;
 use crate::handle::{AskError, CoordinatorHandle};
 
 /// What a run may be given.

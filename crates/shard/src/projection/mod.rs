@@ -18,7 +18,7 @@ pub use event::{
     ArtifactsNews, Content, ErrorNews, Event, News, RESULT_BYTES_MAX, ResultNews, RunNews,
     RunScope, StatusNews, Step,
 };
-pub use notices::{REBOUND_TOLD_MAX, Revoked, WorkerNotice};
+pub use notices::{REBOUND_TOLD_MAX, WorkerNotice};
 pub use numbers::Numbers;
 pub use publication::{Projections, Publication};
 pub use updates::TaskUpdate;

@@ -11,6 +11,8 @@ use foldhash::fast::RandomState;
 use model::{LeaseId, RunId, TaskId, WorkerId};
 use protocol::session::payload::run_rebind::{Rebind, RebindMode, ReboundWork};
 
+use crate::sessions::Revoked;
+
 /// Packages that one worker is told of with one rebind, at most.
 pub const REBOUND_TOLD_MAX: usize = 256;
 
@@ -23,15 +25,6 @@ pub enum WorkerNotice {
     RunEnded(RunId),
     /// A person gave the work of a run to another worker.
     Rebound(Box<Rebind>),
-}
-
-/// A lease that ended although its holder said nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Revoked {
-    /// The lease.
-    pub lease: LeaseId,
-    /// Why its holder lost it.
-    pub why: LostAuthority,
 }
 
 /// The lease that a fact ended although its holder said nothing.

@@ -16,11 +16,19 @@ pub(crate) enum Blow {
     ServerRestart,
     /// The worker's process dies and comes back without anything; the server does not notice.
     WorkerRestart,
+    /// The worker is drained for a moment, whatever is on its way.
+    Drain,
 }
 
 impl Blow {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Cut, Self::Takeover, Self::ServerCut, Self::ServerRestart, Self::WorkerRestart];
+    pub(crate) const ALL: [Self; 6] = [
+        Self::Cut,
+        Self::Takeover,
+        Self::ServerCut,
+        Self::ServerRestart,
+        Self::WorkerRestart,
+        Self::Drain,
+    ];
 }
 
 /// How the wire fails.

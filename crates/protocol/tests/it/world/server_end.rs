@@ -7,7 +7,7 @@ use protocol::session::event::{CommitToken, ServerEvent};
 use protocol::session::frame::BusinessFrame;
 use protocol::session::payload::control::Resume;
 use protocol::session::server_machine::ServerMachine;
-use protocol::session::server_session::{Grant, Session};
+use protocol::session::server_session::{Session, SessionAccept};
 use protocol::session::token::Bearer;
 
 use super::{Ledger, World};
@@ -109,10 +109,10 @@ impl World {
         self.servers.get_mut(&number).expect("known")
     }
 
-    fn grant(&mut self, session_id: &str) -> Grant {
+    fn grant(&mut self, session_id: &str) -> SessionAccept {
         let bearer = Bearer { session_id, worker_instance_id: "w", tenant: "t" };
         let expires_at = self.now.after(Duration::from_hours(1));
-        Grant {
+        SessionAccept {
             session_id: session_id.to_owned(),
             session_token: self.keys.issue(bearer, self.now, expires_at),
             worker_instance_id: "w".to_owned(),

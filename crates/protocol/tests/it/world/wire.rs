@@ -4,6 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use protocol::session::envelope::Envelope;
+use protocol::session::kind::Kind;
+use protocol::session::payload::control::Drain;
+use protocol::session::server_machine::ServerMachine;
+use protocol::session::state::State;
 
 use super::faults::Blow;
 use super::{World, business, new_worker};
@@ -41,6 +45,7 @@ impl World {
     pub(super) fn arrive(&mut self, flight: InFlight) {
         let InFlight { connection, to_server, frame } = flight;
         let frame = Envelope::clone(&frame);
+        self.note_ack(connection, to_server, &frame);
         if to_server {
             if let Some(server) = self.servers.get_mut(&connection) {
                 server.receive(self.now, frame);
@@ -52,8 +57,23 @@ impl World {
         }
     }
 
+    /// Notes what an ack tells an end that is open; others do not listen.
+    fn note_ack(&mut self, connection: usize, to_server: bool, frame: &Envelope) {
+        let state = if to_server {
+            self.servers.get(&connection).map(ServerMachine::state)
+        } else {
+            let is_own = self.link.is_some_and(|(_, number)| number == connection);
+            is_own.then(|| self.worker.state())
+        };
+        let is_open = matches!(state, Some(State::Ready | State::Draining));
+        if is_open && Kind::from_name(&frame.kind) == Some(Kind::Ack) {
+            self.counts.held += self.cost.on_ack((connection, !to_server), self.now, frame);
+        }
+    }
+
     fn launch(&mut self, flight: InFlight) {
         self.counts.frames += 1;
+        self.cost.on_sent((flight.connection, flight.to_server), self.now, &flight.frame);
         let heals_at = self.faults.heals_at_ms.saturating_add(1_000_000);
         let is_healed = self.now.as_millis() >= heals_at;
         let chance = |percent: u64| if is_healed { 0 } else { percent };
@@ -74,10 +94,13 @@ impl World {
     }
 
     fn strike(&mut self, blow: Blow) {
+        if blow == Blow::Drain {
+            return self.drain();
+        }
         let Some((connection, number)) = self.link.take() else { return };
         match blow {
             Blow::Cut => self.cut(number),
-            Blow::Takeover => {}
+            Blow::Takeover | Blow::Drain => {}
             Blow::ServerCut => {
                 self.cut_server(number);
                 self.leaving = Some((self.now.after(LINGER), connection));
@@ -87,6 +110,20 @@ impl World {
             Blow::WorkerRestart => return self.restart_worker(),
         }
         self.worker.disconnected(self.now, connection);
+    }
+
+    fn drain(&mut self) {
+        let drain = Drain { reason: None, deadline_ms: None };
+        for server in self.servers.values_mut() {
+            server.drain(self.now, &drain);
+        }
+        self.undrain_at = Some(self.now.after(LINGER));
+    }
+
+    pub(super) fn undrain(&mut self) {
+        if self.undrain_at.take_if(|at| *at <= self.now).is_some() {
+            self.servers.values_mut().for_each(ServerMachine::undrain);
+        }
     }
 
     /// The worker notices that the server's side has left.

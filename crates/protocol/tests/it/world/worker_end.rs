@@ -51,7 +51,7 @@ impl World {
                 self.counts.resets += 1;
                 self.take_back(unconfirmed);
             }
-            WorkerEvent::Drain { .. } => {}
+            WorkerEvent::Drain { .. } => self.counts.drains += 1,
         }
     }
 

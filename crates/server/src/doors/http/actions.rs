@@ -12,8 +12,9 @@ use protocol::rest::actions::{
     Action, ActionCounts, ActionJob, Actions, StoppedAction, SubmitAction, SubmittedAction,
 };
 use protocol::rest::problem::Problem;
+use shard::verdict_words::state_word;
 
-use super::answers::{state_of, state_word};
+use super::answers::state_of;
 use super::body::JsonBytes;
 use super::gate::Coordinator;
 use super::params::{PathName, QueryPairs};

@@ -4,33 +4,21 @@ use std::io::Write;
 
 use bytes::Bytes;
 use coordinator::{
-    EndedAttempt, Ending, Grant, HeartbeatVerdict, Judgement, LostAuthority, StateWord, TaskRecord,
-    TaskState, Verdict, Violation, WorkerHealth,
+    EndedAttempt, Ending, Grant, HeartbeatVerdict, StateWord, TaskRecord, TaskState, Violation,
+    WorkerHealth,
 };
 use model::{Failure, LeaseId, Timestamp};
 use protocol::rest::leases::{HeartbeatAnswer, HeartbeatWord, VerdictAnswer, VerdictWord};
 use protocol::rest::tasks::{self as wire, CurrentLease, State, Task, TaskError};
 use protocol::rest::workers::Health;
 use serde_json::value::RawValue;
+use shard::verdict_words::{lost_authority_word, state_word, violation_word};
 use uuid::fmt::Hyphenated;
 
 use super::problem::ApiError;
 
 /// What a lease takes on the wire, without its parameters, roughly: room is made once.
 const LEASE_BYTES: usize = 320;
-
-pub(crate) fn state_word(state: StateWord) -> State {
-    match state {
-        StateWord::Waiting => State::Waiting,
-        StateWord::Queued => State::Queued,
-        StateWord::Retrying => State::Retrying,
-        StateWord::Running => State::Running,
-        StateWord::Completed => State::Completed,
-        StateWord::Failed => State::Failed,
-        StateWord::Dead => State::Dead,
-        StateWord::Stopped => State::Stopped,
-    }
-}
 
 /// Where a task stands, in the one vocabulary.
 pub(crate) fn state_of(record: &TaskRecord) -> State {
@@ -48,24 +36,6 @@ pub(crate) fn health_word(health: WorkerHealth) -> Health {
         WorkerHealth::Warn => Health::Warn,
         WorkerHealth::Degraded => Health::Degraded,
         WorkerHealth::Lost => Health::Lost,
-    }
-}
-
-pub(crate) fn lost_authority_word(lost: LostAuthority) -> &'static str {
-    match lost {
-        LostAuthority::Expired => "expired",
-        LostAuthority::Superseded => "superseded",
-        LostAuthority::TaskCancelled => "task_cancelled",
-        LostAuthority::Reported => "reported",
-    }
-}
-
-fn violation_word(violation: Violation) -> &'static str {
-    match violation {
-        Violation::UnknownTask => "unknown_task",
-        Violation::UnknownLease => "unknown_lease",
-        Violation::NotHolder => "not_holder",
-        Violation::DuplicateReport => "duplicate_report",
     }
 }
 
@@ -95,16 +65,6 @@ impl NoLease {
         let reason = Some(self.word().to_owned());
         HeartbeatAnswer { verdict: HeartbeatWord::Rejected, expires_at: None, reason }
     }
-}
-
-pub(crate) fn verdict_answer(judgement: Judgement) -> VerdictAnswer {
-    let (verdict, reason) = match judgement.verdict {
-        Verdict::Committed => (VerdictWord::Committed, None),
-        Verdict::Cancelled(lost) => (VerdictWord::Cancelled, Some(lost_authority_word(lost))),
-        Verdict::Rejected(violation) => (VerdictWord::Rejected, Some(violation_word(violation))),
-    };
-    let task_state = judgement.task_state.map(state_word);
-    VerdictAnswer { verdict, reason: reason.map(str::to_owned), task_state }
 }
 
 pub(crate) fn heartbeat_answer(verdict: HeartbeatVerdict) -> HeartbeatAnswer {

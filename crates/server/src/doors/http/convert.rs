@@ -12,7 +12,6 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use aws_lc_rs::digest;
 use coordinator::{LeaseRequest, StateWord};
 use model::{InvalidText, Offer, PackageRef, TagKey, TagValue, Timestamp};
 use protocol::rest::leases::RequestLeases;
@@ -248,21 +247,4 @@ fn offer(request: &RequestLeases) -> Result<Offer, ApiError> {
             .collect::<Result<_, _>>()?,
         limits: BTreeMap::new(),
     })
-}
-
-/// SHA-256 over a domain and parts, each with its length in front, so that no two different lists
-/// of parts give the same bytes.
-pub(crate) fn digest_of(domain: &[u8], parts: &[&[u8]]) -> [u8; 32] {
-    // One call over one buffer: a context that takes the parts one by one costs more to set up
-    // than all of it, for the short texts that reports mostly are.
-    let length = parts.iter().map(|part| size_of::<u64>() + part.len()).sum::<usize>();
-    let mut buffer = Vec::with_capacity(domain.len() + length);
-    buffer.extend_from_slice(domain);
-    for part in parts {
-        buffer.extend_from_slice(&(part.len() as u64).to_be_bytes());
-        buffer.extend_from_slice(part);
-    }
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest::digest(&digest::SHA256, &buffer).as_ref());
-    bytes
 }

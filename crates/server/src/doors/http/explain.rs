@@ -3,8 +3,9 @@
 use coordinator::{Explanation, Lack, Outcome, Reason, Settlement, TaskRecord, TaskState};
 use model::{RunId, TaskId, Timestamp};
 use protocol::rest::tasks as wire;
+use shard::verdict_words::state_word;
 
-use super::answers::{state_of, state_word};
+use super::answers::state_of;
 use crate::runs::standing;
 
 /// A live task, as the coordinator explains it.

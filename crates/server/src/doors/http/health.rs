@@ -69,6 +69,8 @@ pub(super) async fn metrics(
         let coordinator = Coordinator { caller: caller.clone(), handle };
         if let Ok(views) = workers::views(&coordinator).await {
             app.metrics.set_workers(&caller.tenant, &views);
+            app.metrics.set_known(&caller.tenant, "ws", app.sessions.counts(&caller.tenant));
+            app.metrics.set_known(&caller.tenant, "resp", app.crew.counts(&caller.tenant));
         }
     }
     app.metrics.set_store_available(app.shards.all_ready());

@@ -10,9 +10,9 @@ use coordinator::{Answer, Refusal};
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::{FlowProblem, Problem, ProblemDetail};
 use serde::Serialize;
+use shard::verdict_words::state_word;
 use store::StoreError;
 
-use super::answers::state_word;
 use crate::auth::TokenError;
 use crate::handle::AskError;
 use crate::runs::programs::CompileError;

@@ -8,8 +8,9 @@ use axum::response::Response;
 use coordinator::{Answer, Command, Judgement};
 use protocol::rest::leases::{Complete, Fail, Reports, VerdictAnswer, Verdicts};
 use protocol::rest::problem::Problem;
+use shard::verdict_words::verdict_answer;
 
-use super::answers::{NoLease, verdict_answer};
+use super::answers::NoLease;
 use super::body::Json;
 use super::convert::reports::{self as convert, Judgeable};
 use super::gate::Coordinator;

@@ -15,7 +15,9 @@ use protocol::rest::resources::{Resource, ResourcePage};
 use serde::Deserialize;
 
 use self::range::{Asked, asked};
-use super::convert::{RUNS_LIMIT, digest_of};
+use shard::report_key::digest_of;
+
+use super::convert::RUNS_LIMIT;
 use super::gate::Asker;
 use super::params::{PathName, QueryPairs};
 use super::problem::{ApiError, json};

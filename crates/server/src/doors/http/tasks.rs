@@ -14,6 +14,7 @@ use protocol::rest::tasks::{
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
+use shard::verdict_words::state_word;
 use store::PageQuery;
 
 use super::answers;
@@ -66,7 +67,7 @@ pub(super) async fn submit(
 fn submitted(task: coordinator::SubmittedTask) -> SubmittedTask {
     SubmittedTask {
         task_id: task.task.to_string(),
-        state: answers::state_word(task.state),
+        state: state_word(task.state),
         existed: task.existed,
     }
 }

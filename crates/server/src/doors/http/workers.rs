@@ -17,6 +17,7 @@ use protocol::rest::workers::{
     AcceptedCommand, BeatWorker, BeatenWorker, DrainWord, RegisterWorker, RegisteredWorker, Worker,
     WorkerCommand, WorkerHeartbeat, WorkerSession, Workers,
 };
+use shard::sessions::{Notice, SessionView};
 use uuid::Uuid;
 
 use super::answers::{health_word, heartbeat_answer};
@@ -26,7 +27,6 @@ use super::gate::{AskerName, Coordinator};
 use super::params::PathName;
 use super::problem::{ApiError, json};
 use crate::app::App;
-use crate::sessions::{Notice, SessionView};
 
 /// Why a worker is drained, in characters.
 const REASON_CHARS_MAX: usize = 1_024;

@@ -7,10 +7,12 @@ use bytes::Bytes;
 use model::{Offer, TaskId, TenantId, Timestamp, WorkerId};
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
+use shard::sessions::{MemberTable, SessionCounts};
 use store::{Note, NoteKind, Store, StoreError};
 
 use super::convert::abilities;
 use super::crew_member::{Abilities, CrewMember, HeldJob, Registration};
+use crate::clock::Clock;
 
 /// Who registered a worker's name first has it, while it lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,28 +21,28 @@ pub(super) struct NameTaken;
 /// Everyone.
 pub(crate) struct Crew {
     store: Arc<dyn Store>,
-    members: Mutex<BTreeMap<(TenantId, WorkerId), CrewMember>>,
+    clock: Clock,
+    members: Mutex<BTreeMap<TenantId, MemberTable<CrewMember>>>,
 }
 
 impl Crew {
     /// Reads who was registered before. They are taken for dead until they are heard of.
-    pub(crate) async fn load(store: Arc<dyn Store>) -> Result<Self, StoreError> {
-        let mut members = BTreeMap::new();
+    pub(crate) async fn load(store: Arc<dyn Store>, clock: Clock) -> Result<Self, StoreError> {
+        let mut members: BTreeMap<TenantId, MemberTable<CrewMember>> = BTreeMap::new();
         for note in store.notes(NoteKind::Member).await? {
             let damaged = || StoreError::Damaged(format!("worker {}", note.key));
-            let key = (
-                note.tenant.parse::<TenantId>().map_err(|_| damaged())?,
-                note.key.parse::<WorkerId>().map_err(|_| damaged())?,
-            );
+            let tenant = note.tenant.parse::<TenantId>().map_err(|_| damaged())?;
+            let worker = note.key.parse::<WorkerId>().map_err(|_| damaged())?;
             let json = note.json.as_deref().unwrap_or_default();
             let registration: Registration = serde_json::from_str(json).map_err(|_| damaged())?;
-            let known = abilities(&key.1, registration.metadata.get()).map_err(|_| damaged())?;
-            members.insert(key, CrewMember::registered(registration, known));
+            let known = abilities(&worker, registration.metadata.get()).map_err(|_| damaged())?;
+            let of_tenant = members.entry(tenant).or_default();
+            *of_tenant.see(clock.now(), &worker) = CrewMember::registered(registration, known);
         }
-        Ok(Self { store, members: Mutex::new(members) })
+        Ok(Self { store, clock, members: Mutex::new(members) })
     }
 
-    /// Looks at a worker.
+    /// Looks at a worker that is heard of. Others that nobody has heard of for long are forgotten.
     pub(super) fn with<T>(
         &self,
         tenant: &TenantId,
@@ -48,7 +50,15 @@ impl Crew {
         look: impl FnOnce(&mut CrewMember) -> T,
     ) -> T {
         let mut members = self.members.lock();
-        look(members.entry((tenant.clone(), worker.clone())).or_default())
+        let of_tenant = members.entry(tenant.clone()).or_default();
+        let seen = look(of_tenant.see(self.clock.now(), worker));
+        for forgotten in of_tenant.take_forgotten() {
+            // Written in the background: a registration that comes back with a restart is
+            // forgotten again.
+            let (kind, tenant, key) = (NoteKind::Member, tenant.to_string(), forgotten.to_string());
+            drop(self.store.put_note(Note { kind, tenant, key, json: None }));
+        }
+        seen
     }
 
     /// Looks at a worker that is known.
@@ -58,15 +68,14 @@ impl Crew {
         worker: &WorkerId,
         look: impl FnOnce(&CrewMember) -> T,
     ) -> Option<T> {
-        self.members.lock().get(&(tenant.clone(), worker.clone())).map(look)
+        self.members.lock().get(tenant)?.get(worker).map(look)
     }
 
     /// Walks over a tenant's workers, by name.
     pub(super) fn each(&self, tenant: &TenantId, mut look: impl FnMut(&WorkerId, &CrewMember)) {
         let members = self.members.lock();
-        let from = members.range((tenant.clone(), first_name())..);
-        let own = from.take_while(|((other, _), _)| other == tenant);
-        own.for_each(|((_, worker), member)| look(worker, member));
+        let own = members.get(tenant).into_iter().flat_map(MemberTable::iter);
+        own.for_each(|(worker, member)| look(worker, member));
     }
 
     /// Whether a credential may register a name: its own, a free one, or one whose worker is dead.
@@ -110,7 +119,9 @@ impl Crew {
         worker: &WorkerId,
     ) -> Result<(), StoreError> {
         self.keep(tenant, worker, None).await?;
-        self.members.lock().remove(&(tenant.clone(), worker.clone()));
+        if let Some(of_tenant) = self.members.lock().get_mut(tenant) {
+            of_tenant.remove(worker);
+        }
         Ok(())
     }
 
@@ -135,7 +146,8 @@ impl Crew {
     }
 
     pub(super) fn let_go(&self, tenant: &TenantId, worker: &WorkerId, task: TaskId) {
-        if let Some(member) = self.members.lock().get_mut(&(tenant.clone(), worker.clone())) {
+        let mut members = self.members.lock();
+        if let Some(member) = members.get_mut(tenant).and_then(|all| all.get_mut(worker)) {
             member.let_go(task);
         }
     }
@@ -147,18 +159,14 @@ impl Crew {
         worker: &WorkerId,
         is_new: bool,
     ) -> usize {
-        if is_new {
-            return self.with(tenant, worker, |member| {
-                member.connections += 1;
-                member.connections
-            });
-        }
-        // A worker that is forgotten must not come back by the end of a connection.
-        let mut members = self.members.lock();
-        members.get_mut(&(tenant.clone(), worker.clone())).map_or(0, |member| {
-            member.connections = member.connections.saturating_sub(1);
-            member.connections
-        })
+        let (mut members, now) = (self.members.lock(), self.clock.now());
+        let of_tenant = members.entry(tenant.clone()).or_default();
+        if is_new { of_tenant.connect(now, worker) } else { of_tenant.disconnect(now, worker) }
+    }
+
+    /// How many workers of a tenant are remembered, and how many were forgotten.
+    pub(crate) fn counts(&self, tenant: &TenantId) -> SessionCounts {
+        self.members.lock().get(tenant).map(MemberTable::counts).unwrap_or_default()
     }
 
     /// What a worker said of itself.
@@ -169,8 +177,4 @@ impl Crew {
         })
         .flatten()
     }
-}
-
-fn first_name() -> WorkerId {
-    "-".parse().expect("the smallest letter of a name")
 }

@@ -59,8 +59,6 @@ pub(super) struct CrewMember {
     pub(super) stats: Option<(Bytes, Timestamp)>,
     /// What `SET worker:<id>:tools` and `:tags` said.
     pub(super) texts: BTreeMap<&'static str, Bytes>,
-    /// Connections that speak for it.
-    pub(super) connections: usize,
     held: HashMap<TaskId, HeldJob, RandomState>,
     names: HashMap<String, TaskId, RandomState>,
     order: VecDeque<(TaskId, Option<String>)>,

@@ -7,13 +7,12 @@ use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use protocol::session::payload::feedback::Feedback;
 use serde_json::json;
+use shard::report_key::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key};
 
 use super::answers::{ask_error, lost_words, status_word, verdict_reply};
 use super::connection::Connection;
 use super::convert::{Step, Update, worker_id_in};
-use crate::doors::http::convert::reports::{
-    CODE_CHARS_MAX, REASON_CHARS_MAX, RESULT_BYTES_MAX, content_key,
-};
+use crate::doors::http::convert::reports::RESULT_BYTES_MAX;
 use crate::doors::http::json_path::{describe, is_object};
 use crate::handle::AskError;
 use crate::plans::job::retries_of;

@@ -1,17 +1,14 @@
 //! The WebSocket door: sessions of workers under `/ws/worker`.
 //!
 //! Reading order: `listener` (a request becomes a socket), `wire` (frames in, frames out),
-//! `connection` (the loop of one socket), `gate` (who may open or resume a session), `convert`
-//! (wire words to commands) and `answers` (back again), `next` (the same for middlewares), `desk`
-//! (what a worker does for us).
+//! `connection` (the loop of one socket), `driver` (does what its link asks for), `handshake` (who
+//! may open or resume a session), `observe` (what others see of it). What frames mean is decided
+//! by `shard::worker_link`.
 
-mod answers;
 mod connection;
-pub(crate) mod convert;
-pub(crate) mod desk;
-pub(crate) mod gate;
+mod driver;
+mod handshake;
 pub(crate) mod listener;
 mod log;
-mod next;
-mod references;
+mod observe;
 pub(crate) mod wire;

@@ -11,7 +11,7 @@ use protocol::session::event::{CommitToken, ServerEvent};
 use protocol::session::frame::BusinessFrame;
 use protocol::session::payload::control::Drain;
 use protocol::session::server_machine::{ServerMachine, ServerOptions};
-use protocol::session::server_session::{Grant, Session};
+use protocol::session::server_session::{Session, SessionAccept};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
 use tokio::net::{TcpListener, TcpStream};
@@ -332,8 +332,8 @@ impl Server {
         }
     }
 
-    fn grant(&self) -> Grant {
-        Grant {
+    fn grant(&self) -> SessionAccept {
+        SessionAccept {
             session_id: format!("session-{}", self.n_sessions),
             session_token: "token".into(),
             worker_instance_id: "w".into(),

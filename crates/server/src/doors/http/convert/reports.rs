@@ -1,25 +1,22 @@
 //! Reports about leases.
 
 use bytes::Bytes;
-use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ResultExtra, ShardId, WorkerId};
+use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, WorkerId};
 use protocol::error_code::ErrorCode;
 use protocol::rest::leases::{self as wire, Complete, Fail, ReportOutcome};
 use protocol::session::payload::resource::Artifact;
 use serde_json::value::RawValue;
+use shard::artifacts;
+use shard::report_key::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key, extra, named_key};
 
 use super::super::answers::NoLease;
 use super::super::payload::payload;
-use super::{ApiError, digest_of, prose, text};
-use crate::artifacts;
+use super::{ApiError, prose, text};
 
 /// Reports in one call.
 pub(crate) const REPORTS_PER_CALL_MAX: usize = 10_000;
 /// The result of one attempt.
 pub(crate) const RESULT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// Why an attempt failed, in characters.
-pub(crate) const REASON_CHARS_MAX: usize = 4_096;
-/// The code of a failure, in characters.
-pub(crate) const CODE_CHARS_MAX: usize = 128;
 /// A worker's own name for a report, in characters.
 pub(crate) const REPORT_ID_CHARS_MAX: usize = 256;
 const DEFAULT_CODE: &str = "E.RUNNER.FAILURE";
@@ -138,12 +135,6 @@ fn completed(words: CompletedWords) -> Result<ReportedOutcome, ApiError> {
     Ok(ReportedOutcome::Completed { result, extra: extra(is_skipped, artifacts) })
 }
 
-/// What only few results have; `None` where this one has none of it.
-pub(crate) fn extra(is_skipped: bool, artifacts: Option<Bytes>) -> Option<Box<ResultExtra>> {
-    let has_some = is_skipped || artifacts.is_some();
-    has_some.then(|| Box::new(ResultExtra { is_skipped, artifacts }))
-}
-
 fn read_artifacts(given: &[Box<RawValue>]) -> Result<Option<Bytes>, ApiError> {
     let read = |(position, raw): (usize, &RawValue)| {
         Artifact::decode(raw).map_err(|error| {
@@ -179,33 +170,7 @@ fn failed(words: FailedWords) -> Result<ReportedOutcome, ApiError> {
 fn key(report_id: Option<&str>, outcome: &ReportedOutcome) -> Result<ReportKey, ApiError> {
     let Some(report_id) = report_id else { return Ok(content_key(outcome)) };
     prose(&"report_id", report_id, REPORT_ID_CHARS_MAX)?;
-    Ok(key_of(&digest_of(b"astra.report.id.v1", &[report_id.as_bytes()])))
-}
-
-/// Recognises a report that has no name by what it says.
-pub(crate) fn content_key(outcome: &ReportedOutcome) -> ReportKey {
-    key_of(&match outcome {
-        ReportedOutcome::Completed { result, extra: None } => {
-            digest_of(b"astra.report.complete.v1", &[result])
-        }
-        ReportedOutcome::Completed { result, extra: Some(extra) } => {
-            let is_skipped = [u8::from(extra.is_skipped)];
-            let artifacts = extra.artifacts.as_deref().unwrap_or_default();
-            digest_of(b"astra.report.complete.v2", &[result, &is_skipped, artifacts])
-        }
-        ReportedOutcome::Failed { failure, retryable } => {
-            let retryable = [u8::from(*retryable)];
-            let mut parts = vec![failure.code.as_bytes(), failure.reason.as_bytes(), &retryable];
-            // Only where there are any, so that reports of older versions keep their keys.
-            parts.extend(failure.details.as_deref());
-            digest_of(b"astra.report.fail.v1", &parts)
-        }
-    })
-}
-
-fn key_of(digest: &[u8; 32]) -> ReportKey {
-    let (first, _) = digest.split_first_chunk().expect("32 bytes");
-    ReportKey(u128::from_be_bytes(*first))
+    Ok(named_key(report_id))
 }
 
 #[cfg(test)]

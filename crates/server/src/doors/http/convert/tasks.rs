@@ -12,11 +12,12 @@ use model::{
 use protocol::error_code::ErrorCode;
 use protocol::rest::tasks::{Requires, Retry, TaskToSubmit};
 use serde_json::value::RawValue;
+use shard::report_key::digest_of;
 
 use super::super::payload::payload;
 use super::{
-    ApiError, BACKOFF_MAX_MS, BACKOFF_MS, LEASE_TTL_MS, MAX_ATTEMPTS, PRIORITY, TIMEOUT_MS,
-    digest_of, moment, package, set, tags, text,
+    ApiError, BACKOFF_MAX_MS, BACKOFF_MS, LEASE_TTL_MS, MAX_ATTEMPTS, PRIORITY, TIMEOUT_MS, moment,
+    package, set, tags, text,
 };
 
 /// Tasks in one submit.

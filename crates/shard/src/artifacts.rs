@@ -6,13 +6,13 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 /// Artifacts of one attempt.
-pub(crate) const ARTIFACTS_MAX: usize = 1_000;
+pub const ARTIFACTS_MAX: usize = 1_000;
 /// Artifacts whose data stands in the result, all of one attempt together.
-pub(crate) const INLINE_BYTES_MAX: usize = 2 << 20;
+pub const INLINE_BYTES_MAX: usize = 2 << 20;
 
 /// Why artifacts are not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum ArtifactError {
+pub enum ArtifactError {
     #[error("{0} artifacts are more than the {ARTIFACTS_MAX} that one attempt may leave")]
     TooMany(usize),
     #[error(
@@ -23,7 +23,7 @@ pub(crate) enum ArtifactError {
 }
 
 /// What to do about artifacts that are not taken.
-pub(crate) const HINT: &str = "register large data as a resource of the worker and return its \
+pub const HINT: &str = "register large data as a resource of the worker and return its \
                                reference, with `inline` false";
 
 /// An artifact as it is kept and shown.
@@ -44,7 +44,7 @@ struct Kept<'a> {
 }
 
 /// Artifacts as they are kept: a JSON array; `None` where there are none.
-pub(crate) fn kept(artifacts: &[Artifact]) -> Result<Option<Bytes>, ArtifactError> {
+pub fn kept(artifacts: &[Artifact]) -> Result<Option<Bytes>, ArtifactError> {
     if artifacts.is_empty() {
         return Ok(None);
     }

@@ -8,28 +8,27 @@ use model::{
     Failure, LeaseId, Offer, PackageRef, Report, ReportedOutcome, ShardId, TagKey, TagValue,
     TaskId, ToolName, TypeName, WorkerId,
 };
-use protocol::rest::workers::KeptResources;
 use protocol::session::control::COUNTED_ACKS_FEATURE;
 use protocol::session::frame::BusinessFrame;
 use protocol::session::kind::Kind;
 use protocol::session::open::OpenObject;
 use protocol::session::payload::Payload;
 use protocol::session::payload::exec::{ExecError, ExecResult, ResultStatus};
-use protocol::session::payload::heartbeat::{Metrics, ResourceMetrics};
+use protocol::session::payload::heartbeat::Metrics;
 use protocol::session::payload::register::{PackageStatus, Register};
 use protocol::session::payload::resource::Artifact;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::artifacts;
-use crate::doors::http::convert::reports::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key, extra};
+use crate::report_key::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key, extra};
 
 /// Tasks that one worker may work on at the same time.
-pub(crate) const SLOTS_MAX: u32 = 4_096;
+pub const SLOTS_MAX: u32 = 4_096;
 /// Features, packages, limits and channels that one register may list, of each.
-pub(crate) const REGISTER_ENTRIES_MAX: usize = 10_000;
+pub const REGISTER_ENTRIES_MAX: usize = 10_000;
 /// Leases that one heartbeat may list.
-pub(crate) const LISTED_LEASES_MAX: usize = 10_000;
+pub const LISTED_LEASES_MAX: usize = 10_000;
 
 /// The package of nodes that every worker of ours has.
 pub(super) const CORE_PACKAGE: &str = "core";
@@ -256,19 +255,8 @@ pub(super) fn listed_leases(metrics: &Metrics, shard: ShardId) -> Option<Vec<Lea
     Some(leases.filter(|lease: &LeaseId| lease.task.shard() == shard).collect())
 }
 
-/// What a worker says that it keeps.
-pub(super) fn told_resources(metrics: &Metrics) -> Option<ResourceMetrics> {
-    serde_json::from_str(metrics.others.get("resources")?.get()).ok()
-}
-
-/// How much that is, for people.
-pub(super) fn kept_resources(told: &ResourceMetrics) -> KeptResources {
-    let ResourceMetrics { count, disk_bytes, mem_bytes, in_use, .. } = *told;
-    KeptResources { count, in_use, disk_bytes, mem_bytes }
-}
-
 /// A result without the artifacts that nobody could follow: it is worth more than they are.
-pub(super) fn mended(kind: Kind, frame: &BusinessFrame) -> Option<Payload> {
+pub(super) fn repair(kind: Kind, frame: &BusinessFrame) -> Option<Payload> {
     if kind != Kind::ExecResult {
         return None;
     }

@@ -14,11 +14,10 @@ use protocol::session::payload::exec::{Cancel, Constraints, Dispatch, Verdict as
 use protocol::session::payload::resource_release::Release;
 use protocol::session::payload::run_rebind::Rebind;
 use serde_json::value::RawValue;
-use uuid::Uuid;
 
 use super::convert::CORE_PACKAGE;
 use super::references;
-use crate::doors::http::answers::lost_authority_word;
+use crate::verdict_words::lost_authority_word;
 
 /// The version of [`CORE_PACKAGE`], which comes with the worker and so has no other.
 const CORE_VERSION: &str = "1.0.0";
@@ -133,12 +132,12 @@ pub(super) fn release(run: RunId, vocabulary: Vocabulary) -> BusinessFrame {
     }
 }
 
-/// Tells a worker who has the work of a run from here on.
-pub(super) fn rebind(rebind: Rebind, vocabulary: Vocabulary) -> BusinessFrame {
+/// Tells a worker who has the work of a run from here on. The mark tells rebinds apart.
+pub(super) fn rebind(rebind: Rebind, mark: &str, vocabulary: Vocabulary) -> BusinessFrame {
     let run_id = rebind.run_id.clone();
     BusinessFrame {
         kind: Cow::Borrowed(Kind::RunRebind.name()),
-        id: format!("rebind-{}", Uuid::new_v4()),
+        id: format!("rebind-{mark}"),
         corr: Some(run_id),
         seq: None,
         wants_ack: false,

@@ -1,54 +1,56 @@
-//! What a worker with an open session does for us: its slots, its leases, its questions.
+//! The leases of an open session: what its worker holds, and what is asked for on its behalf.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::{Chain, Grant, LeaseRequest};
-use model::{LeaseId, NodeLink, Offer, TaskId, TenantId, Timestamp, TypeName, WorkerId};
+use model::{LeaseId, NodeLink, Offer, ShardId, TaskId, Timestamp, TypeName, WorkerId};
 use protocol::session::payload::heartbeat::Metrics;
-use tokio_util::sync::CancellationToken;
 
 use self::calls::Calls;
 use self::requests::Requests;
 use super::convert::{Registered, SLOTS_MAX};
-use crate::handle::CoordinatorHandle;
-use crate::metrics::WsMetrics;
+use super::in_flight::RequestId;
 use crate::sessions::Carried;
 
-pub(crate) mod calls;
+pub mod calls;
 mod requests;
 
 /// A dispatch that shows no sign of life for so long is taken back.
-pub(crate) const DISPATCH_CONFIRM_WITHIN: Duration = Duration::from_secs(5);
+pub const DISPATCH_CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 /// A worker that is told the timeout of a task has so much longer to say that it was too long.
-pub(crate) const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
+pub const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
 /// How long one request for leases waits; it is renewed as long as the session lasts.
 const REQUEST_WAIT: Duration = Duration::from_hours(1);
 /// How often a peer must be heard of, if its leases do not want it more often.
-pub(crate) const BEAT_EVERY: Duration = Duration::from_secs(10);
+pub const BEAT_EVERY: Duration = Duration::from_secs(10);
 /// No lease makes us ask more often than this.
 const BEAT_EVERY_MIN: Duration = Duration::from_millis(500);
 /// A lease that so many heartbeats in a row do not list is no longer worked on.
 const UNLISTED_MAX: u8 = 2;
 
 /// From here on a worker is given nothing new, in percent.
-pub(crate) const MEMORY_PRESSURE: f64 = 90.0;
+pub const MEMORY_PRESSURE: f64 = 90.0;
 /// The same for its disk.
-pub(crate) const DISK_PRESSURE: f64 = 95.0;
+pub const DISK_PRESSURE: f64 = 95.0;
 /// It must fall so far below before work is offered again, or it would be drained and undrained
 /// with each heartbeat.
 const PRESSURE_RELEASE: f64 = 5.0;
 
-/// A worker with an open session.
-pub(super) struct Desk {
-    pub(super) tenant: TenantId,
+/// Whose session it is.
+#[derive(Clone, Debug)]
+pub(super) struct Owner {
     pub(super) instance_id: String,
     pub(super) worker: WorkerId,
-    pub(super) connection: u64,
     pub(super) session_id: String,
-    pub(super) handle: CoordinatorHandle,
-    pub(super) metrics: Arc<WsMetrics>,
+    pub(super) shard: ShardId,
+}
+
+/// The leases of a worker with an open session.
+#[derive(Debug)]
+pub(super) struct SessionLeases {
+    pub(super) owner: Owner,
     pub(super) registered: Registered,
     offer: Arc<Offer>,
     held: BTreeMap<TaskId, Held>,
@@ -64,9 +66,12 @@ pub(super) struct Desk {
     /// A dispatch was never confirmed, and nothing has been heard of the worker since: its
     /// connection may be open and dead, so it is given nothing more.
     pub(super) is_doubted: bool,
+    /// Requests that are no longer wanted; the link takes them from here.
+    pub(super) withdrawn: Vec<RequestId>,
 }
 
 /// A lease that the worker is taken to work on.
+#[derive(Debug)]
 struct Held {
     lease: LeaseId,
     is_confirmed: bool,
@@ -76,6 +81,7 @@ struct Held {
 }
 
 /// What is known of a lease that was granted on this connection.
+#[derive(Debug)]
 struct About {
     task_type: TypeName,
     place: Option<ChainPlace>,
@@ -83,9 +89,9 @@ struct About {
 
 /// Where a task stands in a chain of middlewares.
 #[derive(Clone, Debug)]
-pub(crate) struct ChainPlace {
-    pub(crate) link: Arc<NodeLink>,
-    pub(crate) chain: Arc<Chain>,
+pub(super) struct ChainPlace {
+    pub(super) link: Arc<NodeLink>,
+    pub(super) chain: Arc<Chain>,
 }
 
 impl ChainPlace {
@@ -100,52 +106,27 @@ impl ChainPlace {
     }
 }
 
-/// A question for leases.
-pub(super) struct Question {
-    /// Names it.
-    pub(super) id: u64,
-    /// Says that it is no longer wanted.
-    pub(super) stop: CancellationToken,
-    pub(super) request: LeaseRequest,
-}
-
-/// Who a desk is for.
-pub(super) struct Place {
-    pub(super) tenant: TenantId,
-    pub(super) instance_id: String,
-    pub(super) worker: WorkerId,
-    pub(super) connection: u64,
-    pub(super) session_id: String,
-    pub(super) handle: CoordinatorHandle,
-    pub(super) metrics: Arc<WsMetrics>,
-}
-
-impl Desk {
+impl SessionLeases {
     /// `is_same_process` says whether the worker surely still does what it did before. If nobody
     /// knows, its leases are only remembered: a report about one finds it, a sign of life does not
     /// extend it.
     pub(super) fn new(
-        place: Place,
+        owner: Owner,
         registered: Registered,
         carried: &Carried,
         is_same_process: bool,
     ) -> Self {
         let offer = Arc::new(registered.offer.clone());
-        let held = |lease| {
-            let is_confirmed = is_same_process && !carried.unconfirmed.contains(&lease);
-            Held { lease, is_confirmed, unlisted: 0, about: None }
+        let unconfirmed: BTreeSet<LeaseId> = carried.unconfirmed.iter().copied().collect();
+        let held = |(task, lease): (&TaskId, &LeaseId)| {
+            let is_confirmed = is_same_process && !unconfirmed.contains(lease);
+            (*task, Held { lease: *lease, is_confirmed, unlisted: 0, about: None })
         };
         Self {
-            tenant: place.tenant,
-            instance_id: place.instance_id,
-            worker: place.worker,
-            connection: place.connection,
-            session_id: place.session_id,
-            handle: place.handle,
-            metrics: place.metrics,
+            owner,
             registered,
             offer,
-            held: carried.leases().map(|(task, lease)| (task, held(lease))).collect(),
+            held: carried.held.iter().map(held).collect(),
             calls: Calls::default(),
             requests: Requests::default(),
             dispatched: 0,
@@ -154,6 +135,7 @@ impl Desk {
             is_strained: false,
             is_leaving: false,
             is_doubted: false,
+            withdrawn: Vec::new(),
         }
     }
 
@@ -166,19 +148,24 @@ impl Desk {
     /// A request for as many leases as the worker has free slots that nobody asked for yet.
     ///
     /// A task that waits in `next` holds its lease and takes no slot.
-    pub(super) fn next_request(&mut self, now: Timestamp) -> Option<Question> {
+    pub(super) fn next_request(
+        &mut self,
+        now: Timestamp,
+        id: impl FnOnce() -> RequestId,
+    ) -> Option<(RequestId, LeaseRequest)> {
         let (held, waiting) = (count(self.held.len()), self.n_waiting());
         let slots = self.registered.slots;
         let free = slots.saturating_sub(held - waiting);
         let limit = slots.saturating_add(waiting);
-        self.requests.take_back(free, limit);
+        self.requests.take_back(free, limit, &mut self.withdrawn);
         let free = free.saturating_sub(self.requests.slots()).min(self.request_max);
         if free == 0 || self.is_leaving || self.is_doubted {
             return None;
         }
-        let (id, stop) = self.requests.add(free, limit);
+        let id = id();
+        self.requests.add(id, free, limit);
         let request = LeaseRequest {
-            worker: self.worker.clone(),
+            worker: self.owner.worker.clone(),
             offer: self.offer_now(),
             max: free,
             slots: Some(limit),
@@ -186,7 +173,7 @@ impl Desk {
             confirm_within: Some(DISPATCH_CONFIRM_WITHIN),
             timeout_grace: TIMEOUT_GRACE,
         };
-        Some(Question { id, stop, request })
+        Some((id, request))
     }
 
     /// Tasks that wait for the next in line.
@@ -195,7 +182,8 @@ impl Desk {
     }
 
     fn waiting(&self) -> impl Iterator<Item = &Held> {
-        self.held.values().filter(|held| self.calls.is_waiting(held.lease))
+        let held = |lease: LeaseId| self.held.get(&lease.task).filter(|held| held.lease == lease);
+        self.calls.leases().filter_map(held)
     }
 
     /// What the worker can do, its limits raised by those that wait in `next`.
@@ -213,7 +201,7 @@ impl Desk {
     }
 
     /// A request came to its end.
-    pub(super) fn answered(&mut self, request: u64) {
+    pub(super) fn answered(&mut self, request: RequestId) {
         self.requests.remove(request);
     }
 
@@ -248,7 +236,7 @@ impl Desk {
         if is_held {
             self.held.remove(&lease.task);
         }
-        self.calls.close_all_of(lease);
+        self.withdrawn.extend(self.calls.close_all_of(lease));
         if self.held.is_empty() {
             self.beat_every = BEAT_EVERY;
         }
@@ -275,14 +263,14 @@ impl Desk {
 
     /// The worker says what it works on: what it never lists is not kept alive on its behalf.
     pub(super) fn note_listed(&mut self, listed: &[LeaseId]) {
+        // What is listed starts over at nothing, so that everything else can be told by its count.
+        for held in self.held.values_mut().filter(|held| held.is_confirmed) {
+            held.unlisted += 1;
+        }
         for lease in listed {
             self.keep(*lease);
         }
-        self.held.retain(|_, held| {
-            let is_listed = listed.contains(&held.lease);
-            held.unlisted = if is_listed || !held.is_confirmed { 0 } else { held.unlisted + 1 };
-            held.unlisted < UNLISTED_MAX
-        });
+        self.held.retain(|_, held| held.unlisted < UNLISTED_MAX);
     }
 
     /// The worker speaks of a lease, so it works on it.
@@ -304,13 +292,15 @@ impl Desk {
         has_changed.then_some(is_strained)
     }
 
-    pub(super) fn leases(&self) -> BTreeMap<TaskId, LeaseId> {
-        self.held.iter().map(|(task, held)| (*task, held.lease)).collect()
-    }
-
-    /// The dispatches that the worker has not confirmed yet.
-    pub(super) fn unconfirmed(&self) -> Vec<LeaseId> {
-        self.held.values().filter(|held| !held.is_confirmed).map(|held| held.lease).collect()
+    /// What the next connection of the worker goes on with, but for the windows.
+    pub(super) fn carried(&self) -> Carried {
+        let unconfirmed = self.held.values().filter(|held| !held.is_confirmed);
+        Carried {
+            session: None,
+            held: self.held.iter().map(|(task, held)| (*task, held.lease)).collect(),
+            unconfirmed: unconfirmed.map(|held| held.lease).collect(),
+            calls: self.calls.all(),
+        }
     }
 
     pub(super) fn lease_of(&self, task: TaskId) -> Option<LeaseId> {

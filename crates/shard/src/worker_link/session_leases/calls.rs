@@ -8,18 +8,18 @@ use std::collections::{BTreeMap, btree_map};
 use std::sync::Arc;
 
 use model::LeaseId;
-use tokio_util::sync::CancellationToken;
 
+use super::super::in_flight::RequestId;
 use crate::sessions::Call;
 
 /// Calls of one middleware that may be open at the same time.
-pub(crate) const CALLS_PER_LEASE_MAX: usize = 64;
+pub const CALLS_PER_LEASE_MAX: usize = 64;
 
 /// What became of the wish to open a call.
 #[derive(Debug)]
 pub(in super::super) enum Opening {
-    /// It is open. Whoever asks for it stops when the token says so.
-    Open(CancellationToken),
+    /// It is open.
+    Open,
     /// It is open already: the worker asked twice.
     Known,
     /// The middleware has too many calls open.
@@ -33,26 +33,20 @@ pub(in super::super) struct Calls(BTreeMap<LeaseId, BTreeMap<Arc<str>, Open>>);
 #[derive(Debug)]
 struct Open {
     call: Arc<Call>,
-    stop: CancellationToken,
-}
-
-impl Drop for Open {
-    fn drop(&mut self) {
-        self.stop.cancel();
-    }
+    request: RequestId,
 }
 
 impl Calls {
-    pub(in super::super) fn open(&mut self, call: &Arc<Call>) -> Opening {
+    /// Opens a call that is asked for under this request.
+    pub(in super::super) fn open(&mut self, call: &Arc<Call>, request: RequestId) -> Opening {
         let of_lease = self.0.entry(call.lease).or_default();
         let is_full = of_lease.len() >= CALLS_PER_LEASE_MAX;
         match of_lease.entry(Arc::clone(&call.request)) {
             btree_map::Entry::Occupied(_) => Opening::Known,
             btree_map::Entry::Vacant(_) if is_full => Opening::TooMany,
             btree_map::Entry::Vacant(place) => {
-                let stop = CancellationToken::new();
-                place.insert(Open { call: Arc::clone(call), stop: stop.clone() });
-                Opening::Open(stop)
+                place.insert(Open { call: Arc::clone(call), request });
+                Opening::Open
             }
         }
     }
@@ -71,13 +65,14 @@ impl Calls {
         }
     }
 
-    /// The caller is done with its task, and so with its calls.
-    pub(super) fn close_all_of(&mut self, lease: LeaseId) {
-        self.0.remove(&lease);
+    /// The caller is done with its task, and so with its calls. Gives their requests.
+    pub(super) fn close_all_of(&mut self, lease: LeaseId) -> impl Iterator<Item = RequestId> {
+        self.0.remove(&lease).into_iter().flatten().map(|(_, open)| open.request)
     }
 
-    pub(super) fn is_waiting(&self, lease: LeaseId) -> bool {
-        self.0.contains_key(&lease)
+    /// The leases that wait in `next`.
+    pub(super) fn leases(&self) -> impl Iterator<Item = LeaseId> {
+        self.0.keys().copied()
     }
 
     /// Everything that is open, to be asked for again.

@@ -1,0 +1,395 @@
+//! Does what a link asks for: questions to the coordinator, to the table of sessions and to those
+//! who know credentials. However the connection ends, what the link claimed is released.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use coordinator::Answer;
+use foldhash::fast::RandomState;
+use futures_util::StreamExt;
+use futures_util::future::{AbortHandle, AbortRegistration, Abortable};
+use futures_util::stream::FuturesUnordered;
+use model::{TenantId, Timestamp};
+use protocol::session::server_session::SessionAccept;
+use shard::sessions::{Carried, Claimed, HANDOVER_WITHIN, LinkId, SessionClaim};
+use shard::worker_link::{
+    LinkAsk, LinkCommand, LinkOptions, Refusal, RequestId, SessionAsk, SessionSeat, Unanswered,
+    WorkerLink,
+};
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use super::handshake;
+use crate::app::App;
+use crate::handle::{AskError, CoordinatorHandle};
+use crate::metrics::WsMetrics;
+use crate::resources::{ReadFailure, Wanted};
+use crate::sessions::ToLink;
+
+/// Parts of resources that one worker is asked for at the same time.
+const READS_MAX: usize = 64;
+
+/// Something that was waited for has come.
+pub(super) enum Done {
+    /// The coordinator answered, or will not.
+    Answered { request: RequestId, answer: Result<Answer, AskError> },
+    /// Feedback is stored, or cannot be.
+    Stored { request: RequestId },
+    /// The shard of a worker's tenant is there.
+    Shard { attempt: u64, claim: Box<TenantClaim>, found: Result<CoordinatorHandle, AskError> },
+    /// A claim is granted.
+    Claimed { attempt: u64, claimed: Box<Claimed> },
+    /// A session may begin or go on.
+    Accepted { attempt: u64, accepted: Result<SessionAccept, Refusal> },
+}
+
+/// A claim and where it is made.
+pub(super) struct TenantClaim {
+    tenant: TenantId,
+    claim: SessionClaim,
+}
+
+/// A claim that is made and not granted yet.
+struct Pending {
+    attempt: u64,
+    claimed: oneshot::Receiver<Claimed>,
+    /// When the hand-over that it waits for has taken too long.
+    until: Timestamp,
+}
+
+/// What is under way for one link.
+#[derive(Default)]
+pub(super) struct Work {
+    futures: FuturesUnordered<std::pin::Pin<Box<dyn Future<Output = Done> + Send>>>,
+    pending: Option<Pending>,
+}
+
+impl Work {
+    /// The next that is done; waits for ever when nothing is under way.
+    pub(super) async fn next(&mut self) -> Done {
+        let Self { futures, pending } = self;
+        tokio::select! {
+            biased;
+            Some(done) = futures.next(), if !futures.is_empty() => done,
+            done = granted(pending) => done,
+        }
+    }
+
+    pub(super) fn later(&self, work: impl Future<Output = Done> + Send + 'static) {
+        self.futures.push(Box::pin(work));
+    }
+}
+
+async fn granted(pending: &mut Option<Pending>) -> Done {
+    if let Some(one) = pending {
+        let (attempt, claimed) = (one.attempt, (&mut one.claimed).await);
+        *pending = None;
+        if let Ok(claimed) = claimed {
+            return Done::Claimed { attempt, claimed: Box::new(claimed) };
+        }
+    }
+    std::future::pending().await
+}
+
+/// The link of one connection, and everything that it is connected to but its socket.
+pub(super) struct Driver {
+    pub(super) app: Arc<App>,
+    pub(super) link: WorkerLink,
+    pub(super) work: Work,
+    pub(super) mailbox: Option<mpsc::Receiver<ToLink>>,
+    /// The peer has just proved who it is.
+    pub(super) is_trusted: bool,
+    pub(super) is_ping_due: bool,
+    pub(super) id: LinkId,
+    pub(super) tenant: Option<TenantId>,
+    pub(super) handle: Option<CoordinatorHandle>,
+    pub(super) metrics: Option<Arc<WsMetrics>>,
+    /// The attempt whose claim is to be made as soon as its shard is there.
+    claiming: Option<u64>,
+    stops: HashMap<RequestId, AbortHandle, RandomState>,
+    pub(super) reads: BTreeMap<u64, oneshot::Sender<Result<Bytes, ReadFailure>>>,
+}
+
+impl Driver {
+    pub(super) fn new(app: Arc<App>) -> Self {
+        let options =
+            LinkOptions { window: app.session_window, seed: crate::dice::Dice::seeded().roll() };
+        Self {
+            link: WorkerLink::new(app.clock.now(), options),
+            id: app.sessions.new_link(),
+            app,
+            work: Work::default(),
+            mailbox: None,
+            is_trusted: false,
+            is_ping_due: false,
+            tenant: None,
+            handle: None,
+            metrics: None,
+            claiming: None,
+            stops: HashMap::default(),
+            reads: BTreeMap::new(),
+        }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.app.clock.now()
+    }
+
+    pub(super) fn next_due(&self) -> Instant {
+        let due = self.link.next_deadline();
+        let claim = self.work.pending.as_ref().map(|pending| pending.until);
+        self.app.clock.instant_of(claim.map_or(due, |until| until.min(due)))
+    }
+
+    pub(super) fn tick(&mut self, now: Timestamp) {
+        self.link.tick(now);
+        if let (Some(pending), Some(tenant)) = (&mut self.work.pending, &self.tenant)
+            && pending.until <= now
+        {
+            pending.until = now.after(HANDOVER_WITHIN);
+            self.app.sessions.tick(now, tenant);
+        }
+    }
+
+    /// Does what the link asks for, and passes on what it observed.
+    pub(super) fn act(&mut self) {
+        self.link.act(self.now());
+        self.perform();
+    }
+
+    fn perform(&mut self) {
+        loop {
+            while let Some(event) = self.link.poll_event() {
+                self.observe(event);
+            }
+            match self.link.poll_ask() {
+                Some(LinkAsk::Ask { request, command }) => self.ask(request, command),
+                Some(LinkAsk::Withdraw { request }) => {
+                    if let Some(stop) = self.stops.remove(&request) {
+                        stop.abort();
+                    }
+                }
+                Some(LinkAsk::Tell(command)) => {
+                    if let Some(handle) = &self.handle {
+                        handle.tell(command);
+                    }
+                }
+                Some(LinkAsk::Session(ask)) => self.ask_session(ask),
+                None => return,
+            }
+        }
+    }
+
+    fn ask(&mut self, request: RequestId, command: LinkCommand) {
+        let Some(handle) = self.handle.clone() else {
+            return self.link.on_unanswered(self.now(), request, Unanswered::Stopping);
+        };
+        let stop = command.is_patient().then(AbortHandle::new_pair).map(|(stop, registration)| {
+            self.stops.insert(request, stop);
+            registration
+        });
+        self.work.later(ask(handle, request, command, stop));
+    }
+
+    fn ask_session(&mut self, ask: SessionAsk) {
+        match ask {
+            SessionAsk::Authenticate { attempt, authenticate } => {
+                let applicant = handshake::authenticate(&self.app, *authenticate);
+                self.is_trusted |= applicant.is_ok();
+                self.link.on_authenticated(self.now(), attempt, applicant);
+            }
+            SessionAsk::Claim { attempt, applicant, claim } => {
+                let checked = handshake::check_credential(&self.app, &applicant);
+                self.find_shard(attempt, checked.map(|()| (applicant.tenant, claim)));
+            }
+            SessionAsk::Resume { attempt, tenant, instance_id, resume } => {
+                let checked = handshake::check_resume(&self.app, &tenant, &instance_id, &resume);
+                self.find_shard(attempt, checked);
+            }
+            SessionAsk::Accept { attempt, opening } => {
+                let Some(tenant) = self.tenant.clone() else { return };
+                let accepting = handshake::accept(Arc::clone(&self.app), tenant, self.id, opening);
+                self.work
+                    .later(async move { Done::Accepted { attempt, accepted: accepting.await } });
+            }
+            SessionAsk::End { session_id } => {
+                if let Some(tenant) = &self.tenant {
+                    self.app.sessions.end(self.now(), tenant, self.id, &session_id);
+                }
+            }
+            SessionAsk::Park { carried } => self.park(*carried),
+        }
+    }
+
+    fn find_shard(&mut self, attempt: u64, checked: Result<(TenantId, SessionClaim), Refusal>) {
+        match checked {
+            Ok((tenant, claim)) => {
+                self.claiming = Some(attempt);
+                let app = Arc::clone(&self.app);
+                self.work.later(async move {
+                    let found = app.shards.of(&tenant).await;
+                    let claim = Box::new(TenantClaim { tenant, claim });
+                    Done::Shard { attempt, claim, found }
+                });
+            }
+            Err(refusal) => self.link.on_refused(self.now(), attempt, refusal),
+        }
+    }
+
+    fn claim(&mut self, now: Timestamp, attempt: u64, asked: TenantClaim) {
+        let TenantClaim { tenant, claim } = asked;
+        match self.app.sessions.claim(now, &tenant, self.id, &claim) {
+            Ok((claimed, mailbox)) => {
+                self.mailbox = Some(mailbox);
+                let until = now.after(HANDOVER_WITHIN);
+                self.work.pending = Some(Pending { attempt, claimed, until });
+                self.metrics = Some(self.app.metrics.ws(&tenant));
+                self.tenant = Some(tenant);
+            }
+            Err(error) => self.link.on_refused(now, attempt, handshake::not_claimed(error)),
+        }
+    }
+
+    /// Gives a worker up: whatever was claimed for it, granted or not, and what it carried.
+    fn park(&mut self, carried: Carried) {
+        self.claiming = None;
+        self.mailbox = None;
+        let granted = self.work.pending.take().and_then(|mut pending| {
+            // From here on nothing more can be granted to this connection.
+            pending.claimed.close();
+            pending.claimed.try_recv().ok()
+        });
+        let carried = granted.map_or(carried, |claimed| claimed.carried);
+        if let Some(tenant) = &self.tenant {
+            self.app.sessions.park(self.now(), tenant, self.id, carried);
+        }
+    }
+
+    pub(super) fn on_superseded(&mut self) {
+        self.mailbox = None;
+        self.link.on_superseded();
+    }
+
+    pub(super) fn on_done(&mut self, now: Timestamp, done: Done) {
+        match done {
+            Done::Answered { request, answer } => {
+                self.stops.remove(&request);
+                match answer {
+                    Ok(answer) => self.link.on_answer(now, request, answer),
+                    Err(AskError::Stopping) => {
+                        self.link.on_unanswered(now, request, Unanswered::Stopping);
+                    }
+                    Err(AskError::Overloaded | AskError::Unavailable) => {
+                        self.link.on_unanswered(now, request, Unanswered::Unavailable);
+                    }
+                }
+            }
+            Done::Stored { request } => self.link.on_stored(now, request),
+            Done::Shard { attempt, claim, found } if self.claiming == Some(attempt) => {
+                self.claiming = None;
+                match found {
+                    Ok(handle) => {
+                        self.handle = Some(handle);
+                        self.claim(now, attempt, *claim);
+                    }
+                    Err(error) => {
+                        let refusal = handshake::trouble(&error.to_string());
+                        self.link.on_refused(now, attempt, refusal);
+                    }
+                }
+            }
+            // The worker began anew meanwhile.
+            Done::Shard { .. } => {}
+            Done::Claimed { attempt, claimed } => {
+                let Some(handle) = &self.handle else { return };
+                let session_id = Uuid::new_v4().to_string();
+                let seat = SessionSeat { shard: handle.shard(), session_id };
+                self.link.on_claimed(now, attempt, *claimed, seat);
+            }
+            Done::Accepted { attempt, accepted } => {
+                self.is_trusted |= accepted.is_ok();
+                match accepted {
+                    Ok(accept) => self.link.on_accepted(now, attempt, accept),
+                    Err(refusal) => self.link.on_refused(now, attempt, refusal),
+                }
+            }
+        }
+    }
+
+    /// Asks for a part of a resource. Where the session has no room for it, it is dropped, and
+    /// asked for again.
+    pub(super) fn read(&mut self, now: Timestamp, wanted: Wanted) {
+        let Wanted { resource_id, offset, length, reply } = wanted;
+        self.reads.retain(|_, reply| !reply.is_closed());
+        if self.reads.len() < READS_MAX
+            && let Some(number) = self.link.read(now, resource_id, (offset, length))
+        {
+            self.reads.insert(number, reply);
+        }
+    }
+
+    pub(super) fn note_latency(&self, took: Duration) {
+        if let (Some(metrics), true) = (&self.metrics, self.link.worker().is_some()) {
+            metrics.answered_after(took);
+        }
+    }
+
+    pub(super) fn count_bytes(&self, bytes_in: &mut u64, bytes_out: &mut u64) {
+        if let (Some(metrics), true) = (&self.metrics, self.link.worker().is_some()) {
+            metrics.count_bytes(bytes_in, bytes_out);
+        }
+    }
+
+    /// Finishes what delivered frames have begun.
+    pub(super) async fn settle(&mut self) {
+        self.perform();
+        while !self.link.is_settled() {
+            let due = self.app.clock.instant_of(self.link.next_deadline());
+            let done = tokio::time::timeout_at(due, self.work.next()).await;
+            let now = self.now();
+            match done {
+                Ok(done) => self.on_done(now, done),
+                Err(_) => self.tick(now),
+            }
+            self.perform();
+        }
+    }
+
+    /// The connection has ended: its session waits for the next one.
+    pub(super) fn finish(&mut self, reason: &str) {
+        if let (Some(tenant), Some(worker)) = (&self.tenant, self.link.worker()) {
+            tracing::info!(%tenant, %worker, reason, "worker disconnected");
+        }
+        self.link.close();
+        self.perform();
+        // Also where the link had nothing to park: no claim outlives its connection.
+        self.park(Carried::default());
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        self.finish("the connection was dropped");
+    }
+}
+
+/// Asks the coordinator. A question that is taken back while it waits was granted nothing.
+async fn ask(
+    handle: CoordinatorHandle,
+    request: RequestId,
+    command: LinkCommand,
+    stop: Option<AbortRegistration>,
+) -> Done {
+    let asking = handle.ask(|ticket| command.with_ticket(ticket));
+    let answer = match stop {
+        None => asking.await,
+        Some(stop) => {
+            let taken_back = |_| Ok(Answer::Leases(Vec::new()));
+            Abortable::new(asking, stop).await.unwrap_or_else(taken_back)
+        }
+    };
+    Done::Answered { request, answer }
+}

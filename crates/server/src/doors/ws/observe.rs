@@ -1,0 +1,245 @@
+//! What is observed of workers: logs, metrics, events, and what never enters the coordinator.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use model::WorkerId;
+use protocol::rest::events::{
+    EventKind, HeartbeatMetrics, HeartbeatPackages, HeartbeatWords, WorkerHeartbeatData,
+    WorkerPackageData,
+};
+use protocol::rest::workers::KeptResources;
+use protocol::session::payload::heartbeat::{Heartbeat, Metrics, ResourceMetrics};
+use protocol::session::payload::package::{InstallOutcome, PackageEvent};
+use protocol::session::payload::resource_read::Chunk;
+use serde::Deserialize;
+use shard::sessions::{HeartbeatFacts, SessionRecord};
+use shard::worker_link::{LinkEvent, read_number};
+
+use super::driver::{Done, Driver};
+use crate::resources::ReadFailure;
+
+/// The worker no longer keeps the resource.
+const MISSING: &str = "E.RESOURCE.MISSING";
+
+impl Driver {
+    pub(super) fn observe(&mut self, event: LinkEvent) {
+        match event {
+            LinkEvent::Opened { .. } | LinkEvent::Closed | LinkEvent::MissedHeartbeat => {
+                self.count(&event);
+            }
+            LinkEvent::PingDue => self.is_ping_due = true,
+            LinkEvent::Heartbeat(heartbeat) => self.on_heartbeat(&heartbeat),
+            LinkEvent::Package(package) => self.on_package(&package),
+            LinkEvent::Chunk(chunk) => self.on_chunk(*chunk),
+            LinkEvent::ReportRefused => {
+                if let Some(tenant) = &self.tenant {
+                    self.app.metrics.observe_refused_reports(tenant, 1);
+                }
+            }
+            LinkEvent::Artifacts(artifacts) => {
+                if let (Some(tenant), Some(worker)) = (&self.tenant, self.link.worker()) {
+                    let now = self.now();
+                    self.app.resources.note_artifacts(tenant, worker, &artifacts, now);
+                }
+            }
+            LinkEvent::Feedback { request, lease, feedback } => {
+                let hub = Arc::clone(&self.app.feedback);
+                self.work.later(async move {
+                    let _ = hub.take(lease, *feedback).await;
+                    Done::Stored { request }
+                });
+            }
+            other => self.log(&other),
+        }
+    }
+
+    fn count(&mut self, event: &LinkEvent) {
+        let Some(metrics) = &self.metrics else { return };
+        match (event, self.link.worker()) {
+            (LinkEvent::Opened { worker, instance_id, session_id, is_resumed }, _) => {
+                metrics.connected();
+                let tenant = self.tenant.as_ref().map(ToString::to_string);
+                tracing::info!(
+                    tenant, %worker, sender.id = instance_id, session_id, resumed = is_resumed,
+                    "session opened"
+                );
+            }
+            (LinkEvent::Closed, _) => {
+                metrics.disconnected();
+                // Readers hear of it, and ask again.
+                self.reads.clear();
+            }
+            (_, Some(worker)) => metrics.missed_heartbeat(worker.as_str()),
+            (_, None) => {}
+        }
+    }
+
+    fn log(&self, event: &LinkEvent) {
+        let worker = self.link.worker().map_or("?", WorkerId::as_str);
+        match event {
+            LinkEvent::Ended { session_id, code } => {
+                tracing::info!(session_id, code = code.name(), "session ended");
+            }
+            LinkEvent::Refused { code, reason } => {
+                tracing::info!(code = code.name(), reason, "worker refused");
+            }
+            LinkEvent::Unreadable { why } => {
+                tracing::debug!(worker, why, "frame cannot be read");
+            }
+            LinkEvent::FrameRefused { kind, id, corr, why } => {
+                tracing::info!(worker, r#type = kind, id, corr, why, "frame refused");
+            }
+            LinkEvent::GaveUp { id } => tracing::warn!(id, "frame was never confirmed"),
+            LinkEvent::Misread { what, why } => {
+                tracing::info!(worker, why, "{what} refused");
+            }
+            LinkEvent::HeartbeatRejected { lease, violation } => {
+                tracing::warn!(worker, %lease, ?violation, "heartbeat rejected");
+            }
+            LinkEvent::Pressure { on } => {
+                tracing::warn!(worker, on, "memory or disk almost full: drained");
+            }
+            // The others are not for the log.
+            _ => {}
+        }
+    }
+
+    fn on_heartbeat(&self, heartbeat: &Heartbeat) {
+        let (Some(tenant), Some(worker)) = (&self.tenant, self.link.worker()) else { return };
+        let now = self.now();
+        if let Some(handle) = &self.handle {
+            let events = self.app.events.of(tenant, handle.shard());
+            events.tell(EventKind::WorkerHeartbeat, worker, || {
+                let view = self.app.sessions.view(tenant, worker);
+                let record = view.and_then(|view| view.record);
+                heartbeat_data(worker, now.to_string(), record, heartbeat)
+            });
+        }
+        let metrics = &heartbeat.metrics;
+        let told = told_resources(metrics);
+        let facts = HeartbeatFacts {
+            at: now,
+            healthy: heartbeat.healthy,
+            cpu_pct: metrics.cpu_pct,
+            mem_pct: metrics.mem_pct,
+            disk_pct: metrics.disk_pct,
+            inflight: metrics.inflight,
+            resources: told.as_ref().map(kept_resources),
+        };
+        self.app.sessions.note_heartbeat(tenant, self.id, facts);
+        if let Some(told) = told {
+            self.app.resources.note_heartbeat(tenant, worker, told, now);
+        }
+    }
+
+    fn on_package(&self, event: &PackageEvent) {
+        let (Some(tenant), Some(worker)) = (&self.tenant, self.link.worker()) else { return };
+        tracing::info!(%worker, ?event, "package event");
+        let Some(handle) = &self.handle else { return };
+        let events = self.app.events.of(tenant, handle.shard());
+        events.tell(EventKind::WorkerPackage, worker, || {
+            let status = match event.status {
+                InstallOutcome::Installed => "installed",
+                InstallOutcome::Failed => "failed",
+            };
+            WorkerPackageData {
+                kind: EventKind::WorkerPackage.name().into(),
+                worker_name: worker.as_str().into(),
+                package: event.name.as_str().into(),
+                version: event.version.as_str().into(),
+                status: status.into(),
+                message: event.details.as_ref().and_then(|details| message(details.get())),
+            }
+        });
+    }
+
+    /// A part of a resource goes to whoever waits for it. A reader that has gone misses nothing.
+    fn on_chunk(&mut self, chunk: Chunk) {
+        let number = read_number(&chunk.request_id);
+        let reply = number.and_then(|number| self.reads.remove(&number));
+        let Some(reply) = reply else { return };
+        let answer = match chunk.error {
+            Some(error) if error.code == MISSING => Err(ReadFailure::Missing),
+            Some(error) => Err(ReadFailure::Unreadable(error.message)),
+            None => match STANDARD.decode(chunk.data) {
+                Ok(bytes) => Ok(Bytes::from(bytes)),
+                Err(error) => Err(ReadFailure::Unreadable(error.to_string())),
+            },
+        };
+        let _ = reply.send(answer);
+    }
+}
+
+/// What a worker says that it keeps.
+fn told_resources(metrics: &Metrics) -> Option<ResourceMetrics> {
+    serde_json::from_str(metrics.others.get("resources")?.get()).ok()
+}
+
+/// How much that is, for people.
+fn kept_resources(told: &ResourceMetrics) -> KeptResources {
+    let ResourceMetrics { count, disk_bytes, mem_bytes, in_use, .. } = *told;
+    KeptResources { count, in_use, disk_bytes, mem_bytes }
+}
+
+fn heartbeat_data<'a>(
+    worker: &'a WorkerId,
+    at: String,
+    record: Option<SessionRecord>,
+    heartbeat: &'a Heartbeat,
+) -> WorkerHeartbeatData<'a> {
+    let metrics = &heartbeat.metrics;
+    let drift = heartbeat.packages.and_then(|packages| packages.drift);
+    let (instance_id, hostname, version, queues) = record.map_or_else(Default::default, |record| {
+        let queues = queues(record.register.get());
+        (record.instance_id, record.hostname, record.version, queues)
+    });
+    let registered = !version.is_empty();
+    WorkerHeartbeatData {
+        kind: EventKind::WorkerHeartbeat.name().into(),
+        worker_name: worker.as_str().into(),
+        at: at.into(),
+        queues,
+        instance_id: instance_id.into(),
+        hostname: hostname.into(),
+        version: version.into(),
+        connected: true,
+        registered,
+        heartbeat: HeartbeatWords {
+            healthy: heartbeat.healthy,
+            metrics: HeartbeatMetrics {
+                inflight: metrics.inflight,
+                cpu_pct: metrics.cpu_pct,
+                mem_pct: metrics.mem_pct,
+                disk_pct: metrics.disk_pct,
+                latency_ms: metrics.latency_ms,
+            },
+            packages: drift.map(|drift| HeartbeatPackages { drift }),
+        },
+    }
+}
+
+/// The queues of a worker: what it registered as its channels.
+fn queues<'a>(register: &str) -> Vec<Cow<'a, str>> {
+    #[derive(Deserialize)]
+    struct Channels {
+        #[serde(default)]
+        channels: Option<Vec<String>>,
+    }
+    let channels = serde_json::from_str::<Channels>(register).ok();
+    let channels = channels.and_then(|registered| registered.channels).unwrap_or_default();
+    channels.into_iter().map(Cow::from).collect()
+}
+
+/// What happened, where a worker says so in words.
+fn message<'a>(details: &str) -> Option<Cow<'a, str>> {
+    #[derive(Deserialize)]
+    struct Details {
+        message: Option<String>,
+    }
+    let details = serde_json::from_str::<Details>(details).ok()?;
+    details.message.map(Cow::from)
+}

@@ -1,0 +1,64 @@
+//! How a report is recognised when it is sent again.
+
+use aws_lc_rs::digest;
+use bytes::Bytes;
+use model::{ReportKey, ReportedOutcome, ResultExtra};
+
+/// Why an attempt failed, in characters.
+pub const REASON_CHARS_MAX: usize = 4_096;
+/// The code of a failure, in characters.
+pub const CODE_CHARS_MAX: usize = 128;
+
+/// Optional parts of a result; `None` where this one has none.
+pub fn extra(is_skipped: bool, artifacts: Option<Bytes>) -> Option<Box<ResultExtra>> {
+    let has_some = is_skipped || artifacts.is_some();
+    has_some.then(|| Box::new(ResultExtra { is_skipped, artifacts }))
+}
+
+/// Recognises a report by the worker's own name for it.
+pub fn named_key(report_id: &str) -> ReportKey {
+    key_of(&digest_of(b"astra.report.id.v1", &[report_id.as_bytes()]))
+}
+
+/// Recognises a report that has no name by what it says.
+pub fn content_key(outcome: &ReportedOutcome) -> ReportKey {
+    key_of(&match outcome {
+        ReportedOutcome::Completed { result, extra: None } => {
+            digest_of(b"astra.report.complete.v1", &[result])
+        }
+        ReportedOutcome::Completed { result, extra: Some(extra) } => {
+            let is_skipped = [u8::from(extra.is_skipped)];
+            let artifacts = extra.artifacts.as_deref().unwrap_or_default();
+            digest_of(b"astra.report.complete.v2", &[result, &is_skipped, artifacts])
+        }
+        ReportedOutcome::Failed { failure, retryable } => {
+            let retryable = [u8::from(*retryable)];
+            let mut parts = vec![failure.code.as_bytes(), failure.reason.as_bytes(), &retryable];
+            // Only where there are any, so that reports of older versions keep their keys.
+            parts.extend(failure.details.as_deref());
+            digest_of(b"astra.report.fail.v1", &parts)
+        }
+    })
+}
+
+/// SHA-256 over a domain and parts, each with its length in front, so that no two different lists
+/// of parts give the same bytes.
+pub fn digest_of(domain: &[u8], parts: &[&[u8]]) -> [u8; 32] {
+    // One call over one buffer: a context that takes the parts one by one costs more to set up
+    // than all of it, for the short texts that reports mostly are.
+    let length = parts.iter().map(|part| size_of::<u64>() + part.len()).sum::<usize>();
+    let mut buffer = Vec::with_capacity(domain.len() + length);
+    buffer.extend_from_slice(domain);
+    for part in parts {
+        buffer.extend_from_slice(&(part.len() as u64).to_be_bytes());
+        buffer.extend_from_slice(part);
+    }
+    let mut bytes = [0; 32];
+    bytes.copy_from_slice(digest::digest(&digest::SHA256, &buffer).as_ref());
+    bytes
+}
+
+fn key_of(digest: &[u8; 32]) -> ReportKey {
+    let (first, _) = digest.split_first_chunk().expect("32 bytes");
+    ReportKey(u128::from_be_bytes(*first))
+}

@@ -1,0 +1,50 @@
+//! Verdicts and states of tasks in the words that every door uses.
+
+use coordinator::{Judgement, LostAuthority, StateWord, Verdict, Violation};
+use protocol::rest::leases::{VerdictAnswer, VerdictWord};
+use protocol::rest::tasks::State;
+
+/// The state of a task on the wire.
+pub fn state_word(state: StateWord) -> State {
+    match state {
+        StateWord::Waiting => State::Waiting,
+        StateWord::Queued => State::Queued,
+        StateWord::Retrying => State::Retrying,
+        StateWord::Running => State::Running,
+        StateWord::Completed => State::Completed,
+        StateWord::Failed => State::Failed,
+        StateWord::Dead => State::Dead,
+        StateWord::Stopped => State::Stopped,
+    }
+}
+
+/// Why a lease ended, on the wire.
+pub fn lost_authority_word(lost: LostAuthority) -> &'static str {
+    match lost {
+        LostAuthority::Expired => "expired",
+        LostAuthority::Superseded => "superseded",
+        LostAuthority::TaskCancelled => "task_cancelled",
+        LostAuthority::Reported => "reported",
+    }
+}
+
+/// Why a report is rejected, on the wire.
+pub fn violation_word(violation: Violation) -> &'static str {
+    match violation {
+        Violation::UnknownTask => "unknown_task",
+        Violation::UnknownLease => "unknown_lease",
+        Violation::NotHolder => "not_holder",
+        Violation::DuplicateReport => "duplicate_report",
+    }
+}
+
+/// What became of a report, on the wire.
+pub fn verdict_answer(judgement: Judgement) -> VerdictAnswer {
+    let (verdict, reason) = match judgement.verdict {
+        Verdict::Committed => (VerdictWord::Committed, None),
+        Verdict::Cancelled(lost) => (VerdictWord::Cancelled, Some(lost_authority_word(lost))),
+        Verdict::Rejected(violation) => (VerdictWord::Rejected, Some(violation_word(violation))),
+    };
+    let task_state = judgement.task_state.map(state_word);
+    VerdictAnswer { verdict, reason: reason.map(str::to_owned), task_state }
+}

@@ -1,0 +1,4 @@
+//! Links and the table of sessions, with real workers' machines at the other end of the wire.
+
+mod races;
+mod world;
