@@ -10,7 +10,7 @@ use std::time::Duration;
 use model::{AffinityKey, Pin, TaskId, Timestamp, WorkerId};
 
 use crate::change::{TaskRecord, TaskState};
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::state::State;
 use crate::task::Task;
 
@@ -229,7 +229,7 @@ impl State {
     }
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     /// A restart brings a task back: whoever had it last is remembered, and for a while taken to
     /// be alive, so that it can come back to what belongs to it.
     pub(crate) fn remember_holder(&mut self, record: &TaskRecord) {

@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use model::{AFTER_MAX, After, Failure, LeaseId, NewTask, TaskId};
 
 use crate::change::{Change, Outcome, Progress, Settlement, TaskState};
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::effect::{Refusal, StateWord, SubmittedTask};
 use crate::planted::{self, Bug};
 use crate::state::State;
@@ -94,7 +94,7 @@ pub(crate) struct Dependencies {
     pub(crate) failed: Option<(TaskId, Outcome)>,
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     /// Whether every task that the one at `place` is to run after is known.
     pub(crate) fn check_after(&self, place: usize, task: &NewTask) -> Result<(), Refusal> {
         if task.after.len() > AFTER_MAX {
@@ -191,7 +191,8 @@ impl Turn<'_> {
         let task = self.state.tasks.get(id).expect("waiting tasks are live");
         let state = TaskState::Settled(Box::new(settlement));
         let progress = Progress { state, ..task.progress };
-        self.record(Change::TaskSettled { task: id, attempt: None, progress });
+        // Only tasks without a run wait for others.
+        self.record(Change::TaskSettled { task: id, attempt: None, progress, fact: None });
     }
 }
 

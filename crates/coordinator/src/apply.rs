@@ -1,32 +1,61 @@
 //! Facts become state: the only code that writes tasks and their indexes, live and at recovery.
 
+use std::sync::Arc;
+
 use model::{ConcurrencyKey, TaskId, Timestamp};
 
 use crate::change::{Change, TaskRecord, TaskState, WaitReason};
 use crate::deadline::Deadline;
 use crate::placement::ReadyRank;
+use crate::run::apply::{After, RunFact};
+use crate::run::change::FactNumber;
 use crate::state::{KeySlot, QueueCounts, State, lease_deadline};
-use crate::task::{AfterPart, RareParts, Task};
+use crate::task::{AfterPart, LinkPart, RareParts, Task};
 
 impl State {
-    /// Makes a fact true.
-    pub(crate) fn apply(&mut self, change: &Change) {
+    /// Makes a fact true. Gives what follows for the run that the task belongs to.
+    pub(crate) fn apply(&mut self, change: &Change) -> After {
         match change {
             Change::TaskSubmitted(record) => {
                 assert!(record.id.number() == self.next_number, "task numbers have no gaps");
                 self.next_number += 1;
                 self.insert_record(record);
-                if let Some(link) = &record.link {
-                    self.note_run_task(link, record.id, &record.parameters);
-                }
+                let Some(link) = &record.link else { return After::Nothing };
+                let (task, parameters) = (record.id, &record.parameters);
+                let begun = RunFact::TaskBegun { task, link, parameters };
+                self.apply_to_run(link.run, record.facts.begun, begun)
             }
-            Change::TaskRequeued(record) => self.insert_record(record),
-            Change::LeaseGranted { task, .. }
-            | Change::AttemptEnded { task, .. }
+            Change::TaskRequeued(record) => {
+                self.insert_record(record);
+                After::Nothing
+            }
+            Change::LeaseGranted { task, progress, fact } => {
+                self.advance(*task, change);
+                self.apply_grant(*task, progress.epoch, *fact)
+            }
+            Change::AttemptEnded { task, .. }
             | Change::LossForgiven { task, .. }
-            | Change::TaskReleased { task, .. }
-            | Change::TaskSettled { task, .. } => self.advance(*task, change),
+            | Change::TaskReleased { task, .. } => {
+                self.advance(*task, change);
+                After::Nothing
+            }
+            Change::TaskSettled { task, progress, fact, .. } => {
+                let run = self.tasks.get(*task).and_then(|task| task.link()).map(|link| link.run);
+                self.advance(*task, change);
+                let (Some(run), TaskState::Settled(settlement)) = (run, &progress.state) else {
+                    return After::Nothing;
+                };
+                self.apply_to_run(run, *fact, RunFact::TaskSettled { task: *task, settlement })
+            }
         }
+    }
+
+    fn apply_grant(&mut self, id: TaskId, epoch: u32, fact: Option<FactNumber>) -> After {
+        let task = self.tasks.get_mut(id).expect("held tasks are live");
+        let Some(facts) = task.facts_mut() else { return After::Nothing };
+        facts.granted = fact;
+        let run = task.link().expect("its facts have numbers").run;
+        self.apply_to_run(run, fact, RunFact::TaskGranted { task: id, epoch })
     }
 
     /// Takes a task in: a new one, a requeued one, or one that a restart brings back.
@@ -46,7 +75,10 @@ impl State {
                 ended_attempts: record.ended_attempts.clone(),
                 after: (!record.after.is_empty())
                     .then(|| Box::new(AfterPart { tasks: record.after.clone(), unmet: 0 })),
-                link: record.link.clone(),
+                link: record
+                    .link
+                    .as_ref()
+                    .map(|link| Box::new(LinkPart { link: Arc::clone(link), facts: record.facts })),
                 pin: record.pin.clone(),
             })
         });

@@ -5,15 +5,15 @@
 //! tasks say is found again after a restart.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
-use model::{Demand, NodeLink, RunId, TaskId, Timestamp, WorkerId};
+use model::{Demand, RunId, TaskId, Timestamp, WorkerId};
 
 use crate::change::{EndedAttempt, TaskState};
 use crate::command::{Rebind, Ticket};
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::effect::{Answer, BindingView, Refusal};
-use crate::run_change::{BoundPackage, RestoredRun, RunBindings, RunChange};
+use crate::run::change::{BoundPackage, FactNumber, RestoredRun, RunBindings, RunChange};
+use crate::run::run_state::Run;
 use crate::state::State;
 use crate::task::Task;
 
@@ -134,7 +134,20 @@ impl State {
             moved_from: binding.moved_from.clone(),
         });
         let kept_from = self.placement.run_kept_from(run).into_iter().flatten();
-        RunBindings { bound: bound.collect(), kept_from: kept_from.cloned().collect() }
+        let (bound, kept_from) = (bound.collect(), kept_from.cloned().collect());
+        RunBindings { bound, kept_from, fact: None }
+    }
+
+    /// Makes a person's word true, live and after a restart.
+    pub(crate) fn apply_bindings(&mut self, run: RunId, said: &RunBindings) {
+        let of_run = said.bound.iter().map(|bound| {
+            let BoundPackage { package, worker, since, moved_from } = bound.clone();
+            (package, Binding { worker, since, moved_from })
+        });
+        self.bindings.runs.insert(run, of_run.collect());
+        let live = self.runs.live.get(&run);
+        let own: Vec<TaskId> = live.into_iter().flat_map(|run| run.tasks.keys()).copied().collect();
+        self.keep_run_from(run, said.kept_from.iter().cloned().collect(), &own);
     }
 
     pub(crate) fn check_bindings(&self) {
@@ -146,7 +159,7 @@ impl State {
     }
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     pub(crate) fn on_bindings(&mut self, ticket: Ticket, run: RunId) {
         let answer = if self.state.runs.live.contains_key(&run) {
             Answer::Bindings(self.state.bindings.views(run))
@@ -165,7 +178,7 @@ impl Turn<'_> {
     }
 
     fn rebind(&mut self, rebind: &Rebind) -> Result<(), Refusal> {
-        let Rebind { run, package, to, drain } = rebind;
+        let Rebind { run, to, drain, .. } = rebind;
         if !self.state.runs.live.contains_key(run) {
             return Err(Refusal::UnknownRun);
         }
@@ -176,30 +189,39 @@ impl Turn<'_> {
         if *drain {
             self.check_run_drains(*run, left.len())?;
         }
-        let now = self.now();
-        let of_run = self.state.bindings.runs.entry(*run).or_default();
-        if let (Some(name), Some(_)) = (package, to) {
-            if of_run.len() >= RUN_BINDINGS_MAX && !of_run.contains_key(name) {
+        let bindings = Box::new(self.rebound(rebind, left)?);
+        self.record_run(RunChange::Rebound { run: *run, bindings });
+        Ok(())
+    }
+
+    /// How the run is bound when a person's word is carried out.
+    fn rebound(&self, rebind: &Rebind, left: Vec<WorkerId>) -> Result<RunBindings, Refusal> {
+        let Rebind { run, package, to, drain } = rebind;
+        let since = self.now();
+        let mut bindings = self.state.run_bindings(*run);
+        bindings.fact = self.state.runs.live.get(run).map(Run::next_fact);
+        if let (Some(name), Some(_)) = (package, to)
+            && let Err(place) = bindings.bound.binary_search_by(|bound| bound.package.cmp(name))
+        {
+            if bindings.bound.len() >= RUN_BINDINGS_MAX {
                 return Err(Refusal::RunDrainsFull);
             }
-            let unbound = Binding { worker: None, since: now, moved_from: None };
-            of_run.entry(name.clone()).or_insert(unbound);
+            let package = name.clone();
+            let unbound = BoundPackage { package, worker: None, since, moved_from: None };
+            bindings.bound.insert(place, unbound);
         }
         let is_meant = |name: &String| package.as_ref().is_none_or(|package| package == name);
-        for (_, binding) in of_run.iter_mut().filter(|(name, _)| is_meant(name)) {
-            let left = binding.worker.take().filter(|left| Some(left) != to.as_ref());
-            *binding = Binding { worker: to.clone(), since: now, moved_from: left };
+        for bound in bindings.bound.iter_mut().filter(|bound| is_meant(&bound.package)) {
+            let left = bound.worker.take().filter(|left| Some(left) != to.as_ref());
+            (bound.worker, bound.since, bound.moved_from) = (to.clone(), since, left);
         }
-        let mut kept_from = self.state.placement.run_kept_from(*run).cloned().unwrap_or_default();
+        let mut kept_from: BTreeSet<WorkerId> = bindings.kept_from.into_iter().collect();
         kept_from.extend(left.into_iter().filter(|_| *drain));
         if let Some(to) = to {
             kept_from.remove(to);
         }
-        let own: Vec<TaskId> = self.state.runs.live[run].tasks.iter().copied().collect();
-        self.state.keep_run_from(*run, kept_from, &own);
-        let bindings = Box::new(self.state.run_bindings(*run));
-        self.step.runs.push(RunChange::Rebound { run: *run, bindings });
-        Ok(())
+        bindings.kept_from = kept_from.into_iter().collect();
+        Ok(bindings)
     }
 
     /// The workers that have what is to go elsewhere.
@@ -230,33 +252,26 @@ impl Turn<'_> {
         Ok(())
     }
 
-    /// A restart: what a person said last, and then whoever had a task since, in order.
-    pub(crate) fn restore_bindings(
-        &mut self,
-        restored: &RestoredRun,
-        live: &[(TaskId, Arc<NodeLink>)],
-    ) {
+    /// A restart: what a person said last, and then whoever got a task since, in order.
+    pub(crate) fn restore_bindings(&mut self, restored: &RestoredRun) {
         let run = restored.record.id;
         let said = restored.rebound.as_deref().cloned().unwrap_or_default();
-        let of_run = said.bound.into_iter().map(|bound| {
-            let BoundPackage { package, worker, since, moved_from } = bound;
-            (package, Binding { worker, since, moved_from })
-        });
-        self.state.bindings.runs.insert(run, of_run.collect());
-        let own: Vec<TaskId> = live.iter().map(|(task, _)| *task).collect();
-        self.state.keep_run_from(run, said.kept_from.into_iter().collect(), &own);
-        let live = own.iter().filter_map(|task| self.state.tasks.get(*task));
-        let live = live.filter_map(|task| {
+        self.state.apply_bindings(run, &said);
+        let live = self.state.runs.live.get(&run).into_iter().flat_map(|run| run.tasks.keys());
+        let live = live.filter_map(|task| self.state.tasks.get(*task)).filter_map(|task| {
             let spec = self.state.placement.spec(task.spec);
-            Some((&spec.demand, holder(&task.progress.state, task.ended_attempts())?))
+            let held = holder(&task.progress.state, task.ended_attempts())?;
+            Some((task.facts().granted, &spec.demand, held))
         });
         let settled = restored.settled.iter().filter_map(|record| {
             let held = holder(&record.progress.state, &record.ended_attempts)?;
-            Some((&record.spec.demand, held))
+            Some((record.facts.granted, &record.spec.demand, held))
         });
-        let mut held: Vec<(&Demand, (WorkerId, Timestamp))> = live.chain(settled).collect();
-        held.sort_by_key(|(_, (_, at))| *at);
-        let held = held.into_iter().map(|(demand, held)| (name_of(demand).to_owned(), held));
+        // A word of an older version has no number: its moment tells what came after it.
+        let since = |(fact, ..): &(Option<FactNumber>, &Demand, _)| *fact > said.fact;
+        let mut held: Vec<_> = live.chain(settled).filter(since).collect();
+        held.sort_by_key(|(fact, ..)| *fact);
+        let held = held.into_iter().map(|(_, demand, held)| (name_of(demand).to_owned(), held));
         for (name, (worker, at)) in held.collect::<Vec<_>>() {
             self.state.bindings.note(run, &name, &worker, at);
         }

@@ -6,13 +6,13 @@ use crate::change::{
     Change, EndedAttempt, Ending, Outcome, Progress, Settlement, TaskRecord, TaskState,
 };
 use crate::command::Ticket;
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::deadline::Deadline;
 use crate::effect::{Answer, Refusal};
 use crate::task::live_bytes;
 use crate::watch::WATCHES_MAX;
 
-impl Turn<'_> {
+impl Decision<'_> {
     pub(crate) fn on_stop(&mut self, ticket: Ticket, id: TaskId) {
         let answer = if self.stop_task(id) { Answer::Stopped } else { Answer::NotLive };
         self.answer(ticket, answer);

@@ -8,6 +8,8 @@ use model::{
     TaskId, TaskSpec, Timestamp, WorkerId,
 };
 
+use crate::run::change::FactNumber;
+
 /// A fact. The store must keep it before anyone hears of it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
@@ -19,6 +21,8 @@ pub enum Change {
         task: TaskId,
         /// The task from here on.
         progress: Progress,
+        /// The number of the fact, where the task belongs to a live run.
+        fact: Option<FactNumber>,
     },
     /// An attempt ended and the task goes on: it waits or stands in the queue again.
     AttemptEnded {
@@ -52,6 +56,8 @@ pub enum Change {
         attempt: Option<EndedAttempt>,
         /// The end.
         progress: Progress,
+        /// The number of the fact, where the task belongs to a live run.
+        fact: Option<FactNumber>,
     },
     /// A person put a settled task back into the queue.
     TaskRequeued(Box<TaskRecord>),
@@ -117,12 +123,25 @@ pub struct TaskRecord {
     pub after: Vec<TaskId>,
     /// The part of the run that it executes.
     pub link: Option<Arc<NodeLink>>,
+    /// The numbers of its facts within that run.
+    pub facts: TaskFacts,
     /// The worker that it belongs to.
     pub pin: Option<Box<Pin>>,
     /// The part that changes.
     pub progress: Progress,
     /// Attempts that ended without settling the task, oldest first.
     pub ended_attempts: Vec<EndedAttempt>,
+}
+
+/// The numbers that the facts of a task have within its run; a task without a run has none.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TaskFacts {
+    /// The task came into being.
+    pub begun: Option<FactNumber>,
+    /// Its newest lease was granted.
+    pub granted: Option<FactNumber>,
+    /// It reached its end.
+    pub settled: Option<FactNumber>,
 }
 
 /// The part of a task that changes; each change carries the whole of it, so the last one wins.

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::change::TaskRecord;
 use crate::effect::{LoadKey, LoadTicket};
 use crate::ladder::Ladder;
-use crate::run_change::{NodeWord, RunAbout};
+use crate::run::change::{NodeWord, RunAbout};
 
 /// Whom an answer goes to; chosen by the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -1,16 +1,18 @@
 //! The one way in: a command or a due moment, then one line per case.
 
-use model::{LeaseId, NodeLink, ShardId, Timestamp};
+use std::collections::BTreeMap;
 
-use crate::change::{Change, TaskRecord, TaskState, WaitReason};
+use model::{RunId, ShardId, TaskId, Timestamp};
+
+use crate::change::{Change, EndedAttempt, Progress, TaskRecord, TaskState, WaitReason};
 use crate::command::{Command, Moment, Ticket};
 use crate::deadline::Deadline;
 use crate::effect::{Answer, Effect, LoadKey, LoadTicket, Refusal, Step};
 use crate::lease::fresh_lease;
 use crate::load::Facts;
 use crate::peek::Wanted;
-use crate::run_apply::After;
-use crate::run_change::RestoredRun;
+use crate::run::apply::After;
+use crate::run::change::{RestoredRun, RunChange};
 use crate::state::State;
 use crate::tenant_change::TenantSettings;
 
@@ -44,7 +46,7 @@ impl Coordinator {
         at: Moment,
     ) -> Self {
         let mut coordinator = Self { state: State::new(shard, next_number) };
-        let mut turn = Turn::new(&mut coordinator.state, at);
+        let mut decision = Decision::new(&mut coordinator.state, at);
         for mut record in tasks {
             if crate::planted::forgets(&record) {
                 continue;
@@ -52,7 +54,7 @@ impl Coordinator {
             match &mut record.progress.state {
                 TaskState::Leased(lease) => {
                     *lease = fresh_lease(lease, &record.spec, at.now);
-                    turn.touch_worker(&lease.holder);
+                    decision.touch_worker(&lease.holder);
                 }
                 // The wall clock may have been set back while nobody was here.
                 TaskState::Waiting { until, why: WaitReason::Backoff } => {
@@ -60,8 +62,8 @@ impl Coordinator {
                 }
                 TaskState::Waiting { .. } | TaskState::Ready | TaskState::Settled(_) => {}
             }
-            turn.state.insert_record(&record);
-            turn.remember_holder(&record);
+            decision.state.insert_record(&record);
+            decision.remember_holder(&record);
         }
         if crate::planted::is(crate::planted::Bug::DependentsForgotten) {
             coordinator.state.dependents.clear();
@@ -76,7 +78,7 @@ impl Coordinator {
         runs: impl IntoIterator<Item = RestoredRun>,
         at: Moment,
     ) {
-        Turn::new(&mut self.state, at).restore_runs(next_run, runs);
+        Decision::new(&mut self.state, at).restore_runs(next_run, runs);
     }
 
     /// Takes in what was set about queues and workers, after the tasks.
@@ -92,34 +94,36 @@ impl Coordinator {
 
     /// Carries out a command.
     pub fn handle(&mut self, at: Moment, command: Command) -> Step {
-        let mut turn = Turn::new(&mut self.state, at);
-        turn.dispatch(command);
-        turn.advance_runs();
-        turn.place();
-        turn.step
+        let mut decision = Decision::new(&mut self.state, at);
+        decision.number_runs();
+        decision.dispatch(command);
+        decision.advance_runs();
+        decision.place();
+        decision.step
     }
 
     /// Acts on everything that is due; calling it early does nothing.
     pub fn tick(&mut self, at: Moment) -> Step {
-        let mut turn = Turn::new(&mut self.state, at);
-        while let Some((_, deadline)) = turn.state.deadlines.pop_due(at.now) {
+        let mut decision = Decision::new(&mut self.state, at);
+        decision.number_runs();
+        while let Some((_, deadline)) = decision.state.deadlines.pop_due(at.now) {
             match deadline {
-                Deadline::Task(task) => turn.on_task_due(task),
-                Deadline::Request(ticket) => turn.on_request_due(ticket),
-                Deadline::Watch(ticket) => turn.on_watch_due(ticket),
-                Deadline::Worker(worker) => turn.on_worker_due(&worker),
-                Deadline::Call(ticket) => turn.on_call_due(ticket),
+                Deadline::Task(task) => decision.on_task_due(task),
+                Deadline::Request(ticket) => decision.on_request_due(ticket),
+                Deadline::Watch(ticket) => decision.on_watch_due(ticket),
+                Deadline::Worker(worker) => decision.on_worker_due(&worker),
+                Deadline::Call(ticket) => decision.on_call_due(ticket),
             }
         }
-        turn.advance_runs();
-        turn.place();
-        turn.step
+        decision.advance_runs();
+        decision.place();
+        decision.step
     }
 
     /// The moment at which `tick` has something to do.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         let runs = &self.state.runs;
-        if !runs.due.is_empty() || !runs.unreadable.is_empty() {
+        if !runs.due.is_empty() || !runs.unreadable.is_empty() || !runs.numbered.is_empty() {
             return Some(Timestamp::default());
         }
         self.state.deadlines.first()
@@ -134,6 +138,11 @@ impl Coordinator {
         }
     }
 
+    /// The state of every live run as text, for tests: a restart must bring back the same.
+    pub fn run_states(&self) -> BTreeMap<RunId, String> {
+        self.state.runs.live.iter().map(|(id, run)| (*id, run.rendered())).collect()
+    }
+
     /// Checks that every index says what the tasks say; a walk over everything, for tests.
     ///
     /// # Panics
@@ -144,7 +153,7 @@ impl Coordinator {
 }
 
 /// One command, or one look at the deadlines: reads state, collects facts and effects.
-pub(crate) struct Turn<'a> {
+pub(crate) struct Decision<'a> {
     pub(crate) state: &'a mut State,
     pub(crate) step: Step,
     pub(crate) at: Moment,
@@ -152,7 +161,7 @@ pub(crate) struct Turn<'a> {
     pub(crate) facts: Facts,
 }
 
-impl<'a> Turn<'a> {
+impl<'a> Decision<'a> {
     fn new(state: &'a mut State, at: Moment) -> Self {
         state.now = at.now;
         Self { state, step: Step::default(), at, facts: Facts::default() }
@@ -247,44 +256,42 @@ impl<'a> Turn<'a> {
             | Change::TaskReleased { .. }
             | Change::TaskRequeued(_) => None,
         };
-        let ended = LeaseId { task, epoch: progress.epoch };
         let link = match &change {
             Change::TaskSettled { .. } | Change::AttemptEnded { .. } => {
                 self.state.tasks.get(task).and_then(|task| task.link().cloned())
             }
             _ => None,
         };
-        self.record(change);
-        let after = link.as_ref().map(|link| self.note_linked_end(link));
+        let called = link.as_ref().map(|link| self.state.calls_of(link.run, task));
+        let after = self.record(change);
         if let Some(outcome) = outcome
             && !self.state.dependents.is_empty()
         {
             self.after_settled(task, outcome);
         }
-        if let (Some(link), Some(after)) = (link, after) {
-            self.after_caller(link.run, ended);
+        if let (Some(link), Some(called)) = (link, called) {
+            self.after_caller(link.run, task, called);
             self.after_linked(&link, after);
         }
     }
 
-    /// The run hears of the fact that was recorded last, if that settled one of its tasks.
-    fn note_linked_end(&mut self, link: &NodeLink) -> After {
-        match self.step.changes.last() {
-            Some(Change::TaskSettled { task, progress, .. }) => match &progress.state {
-                TaskState::Settled(settlement) => {
-                    self.state.note_run_task_end(link, *task, settlement)
-                }
-                TaskState::Waiting { .. } | TaskState::Ready | TaskState::Leased(_) => {
-                    After::Nothing
-                }
-            },
-            _ => After::Nothing,
-        }
+    /// A task comes to its end, with all that follows.
+    pub(crate) fn settle(&mut self, id: TaskId, attempt: Option<EndedAttempt>, progress: Progress) {
+        let task = self.state.tasks.get(id).expect("only live tasks settle");
+        let fact = self.state.next_fact_of(task);
+        self.change(Change::TaskSettled { task: id, attempt, progress, fact });
     }
 
-    /// Records a fact and makes it true.
-    pub(crate) fn record(&mut self, change: Change) {
-        self.state.apply(&change);
+    /// Records a fact about a run and makes it true.
+    pub(crate) fn record_run(&mut self, change: RunChange) -> After {
+        let after = self.state.apply_run(&change);
+        self.step.runs.push(change);
+        after
+    }
+
+    /// Records a fact and makes it true. Gives what follows for the run of its task.
+    pub(crate) fn record(&mut self, change: Change) -> After {
+        let after = self.state.apply(&change);
         if let Change::TaskSettled { task, .. } = &change {
             for (ticket, until) in self.state.watches.take(*task) {
                 self.state.deadlines.remove(until, Deadline::Watch(ticket));
@@ -292,6 +299,7 @@ impl<'a> Turn<'a> {
             }
         }
         self.step.changes.push(change);
+        after
     }
 
     pub(crate) fn answer(&mut self, ticket: Ticket, answer: Answer) {

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{Timestamp, WorkerId};
 
 use crate::command::{Drain, DrainCause, Ticket};
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::effect::{Answer, DrainOrder, Refusal};
 use crate::state::State;
 use crate::tenant_change::TenantChange;
@@ -86,7 +86,7 @@ impl State {
     }
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     /// What a worker said of itself goes with it; what a person said stays.
     pub(crate) fn forget_own_drains(&mut self, worker: &WorkerId) {
         self.state.set_drains(worker, |drains| drop(drains.own.remove(worker)));

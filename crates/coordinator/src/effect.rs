@@ -14,7 +14,7 @@ use uuid::Uuid;
 use crate::change::{Change, Outcome, WaitReason};
 use crate::command::{Drain, DrainCause, Pause, Ticket};
 use crate::explain::Explanation;
-use crate::run_change::{NodeWord, RunChange};
+use crate::run::change::{FactNumber, NodeWord, RunChange};
 use crate::tenant_change::TenantChange;
 use crate::verify::VerifiedTool;
 
@@ -249,6 +249,8 @@ pub struct Grant {
     pub link: Option<Arc<NodeLink>>,
     /// The chain that it stands in, where its node has middlewares.
     pub chain: Option<Arc<Chain>>,
+    /// The number of the grant among the facts of its run. Every grant takes a new one.
+    pub fact: Option<FactNumber>,
     /// When the right ends unless a heartbeat comes first.
     pub expires_at: Timestamp,
     /// How often the worker should give a sign of life.
@@ -260,8 +262,6 @@ pub struct Grant {
 pub struct Underway {
     /// Leases whose holders have not confirmed them, and until when they may.
     pub unconfirmed: Vec<(LeaseId, Timestamp)>,
-    /// How many elements the lists have that are gone through: frame, node, elements.
-    pub lists: Vec<(u32, u32, u64)>,
 }
 
 /// A node with what is wrapped around it.

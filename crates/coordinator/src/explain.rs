@@ -6,10 +6,10 @@ use model::{ConcurrencyKey, Demand, QueueName, RunId, TaskId, Timestamp, WorkerI
 
 use crate::change::{TaskState, WaitReason};
 use crate::command::Ticket;
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::effect::{Answer, StateWord, WorkerHealth};
 use crate::placement::LaneKey;
-use crate::signal::wanted_event;
+use crate::run::signal::wanted_event;
 use crate::task::Task;
 use crate::{binding, pin};
 
@@ -188,7 +188,7 @@ impl Lack {
     }
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     pub(crate) fn on_explain(&mut self, ticket: Ticket, id: TaskId) {
         let Some(task) = self.state.tasks.get(id) else {
             return self.answer(ticket, Answer::NotLive);

@@ -6,7 +6,7 @@ use model::{LeaseId, TaskId, TaskSpec, Timestamp, WorkerId};
 
 use crate::change::{Change, EndedAttempt, Ending, Lease, Progress, TaskState, WaitReason};
 use crate::command::{LeaseRequest, Ticket};
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::deadline::Deadline;
 use crate::effect::{Answer, Grant, HeartbeatVerdict, LostAuthority, Refusal, Violation};
 use crate::placement::{OfferIdx, Placement, Room};
@@ -70,7 +70,7 @@ pub(crate) fn room_of(
     Room { slots, ..room }
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     pub(crate) fn on_request(&mut self, ticket: Ticket, request: LeaseRequest) {
         if !self.touch_worker(&request.worker) {
             return self.answer(ticket, Answer::Refused(Refusal::WorkersFull));
@@ -162,6 +162,7 @@ impl Turn<'_> {
             confirm_by: request.confirm_within.map(|within| now.after(within)),
         };
         let expires_at = lease.expires_at;
+        let fact = self.state.next_fact_of(task);
         let progress = Progress {
             state: TaskState::Leased(lease),
             attempt: task.progress.attempt + 1,
@@ -176,11 +177,12 @@ impl Turn<'_> {
             concurrency_key: task.concurrency_key().cloned(),
             link: task.link().cloned(),
             chain: self.state.chain_of(task),
+            fact,
             expires_at,
             heartbeat_every: heartbeat_every(&spec),
             spec,
         };
-        self.change(Change::LeaseGranted { task: id, progress });
+        self.change(Change::LeaseGranted { task: id, progress, fact });
         if let Some(link) = &grant.link {
             self.begin_run(link.run);
         }
@@ -199,7 +201,7 @@ impl Turn<'_> {
 
     pub(crate) fn on_withdraw(&mut self, ticket: Ticket) {
         self.stop_waiting(ticket);
-        self.withdraw_call(ticket);
+        self.stop_asking(ticket);
         let watched = self.state.watches.remove(ticket);
         if let Some(until) = watched.or_else(|| self.state.runs.watches.remove(ticket)) {
             self.state.deadlines.remove(until, Deadline::Watch(ticket));

@@ -4,29 +4,25 @@
 //! Reading order: [`Command`] (everything that can be asked), [`Change`] (every fact that can
 //! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
 //! in), then one file per rule: `submit`, `after`, `lease`, `report`, `retry`, `cancel`, `worker`,
-//! `ladder`, `pause`, `drain`, `verify`, `pin`, `affinity`, `peek`, `explain`, `load`; for runs `dag`, `first_look`,
-//! `frame`, `list`, `chain`, `signal`, `binding`. Underneath: `state` (the tables), `apply` and `run_apply` (the only
-//! code that writes tasks and runs), `tenant_change` (pauses, drains, verified tools), `run`, `placement`, `table`, `deadline`, `watch`.
+//! `ladder`, `pause`, `drain`, `verify`, `pin`, `affinity`, `peek`, `explain`, `load`; for runs the
+//! folder `run`, and `binding`. Underneath: `state` (the tables), `apply`, `run/apply` and
+//! `tenant_change` (the only code that writes tasks, runs, and what is set about queues and
+//! workers), `placement`, `table`, `deadline`, `watch`.
 
 mod affinity;
 mod after;
 mod apply;
 mod binding;
 mod cancel;
-mod chain;
 mod change;
 mod command;
 mod coordinator;
-mod dag;
 mod deadline;
 mod drain;
 mod effect;
 mod explain;
-mod first_look;
-mod frame;
 mod ladder;
 mod lease;
-mod list;
 mod load;
 mod pause;
 mod peek;
@@ -36,10 +32,6 @@ pub mod planted;
 mod report;
 mod retry;
 mod run;
-mod run_apply;
-mod run_change;
-mod run_restore;
-mod signal;
 mod state;
 mod submit;
 mod table;
@@ -51,10 +43,9 @@ mod worker;
 
 pub use affinity::IDLE_KEYS_MAX;
 pub use binding::{DRAINED_RUNS_MAX, RUN_BINDINGS_MAX, RUN_DRAINS_MAX};
-pub use chain::CALLS_MAX;
 pub use change::{
-    Change, EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, TaskRecord, TaskState,
-    WaitReason,
+    Change, EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, TaskFacts, TaskRecord,
+    TaskState, WaitReason,
 };
 pub use command::{
     Command, Drain, DrainCause, LeaseRequest, Moment, NewRun, NextCall, Pause, Rebind, Reused,
@@ -72,11 +63,13 @@ pub use lease::{LOSSES_MAX, REQUESTS_MAX};
 pub use pause::PAUSES_MAX;
 pub use peek::PEEK_MAX;
 pub use placement::DEMANDS_MAX;
-pub use run::{LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, RUN_TASKS_MAX};
-pub use run_change::{
-    BoundPackage, FrameRecord, NodeEnd, NodeWord, RestoredRun, RunAbout, RunBindings, RunChange,
-    RunEnd, RunRecord, RunWord,
+pub use run::change::{
+    BoundPackage, EndedCall, FactNumber, ItemEnd, ListRecord, NodeEnd, NodeWord, RestoredRun,
+    RunAbout, RunBindings, RunChange, RunEnd, RunNumbers, RunRecord, RunWord, SubgraphRecord,
 };
+pub use run::middleware::CALLS_MAX;
+pub use run::node_status::{NodeSeen, NodeStatus, has_begun, is_plain};
+pub use run::run_state::{LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, RUN_TASKS_MAX};
 pub use submit::{LIVE_BYTES_MAX, LIVE_TASKS_MAX};
 pub use tenant_change::{TenantChange, TenantSettings};
 pub use verify::{VERIFIED_TOOLS_MAX, VerifiedTool, VerifiedTools};

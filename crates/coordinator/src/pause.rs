@@ -3,14 +3,14 @@
 use model::QueueName;
 
 use crate::command::{Pause, Ticket};
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::effect::{Answer, Refusal};
 use crate::tenant_change::TenantChange;
 
 /// Queues that may be paused at the same time; one more is refused.
 pub const PAUSES_MAX: usize = 10_000;
 
-impl Turn<'_> {
+impl Decision<'_> {
     pub(crate) fn on_set_pause(&mut self, ticket: Ticket, queue: QueueName, pause: Option<Pause>) {
         let placement = &self.state.placement;
         let is_new = placement.pause(&queue).is_none();

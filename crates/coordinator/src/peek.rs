@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, BinaryHeap};
 use model::{Demand, QueueName, TaskId, TypeName};
 
 use crate::command::Ticket;
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::effect::Answer;
 use crate::placement::Placement;
 
@@ -28,7 +28,7 @@ impl Wanted {
     }
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     pub(crate) fn on_peek(&mut self, ticket: Ticket, wanted: &Wanted, skip: u32, limit: u32) {
         let (skip, limit) = (skip as usize, limit as usize);
         let reach = skip.saturating_add(limit).min(PEEK_MAX);

@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use model::{Failure, Pin, TaskId, Timestamp, WorkerId};
 
-use crate::change::{Change, Outcome, Progress, Settlement, TaskState};
+use crate::change::{Outcome, Progress, Settlement, TaskState};
 use crate::command::Ticket;
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::lease::room_of;
 use crate::placement::{LaneKey, WaitingRequest};
 use crate::state::State;
@@ -110,7 +110,7 @@ impl State {
     }
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     /// A request that something was found for in a lane, if there is one.
     pub(crate) fn next_in_lanes(&mut self) -> Option<Ticket> {
         while let Some(lane) = self.state.placement.first_unserved_lane().cloned() {
@@ -210,7 +210,7 @@ impl Turn<'_> {
         };
         let state = TaskState::Settled(Box::new(settlement));
         let progress = Progress { state, ..task.progress };
-        self.change(Change::TaskSettled { task: id, attempt: None, progress });
+        self.settle(id, None, progress);
     }
 
     fn worker_away(&self, worker: &WorkerId, because: &str, waited: Duration) -> Failure {

@@ -3,11 +3,9 @@
 use bytes::Bytes;
 use model::{LeaseId, Report, ReportKey, ReportedOutcome, ResultExtra, TaskId, WorkerId};
 
-use crate::change::{
-    Change, EndedAttempt, Ending, Outcome, Progress, Settlement, TaskRecord, TaskState,
-};
+use crate::change::{EndedAttempt, Ending, Outcome, Progress, Settlement, TaskRecord, TaskState};
 use crate::command::Ticket;
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::effect::{Answer, Judgement, LostAuthority, StateWord, Verdict, Violation};
 use crate::planted::{self, Bug};
 
@@ -29,7 +27,7 @@ pub(crate) enum Standing {
     Wrong(Violation),
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     pub(crate) fn on_reports(&mut self, ticket: Ticket, reports: Vec<Report>) {
         let tasks = || reports.iter().map(|report| report.lease.task);
         let is_holding =
@@ -149,7 +147,7 @@ impl Turn<'_> {
             epoch: progress.epoch,
             losses: 0,
         };
-        self.change(Change::TaskSettled { task: id, attempt: None, progress });
+        self.settle(id, None, progress);
     }
 
     fn word_of(&self, task: TaskId) -> Option<StateWord> {

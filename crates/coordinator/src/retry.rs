@@ -7,7 +7,7 @@ use model::{Failure, LeaseId, ReportKey, RetryPolicy, TaskId, WorkerId};
 use crate::change::{
     Change, EndedAttempt, Ending, Outcome, Progress, Settlement, TaskState, WaitReason,
 };
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::effect::StateWord;
 use crate::lease::LOSSES_MAX;
 use crate::planted::{self, Bug};
@@ -60,7 +60,7 @@ struct UnfinishedEnd {
     losses: u32,
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     /// An attempt failed, by its worker's word.
     ///
     /// A report, even of a failure, shows that the task does not take its worker down: the row of
@@ -174,7 +174,7 @@ impl Turn<'_> {
         };
         let state = TaskState::Settled(Box::new(settlement));
         let progress = Progress { state, attempt, epoch, losses };
-        self.change(Change::TaskSettled { task: id, attempt: lost, progress });
+        self.settle(id, lost, progress);
     }
 
     /// A worker's own word that no further attempt could help.

@@ -17,7 +17,7 @@ use crate::drain::Drains;
 use crate::load::Loads;
 use crate::pin::check_pin;
 use crate::placement::{Placement, ReadyRank};
-use crate::run::Runs;
+use crate::run::run_state::Runs;
 use crate::table::TaskTable;
 use crate::task::Task;
 use crate::verify::VerifiedTools;
@@ -127,6 +127,7 @@ impl State {
             run: task.run().cloned(),
             after: task.after().to_vec(),
             link: task.link().cloned(),
+            facts: task.facts(),
             pin: task.pin().cloned().map(Box::new),
             progress: task.progress.clone(),
             ended_attempts: task.ended_attempts().to_vec(),
@@ -158,14 +159,14 @@ impl State {
         assert_eq!(self.placement.ready_len(), expected.placement.ready_len(), "ready tasks");
         self.check_drains();
         assert!(self.verified.values().all(|tools| !tools.is_empty()), "verified tools");
+        self.check_runs();
         self.check_affinities();
         self.check_bindings();
         assert_eq!(self.choosy_ready, self.count_choosy(), "choosy tasks");
         assert_eq!(self.workers.asking_len(), self.placement.waiting_len(), "who asks");
         assert_eq!(self.workers.held_len(), expected.workers.held_len(), "leases held");
         deadlines += self.placement.waiting_len() + self.watches.len() + self.workers.len();
-        let calls = self.runs.callers.values().filter(|(_, _, until)| until.is_some()).count();
-        deadlines += self.runs.watches.len() + calls;
+        deadlines += self.runs.watches.len() + self.runs.callers.with_deadline();
         assert_eq!(self.deadlines.len(), deadlines, "deadlines");
     }
 

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use model::{IdempotencyKey, IdempotencyMark, NewTask, TaskId, TaskSpec, Timestamp};
 
 use crate::after::Dependencies;
-use crate::change::{Change, Progress, TaskRecord, TaskState, WaitReason};
+use crate::change::{Change, Progress, TaskFacts, TaskRecord, TaskState, WaitReason};
 use crate::command::Ticket;
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::effect::{Answer, Refusal, StateWord, SubmittedTask};
 use crate::task::live_bytes;
 
@@ -17,7 +17,7 @@ pub const LIVE_TASKS_MAX: usize = 10_000_000;
 /// Bytes of parameters, and of what they wait for, that the live tasks of a tenant may hold.
 pub const LIVE_BYTES_MAX: usize = 8 << 30;
 
-impl Turn<'_> {
+impl Decision<'_> {
     pub(crate) fn on_submit(&mut self, ticket: Ticket, tasks: Vec<NewTask>) {
         let known = match self.known_tasks(&tasks) {
             Ok(known) => known,
@@ -130,6 +130,7 @@ impl Turn<'_> {
             run: task.run,
             after: dependencies.after,
             link: None,
+            facts: TaskFacts::default(),
             pin: task.pin,
             progress: Progress { state, attempt: 0, epoch: 0, losses: 0 },
             ended_attempts: Vec::new(),

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use model::{ConcurrencyKey, IdempotencyMark, NodeLink, Pin, RunName, TaskId, Timestamp};
 
-use crate::change::{EndedAttempt, Outcome, Progress, TaskState, WaitReason};
+use crate::change::{EndedAttempt, Outcome, Progress, TaskFacts, TaskState, WaitReason};
 use crate::effect::StateWord;
 use crate::placement::SpecIdx;
 
@@ -30,8 +30,15 @@ pub(crate) struct RareParts {
     pub(crate) run: Option<RunName>,
     pub(crate) ended_attempts: Vec<EndedAttempt>,
     pub(crate) after: Option<Box<AfterPart>>,
-    pub(crate) link: Option<Arc<NodeLink>>,
+    pub(crate) link: Option<Box<LinkPart>>,
     pub(crate) pin: Option<Box<Pin>>,
+}
+
+/// What only tasks of runs have.
+#[derive(Debug)]
+pub(crate) struct LinkPart {
+    pub(crate) link: Arc<NodeLink>,
+    pub(crate) facts: TaskFacts,
 }
 
 /// What only tasks have that run after others.
@@ -93,7 +100,17 @@ impl Task {
     }
 
     pub(crate) fn link(&self) -> Option<&Arc<NodeLink>> {
-        self.rare.as_ref()?.link.as_ref()
+        self.rare.as_ref()?.link.as_ref().map(|part| &part.link)
+    }
+
+    /// The numbers of its facts within its run.
+    pub(crate) fn facts(&self) -> TaskFacts {
+        let part = self.rare.as_ref().and_then(|rare| rare.link.as_ref());
+        part.map_or_else(TaskFacts::default, |part| part.facts)
+    }
+
+    pub(crate) fn facts_mut(&mut self) -> Option<&mut TaskFacts> {
+        self.rare.as_mut()?.link.as_mut().map(|part| &mut part.facts)
     }
 
     pub(crate) fn pin(&self) -> Option<&Pin> {

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use model::{QueueName, ToolName, WorkerId};
 
 use crate::command::{Drain, Pause};
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::state::State;
 use crate::verify::{VerifiedTool, VerifiedTools};
 
@@ -114,7 +114,7 @@ impl State {
     }
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     /// Records a fact and makes it true.
     pub(crate) fn record_tenant(&mut self, change: TenantChange) {
         self.state.apply_tenant(&change);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use model::{Timestamp, ToolName, WorkerId};
 
 use crate::command::Ticket;
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::effect::{Answer, Refusal};
 use crate::tenant_change::TenantChange;
 
@@ -24,7 +24,7 @@ pub struct VerifiedTool {
 /// The verified tools of all workers, written by `State::apply_tenant`.
 pub type VerifiedTools = BTreeMap<WorkerId, BTreeMap<ToolName, VerifiedTool>>;
 
-impl Turn<'_> {
+impl Decision<'_> {
     /// A worker has executed a tool that it claims to have.
     pub(crate) fn on_verified(
         &mut self,

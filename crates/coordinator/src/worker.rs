@@ -6,7 +6,7 @@ use std::sync::Arc;
 use model::{Offer, QueueName, TaskId, Timestamp, WorkerId};
 
 use crate::command::Ticket;
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::deadline::Deadline;
 use crate::effect::{Answer, QueueView, Refusal, WorkerHealth, WorkerView};
 use crate::ladder::{Ladder, WORKER_HEARTBEAT_EVERY};
@@ -141,7 +141,7 @@ impl Workers {
     }
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     /// A worker gave a sign of life. `false` when there is no room to remember one more.
     pub(crate) fn touch_worker(&mut self, worker: &WorkerId) -> bool {
         self.hear_of(worker, None)

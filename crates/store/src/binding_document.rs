@@ -1,6 +1,6 @@
 //! What a person said of the workers that have the work of a run, as one JSON text in its row.
 
-use coordinator::{BoundPackage, RunBindings};
+use coordinator::{BoundPackage, FactNumber, RunBindings};
 use model::{InvalidText, Timestamp, WorkerId};
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,8 @@ struct BindingsDocument {
     bound: Vec<BoundDocument>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     kept_from: Vec<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    fact: Option<u64>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -47,6 +49,7 @@ pub(crate) fn write(bindings: &RunBindings) -> String {
     let document = BindingsDocument {
         bound: bound.collect(),
         kept_from: bindings.kept_from.iter().map(ToString::to_string).collect(),
+        fact: bindings.fact.map(FactNumber::get),
     };
     serde_json::to_string(&document).expect("texts and numbers always become JSON")
 }
@@ -67,6 +70,7 @@ pub(crate) fn read(document: &str) -> Result<RunBindings, BindingsError> {
     Ok(RunBindings {
         bound: bound.collect::<Result<_, InvalidText>>()?,
         kept_from: kept_from.collect::<Result<_, InvalidText>>()?,
+        fact: document.fact.and_then(FactNumber::new),
     })
 }
 
@@ -93,6 +97,7 @@ mod tests {
                 },
             ],
             kept_from: vec![worker("w2")],
+            fact: FactNumber::new(9),
         };
         assert_eq!(read(&write(&bindings)).expect("valid"), bindings);
         let nothing = RunBindings::default();

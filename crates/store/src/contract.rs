@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{
-    FrameRecord, LoadKey, NodeEnd, RunBindings, RunRecord, RunWord, StateWord, TaskRecord,
+    EndedCall, ItemEnd, ListRecord, LoadKey, NodeEnd, RunBindings, RunRecord, RunWord, StateWord,
+    SubgraphRecord, TaskRecord,
 };
 use keyspace::row::{KeyRow, Write};
 use model::{
@@ -224,11 +225,17 @@ pub struct RunPage {
 #[derive(Debug, Default, PartialEq)]
 pub struct RunParts {
     /// Every frame that was opened, by number.
-    pub frames: Vec<FrameRecord>,
+    pub frames: Vec<SubgraphRecord>,
     /// Frames that came to their end, by number.
     pub closed: Vec<(u32, NodeEnd)>,
     /// Nodes whose end no single task tells: frame, node, end.
     pub ended: Vec<(u32, u32, NodeEnd)>,
+    /// Lists that began, by frame and node.
+    pub lists: Vec<ListRecord>,
+    /// Elements that could not be begun, by frame, node and element.
+    pub items: Vec<ItemEnd>,
+    /// Calls that ended before what they called for, by caller and request.
+    pub calls: Vec<EndedCall>,
     /// What a person said last of the workers that have its work; gone when the run has ended.
     pub rebound: Option<Box<RunBindings>>,
     /// The tasks that it made, live and settled, oldest first. A task that a person submitted

@@ -8,9 +8,10 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use coordinator::{
-    Change, EndedAttempt, Ending, Progress, RunChange, TaskRecord, TaskState, TenantChange,
+    Change, EndedAttempt, Ending, Progress, RunChange, TaskFacts, TaskRecord, TaskState,
+    TenantChange,
 };
-use model::{Failure, ReportKey, ResultExtra, RunId, ShardId, TaskId};
+use model::{Failure, LeaseId, ReportKey, ResultExtra, RunId, ShardId, TaskId};
 
 use crate::words::{ending_text, state_text, state_word, wait_text};
 use shard::Turn;
@@ -54,6 +55,18 @@ pub enum Contradiction {
     /// A node ended twice.
     #[error("node {2} in frame {1} of run {0} ended twice")]
     NodeEndedTwice(RunId, u32, u32),
+    /// A list began twice.
+    #[error("the list of node {2} in frame {1} of run {0} began twice")]
+    ListBegunTwice(RunId, u32, u32),
+    /// An element ended twice.
+    #[error("an element of node {2} in frame {1} of run {0} ended twice")]
+    ItemEndedTwice(RunId, u32, u32),
+    /// A call ended twice.
+    #[error("a call of {1} in run {0} ended twice")]
+    CallEndedTwice(RunId, LeaseId),
+    /// A fact about a run has no number, or a number is given to what the store does not hold.
+    #[error("a fact of run {0} is not numbered")]
+    Unnumbered(RunId),
 }
 
 /// What one transaction writes.
@@ -77,6 +90,8 @@ pub(crate) struct TaskWrite<'a> {
     pub kind: WriteKind<'a>,
     /// Where the task stands after the transaction.
     pub progress: &'a Progress,
+    /// The numbers of the facts of the transaction, where the task belongs to a run.
+    pub facts: TaskFacts,
 }
 
 #[derive(Debug)]
@@ -154,13 +169,28 @@ impl<'a> TaskWrite<'a> {
             | Change::TaskReleased { .. }
             | Change::TaskSettled { .. } => WriteKind::Update { was_settled: false },
         };
-        Self { task, kind, progress: change.progress() }
+        let mut facts = TaskFacts::default();
+        add_facts(&mut facts, change);
+        Self { task, kind, progress: change.progress(), facts }
     }
 
     fn follow(&mut self, change: &'a Change) -> Result<(), Contradiction> {
         check_order(Some(self.progress), change)?;
         self.progress = change.progress();
+        add_facts(&mut self.facts, change);
         Ok(())
+    }
+}
+
+/// Adds the numbers that a change gives to facts of its task.
+pub(crate) fn add_facts(facts: &mut TaskFacts, change: &Change) {
+    match change {
+        Change::TaskSubmitted(record) => *facts = record.facts,
+        Change::LeaseGranted { fact, .. } => facts.granted = fact.or(facts.granted),
+        Change::TaskSettled { fact, .. } => facts.settled = *fact,
+        Change::TaskRequeued(_) => facts.settled = None,
+        Change::AttemptEnded { .. } | Change::LossForgiven { .. } | Change::TaskReleased { .. } => {
+        }
     }
 }
 

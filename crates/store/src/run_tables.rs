@@ -5,10 +5,10 @@ use std::ops::RangeInclusive;
 
 use bytes::Bytes;
 use coordinator::{
-    FrameRecord, NodeEnd, RestoredRun, RunBindings, RunChange, RunEnd, RunRecord, RunWord,
-    TaskRecord,
+    EndedCall, ItemEnd, ListRecord, NodeEnd, RestoredRun, RunBindings, RunChange, RunEnd,
+    RunNumbers, RunRecord, RunWord, SubgraphRecord, TaskRecord,
 };
-use model::{IdempotencyKey, RunId, ShardId};
+use model::{CallLink, IdempotencyKey, RunId, ShardId};
 
 use crate::contract::{RunKey, RunPage, RunParts, RunQuery};
 use crate::page::ROWS_PER_LIST_MAX;
@@ -25,9 +25,12 @@ pub(crate) struct RunTables {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct KeptRun {
     record: RunRecord,
-    frames: BTreeMap<u32, FrameRecord>,
+    frames: BTreeMap<u32, SubgraphRecord>,
     closed: BTreeMap<u32, NodeEnd>,
     ended: BTreeMap<(u32, u32), NodeEnd>,
+    lists: BTreeMap<(u32, u32), ListRecord>,
+    items: BTreeMap<(u32, u32, u32), ItemEnd>,
+    calls: BTreeMap<CallLink, EndedCall>,
     rebound: Option<Box<RunBindings>>,
 }
 
@@ -50,15 +53,25 @@ impl RunTables {
             RunChange::RunBegan { at, .. } => {
                 kept.record.began_at.get_or_insert(*at);
             }
-            RunChange::FrameOpened { frame, .. } => {
+            RunChange::SubgraphOpened { frame, .. } => {
                 kept.frames.insert(frame.number, (**frame).clone());
             }
-            RunChange::FrameClosed { frame, end, .. } => {
+            RunChange::SubgraphClosed { frame, end, .. } => {
                 kept.closed.insert(*frame, (**end).clone());
             }
             RunChange::NodeEnded { frame, node, end, .. } => {
                 kept.ended.insert((*frame, *node), (**end).clone());
             }
+            RunChange::ListBegun { list, .. } => {
+                kept.lists.insert((list.frame, list.node), *list);
+            }
+            RunChange::ItemEnded { item, .. } => {
+                kept.items.insert((item.frame, item.node, item.item), (**item).clone());
+            }
+            RunChange::CallEnded { call, .. } => {
+                kept.calls.insert(call.call.clone(), (**call).clone());
+            }
+            RunChange::Numbered { numbers, .. } => kept.number(numbers),
             RunChange::Rebound { bindings, .. } => kept.rebound = Some(bindings.clone()),
             RunChange::RunSettled { end, .. } => {
                 kept.record.end = Some(end.clone());
@@ -76,6 +89,9 @@ impl RunTables {
             frames: BTreeMap::new(),
             closed: BTreeMap::new(),
             ended: BTreeMap::new(),
+            lists: BTreeMap::new(),
+            items: BTreeMap::new(),
+            calls: BTreeMap::new(),
             rebound: None,
         };
         self.runs.insert(record.id, kept);
@@ -105,8 +121,9 @@ impl RunTables {
         let Some(kept) = self.runs.get(&run) else {
             return RunParts { tasks, ..RunParts::default() };
         };
-        let RestoredRun { frames, closed, ended, rebound, settled, .. } = kept.restored(tasks);
-        RunParts { frames, closed, ended, rebound, tasks: settled }
+        let RestoredRun { record: _, frames, closed, ended, lists, items, calls, rebound, settled } =
+            kept.restored(tasks);
+        RunParts { frames, closed, ended, lists, items, calls, rebound, tasks: settled }
     }
 
     pub(crate) fn page(&self, shard: ShardId, query: &RunQuery) -> RunPage {
@@ -151,9 +168,25 @@ impl KeptRun {
             frames: self.frames.values().cloned().collect(),
             closed: self.closed.iter().map(|(frame, end)| (*frame, end.clone())).collect(),
             ended: ended.map(|(&(frame, node), end)| (frame, node, end.clone())).collect(),
+            lists: self.lists.values().copied().collect(),
+            items: self.items.values().cloned().collect(),
+            calls: self.calls.values().cloned().collect(),
             rebound: self.rebound.clone(),
             settled,
         }
+    }
+
+    fn number(&mut self, numbers: &RunNumbers) {
+        for (frame, fact) in &numbers.opened {
+            self.frames.get_mut(frame).expect("checked").fact = Some(*fact);
+        }
+        for (frame, fact) in &numbers.closed {
+            self.closed.get_mut(frame).expect("checked").fact = Some(*fact);
+        }
+        for (frame, node, fact) in &numbers.ended {
+            self.ended.get_mut(&(*frame, *node)).expect("checked").fact = Some(*fact);
+        }
+        self.lists.extend(numbers.lists.iter().map(|list| ((list.frame, list.node), *list)));
     }
 }
 
@@ -188,6 +221,9 @@ struct News {
     opened: BTreeSet<(RunId, u32)>,
     closed: BTreeSet<(RunId, u32)>,
     ended: BTreeSet<(RunId, u32, u32)>,
+    lists: BTreeSet<(RunId, (u32, u32))>,
+    items: BTreeSet<(RunId, (u32, u32, u32))>,
+    calls: BTreeSet<(RunId, CallLink)>,
 }
 
 struct Check<'a> {
@@ -207,13 +243,13 @@ impl Check<'_> {
         }
         match change {
             RunChange::RunStarted(_) => unreachable!("followed above"),
-            RunChange::FrameOpened { frame, .. } => {
+            RunChange::SubgraphOpened { frame, .. } => {
                 let number = frame.number;
                 let is_kept = kept.is_some_and(|kept| kept.frames.contains_key(&number));
                 let is_new = !is_kept && self.news.opened.insert((run, number));
                 is_new.then_some(()).ok_or(Contradiction::FrameExists(run, number))
             }
-            RunChange::FrameClosed { frame, .. } => {
+            RunChange::SubgraphClosed { frame, .. } => {
                 let is_kept = kept.is_some_and(|kept| kept.frames.contains_key(frame));
                 let was_closed = kept.is_some_and(|kept| kept.closed.contains_key(frame));
                 let is_open = is_kept || self.news.opened.contains(&(run, *frame));
@@ -225,12 +261,51 @@ impl Check<'_> {
                 let is_new = !is_kept && self.news.ended.insert((run, *frame, *node));
                 is_new.then_some(()).ok_or(Contradiction::NodeEndedTwice(run, *frame, *node))
             }
+            RunChange::ListBegun { list, .. } => {
+                let place = (list.frame, list.node);
+                let is_kept = kept.is_some_and(|kept| kept.lists.contains_key(&place));
+                let is_new = !is_kept && self.news.lists.insert((run, place));
+                is_new.then_some(()).ok_or(Contradiction::ListBegunTwice(run, place.0, place.1))
+            }
+            RunChange::ItemEnded { item, .. } => {
+                let place = (item.frame, item.node, item.item);
+                let is_kept = kept.is_some_and(|kept| kept.items.contains_key(&place));
+                let is_new = !is_kept && self.news.items.insert((run, place));
+                is_new.then_some(()).ok_or(Contradiction::ItemEndedTwice(run, place.0, place.1))
+            }
+            RunChange::CallEnded { call, .. } => {
+                let is_kept = kept.is_some_and(|kept| kept.calls.contains_key(&call.call));
+                let is_new = !is_kept && self.news.calls.insert((run, call.call.clone()));
+                is_new.then_some(()).ok_or(Contradiction::CallEndedTwice(run, call.call.caller))
+            }
+            RunChange::Numbered { numbers, .. } => {
+                let holds = self.holds(run, numbers);
+                holds.then_some(()).ok_or(Contradiction::Unnumbered(run))
+            }
             RunChange::RunBegan { .. } | RunChange::Rebound { .. } => Ok(()),
             RunChange::RunSettled { .. } => {
                 self.news.runs.insert(run, false);
                 Ok(())
             }
         }
+    }
+
+    /// Whether there is everything that gets a number, and no list that would begin twice.
+    fn holds(&mut self, run: RunId, numbers: &RunNumbers) -> bool {
+        let (kept, news) = (self.kept.runs.get(&run), &mut self.news);
+        let RunNumbers { tasks: _, opened, closed, ended, lists } = numbers;
+        let is_kept = |is: &dyn Fn(&KeptRun) -> bool| kept.is_some_and(is);
+        opened.iter().all(|(frame, _)| {
+            is_kept(&|kept| kept.frames.contains_key(frame)) || news.opened.contains(&(run, *frame))
+        }) && closed.iter().all(|(frame, _)| {
+            is_kept(&|kept| kept.closed.contains_key(frame)) || news.closed.contains(&(run, *frame))
+        }) && ended.iter().all(|(frame, node, _)| {
+            is_kept(&|kept| kept.ended.contains_key(&(*frame, *node)))
+                || news.ended.contains(&(run, *frame, *node))
+        }) && lists.iter().all(|list| {
+            let place = (list.frame, list.node);
+            !is_kept(&|kept| kept.lists.contains_key(&place)) && news.lists.insert((run, place))
+        })
     }
 
     fn start(&mut self, record: &RunRecord) -> Result<(), Contradiction> {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use coordinator::{
     Change, EndedAttempt, LoadKey, Progress, RestoredRun, RunChange, RunRecord, StateWord,
-    TaskRecord, TaskState, TenantChange, TenantSettings,
+    TaskFacts, TaskRecord, TaskState, TenantChange, TenantSettings,
 };
 use keyspace::row::{KeyRow, Write};
 use model::{IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId, Timestamp};
@@ -14,7 +14,7 @@ use crate::contract::{
     TaskPage, TokenRow, WorkflowVersion, WorkflowWrite, WorkflowWritten,
 };
 use crate::page::{PageFill, ROWS_PER_LIST_MAX};
-use crate::rows::{Contradiction, check_order, check_runs_are_own};
+use crate::rows::{Contradiction, add_facts, check_order, check_runs_are_own};
 use crate::run_tables::RunTables;
 use crate::scratch_tables::ScratchTables;
 use crate::words::state_word;
@@ -140,11 +140,28 @@ impl Tables {
     ) -> Result<(), Contradiction> {
         self.check(changes)?;
         self.runs.check(runs)?;
+        self.check_numbers(runs)?;
         for change in changes {
             self.apply_one(change);
         }
         for change in runs {
             self.runs.apply(change);
+            if let RunChange::Numbered { numbers, .. } = change {
+                for (task, facts) in &numbers.tasks {
+                    self.number_task(*task, *facts);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn check_numbers(&self, runs: &[RunChange]) -> Result<(), Contradiction> {
+        for change in runs {
+            let RunChange::Numbered { run, numbers } = change else { continue };
+            let is_known = |(task, _): &(TaskId, TaskFacts)| self.tasks.contains_key(task);
+            if !numbers.tasks.iter().all(is_known) {
+                return Err(Contradiction::Unnumbered(*run));
+            }
         }
         Ok(())
     }
@@ -185,6 +202,7 @@ impl Tables {
         }
         let record = self.tasks.get_mut(&change.task()).expect("checked: the task exists");
         record.progress = durable_part(change.progress());
+        add_facts(&mut record.facts, change);
         if let Change::TaskRequeued(requeued) = change {
             let new: Vec<_> =
                 requeued.ended_attempts.iter().filter(|ended| !has_ended(record, ended)).collect();
@@ -192,6 +210,16 @@ impl Tables {
             record.ended_attempts.sort_by_key(|ended| ended.epoch);
         }
         record.ended_attempts.extend(change.ended_attempt().cloned());
+    }
+
+    /// What became true of the task later in the same turn has its number already.
+    fn number_task(&mut self, task: TaskId, numbers: TaskFacts) {
+        let facts = &mut self.tasks.get_mut(&task).expect("checked: the task exists").facts;
+        *facts = TaskFacts {
+            begun: facts.begun.or(numbers.begun),
+            granted: facts.granted.or(numbers.granted),
+            settled: facts.settled.or(numbers.settled),
+        };
     }
 
     fn insert(&mut self, record: &TaskRecord) {

@@ -1,5 +1,6 @@
 //! Runs: whose turn it is, what flows, and how it ends.
 
+mod facts;
 mod restarts;
 pub(crate) mod world;
 

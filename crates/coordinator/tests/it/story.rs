@@ -182,7 +182,7 @@ impl World {
             }
         }
         for change in &step.changes {
-            if let Change::LeaseGranted { task, progress } = change {
+            if let Change::LeaseGranted { task, progress, .. } = change {
                 self.leases.push(LeaseId { task: *task, epoch: progress.epoch });
             }
         }

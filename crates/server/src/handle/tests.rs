@@ -78,6 +78,7 @@ fn grant() -> Grant {
         concurrency_key: None,
         link: None,
         chain: None,
+        fact: None,
         lease: LeaseId { task: TaskId::of(shard(), 1), epoch: 1 },
         attempt: 1,
         spec: Arc::new(spec),

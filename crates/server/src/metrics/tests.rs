@@ -111,6 +111,7 @@ fn grant(number: u64, task_type: &str) -> Grant {
         concurrency_key: None,
         link: None,
         chain: None,
+        fact: None,
         lease: LeaseId { task: task(number), epoch: 1 },
         attempt: 1,
         spec: Arc::new(spec),

@@ -2,13 +2,12 @@
 
 use std::collections::HashMap;
 
-use coordinator::{FrameRecord, NodeEnd, RunBindings, RunRecord, TaskRecord};
+use coordinator::{
+    ItemEnd, NodeEnd, NodeSeen, NodeStatus, RunBindings, RunRecord, SubgraphRecord, TaskRecord,
+};
 use flow::{Graph, Node, Program};
-use protocol::rest::runs::NodeStatus;
 use store::RunParts;
 use uuid::Uuid;
-
-use super::standing;
 
 /// A run with its nodes.
 pub(crate) struct Board<'a> {
@@ -29,7 +28,7 @@ pub(crate) struct FrameBoard<'a> {
     /// What is executed in it.
     pub(crate) graph: &'a Graph,
     /// How it was entered, and the place of the frame around it; `None` is the workflow itself.
-    pub(crate) entered: Option<(&'a FrameRecord, usize)>,
+    pub(crate) entered: Option<(&'a SubgraphRecord, usize)>,
     /// Nothing begins in it any more.
     pub(crate) is_over: bool,
     /// By the places of the graph's nodes.
@@ -40,6 +39,10 @@ pub(crate) struct FrameBoard<'a> {
 pub(crate) struct NodeParts<'a> {
     /// Its end, where no single task tells it.
     pub(crate) end: Option<&'a NodeEnd>,
+    /// How many elements it has, where it is executed once per element and has begun.
+    pub(crate) length: Option<u32>,
+    /// Elements that could not be begun.
+    pub(crate) items: Vec<&'a ItemEnd>,
     /// Its tasks and those of its middlewares, oldest first.
     pub(crate) tasks: Vec<&'a TaskRecord>,
     /// Subgraphs that were entered through it, by their places among the frames.
@@ -76,6 +79,16 @@ impl<'a> Board<'a> {
                 parts.end = Some(end);
             }
         }
+        for list in &parts.lists {
+            if let Some(parts) = board.parts_of(&places, list.frame, list.node) {
+                parts.length = Some(list.length);
+            }
+        }
+        for item in &parts.items {
+            if let Some(parts) = board.parts_of(&places, item.frame, item.node) {
+                parts.items.push(item);
+            }
+        }
         for task in &parts.tasks {
             let Some(link) = &task.link else { continue };
             if let Some(parts) = board.parts_of(&places, link.frame, link.node) {
@@ -87,7 +100,7 @@ impl<'a> Board<'a> {
         board
     }
 
-    fn enter(&mut self, frame: &'a FrameRecord, places: &mut HashMap<u32, usize>) {
+    fn enter(&mut self, frame: &'a SubgraphRecord, places: &mut HashMap<u32, usize>) {
         let Some(graph) = self.program.graphs.get(frame.graph as usize) else { return };
         let place = self.frames.len();
         let Some(&around) = places.get(&frame.parent) else { return };
@@ -129,7 +142,7 @@ impl<'a> Board<'a> {
     fn stand(&mut self) {
         for place in (0..self.frames.len()).rev() {
             for node in 0..self.frames[place].nodes.len() {
-                let status = standing::status(&self.frames[place], node);
+                let status = NodeStatus::of_node(&self.frames[place].seen(node));
                 self.frames[place].nodes[node].status = status;
             }
         }
@@ -148,15 +161,28 @@ impl<'a> Board<'a> {
 }
 
 impl<'a> FrameBoard<'a> {
-    fn new(number: u32, graph: &'a Graph, entered: Option<(&'a FrameRecord, usize)>) -> Self {
+    fn new(number: u32, graph: &'a Graph, entered: Option<(&'a SubgraphRecord, usize)>) -> Self {
         let nothing = || NodeParts {
             end: None,
+            length: None,
+            items: Vec::new(),
             tasks: Vec::new(),
             frames: Vec::new(),
-            status: NodeStatus::Queued,
+            status: NodeStatus::Waiting,
         };
         let nodes = graph.nodes.iter().map(|_| nothing()).collect();
         Self { number, graph, entered, is_over: false, nodes }
+    }
+
+    fn seen(&self, place: usize) -> NodeSeen<'_> {
+        let (node, parts) = self.node(place);
+        NodeSeen {
+            node,
+            end: parts.end.map(|end| end.word),
+            tasks: &parts.tasks,
+            has_subgraph: !parts.frames.is_empty(),
+            is_over: self.is_over,
+        }
     }
 
     /// A node and what is known of it.

@@ -1,7 +1,6 @@
 //! Why a node does not run, where no task of its own can tell.
 
-use coordinator::TaskState;
-use protocol::rest::runs::NodeStatus;
+use coordinator::{NodeStatus, TaskState};
 use protocol::rest::tasks::Reason;
 
 use super::board::{Board, FrameBoard, NodeParts, Spot};
@@ -16,7 +15,7 @@ pub(crate) fn reasons(board: &Board<'_>, spot: Spot) -> Vec<Reason> {
     let (_, parts) = frame.node(spot.node);
     let run = board.record.id.number();
     match parts.status {
-        NodeStatus::Queued if parts.tasks.is_empty() => blocked(run, frame, spot.node),
+        NodeStatus::Waiting => blocked(run, frame, spot.node),
         NodeStatus::Queued | NodeStatus::Running => inside(board, frame, spot.node),
         status => vec![ended(run, frame, spot.node, status)],
     }
@@ -31,7 +30,8 @@ fn blocked(run: u64, frame: &FrameBoard<'_>, place: usize) -> Vec<Reason> {
             .nodes
             .iter()
             .position(|other| other.id == node.id)
-            .map_or(NodeStatus::Queued, |other| frame.nodes[other].status);
+            .map_or(NodeStatus::Waiting, |other| frame.nodes[other].status);
+        let status = standing::wire_word(status);
         Reason {
             code: "blocked_by_nodes".to_owned(),
             message: format!("node {} goes first; it is {}", node.name(), status.word()),
@@ -54,7 +54,8 @@ fn inside(board: &Board<'_>, frame: &FrameBoard<'_>, place: usize) -> Vec<Reason
     let mut reasons = Vec::new();
     for inner in parts.frames.iter().map(|place| &board.frames[*place]) {
         let open = |status| inner.nodes.iter().filter(|parts| parts.status == status).count();
-        let (queued, running) = (open(NodeStatus::Queued), open(NodeStatus::Running));
+        let queued = open(NodeStatus::Waiting) + open(NodeStatus::Queued);
+        let running = open(NodeStatus::Running);
         if queued + running > 0 {
             reasons.push(Reason {
                 code: "subgraph".to_owned(),
@@ -67,7 +68,11 @@ fn inside(board: &Board<'_>, frame: &FrameBoard<'_>, place: usize) -> Vec<Reason
             });
         }
     }
-    let open = parts.tasks.iter().filter(|task| !standing::of_task(task).is_terminal()).count();
+    let open = parts
+        .tasks
+        .iter()
+        .filter(|task| !NodeStatus::of_task(&task.progress).is_terminal())
+        .count();
     if parts.tasks.len() > 1 && open > 0 {
         reasons.push(Reason {
             code: "elements".to_owned(),
@@ -92,17 +97,16 @@ fn failure_words(parts: &NodeParts<'_>) -> Option<String> {
 fn ended(run: u64, frame: &FrameBoard<'_>, place: usize, status: NodeStatus) -> Reason {
     let (_, parts) = frame.node(place);
     let why = standing::reason(frame, place).or_else(|| failure_words(parts));
-    let never_began = parts.tasks.is_empty() && parts.end.is_none();
-    let code = if never_began { "run_ended" } else { "ended" };
+    let code = if status == NodeStatus::NotRun { "run_ended" } else { "ended" };
     let end = match status {
         NodeStatus::Succeeded => "it has succeeded",
         NodeStatus::Failed => "it has failed",
         NodeStatus::Skipped => "it was skipped",
-        NodeStatus::Cancelled | NodeStatus::Queued | NodeStatus::Running => "it was stopped",
+        _ => "it was stopped",
     };
     let message = why.map_or_else(|| end.to_owned(), |why| format!("{end}: {why}"));
     let hint = match status {
-        NodeStatus::Failed | NodeStatus::Cancelled => {
+        NodeStatus::Failed | NodeStatus::Cancelled | NodeStatus::NotRun => {
             Some(format!("take the run up again with `astra run retry {run} --from-failed`"))
         }
         _ => None,

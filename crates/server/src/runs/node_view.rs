@@ -1,10 +1,10 @@
 //! One node of a run, in words.
 
-use coordinator::{NodeEnd, TaskRecord, TaskState};
+use coordinator::{NodeEnd, NodeStatus, TaskRecord, TaskState, has_begun};
 use flow::{Node, Work};
 use model::{Failure, LeaseId, Timestamp};
 use protocol::rest::runs::{
-    Artifact, FrameMark, MapCounts, NodeMetadata, NodeStatus, RunError, RunNode, StageState,
+    self as wire, Artifact, FrameMark, MapCounts, NodeMetadata, RunError, RunNode, StageState,
 };
 use serde_json::value::RawValue;
 
@@ -74,17 +74,8 @@ impl Painter<'_> {
     fn middleware(&self, node: &Node, parts: &NodeParts<'_>, level: usize) -> RunNode {
         let step = &node.middlewares[level];
         let task = parts.newest(level);
-        let status = match task.map(standing::of_task) {
-            Some(open) if parts.status.is_terminal() && !open.is_terminal() => {
-                NodeStatus::Cancelled
-            }
-            Some(status) => status,
-            None => match parts.status {
-                NodeStatus::Queued | NodeStatus::Running => NodeStatus::Queued,
-                NodeStatus::Succeeded | NodeStatus::Skipped => NodeStatus::Skipped,
-                NodeStatus::Failed | NodeStatus::Cancelled => NodeStatus::Cancelled,
-            },
-        };
+        let newest = task.map(|task| &task.progress);
+        let status = NodeStatus::of_middleware(newest, parts.status);
         let mut row = blank(step.id.to_string(), status, type_of(&step.work));
         row.started_at = parts.of_level(level).next().map(|task| began_at(task).to_string());
         for task in parts.of_level(level) {
@@ -126,7 +117,7 @@ impl Painter<'_> {
                 row.worker_name = settlement.holder.as_ref().map(ToString::to_string);
                 row.finished_at = Some(settlement.at.to_string());
                 row.result = settlement.result.as_deref().and_then(raw);
-                if row.status != NodeStatus::Skipped {
+                if row.status != wire::NodeStatus::Skipped {
                     row.error = settlement.failure.as_ref().map(error);
                 }
             }
@@ -135,7 +126,7 @@ impl Painter<'_> {
 
     /// When the first of its parts began.
     fn began(&self, parts: &NodeParts<'_>) -> Option<Timestamp> {
-        let tasks = parts.tasks.iter().filter(|task| standing::has_begun(task));
+        let tasks = parts.tasks.iter().filter(|task| has_begun(&task.progress));
         let frames = parts.frames.iter().filter_map(|place| self.board.frames[*place].entered);
         let tasks = tasks.map(|task| began_at(task));
         tasks.chain(frames.map(|(record, _)| record.opened_at)).min()
@@ -161,22 +152,27 @@ impl Painter<'_> {
         let mut count = |item: u32, status: NodeStatus| {
             seen = seen.max(u64::from(item) + 1);
             counts.done += u64::from(status.is_terminal());
-            counts.failed +=
-                u64::from(matches!(status, NodeStatus::Failed | NodeStatus::Cancelled));
+            let is_bad =
+                matches!(status, NodeStatus::Failed | NodeStatus::Cancelled | NodeStatus::NotRun);
+            counts.failed += u64::from(is_bad);
         };
         if is_container(node) && node.middlewares.is_empty() {
             for frame in parts.frames.iter().map(|place| &self.board.frames[*place]) {
                 let item = frame.entered.and_then(|(record, _)| record.item).unwrap_or(0);
-                count(item, frame_status(frame));
+                let nodes = frame.nodes.iter().map(|parts| parts.status);
+                count(item, NodeStatus::of_subgraph(nodes, frame.is_over));
             }
         } else {
             for task in parts.of_level(0) {
                 let item = task.link.as_ref().and_then(|link| link.item).unwrap_or(0);
-                count(item, standing::of_task(task));
+                count(item, NodeStatus::of_task(&task.progress));
             }
         }
+        for item in &parts.items {
+            count(item.item, NodeStatus::of_end(item.end.word));
+        }
         let authored = over.as_array().map_or(0, |list| list.len() as u64);
-        counts.total = seen.max(authored);
+        counts.total = parts.length.map_or_else(|| seen.max(authored), u64::from);
         counts
     }
 
@@ -209,23 +205,11 @@ impl Painter<'_> {
     }
 }
 
-/// How a subgraph fares as a whole.
-fn frame_status(frame: &FrameBoard<'_>) -> NodeStatus {
-    let any = |status: NodeStatus| frame.nodes.iter().any(|parts| parts.status == status);
-    if any(NodeStatus::Running) || any(NodeStatus::Queued) {
-        NodeStatus::Running
-    } else if any(NodeStatus::Cancelled) || (frame.is_over && any(NodeStatus::Failed)) {
-        NodeStatus::Failed
-    } else {
-        NodeStatus::Succeeded
-    }
-}
-
 fn blank(node_id: String, status: NodeStatus, node_type: String) -> RunNode {
     RunNode {
         node_id,
         task_id: None,
-        status,
+        status: standing::wire_word(status),
         node_type,
         label: String::new(),
         alias: None,
@@ -277,7 +261,7 @@ fn add_end(row: &mut RunNode, end: &NodeEnd) {
     row.finished_at = Some(end.at.to_string());
     row.result = end.result.as_deref().and_then(raw);
     row.error = match row.status {
-        NodeStatus::Skipped => None,
+        wire::NodeStatus::Skipped => None,
         _ => end.failure.as_ref().map(error),
     };
     if let Some(task) = end.reused {

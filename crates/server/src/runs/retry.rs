@@ -3,16 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
-use coordinator::{NodeWord, Reused, TaskState};
+use coordinator::{NodeStatus, NodeWord, Reused, TaskState};
 use flow::{Graph, Program, Work};
-use protocol::rest::runs::NodeStatus;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::board::{Board, NodeParts, place_of};
 use super::definition::{Object, rewrite};
-use super::standing;
 
 /// From where a run is taken up again.
 pub(crate) struct Again {
@@ -126,7 +124,8 @@ fn reuse(place: usize, parts: &NodeParts<'_>) -> Option<Reused> {
         NodeStatus::Skipped => NodeWord::Skipped,
         _ => return None,
     };
-    let task = parts.tasks.iter().rev().find(|task| standing::of_task(task).is_terminal());
+    let task =
+        parts.tasks.iter().rev().find(|task| NodeStatus::of_task(&task.progress).is_terminal());
     if let Some(end) = parts.end {
         let task = end.reused.or_else(|| task.map(|task| task.id));
         return Some(Reused { node, word, result: end.result.clone(), task });

@@ -1,67 +1,25 @@
-//! Where a node stands, by what the store holds of it.
+//! The coordinator's statuses in the words of the wire, and why a node waits.
 
-use coordinator::{TaskRecord, TaskState, WaitReason};
-use flow::{Node, Work};
+use coordinator::{NodeStatus, TaskRecord, TaskState, WaitReason, has_begun};
 use model::Timestamp;
-use protocol::rest::runs::{NodeStatus, RunStatus};
+use protocol::rest::runs::{self as wire, RunStatus};
 use serde::Deserialize;
-pub(crate) use shard::projection::node_status::{of_end, of_settlement, of_word};
+pub(crate) use shard::projection::of_end;
 
-use super::board::{Board, FrameBoard, NodeParts};
+use super::board::{Board, FrameBoard};
 
 /// Names in one sentence; the rest are counted.
 const NAMES_TOLD_MAX: usize = 5;
 
-/// Where a node stands.
-pub(super) fn status(frame: &FrameBoard<'_>, place: usize) -> NodeStatus {
-    let (node, parts) = frame.node(place);
-    if let Some(end) = parts.end {
-        return of_word(end.word);
-    }
-    let open = if is_plain(node) {
-        parts.tasks.last().map(|task| of_task(task))
-    } else {
-        of_several(parts)
-    };
-    match open {
-        Some(status) if status.is_terminal() || !frame.is_over => status,
-        None if !frame.is_over => NodeStatus::Queued,
-        // Whatever it was at, nothing comes of it any more.
-        Some(_) | None => NodeStatus::Cancelled,
-    }
-}
-
-/// Whether the end of its one task is the node's own end.
-pub(crate) fn is_plain(node: &Node) -> bool {
-    let is_container = matches!(node.host.work, Work::Container { .. });
-    node.middlewares.is_empty() && node.map.is_none() && !is_container
-}
-
-/// A node that takes several tasks or a subgraph goes on until its own end is told.
-fn of_several(parts: &NodeParts<'_>) -> Option<NodeStatus> {
-    if !parts.frames.is_empty() || parts.tasks.iter().any(|task| has_begun(task)) {
-        return Some(NodeStatus::Running);
-    }
-    (!parts.tasks.is_empty()).then_some(NodeStatus::Queued)
-}
-
-/// Whether a worker had it, or time or a word from outside is all that it takes.
-pub(crate) fn has_begun(task: &TaskRecord) -> bool {
-    match &task.progress.state {
-        TaskState::Leased(_)
-        | TaskState::Settled(_)
-        | TaskState::Waiting { why: WaitReason::Delay | WaitReason::Signal, .. } => true,
-        TaskState::Waiting { .. } | TaskState::Ready => task.progress.attempt > 0,
-    }
-}
-
-/// What a task says about its node.
-pub(crate) fn of_task(task: &TaskRecord) -> NodeStatus {
-    match &task.progress.state {
-        TaskState::Waiting { why: WaitReason::Delay | WaitReason::Signal, .. }
-        | TaskState::Leased(_) => NodeStatus::Running,
-        TaskState::Waiting { .. } | TaskState::Ready => NodeStatus::Queued,
-        TaskState::Settled(settlement) => of_settlement(settlement),
+/// The wire's word for a status; whether something has begun is seen from its task.
+pub(crate) fn wire_word(status: NodeStatus) -> wire::NodeStatus {
+    match status {
+        NodeStatus::Waiting | NodeStatus::Queued => wire::NodeStatus::Queued,
+        NodeStatus::Running => wire::NodeStatus::Running,
+        NodeStatus::Succeeded => wire::NodeStatus::Succeeded,
+        NodeStatus::Failed => wire::NodeStatus::Failed,
+        NodeStatus::Skipped => wire::NodeStatus::Skipped,
+        NodeStatus::Cancelled | NodeStatus::NotRun => wire::NodeStatus::Cancelled,
     }
 }
 
@@ -73,7 +31,7 @@ pub(crate) fn of_run(board: &Board<'_>) -> RunStatus {
     let parts = || board.frames.iter().flat_map(|frame| &frame.nodes);
     let began = board.record.began_at.is_some()
         || board.frames.len() > 1
-        || parts().any(|parts| parts.tasks.iter().any(|task| has_begun(task)));
+        || parts().any(|parts| parts.tasks.iter().any(|task| has_begun(&task.progress)));
     if began { RunStatus::Running } else { RunStatus::Queued }
 }
 
@@ -81,18 +39,15 @@ pub(crate) fn of_run(board: &Board<'_>) -> RunStatus {
 pub(crate) fn reason(frame: &FrameBoard<'_>, place: usize) -> Option<String> {
     let (_, parts) = frame.node(place);
     match parts.status {
-        NodeStatus::Queued | NodeStatus::Running => match parts.tasks.last() {
-            Some(task) => waiting(task),
-            None if parts.status == NodeStatus::Queued => Some(blocked(frame, place)),
-            None => None,
-        },
+        NodeStatus::Waiting => Some(blocked(frame, place)),
+        NodeStatus::Queued | NodeStatus::Running => {
+            parts.tasks.last().and_then(|task| waiting(task))
+        }
         NodeStatus::Skipped => {
             let failure = parts.end.and_then(|end| end.failure.as_ref());
             failure.map(|failure| failure.reason.clone())
         }
-        NodeStatus::Cancelled if parts.tasks.is_empty() && parts.end.is_none() => {
-            Some("the run ended before its turn came".to_owned())
-        }
+        NodeStatus::NotRun => Some("the run ended before its turn came".to_owned()),
         NodeStatus::Cancelled | NodeStatus::Succeeded | NodeStatus::Failed => None,
     }
 }

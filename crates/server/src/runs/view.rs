@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use coordinator::{RunRecord, Underway};
+use coordinator::{NodeStatus, RunRecord, Underway};
 use model::{LeaseId, Timestamp};
 use protocol::rest::problem::FlowProblem;
-use protocol::rest::runs::{Artifact, NodeCounts, NodeStatus, Run, RunNode, RunRef, RunStatus};
+use protocol::rest::runs::{Artifact, NodeCounts, Run, RunNode, RunRef, RunStatus};
 
 use super::binding_view::bindings;
 use super::board::Board;
@@ -103,7 +103,6 @@ pub(crate) fn whole(
 ) -> Run {
     let mut nodes = nodes(board, feedback);
     mark_unconfirmed(&mut nodes, &underway.unconfirmed);
-    mark_lists(&mut nodes, board, &underway.lists);
     let record = board.record;
     let end = record.end.as_deref();
     let first = || nodes.iter().filter_map(|node| node.started_at.clone()).min();
@@ -137,27 +136,6 @@ fn mark_unconfirmed(nodes: &mut [RunNode], unconfirmed: &[(LeaseId, Timestamp)])
     }
 }
 
-/// How long a list is that is gone through stands in no fact: it was computed when its turn came.
-fn mark_lists(nodes: &mut [RunNode], board: &Board<'_>, lists: &[(u32, u32, u64)]) {
-    let known = lists.iter().filter_map(|(number, node, total)| {
-        let frame = board.frames.iter().find(|frame| frame.number == *number)?;
-        let id = frame.graph.nodes.get(*node as usize)?.id.to_string();
-        Some(((*number, id), *total))
-    });
-    let known: BTreeMap<(u32, String), u64> = known.collect();
-    if known.is_empty() {
-        return;
-    }
-    for node in nodes {
-        let frame = node.metadata.frame.as_ref().map_or(0, |mark| mark.frame);
-        if let Some(map) = &mut node.map
-            && let Some(total) = known.get(&(frame, node.node_id.clone()))
-        {
-            map.total = *total;
-        }
-    }
-}
-
 /// Every node with its middlewares: of the workflow itself, then of each subgraph that was entered.
 fn nodes(board: &Board<'_>, feedback: &FeedbackHub) -> Vec<RunNode> {
     let painter = Painter { board, feedback };
@@ -179,11 +157,11 @@ pub(crate) fn counts(board: &Board<'_>) -> NodeCounts {
     let mut counts = NodeCounts::default();
     for parts in board.frames.iter().flat_map(|frame| &frame.nodes) {
         let count = match parts.status {
-            NodeStatus::Queued => &mut counts.queued,
+            NodeStatus::Waiting | NodeStatus::Queued => &mut counts.queued,
             NodeStatus::Running => &mut counts.running,
             NodeStatus::Succeeded => &mut counts.succeeded,
             NodeStatus::Failed => &mut counts.failed,
-            NodeStatus::Cancelled => &mut counts.cancelled,
+            NodeStatus::Cancelled | NodeStatus::NotRun => &mut counts.cancelled,
             NodeStatus::Skipped => &mut counts.skipped,
         };
         *count += 1;

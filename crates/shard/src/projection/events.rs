@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{
-    Change, Ending, FrameRecord, NodeEnd, NodeWord, Progress, RunChange, RunEnd, RunRecord,
-    TaskRecord, TaskState, WaitReason,
+    Change, Ending, NodeEnd, NodeStatus, NodeWord, Progress, RunChange, RunEnd, RunRecord,
+    SubgraphRecord, TaskRecord, TaskState,
 };
 use model::{Failure, LeaseId, NodeLink, RunId, TaskId, Timestamp, WorkerId};
 use protocol::rest::events::NodeStatusWord;
-use protocol::rest::runs::{NodeStatus, RunStatus};
+use protocol::rest::runs::RunStatus;
 use uuid::Uuid;
 
 use super::event::{
@@ -17,7 +17,7 @@ use super::event::{
     RunScope, StatusNews, Step,
 };
 use super::live_runs::LiveRuns;
-use super::node_status;
+use super::run_status;
 
 /// Makes the events of one turn.
 pub(super) struct Maker<'a> {
@@ -62,8 +62,12 @@ impl<'a> Maker<'a> {
                 RunChange::RunSettled { run, end } => self.run_settled(*run, end),
                 RunChange::RunStarted(_)
                 | RunChange::RunBegan { .. }
-                | RunChange::FrameOpened { .. }
-                | RunChange::FrameClosed { .. }
+                | RunChange::SubgraphOpened { .. }
+                | RunChange::SubgraphClosed { .. }
+                | RunChange::ListBegun { .. }
+                | RunChange::ItemEnded { .. }
+                | RunChange::CallEnded { .. }
+                | RunChange::Numbered { .. }
                 | RunChange::Rebound { .. } => {}
             }
         }
@@ -90,7 +94,7 @@ impl<'a> Maker<'a> {
 
     fn run_settled(&mut self, run: RunId, end: &RunEnd) {
         let Some((scope, started_at)) = self.live.remove_run(run) else { return };
-        let status = node_status::of_end(end.word);
+        let status = run_status::of_end(end.word);
         // What a run gave may be large, and is read from the run itself.
         let end = Some(Box::new(RunEnd { outputs: None, ..end.clone() }));
         self.push(&scope, News::Run(Box::new(RunNews { status, started_at, end })));
@@ -113,7 +117,7 @@ impl<'a> Maker<'a> {
     fn change(&mut self, change: &Change) {
         match change {
             Change::TaskSubmitted(record) | Change::TaskRequeued(record) => self.submitted(record),
-            Change::LeaseGranted { task, progress } => self.granted(*task, progress),
+            Change::LeaseGranted { task, progress, .. } => self.granted(*task, progress),
             Change::AttemptEnded { task, attempt, progress } => {
                 if !self.live.has_tasks() {
                     return;
@@ -136,16 +140,11 @@ impl<'a> Maker<'a> {
     fn submitted(&mut self, record: &TaskRecord) {
         let Some(link) = &record.link else { return };
         self.live.add_task(record.id, link);
-        // Time or a word from outside is all that some nodes take.
-        let is_begun = matches!(
-            record.progress.state,
-            TaskState::Waiting { why: WaitReason::Delay | WaitReason::Signal, .. }
-        );
-        let mut status = NodeStatusWord::Queued;
-        if is_begun {
+        let status = NodeStatus::of_task(&record.progress);
+        if status == NodeStatus::Running {
             self.begin(link.run);
-            status = NodeStatusWord::Running;
         }
+        let status = status_word(status);
         self.status((link, record.id), status, None, record.progress.attempt);
     }
 
@@ -158,8 +157,10 @@ impl<'a> Maker<'a> {
         let link = self.live.granted(task, progress.epoch, wants_confirmation);
         let Some(link) = link else { return };
         self.begin(link.run);
-        let status =
-            if wants_confirmation { NodeStatusWord::Dispatching } else { NodeStatusWord::Running };
+        let status = match status_word(NodeStatus::of_task(progress)) {
+            NodeStatusWord::Running if wants_confirmation => NodeStatusWord::Dispatching,
+            status => status,
+        };
         self.status((&link, task), status, Some(lease.holder.clone()), progress.attempt);
     }
 
@@ -178,7 +179,8 @@ impl<'a> Maker<'a> {
         if let Some(failure) = failure {
             self.error((&link, task), progress.attempt, failure, true);
         }
-        self.status((&link, task), NodeStatusWord::Queued, None, progress.attempt);
+        let status = status_word(NodeStatus::of_task(progress));
+        self.status((&link, task), status, None, progress.attempt);
     }
 
     fn settled(&mut self, task: TaskId, progress: &Progress) {
@@ -187,7 +189,7 @@ impl<'a> Maker<'a> {
         }
         let Some(link) = self.live.remove_task(task) else { return };
         let TaskState::Settled(settlement) = &progress.state else { return };
-        let status = status_word(node_status::of_settlement(settlement));
+        let status = status_word(NodeStatus::of_task(progress));
         if let Some(failure) = &settlement.failure
             && status == NodeStatusWord::Failed
         {
@@ -211,7 +213,7 @@ impl<'a> Maker<'a> {
             let news = ErrorNews { step, task: None, attempt: 0, will_retry: false, failure };
             self.push(&scope, News::Error(Box::new(news)));
         }
-        let status = status_word(node_status::of_word(end.word));
+        let status = status_word(NodeStatus::of_end(end.word));
         let (task, is_reused) = (end.reused, end.reused.is_some());
         let news = StatusNews { step, task, worker: None, attempt: 0, status, is_reused };
         self.push(&scope, News::Status(news));
@@ -279,13 +281,13 @@ impl<'a> Maker<'a> {
 struct Opened<'a> {
     run: RunId,
     step_id: Uuid,
-    frame: &'a FrameRecord,
+    frame: &'a SubgraphRecord,
 }
 
 impl<'a> Opened<'a> {
     fn of(change: &'a RunChange) -> Option<Self> {
         match change {
-            RunChange::FrameOpened { run, step_id, frame } => {
+            RunChange::SubgraphOpened { run, step_id, frame } => {
                 Some(Self { run: *run, step_id: *step_id, frame })
             }
             _ => None,
@@ -305,11 +307,11 @@ fn failure_without_details(failure: &Failure) -> Failure {
 
 fn status_word(status: NodeStatus) -> NodeStatusWord {
     match status {
-        NodeStatus::Queued => NodeStatusWord::Queued,
+        NodeStatus::Waiting | NodeStatus::Queued => NodeStatusWord::Queued,
         NodeStatus::Running => NodeStatusWord::Running,
         NodeStatus::Succeeded => NodeStatusWord::Completed,
         NodeStatus::Failed => NodeStatusWord::Failed,
-        NodeStatus::Cancelled => NodeStatusWord::Cancelled,
+        NodeStatus::Cancelled | NodeStatus::NotRun => NodeStatusWord::Cancelled,
         NodeStatus::Skipped => NodeStatusWord::Skipped,
     }
 }

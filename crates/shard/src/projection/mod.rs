@@ -3,15 +3,15 @@
 //!
 //! Reading order: `publication` (what leaves together), `numbers` (metrics as data), `notices`
 //! (what workers are told), `updates` (tasks that moved on), `event` and `events` (what becomes of
-//! runs and nodes), `live_runs` (which task belongs to which node), `node_status`.
+//! runs and nodes), `live_runs` (which task belongs to which node), `run_status`.
 
 mod event;
 mod events;
 mod live_runs;
-pub mod node_status;
 mod notices;
 mod numbers;
 mod publication;
+mod run_status;
 mod updates;
 
 pub use event::{
@@ -21,4 +21,5 @@ pub use event::{
 pub use notices::{REBOUND_TOLD_MAX, WorkerNotice};
 pub use numbers::Numbers;
 pub use publication::{Projections, Publication};
+pub use run_status::of_end;
 pub use updates::TaskUpdate;

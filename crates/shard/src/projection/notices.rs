@@ -76,8 +76,12 @@ impl RunWorkers {
                 RunChange::Rebound { run, bindings } => notices.extend(rebound(*run, bindings)),
                 RunChange::RunStarted(_)
                 | RunChange::RunBegan { .. }
-                | RunChange::FrameOpened { .. }
-                | RunChange::FrameClosed { .. }
+                | RunChange::SubgraphOpened { .. }
+                | RunChange::SubgraphClosed { .. }
+                | RunChange::ListBegun { .. }
+                | RunChange::ItemEnded { .. }
+                | RunChange::CallEnded { .. }
+                | RunChange::Numbered { .. }
                 | RunChange::NodeEnded { .. } => {}
             }
         }

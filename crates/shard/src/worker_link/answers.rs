@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use coordinator::{Grant, LostAuthority};
+use coordinator::{FactNumber, Grant, LostAuthority};
 use model::{LeaseId, Offer, RunId};
 use protocol::rest::leases::{VerdictAnswer, VerdictWord};
 use protocol::session::alias::Vocabulary;
@@ -24,7 +24,9 @@ const CORE_VERSION: &str = "1.0.0";
 
 /// A grant as a dispatch. Its id is the lease: workers give it back with what they report.
 ///
-/// `seq` rises with every dispatch of a session, and so with those of each run in it.
+/// The `seq` of a dispatch is the number of the grant among the facts of its run: every grant has a
+/// new one, and only a retransmission repeats it. A task without a run takes `seq`, which rises with
+/// every dispatch of the session.
 pub(super) fn dispatch(
     grant: &Grant,
     offer: &Offer,
@@ -70,7 +72,7 @@ pub(super) fn dispatch(
         kind: Cow::Borrowed(Kind::ExecDispatch.name()),
         id: grant.lease.to_string(),
         corr: Some(task_id),
-        seq: Some(seq),
+        seq: Some(grant.fact.map_or(seq, FactNumber::get)),
         wants_ack,
         payload: payload.encode_for(vocabulary).1,
     }

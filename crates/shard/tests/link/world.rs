@@ -637,6 +637,7 @@ fn grant(number: u64, now: Timestamp) -> Grant {
         concurrency_key: None,
         link: None,
         chain: None,
+        fact: None,
         expires_at: now.after(Duration::from_secs(30)),
         heartbeat_every: Duration::from_secs(10),
     }

@@ -45,13 +45,17 @@ impl Checks {
 
     fn take_run(&mut self, change: &RunChange) -> Result<(), String> {
         match change {
-            RunChange::FrameOpened { frame, .. } => {
+            RunChange::SubgraphOpened { frame, .. } => {
                 self.graphs.insert(frame.number, frame.graph);
             }
             RunChange::RunStarted(_)
             | RunChange::RunBegan { .. }
-            | RunChange::FrameClosed { .. }
+            | RunChange::SubgraphClosed { .. }
+            | RunChange::ListBegun { .. }
+            | RunChange::ItemEnded { .. }
+            | RunChange::CallEnded { .. }
             | RunChange::Rebound { .. } => {}
+            RunChange::Numbered { .. } => return Err("facts without numbers".into()),
             RunChange::NodeEnded { frame, node, .. } => {
                 if !self.ended.insert((*frame, *node)) {
                     return Err(format!("node {node} of frame {frame} ended twice"));

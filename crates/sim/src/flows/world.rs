@@ -203,6 +203,7 @@ impl World {
             80..=91 => self.pass_time(),
             92..=94 => self.say_the_word(),
             95 => self.repeat_a_report(),
+            98 if self.pending.is_empty() => self.compare_replay()?,
             96 if self.losses < LOSSES_MAX => self.lose_a_worker(),
             97 if self.crashes < CRASHES_MAX => self.crash()?,
             _ => {}
@@ -277,6 +278,8 @@ impl World {
     fn crash(&mut self) -> Result<(), String> {
         self.crashes += 1;
         let durable = self.dice.index(self.pending.len() + 1);
+        let is_whole = durable == self.pending.len();
+        let before = self.shard.coordinator().run_states();
         for turn in std::mem::take(&mut self.pending).into_iter().take(durable) {
             self.keep(&turn)?;
         }
@@ -286,8 +289,22 @@ impl World {
         }
         let at = self.at();
         self.shard = restored(&mut self.tables, at, self.begun_per_turn);
+        if is_whole && self.shard.coordinator().run_states() != before {
+            return Err("P1: a restart brings back another state of the run".into());
+        }
         self.tick();
         Ok(())
+    }
+
+    /// The facts that are kept give the state that the run has.
+    fn compare_replay(&mut self) -> Result<(), String> {
+        let (claim, held) = (self.claim(), self.tables.restore(self.claim().shard));
+        let at = Moment { now: self.now, entropy: 0 };
+        let other = Shard::restore(claim, held, Limits::default(), (at, ()));
+        if other.coordinator().run_states() == self.shard.coordinator().run_states() {
+            return Ok(());
+        }
+        Err("P1: the facts of the run give another state".into())
     }
 
     fn pass_time(&mut self) {

@@ -139,7 +139,9 @@ impl Model {
         match change {
             Change::TaskSubmitted(record) => self.submitted(record, notes),
             Change::TaskRequeued(record) => self.requeued(record, notes),
-            Change::LeaseGranted { task, progress } => self.granted(*task, progress, now, notes),
+            Change::LeaseGranted { task, progress, .. } => {
+                self.granted(*task, progress, now, notes)
+            }
             Change::AttemptEnded { task, attempt, progress } => {
                 self.note_return(*task, attempt, progress, (now, notes));
                 self.attempt_ended(*task, attempt, now, notes);
@@ -149,7 +151,7 @@ impl Model {
                 self.released(*task, progress, (now, notes));
             }
             Change::LossForgiven { task, progress } => self.forgiven(*task, progress, notes),
-            Change::TaskSettled { task, attempt, progress } => {
+            Change::TaskSettled { task, attempt, progress, .. } => {
                 self.settled(*task, attempt.as_ref(), progress, (now, notes));
             }
         }

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{
-    Change, EndedAttempt, Ending, Lease, LoadKey, Outcome, Progress, Settlement, TaskRecord,
-    TaskState, WaitReason,
+    Change, EndedAttempt, Ending, FactNumber, Lease, LoadKey, Outcome, Progress, Settlement,
+    TaskFacts, TaskRecord, TaskState, WaitReason,
 };
 use model::{
     CallLink, Failure, IdempotencyMark, LeaseId, NodeLink, Pin, ReportKey, ResultExtra, ShardId,
@@ -48,6 +48,10 @@ impl Dice {
     pub(super) fn moment(&mut self) -> Timestamp {
         at(self.number())
     }
+}
+
+pub(super) fn fact_if_any(dice: &mut Dice) -> Option<FactNumber> {
+    dice.one_in(2).then(|| FactNumber::new(1 + dice.number())).flatten()
 }
 
 /// A change that may come next in `shard`, by chance.
@@ -107,6 +111,7 @@ fn submit(tables: &Tables, shard: ShardId, dice: &mut Dice) -> Change {
         }),
         run: run.map(|run| run.parse().expect("valid")),
         after,
+        facts: TaskFacts { begun: link.as_ref().and(fact_if_any(dice)), ..TaskFacts::default() },
         link: link.map(Arc::new),
         pin: dice.one_in(4).then(|| Box::new(pin(dice))),
         progress: Progress { state, attempt: 0, epoch: 0, losses: 0 },
@@ -189,7 +194,7 @@ fn grant(task: &TaskRecord, dice: &mut Dice) -> Change {
         epoch: before.epoch + 1,
         losses: before.losses,
     };
-    Change::LeaseGranted { task: task.id, progress }
+    Change::LeaseGranted { task: task.id, progress, fact: fact_if_any(dice) }
 }
 
 fn end_attempt(task: &TaskRecord, dice: &mut Dice) -> Change {
@@ -240,7 +245,7 @@ fn settle(task: &TaskRecord, dice: &mut Dice) -> Change {
     };
     let state = TaskState::Settled(Box::new(settlement));
     let progress = Progress { state, ..task.progress.clone() };
-    Change::TaskSettled { task: task.id, attempt, progress }
+    Change::TaskSettled { task: task.id, attempt, progress, fact: fact_if_any(dice) }
 }
 
 /// The attempt that settled the task moves into its history, as the coordinator does it.

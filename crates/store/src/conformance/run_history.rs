@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{
-    BoundPackage, FrameRecord, NodeEnd, NodeWord, RestoredRun, RunAbout, RunBindings, RunChange,
-    RunEnd, RunRecord, RunWord,
+    BoundPackage, EndedCall, FactNumber, ItemEnd, ListRecord, NodeEnd, NodeWord, RestoredRun,
+    RunAbout, RunBindings, RunChange, RunEnd, RunNumbers, RunRecord, RunWord, SubgraphRecord,
 };
 use model::{IdempotencyMark, RunId, ShardId, TaskId};
 
-use super::history::{Dice, call, failure};
+use super::history::{Dice, call, fact_if_any, failure};
 use crate::contract::RunQuery;
 use crate::tables::Tables;
 
@@ -21,11 +21,15 @@ pub(super) fn next_run_change(tables: &Tables, shard: ShardId, dice: &mut Dice) 
     }
     let live = &restored.runs[dice.roll(restored.runs.len())];
     let run = live.record.id;
-    match dice.roll(12) {
+    match dice.roll(16) {
         0..3 => open(live, shard, dice),
         3 => close(live, shard, dice).unwrap_or_else(|| open(live, shard, dice)),
         4..8 => end_node(live, shard, dice),
         9 => RunChange::RunBegan { run, at: dice.moment() },
+        10 => begin_list(live, dice),
+        11 => end_item(live, shard, dice),
+        12 => end_call(live, shard, dice),
+        13 => number(live, dice),
         8 => RunChange::Rebound { run, bindings: Box::new(bindings(dice)) },
         _ => RunChange::RunSettled { run, end: Box::new(run_end(dice)) },
     }
@@ -67,7 +71,7 @@ fn start(run: RunId, dice: &mut Dice) -> RunChange {
 fn open(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
     let number = live.frames.last().map_or(1, |last| last.number + 1);
     let small = |dice: &mut Dice| u32::try_from(dice.roll(4)).expect("small");
-    let frame = FrameRecord {
+    let frame = SubgraphRecord {
         number,
         graph: small(dice),
         parent: small(dice),
@@ -76,9 +80,10 @@ fn open(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
         call: dice.one_in(2).then(|| Box::new(call(shard, dice))),
         inputs: Bytes::from(format!("{{\"y\":{}}}", dice.number())),
         opened_at: dice.moment(),
+        fact: fact_if_any(dice),
     };
     let step_id = uuid::Uuid::nil();
-    RunChange::FrameOpened { run: live.record.id, step_id, frame: Box::new(frame) }
+    RunChange::SubgraphOpened { run: live.record.id, step_id, frame: Box::new(frame) }
 }
 
 /// An open frame's end, if one is open.
@@ -86,7 +91,7 @@ fn close(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> Option<RunChang
     let is_open = |number: u32| live.closed.iter().all(|(closed, _)| *closed != number);
     let frame = live.frames.iter().map(|frame| frame.number).find(|number| is_open(*number))?;
     let end = Box::new(node_end(shard, dice));
-    Some(RunChange::FrameClosed { run: live.record.id, frame, end })
+    Some(RunChange::SubgraphClosed { run: live.record.id, frame, end })
 }
 
 /// The next node of a frame, so that none ends twice.
@@ -98,6 +103,48 @@ fn end_node(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
     RunChange::NodeEnded { run: live.record.id, frame, node, step_id: uuid::Uuid::nil(), end }
 }
 
+fn fact(dice: &mut Dice) -> Option<FactNumber> {
+    FactNumber::new(1 + dice.number())
+}
+
+/// The next node, so that no list begins twice.
+fn next_list(live: &RestoredRun, dice: &mut Dice) -> ListRecord {
+    let node = live.lists.iter().map(|list| list.node + 1).max().unwrap_or(0);
+    let length = u32::try_from(dice.roll(1_000)).expect("small");
+    ListRecord { frame: 0, node, length, fact: fact(dice) }
+}
+
+fn begin_list(live: &RestoredRun, dice: &mut Dice) -> RunChange {
+    let list = next_list(live, dice);
+    RunChange::ListBegun { run: live.record.id, list, items: Arc::default() }
+}
+
+fn end_item(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
+    let item = live.items.iter().map(|item| item.item + 1).max().unwrap_or(0);
+    let end = NodeEnd { fact: fact(dice), ..node_end(shard, dice) };
+    let item = ItemEnd { frame: 0, node: 1, item, end };
+    RunChange::ItemEnded { run: live.record.id, item: Box::new(item) }
+}
+
+fn end_call(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
+    let mut call = call(shard, dice);
+    call.request = format!("{} {}", live.calls.len(), call.request).into();
+    let failure = dice.one_in(2).then(|| failure(dice));
+    let call = EndedCall { call, failure, at: dice.moment(), fact: fact(dice) };
+    RunChange::CallEnded { run: live.record.id, call: Box::new(call) }
+}
+
+/// Numbers for what the run has.
+fn number(live: &RestoredRun, dice: &mut Dice) -> RunChange {
+    let mut number = || fact(dice).expect("a number");
+    let opened = live.frames.iter().map(|frame| (frame.number, number())).collect();
+    let closed = live.closed.iter().map(|(frame, _)| (*frame, number())).collect();
+    let ended = live.ended.iter().map(|(frame, node, _)| (*frame, *node, number())).collect();
+    let lists = vec![next_list(live, dice)];
+    let numbers = Box::new(RunNumbers { tasks: Vec::new(), opened, closed, ended, lists });
+    RunChange::Numbered { run: live.record.id, numbers }
+}
+
 fn bindings(dice: &mut Dice) -> RunBindings {
     let worker = |dice: &mut Dice| format!("w{}", dice.roll(9)).parse().expect("a name");
     let bound = (0..dice.roll(3)).map(|n| BoundPackage {
@@ -107,7 +154,8 @@ fn bindings(dice: &mut Dice) -> RunBindings {
         moved_from: dice.one_in(2).then(|| worker(dice)),
     });
     let bound = bound.collect();
-    RunBindings { bound, kept_from: (0..dice.roll(3)).map(|_| worker(dice)).collect() }
+    let kept_from = (0..dice.roll(3)).map(|_| worker(dice)).collect();
+    RunBindings { bound, kept_from, fact: fact_if_any(dice) }
 }
 
 fn node_end(shard: ShardId, dice: &mut Dice) -> NodeEnd {
@@ -124,6 +172,7 @@ fn node_end(shard: ShardId, dice: &mut Dice) -> NodeEnd {
         result: dice.one_in(2).then(|| Bytes::from(format!("[{}]", dice.number()))),
         failure: dice.one_in(3).then(|| failure(dice)),
         reused: dice.one_in(4).then(|| TaskId::of(shard, dice.number())),
+        fact: fact_if_any(dice),
     }
 }
 

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use coordinator::{Change, RunChange};
-use model::{IdempotencyMark, RunId, TaskId};
+use coordinator::{Change, FactNumber, ListRecord, RunChange, RunNumbers, TaskFacts};
+use model::{IdempotencyMark, LeaseId, RunId, TaskId};
 
 use super::run_sample::{
-    frame_closed, frame_opened, linked, node_ended, rebound, run_began, run_settled, run_started,
+    call_ended, frame_closed, frame_opened, item_ended, linked, list_begun, node_ended, rebound,
+    run_began, run_settled, run_started,
 };
 use super::sample::{at, granted, settled, submitted, tenant};
 use crate::contract::{CommitError, RunKey, RunParts, RunQuery, Store};
@@ -25,6 +26,8 @@ pub async fn exercise_runs(open: impl AsyncFn() -> Arc<dyn Store>) {
     only_linked_tasks_belong_to_a_run(open().await).await;
     what_a_person_said_of_a_run_lasts_as_long_as_the_run(open().await).await;
     a_run_begins_once_and_is_found_by_that(open().await).await;
+    the_numbers_of_facts_come_back(open().await).await;
+    an_older_run_gets_its_numbers(open().await).await;
 }
 
 async fn claim(store: &Arc<dyn Store>, name: &str) -> ClaimedShard {
@@ -91,12 +94,16 @@ async fn a_stale_claim_keeps_no_run(store: Arc<dyn Store>) {
 async fn contradictions_are_refused(store: Arc<dyn Store>) {
     let acme = claim(&store, "acme").await;
     let run = |number| RunId::of(acme.shard, number);
+    let lease = LeaseId { task: TaskId::of(acme.shard, 0), epoch: 1 };
     let kept = vec![
         run_started(run(1)),
         frame_opened(run(1), 1),
         frame_opened(run(1), 2),
         frame_closed(run(1), 2),
         node_ended(run(1), 0, 0),
+        list_begun(run(1), 0, 5),
+        item_ended(run(1), 0, 5),
+        call_ended(run(1), lease),
     ];
     commit(&store, acme, vec![], kept).await.expect("kept");
     let start = || run_started(run(2));
@@ -118,6 +125,13 @@ async fn contradictions_are_refused(store: Arc<dyn Store>) {
         (vec![node_ended(run(1), 0, 0)], "node 0 in frame 0"),
         (vec![node_ended(run(1), 1, 4), node_ended(run(1), 1, 4)], "node 4 in frame 1"),
         (vec![run_settled(run(1)), run_settled(run(1))], "is not live"),
+        (vec![list_begun(run(7), 0, 5)], "is not live"),
+        (vec![item_ended(run(7), 0, 5)], "is not live"),
+        (vec![call_ended(run(7), lease)], "is not live"),
+        (vec![list_begun(run(1), 0, 5)], "began twice"),
+        (vec![item_ended(run(1), 0, 5)], "an element of node 5 in frame 0"),
+        (vec![call_ended(run(1), lease)], "a call of"),
+        (vec![numbered(run(1), 3)], "is not numbered"),
     ] {
         let acme = claim(&store, "acme").await;
         let before = restore(&store, acme).await;
@@ -203,6 +217,84 @@ async fn a_restart_brings_live_runs_back_and_no_others(store: Arc<dyn Store>) {
     let parts = store.run_parts(acme.shard, live).await.expect("reads");
     let numbers: Vec<_> = parts.tasks.iter().map(|task| task.id.number()).collect();
     assert_eq!(numbers, [0, 1], "live and settled");
+}
+
+/// Every fact that the state of a run depends on.
+async fn the_numbers_of_facts_come_back(store: Arc<dyn Store>) {
+    let acme = claim(&store, "acme").await;
+    let (run, task) = (RunId::of(acme.shard, 1), TaskId::of(acme.shard, 0));
+    let fact = FactNumber::new;
+    let with_fact = |mut change: Change, number| {
+        match &mut change {
+            Change::TaskSubmitted(record) => record.facts.begun = fact(number),
+            Change::LeaseGranted { fact: own, .. } | Change::TaskSettled { fact: own, .. } => {
+                *own = fact(number);
+            }
+            _ => {}
+        }
+        change
+    };
+    let begun = with_fact(linked(submitted(task), run, 0), 6);
+    let runs = vec![
+        run_started(run),
+        frame_opened(run, 1),
+        frame_closed(run, 1),
+        node_ended(run, 0, 0),
+        list_begun(run, 0, 5),
+        item_ended(run, 0, 5),
+        call_ended(run, LeaseId { task, epoch: 1 }),
+        rebound(run, "w1"),
+    ];
+    commit(&store, acme, vec![begun], runs).await.expect("kept");
+    let granted = with_fact(granted(task, 1), 7);
+    commit(&store, acme, vec![granted], vec![]).await.expect("kept");
+    let live = &restore(&store, acme).await.tasks[0];
+    let expected = TaskFacts { begun: fact(6), granted: fact(7), settled: None };
+    assert_eq!(live.facts, expected);
+    let settled = with_fact(settled(task, 1), 8);
+    commit(&store, acme, vec![settled], vec![]).await.expect("kept");
+    let restored = restore(&store, acme).await;
+    let found = &restored.runs[0];
+    assert_eq!(found.settled[0].facts, TaskFacts { settled: fact(8), ..expected });
+    assert_eq!((found.frames[0].fact, found.closed[0].1.fact), (fact(1), fact(2)));
+    assert_eq!((found.ended[0].2.fact, found.items[0].end.fact), (fact(2), fact(2)));
+    assert_eq!((found.lists[0].length, found.lists[0].fact), (3, fact(4)));
+    assert_eq!(found.calls[0].fact, fact(5));
+    assert_eq!(found.rebound.as_ref().and_then(|said| said.fact), fact(3));
+}
+
+/// What becomes true in the turn that numbers the facts keeps its own number.
+async fn an_older_run_gets_its_numbers(store: Arc<dyn Store>) {
+    let acme = claim(&store, "acme").await;
+    let (run, task) = (RunId::of(acme.shard, 1), TaskId::of(acme.shard, 0));
+    let old = vec![run_started(run), frame_opened(run, 1)];
+    let changes = vec![linked(submitted(task), run, 0), granted(task, 1)];
+    commit(&store, acme, changes, old).await.expect("kept");
+    let mut end = settled(task, 1);
+    if let Change::TaskSettled { fact, .. } = &mut end {
+        *fact = FactNumber::new(9);
+    }
+    commit(&store, acme, vec![end], vec![numbered(run, 1)]).await.expect("kept");
+    let restored = restore(&store, acme).await;
+    let found = &restored.runs[0];
+    let fact = FactNumber::new;
+    let expected = TaskFacts { begun: fact(2), granted: fact(3), settled: fact(9) };
+    assert_eq!(found.settled[0].facts, expected);
+    assert_eq!((found.frames[0].fact, found.lists[0].fact), (fact(1), fact(4)));
+}
+
+/// Numbers for the first task, a frame and a list that was not stored.
+fn numbered(run: RunId, frame: u32) -> RunChange {
+    let fact = |number| FactNumber::new(number).expect("not 0");
+    let facts = TaskFacts { begun: Some(fact(2)), granted: Some(fact(3)), settled: None };
+    let list = ListRecord { frame: 0, node: 1, length: 2, fact: Some(fact(4)) };
+    let numbers = RunNumbers {
+        tasks: vec![(TaskId::of(run.shard(), 0), facts)],
+        opened: vec![(frame, fact(1))],
+        lists: vec![list],
+        ..RunNumbers::default()
+    };
+    RunChange::Numbered { run, numbers: Box::new(numbers) }
 }
 
 /// A person may submit a task under any run's name.

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{
-    BoundPackage, Change, FrameRecord, NodeEnd, NodeWord, RunAbout, RunBindings, RunChange, RunEnd,
-    RunRecord, RunWord,
+    BoundPackage, Change, EndedCall, FactNumber, ItemEnd, ListRecord, NodeEnd, NodeWord, RunAbout,
+    RunBindings, RunChange, RunEnd, RunRecord, RunWord, SubgraphRecord,
 };
-use model::{NodeLink, RunId};
+use model::{CallLink, LeaseId, NodeLink, RunId};
 use uuid::Uuid;
 
 use super::sample::at;
@@ -39,7 +39,7 @@ pub(super) fn run_began(run: RunId, second: u64) -> RunChange {
 
 /// A subgraph that it entered.
 pub fn frame_opened(run: RunId, number: u32) -> RunChange {
-    let frame = FrameRecord {
+    let frame = SubgraphRecord {
         number,
         graph: 1,
         parent: 0,
@@ -48,12 +48,13 @@ pub fn frame_opened(run: RunId, number: u32) -> RunChange {
         call: None,
         inputs: Bytes::from_static(b"{}"),
         opened_at: at(1),
+        fact: FactNumber::new(1),
     };
-    RunChange::FrameOpened { run, step_id: Uuid::nil(), frame: Box::new(frame) }
+    RunChange::SubgraphOpened { run, step_id: Uuid::nil(), frame: Box::new(frame) }
 }
 
 pub(super) fn frame_closed(run: RunId, frame: u32) -> RunChange {
-    RunChange::FrameClosed { run, frame, end: Box::new(succeeded()) }
+    RunChange::SubgraphClosed { run, frame, end: Box::new(succeeded()) }
 }
 
 /// One of its nodes that came to a good end.
@@ -74,7 +75,27 @@ fn succeeded() -> NodeEnd {
         result: Some(Bytes::from_static(b"{}")),
         failure: None,
         reused: None,
+        fact: FactNumber::new(2),
     }
+}
+
+/// A node that is executed once for each of three elements.
+pub(super) fn list_begun(run: RunId, frame: u32, node: u32) -> RunChange {
+    let list = ListRecord { frame, node, length: 3, fact: FactNumber::new(4) };
+    RunChange::ListBegun { run, list, items: Arc::default() }
+}
+
+/// An element that could not be begun.
+pub(super) fn item_ended(run: RunId, frame: u32, node: u32) -> RunChange {
+    let item = ItemEnd { frame, node, item: 1, end: succeeded() };
+    RunChange::ItemEnded { run, item: Box::new(item) }
+}
+
+/// A call whose caller waited no longer.
+pub(super) fn call_ended(run: RunId, caller: LeaseId) -> RunChange {
+    let call = CallLink { caller, request: "r".into() };
+    let call = EndedCall { call, failure: None, at: at(2), fact: FactNumber::new(5) };
+    RunChange::CallEnded { run, call: Box::new(call) }
 }
 
 /// A person's word that a worker has its work.
@@ -86,7 +107,8 @@ pub(super) fn rebound(run: RunId, worker: &str) -> RunChange {
         moved_from: Some("w9".parse().expect("a name")),
     };
     let kept_from = vec!["w9".parse().expect("a name")];
-    RunChange::Rebound { run, bindings: Box::new(RunBindings { bound: vec![bound], kept_from }) }
+    let bindings = RunBindings { bound: vec![bound], kept_from, fact: FactNumber::new(3) };
+    RunChange::Rebound { run, bindings: Box::new(bindings) }
 }
 
 /// Its good end.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use coordinator::{Change, Lease, Outcome, Progress, Settlement, TaskRecord, TaskState};
+use coordinator::{Change, Lease, Outcome, Progress, Settlement, TaskFacts, TaskRecord, TaskState};
 use model::{
     Demand, LEASE_TTL_DEFAULT, PackageRef, ReportKey, RetryPolicy, TaskId, TaskSpec, TenantId,
     Timestamp, WorkerId,
@@ -35,6 +35,7 @@ pub fn submitted(task: TaskId) -> Change {
         run: None,
         after: Vec::new(),
         link: None,
+        facts: TaskFacts::default(),
         pin: None,
         progress: Progress { state: TaskState::Ready, attempt: 0, epoch: 0, losses: 0 },
         ended_attempts: Vec::new(),
@@ -51,7 +52,8 @@ pub fn granted(task: TaskId, epoch: u32) -> Change {
         confirm_by: None,
     };
     let state = TaskState::Leased(lease);
-    Change::LeaseGranted { task, progress: Progress { state, attempt: epoch, epoch, losses: 0 } }
+    let progress = Progress { state, attempt: epoch, epoch, losses: 0 };
+    Change::LeaseGranted { task, progress, fact: None }
 }
 
 /// Its end under the lease with this epoch.
@@ -71,6 +73,7 @@ pub fn settled(task: TaskId, epoch: u32) -> Change {
         task,
         attempt: None,
         progress: Progress { state, attempt: epoch, epoch, losses: 0 },
+        fact: None,
     }
 }
 

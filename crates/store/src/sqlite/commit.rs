@@ -1,6 +1,6 @@
 //! One transaction: rows that a batch of turns became.
 
-use coordinator::{TaskRecord, TaskState};
+use coordinator::{FactNumber, TaskRecord, TaskState};
 use model::TaskId;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ToSql};
@@ -94,6 +94,9 @@ impl<'c> Statements<'c> {
         statement.raw_bind_parameter(29, after_document(&record.after))?;
         statement.raw_bind_parameter(30, record.link.as_deref().map(link_document::write))?;
         statement.raw_bind_parameter(31, record.pin.as_deref().map(pin_document::write))?;
+        statement.raw_bind_parameter(32, fact_column(write.facts.begun))?;
+        statement.raw_bind_parameter(33, fact_column(write.facts.granted))?;
+        statement.raw_bind_parameter(34, fact_column(write.facts.settled))?;
         statement
             .raw_execute()
             .map_err(|error| meaning(error, Contradiction::TaskExists(write.task)))?;
@@ -131,6 +134,7 @@ impl<'c> Statements<'c> {
             let statement = &mut self.update_live;
             bind_live(statement, &row)?;
             statement.raw_bind_parameter(11, write.task.to_integer())?;
+            statement.raw_bind_parameter(12, fact_column(write.facts.granted))?;
             statement.raw_execute()?
         } else {
             let statement = &mut self.update_whole;
@@ -138,6 +142,8 @@ impl<'c> Statements<'c> {
             bind_settled(statement, &row)?;
             statement.raw_bind_parameter(20, write.task.to_integer())?;
             statement.raw_bind_parameter(21, was_settled)?;
+            statement.raw_bind_parameter(22, fact_column(write.facts.granted))?;
+            statement.raw_bind_parameter(23, fact_column(write.facts.settled))?;
             statement.raw_execute()?
         };
         must_be_one(n_updated, write.task)
@@ -197,6 +203,11 @@ fn bind_settled(
     let artifacts = row.extra.and_then(|extra| extra.artifacts.as_deref());
     statement.raw_bind_parameter(18, artifacts.map(Text))?;
     statement.raw_bind_parameter(19, row.held_since)
+}
+
+/// The number of a fact within its run.
+pub(super) fn fact_column(fact: Option<FactNumber>) -> Option<i64> {
+    fact.map(|fact| fact.get().cast_signed())
 }
 
 /// The tasks that a task waits for, as they stand in `tasks.id`; most wait for none.

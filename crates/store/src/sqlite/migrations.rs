@@ -30,7 +30,8 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "0007_rebinds", sql: include_str!("migrations/0007_rebinds.sql") },
     Migration { name: "0008_moments", sql: include_str!("migrations/0008_moments.sql") },
     Migration { name: "0009_run_began", sql: include_str!("migrations/0009_run_began.sql") },
-    Migration { name: "0010_settings", sql: include_str!("migrations/0010_settings.sql") },
+    Migration { name: "0010_run_facts", sql: include_str!("migrations/0010_run_facts.sql") },
+    Migration { name: "0011_settings", sql: include_str!("migrations/0011_settings.sql") },
 ];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (
@@ -194,6 +195,109 @@ mod tests {
         let found = load(&connection, shard, vec![key]).expect("reads");
         let TaskState::Settled(end) = &found[0].1.progress.state else { panic!("settled") };
         assert_eq!((end.result.as_deref(), &end.extra), (Some(&b"7"[..]), &None));
+    }
+
+    /// A run in the middle of a list, as the version before the numbers stored it.
+    #[test]
+    fn the_facts_of_an_older_run_are_numbered_once() {
+        let mut connection = Connection::open_in_memory().expect("memory");
+        connection.execute_batch(CREATE_LIST).expect("a list");
+        for (version, migration) in (1_i64..).zip(&MIGRATIONS[..9]) {
+            take_step(&connection, version, migration).expect("an older step");
+        }
+        let shard = model::ShardId::new(1).expect("fits");
+        connection.execute_batch(&older_run(shard)).expect("older rows");
+        migrate(&mut connection).expect("the newer steps");
+
+        let (mut first, numbered) = restart(&connection, shard);
+        assert_eq!(numbered.len(), 1, "the first restart numbers the facts");
+        let before = first.run_states();
+        assert_eq!(before.len(), 1);
+        write_runs(&connection, shard, numbered);
+        let stored = restore(&connection, shard).expect("restores");
+        let facts = &stored.runs[0].settled[0].facts;
+        assert!(facts.begun.is_some() && facts.begun < facts.granted, "{facts:?}");
+        assert!(facts.granted < facts.settled, "{facts:?}");
+        assert_eq!(stored.runs[0].lists[0].length, 3);
+
+        let (second, numbered) = restart(&connection, shard);
+        assert_eq!(numbered, [], "the second restart replays by the numbers");
+        assert_eq!(second.run_states(), before);
+        first.check_invariants();
+        assert!(first.tick(NOW).runs.is_empty(), "nothing is numbered twice");
+    }
+
+    const NOW: coordinator::Moment =
+        coordinator::Moment { now: model::Timestamp::from_millis(1_000), entropy: 0 };
+
+    fn older_run(shard: model::ShardId) -> String {
+        let run = model::RunId::of(shard, 1);
+        let id = |node: u128| uuid::Uuid::from_u128(node);
+        let definition = format!(
+            r#"{{"id":"{0}","schemaVersion":"2025-10","metadata":{{"name":"old"}},"nodes":[
+            {{"id":"{1}","type":"t","alias":"a","label":"a"}},
+            {{"id":"{2}","type":"t","alias":"each","label":"each",
+              "map":{{"over":"{{{{ nodes.a.results.list }}}}","maxParallel":1}}}}],"edges":[]}}"#,
+            id(1),
+            id(2),
+            id(3)
+        );
+        let link = |node: u32, item: &str, step: u128| {
+            format!(
+                r#"{{"run":{},"node":{node}{item},"step_id":"{}"}}"#,
+                run.to_integer(),
+                id(step)
+            )
+        };
+        let task = |number| model::TaskId::of(shard, number).to_integer();
+        format!(
+            "INSERT INTO runs (id, name, workflow_id, definition_hash, started_by, nodes, created_at,
+                               began_at)
+             VALUES ({run_id}, 'old', 'f', 'h', 'ada', 2, 1, 1);
+             INSERT INTO run_definitions VALUES ({run_id}, '{{}}', '{definition}');
+             INSERT INTO tasks (id, type, queue, priority, created_at, state, attempt, epoch, losses,
+                                settled_at, held_since, result, run, link)
+             VALUES ({0}, 't', 'default', 0, 1, 'COMPLETED', 1, 1, 0, 1, 1, '{{\"list\":[7,8,9]}}',
+                     '{run}', '{a}'),
+                    ({1}, 't', 'default', 0, 1, 'COMPLETED', 1, 1, 0, 1, 1, '{{}}',
+                     '{run}', '{first}');
+             INSERT INTO tasks (id, type, queue, priority, created_at, state, attempt, epoch, losses,
+                                run, link)
+             VALUES ({2}, 't', 'default', 0, 1, 'QUEUED', 0, 0, 0, '{run}', '{second}');",
+            task(0),
+            task(1),
+            task(2),
+            run_id = run.to_integer(),
+            a = link(0, "", 2),
+            first = link(1, ",\"item\":0", 3),
+            second = link(1, ",\"item\":1", 3),
+        )
+    }
+
+    /// A coordinator that knows what the tables hold, and the numbers that it wants kept.
+    fn restart(
+        connection: &Connection,
+        shard: model::ShardId,
+    ) -> (coordinator::Coordinator, Vec<coordinator::RunChange>) {
+        let found = restore(connection, shard).expect("restores");
+        let mut restored =
+            coordinator::Coordinator::restore(shard, found.next_number, found.tasks, NOW);
+        restored.restore_runs(found.next_run, found.runs, NOW);
+        let step = restored.tick(NOW);
+        assert_eq!(step.changes, [], "one element at a time");
+        (restored, step.runs)
+    }
+
+    fn write_runs(
+        connection: &Connection,
+        shard: model::ShardId,
+        runs: Vec<coordinator::RunChange>,
+    ) {
+        let claim = shard::ClaimedShard { shard, epoch: 1 };
+        let turn = shard::Turn { runs, ..shard::Turn::empty(claim) };
+        let batch = crate::rows::Batch::fold(std::iter::once(&turn)).expect("a valid turn");
+        let mut documents = crate::spec_document::LastDocument::default();
+        crate::sqlite::commit::write(connection, &batch, &mut documents).expect("written");
     }
 
     #[test]

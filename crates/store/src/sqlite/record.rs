@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{
-    EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, StateWord, TaskRecord, TaskState,
-    WaitReason,
+    EndedAttempt, Ending, FactNumber, Lease, Outcome, Progress, Settlement, StateWord, TaskFacts,
+    TaskRecord, TaskState, WaitReason,
 };
 use model::{Failure, IdempotencyMark, NodeLink, Pin, ReportKey, ResultExtra, TaskId, Timestamp};
 use rusqlite::types::FromSql;
@@ -62,6 +62,9 @@ mod column {
     pub(super) const SKIPPED: usize = 30;
     pub(super) const ARTIFACTS: usize = 31;
     pub(super) const HELD_SINCE: usize = 32;
+    pub(super) const RUN_BEGUN: usize = 33;
+    pub(super) const RUN_GRANTED: usize = 34;
+    pub(super) const RUN_SETTLED: usize = 35;
 }
 
 impl<'c> RecordReader<'c> {
@@ -106,6 +109,11 @@ impl<'c> RecordReader<'c> {
             run: parsed_if_any(row, column::RUN)?,
             after,
             link: read_link(row)?,
+            facts: TaskFacts {
+                begun: fact_if_any(row, column::RUN_BEGUN)?,
+                granted: fact_if_any(row, column::RUN_GRANTED)?,
+                settled: fact_if_any(row, column::RUN_SETTLED)?,
+            },
             pin: read_pin(row)?,
             ended_attempts: self.read_ended_attempts(id, &progress)?,
             progress,
@@ -300,6 +308,13 @@ pub(super) fn moment(row: &Row<'_>, column: usize) -> Result<Timestamp, StoreErr
 
 pub(super) fn moment_if_any(row: &Row<'_>, column: usize) -> Result<Option<Timestamp>, StoreError> {
     Ok(get::<Option<i64>>(row, column)?.map(Timestamp::from_integer))
+}
+
+/// The number of a fact within its run.
+pub(super) fn fact_if_any(row: &Row<'_>, column: usize) -> Result<Option<FactNumber>, StoreError> {
+    let Some(number) = get::<Option<i64>>(row, column)? else { return Ok(None) };
+    let fact = u64::try_from(number).ok().and_then(FactNumber::new);
+    fact.map(Some).ok_or_else(|| StoreError::Damaged(format!("{number} numbers no fact")))
 }
 
 fn get<T: FromSql>(row: &Row<'_>, column: usize) -> Result<T, StoreError> {

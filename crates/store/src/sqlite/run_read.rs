@@ -2,15 +2,21 @@
 
 use coordinator::{RestoredRun, RunRecord, TaskRecord};
 use model::{RunId, ShardId};
-use rusqlite::{CachedStatement, Connection, OptionalExtension};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
 use super::record::RecordReader;
-use super::run_record::{glance, read_bindings, read_frame, read_node, read_short, read_whole};
+use super::run_record::{
+    glance, read_bindings, read_ended_call, read_frame, read_item, read_list, read_node,
+    read_short, read_whole,
+};
 use crate::contract::{RunKey, RunPage, RunParts, RunQuery, StoreError};
 use crate::page::ROWS_PER_LIST_MAX;
 
 const FIND_KEY: &str = "SELECT id FROM runs INDEXED BY runs_key
     WHERE id >> 40 = ?1 AND idempotency_key = ?2 AND idempotency_key IS NOT NULL";
+
+const SELECT_LISTS: &str =
+    "SELECT frame, node, length, fact FROM run_lists WHERE run_id = ?1 ORDER BY frame, node";
 
 const SELECT_BINDINGS: &str = "SELECT document FROM run_bindings WHERE run_id = ?1";
 
@@ -101,9 +107,19 @@ pub(super) fn restore_runs(
     let mut runs = Vec::new();
     while let Some(row) = rows.next()? {
         let record = read_whole(row)?;
-        let RunParts { frames, closed, ended, rebound, tasks } =
+        let RunParts { frames, closed, ended, lists, items, calls, rebound, tasks: settled } =
             parts.read(record.id, Which::Settled)?;
-        runs.push(RestoredRun { record, frames, closed, ended, rebound, settled: tasks });
+        runs.push(RestoredRun {
+            record,
+            frames,
+            closed,
+            ended,
+            lists,
+            items,
+            calls,
+            rebound,
+            settled,
+        });
     }
     Ok(runs)
 }
@@ -123,6 +139,20 @@ fn run_range(shard: ShardId) -> [i64; 2] {
     [shard.first_task().to_integer(), shard.last_task().to_integer()]
 }
 
+/// Every row that a statement gives for a run.
+fn all<T>(
+    select: &mut CachedStatement<'_>,
+    run: RunId,
+    read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut rows = select.query([run.to_integer()])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
+}
+
 /// Which tasks of a run are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Which {
@@ -136,6 +166,9 @@ struct Parts<'c> {
     select_tasks: CachedStatement<'c>,
     select_frames: CachedStatement<'c>,
     select_nodes: CachedStatement<'c>,
+    select_lists: CachedStatement<'c>,
+    select_items: CachedStatement<'c>,
+    select_calls: CachedStatement<'c>,
     select_bindings: CachedStatement<'c>,
 }
 
@@ -149,6 +182,11 @@ impl<'c> Parts<'c> {
                 .prepare_cached(include_str!("queries/select_run_frames.sql"))?,
             select_nodes: connection
                 .prepare_cached(include_str!("queries/select_run_nodes.sql"))?,
+            select_lists: connection.prepare_cached(SELECT_LISTS)?,
+            select_items: connection
+                .prepare_cached(include_str!("queries/select_run_items.sql"))?,
+            select_calls: connection
+                .prepare_cached(include_str!("queries/select_run_calls.sql"))?,
             select_bindings: connection.prepare_cached(SELECT_BINDINGS)?,
         })
     }
@@ -162,11 +200,10 @@ impl<'c> Parts<'c> {
             parts.frames.push(frame);
         }
         drop(rows);
-        let mut rows = self.select_nodes.query([run.to_integer()])?;
-        while let Some(row) = rows.next()? {
-            parts.ended.push(read_node(row)?);
-        }
-        drop(rows);
+        parts.ended = all(&mut self.select_nodes, run, read_node)?;
+        parts.lists = all(&mut self.select_lists, run, read_list)?;
+        parts.items = all(&mut self.select_items, run, read_item)?;
+        parts.calls = all(&mut self.select_calls, run, read_ended_call)?;
         let mut rows = self.select_bindings.query([run.to_integer()])?;
         parts.rebound = rows.next()?.map(|row| read_bindings(run, row)).transpose()?;
         Ok(parts)

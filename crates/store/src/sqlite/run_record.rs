@@ -3,12 +3,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{FrameRecord, NodeEnd, RunAbout, RunBindings, RunEnd, RunRecord, RunWord};
+use coordinator::{
+    EndedCall, ItemEnd, ListRecord, NodeEnd, RunAbout, RunBindings, RunEnd, RunRecord, RunWord,
+    SubgraphRecord,
+};
 use model::{CallLink, Failure, IdempotencyMark, LeaseId, RunId, TaskId};
 use rusqlite::Row;
 
 use super::record::{
-    bytes_if_any, damaged, moment, moment_if_any, parsed_if_any, read_failure, text, text_if_any,
+    bytes_if_any, damaged, fact_if_any, moment, moment_if_any, parsed_if_any, read_failure, text,
+    text_if_any,
 };
 use crate::binding_document;
 use crate::contract::StoreError;
@@ -134,8 +138,8 @@ fn read_end(row: &Row<'_>) -> Result<Option<RunEnd>, StoreError> {
 }
 
 /// A row of `select_run_frames.sql`: the frame, and its end if it has one.
-pub(super) fn read_frame(row: &Row<'_>) -> Result<(FrameRecord, Option<NodeEnd>), StoreError> {
-    let frame = FrameRecord {
+pub(super) fn read_frame(row: &Row<'_>) -> Result<(SubgraphRecord, Option<NodeEnd>), StoreError> {
+    let frame = SubgraphRecord {
         number: row.get(0)?,
         graph: row.get(1)?,
         parent: row.get(2)?,
@@ -144,6 +148,7 @@ pub(super) fn read_frame(row: &Row<'_>) -> Result<(FrameRecord, Option<NodeEnd>)
         call: read_call(row)?.map(Box::new),
         opened_at: moment(row, 8)?,
         inputs: bytes_if_any(row, 9)?.unwrap_or_default(),
+        fact: fact_if_any(row, 18)?,
     };
     Ok((frame, read_node_end(row, 10)?))
 }
@@ -161,13 +166,37 @@ pub(super) fn read_node(row: &Row<'_>) -> Result<(u32, u32, NodeEnd), StoreError
     Ok((row.get(0)?, row.get(1)?, end))
 }
 
+/// A row of `run_lists`.
+pub(super) fn read_list(row: &Row<'_>) -> Result<ListRecord, StoreError> {
+    let (frame, node, length) = (row.get(0)?, row.get(1)?, row.get(2)?);
+    Ok(ListRecord { frame, node, length, fact: fact_if_any(row, 3)? })
+}
+
+/// A row of `select_run_items.sql`.
+pub(super) fn read_item(row: &Row<'_>) -> Result<ItemEnd, StoreError> {
+    let end = read_node_end(row, 3)?;
+    let end = end.ok_or_else(|| StoreError::Damaged("an element of a run has no end".into()))?;
+    Ok(ItemEnd { frame: row.get(0)?, node: row.get(1)?, item: row.get(2)?, end })
+}
+
+/// A row of `select_run_calls.sql`.
+pub(super) fn read_ended_call(row: &Row<'_>) -> Result<EndedCall, StoreError> {
+    let caller = LeaseId { task: task_id(row.get(0)?)?, epoch: row.get(1)? };
+    Ok(EndedCall {
+        call: CallLink { caller, request: text(row, 2)?.into() },
+        at: moment(row, 3)?,
+        failure: read_failure(row, 4)?,
+        fact: fact_if_any(row, 7)?,
+    })
+}
+
 /// What a person said of the run's workers.
 pub(super) fn read_bindings(run: RunId, row: &Row<'_>) -> Result<Box<RunBindings>, StoreError> {
     let bindings = binding_document::read(text(row, 0)?).map_err(damaged);
     bindings.map(Box::new).map_err(|error| naming(run.to_integer(), error))
 }
 
-/// Seven columns side by side, from its word to its result.
+/// Eight columns side by side, from its word to the number of the fact.
 fn read_node_end(row: &Row<'_>, first: usize) -> Result<Option<NodeEnd>, StoreError> {
     let Some(word) = text_if_any(row, first)? else { return Ok(None) };
     let word = node_end_from_text(word)
@@ -179,6 +208,7 @@ fn read_node_end(row: &Row<'_>, first: usize) -> Result<Option<NodeEnd>, StoreEr
         reused: reused.map(task_id).transpose()?,
         failure: read_failure(row, first + 3)?,
         result: bytes_if_any(row, first + 6)?,
+        fact: fact_if_any(row, first + 7)?,
     }))
 }
 

@@ -169,7 +169,7 @@ impl Model {
         }
         self.kept.keep(change);
         let record = self.kept.get(change.task()).expect("just kept");
-        if let Change::LeaseGranted { task, progress } = change {
+        if let Change::LeaseGranted { task, progress, .. } = change {
             let TaskState::Leased(lease) = &progress.state else { panic!("{progress:?}") };
             assert_eq!(progress.attempt, before.expect("it was ready").attempt + 1);
             let id = LeaseId { task: *task, epoch: progress.epoch };

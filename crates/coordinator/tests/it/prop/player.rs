@@ -336,7 +336,7 @@ impl Player {
 
     /// A grant goes to the best task for its request.
     fn check_grant(&self, change: &Change, answers: &[(Command, &Answer)]) {
-        let Change::LeaseGranted { task, progress } = change else { return };
+        let Change::LeaseGranted { task, progress, .. } = change else { return };
         let TaskState::Leased(lease) = &progress.state else { panic!("{progress:?}") };
         let request = answers
             .iter()

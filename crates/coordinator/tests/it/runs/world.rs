@@ -8,9 +8,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{
-    Answer, Change, Command, Coordinator, Effect, Grant, LeaseRequest, Moment, NewRun, NextCall,
-    NextEnd, NodeEnd, Rebind, RestoredRun, Reused, RunAbout, RunBindings, RunChange, RunRecord,
-    RunWord, Signal, Step, TaskRecord, TaskState, Ticket,
+    Answer, Change, Command, Coordinator, Effect, EndedCall, FactNumber, Grant, ItemEnd,
+    LeaseRequest, ListRecord, Moment, NewRun, NextCall, NextEnd, NodeEnd, Rebind, RestoredRun,
+    Reused, RunAbout, RunBindings, RunChange, RunNumbers, RunRecord, RunWord, Signal, Step,
+    TaskFacts, TaskRecord, TaskState, Ticket,
 };
 use flow::Program;
 use model::{
@@ -32,12 +33,19 @@ pub(crate) struct World {
     asked: BTreeMap<Ticket, String>,
     leases: BTreeMap<String, LeaseId>,
     pub(crate) transcript: String,
+    /// The numbers of facts, in the order in which the steps gave them.
+    pub(crate) numbers: Vec<u64>,
+    /// The numbers of grants, by the name of what was granted.
+    pub(crate) grants: Vec<(String, Option<FactNumber>)>,
     // What the store would hold.
     record: Option<RunRecord>,
     tasks: BTreeMap<TaskId, TaskRecord>,
-    frames: Vec<coordinator::FrameRecord>,
+    frames: Vec<coordinator::SubgraphRecord>,
     closed: Vec<(u32, NodeEnd)>,
     ended: Vec<(u32, u32, NodeEnd)>,
+    pub(crate) lists: Vec<ListRecord>,
+    items: Vec<ItemEnd>,
+    calls: Vec<EndedCall>,
     rebound: Option<Box<RunBindings>>,
 }
 
@@ -88,11 +96,16 @@ impl World {
             asked: BTreeMap::new(),
             leases: BTreeMap::new(),
             transcript: String::new(),
+            numbers: Vec::new(),
+            grants: Vec::new(),
             record: None,
             tasks: BTreeMap::new(),
             frames: Vec::new(),
             closed: Vec::new(),
             ended: Vec::new(),
+            lists: Vec::new(),
+            items: Vec::new(),
+            calls: Vec::new(),
             rebound: None,
         }
     }
@@ -120,6 +133,7 @@ impl World {
             }
             ["wait", seconds] => self.pass(seconds.parse().expect("seconds")),
             ["restart"] => self.restart(),
+            ["upgrade"] => self.upgrade(),
             ["cancel"] => {
                 let run = self.run.expect("started");
                 self.ask(line, |ticket| Command::CancelRun { ticket, run, by: "ada".into() });
@@ -155,7 +169,11 @@ impl World {
                 self.report(worker, name, ReportedOutcome::Failed { failure, retryable });
             }
             [worker, "calls", "next", "from", name, "as", request] => {
-                self.next(worker, name, request, payload());
+                self.next(worker, name, (request, None), payload());
+            }
+            [worker, "calls", "next", "from", name, "as", request, "within", seconds] => {
+                let within = Some(seconds.parse().expect("seconds"));
+                self.next(worker, name, (request, within), payload());
             }
             ["stop", name] => {
                 let task = self.leases[*name].task;
@@ -232,13 +250,19 @@ impl World {
         self.ask("report", |ticket| Command::Report { ticket, reports });
     }
 
-    fn next(&mut self, worker: &str, name: &str, request: &str, payload: Bytes) {
+    fn next(
+        &mut self,
+        worker: &str,
+        name: &str,
+        (request, within): (&str, Option<u64>),
+        payload: Bytes,
+    ) {
         let call = NextCall {
             lease: self.leases[name],
             worker: worker.parse().expect("a name"),
             request: request.into(),
             payload,
-            until: None,
+            until: within.map(|seconds| self.now.after(Duration::from_secs(seconds))),
         };
         let question = format!("{name} called next as {request}");
         self.ask(&question, |ticket| Command::Next { ticket, call: Box::new(call) });
@@ -265,6 +289,16 @@ impl World {
     }
 
     fn restart(&mut self) {
+        let before = self.coordinator.run_states();
+        self.restore();
+        assert_eq!(self.coordinator.run_states(), before, "a restart brings back the same state");
+        let _ = writeln!(self.transcript, "-- restart");
+        let step = self.coordinator.tick(self.at());
+        self.tell(step);
+    }
+
+    /// A new coordinator that knows what the store would.
+    fn restore(&mut self) {
         self.asked.clear();
         let settled = |task: &&TaskRecord| matches!(task.progress.state, TaskState::Settled(_));
         let live: Vec<TaskRecord> =
@@ -278,19 +312,22 @@ impl World {
             frames: self.frames.clone(),
             closed: self.closed.clone(),
             ended: self.ended.clone(),
+            lists: self.lists.clone(),
+            items: self.items.clone(),
+            calls: self.calls.clone(),
             rebound: self.rebound.clone(),
             settled: self.tasks.values().filter(settled).cloned().collect(),
         });
-        let _ = writeln!(self.transcript, "-- restart");
         self.coordinator.restore_runs(2, runs, at);
-        let step = self.coordinator.tick(at);
-        self.tell(step);
     }
 
     // ----- what came of it
 
     fn tell(&mut self, step: Step) {
         self.coordinator.check_invariants();
+        let mut numbers: Vec<u64> = numbers_of(&step).into_iter().map(FactNumber::get).collect();
+        numbers.sort_unstable();
+        self.numbers.extend(numbers);
         for change in step.runs {
             self.tell_run(change);
         }
@@ -306,6 +343,50 @@ impl World {
         }
     }
 
+    fn number(&mut self, numbers: &RunNumbers) {
+        self.write(&format!("numbers for {} tasks", numbers.tasks.len()));
+        for (task, facts) in &numbers.tasks {
+            self.tasks.get_mut(task).expect("kept").facts = *facts;
+        }
+        for frame in &mut self.frames {
+            frame.fact = numbers.opened.iter().find(|(n, _)| *n == frame.number).map(|(_, f)| *f);
+        }
+        for (frame, end) in &mut self.closed {
+            end.fact = numbers.closed.iter().find(|(n, _)| n == frame).map(|(_, f)| *f);
+        }
+        for (frame, node, end) in &mut self.ended {
+            let own = |(f, n, _): &&(u32, u32, FactNumber)| (f, n) == (&*frame, &*node);
+            end.fact = numbers.ended.iter().find(own).map(|(_, _, fact)| *fact);
+        }
+        self.lists.clone_from(&numbers.lists);
+    }
+
+    /// Forgets what an older version did not store.
+    fn make_old(&mut self) {
+        for task in self.tasks.values_mut() {
+            task.facts = TaskFacts::default();
+        }
+        for frame in &mut self.frames {
+            frame.fact = None;
+        }
+        let ends = self.closed.iter_mut().map(|(_, end)| end);
+        for end in ends.chain(self.ended.iter_mut().map(|(_, _, end)| end)) {
+            end.fact = None;
+        }
+        self.lists.clear();
+        self.items.clear();
+        self.calls.clear();
+    }
+
+    /// The older version's folder is opened by this one.
+    fn upgrade(&mut self) {
+        self.make_old();
+        self.restore();
+        let _ = writeln!(self.transcript, "-- upgrade");
+        let step = self.coordinator.tick(self.at());
+        self.tell(step);
+    }
+
     fn keep(&mut self, change: &Change) {
         if let Change::TaskSubmitted(record) = change {
             assert!(self.tasks.insert(record.id, (**record).clone()).is_none(), "made once");
@@ -313,6 +394,11 @@ impl World {
         }
         let record = self.tasks.get_mut(&change.task()).expect("submitted before");
         record.progress = change.progress().clone();
+        match change {
+            Change::LeaseGranted { fact, .. } => record.facts.granted = *fact,
+            Change::TaskSettled { fact, .. } => record.facts.settled = *fact,
+            _ => {}
+        }
         record.ended_attempts.extend(change.ended_attempt().cloned());
     }
 
@@ -331,12 +417,12 @@ impl World {
                 let record = self.record.as_mut().expect("started");
                 assert!(record.began_at.replace(at).is_none(), "a run begins once");
             }
-            RunChange::FrameOpened { frame, .. } => {
+            RunChange::SubgraphOpened { frame, .. } => {
                 let inputs = String::from_utf8_lossy(&frame.inputs).into_owned();
                 self.write(&format!("frame {} opened with {inputs}", frame.number));
                 self.frames.push(*frame);
             }
-            RunChange::FrameClosed { frame, end, .. } => {
+            RunChange::SubgraphClosed { frame, end, .. } => {
                 self.write(&format!("frame {frame} closed: {}", end_text(&end)));
                 self.closed.push((frame, *end));
             }
@@ -349,6 +435,21 @@ impl World {
                 );
                 self.ended.push((frame, node, *end));
             }
+            RunChange::ListBegun { list, items, .. } => {
+                assert_eq!(list.length as usize, items.len());
+                self.lists.push(list);
+            }
+            RunChange::ItemEnded { item, .. } => {
+                let name = self.node_name(item.frame, item.node);
+                self.write(&format!("{name}[{}] ended: {}", item.item, end_text(&item.end)));
+                self.items.push(*item);
+            }
+            RunChange::CallEnded { call, .. } => {
+                let why = call.failure.as_ref().map_or("timed out", |failure| &failure.reason);
+                self.write(&format!("call {} ended: {why}", call.call.request));
+                self.calls.push(*call);
+            }
+            RunChange::Numbered { numbers, .. } => self.number(&numbers),
             RunChange::Rebound { bindings, .. } => self.rebound = Some(bindings),
             RunChange::RunSettled { end, .. } => {
                 let word = match end.word {
@@ -427,6 +528,7 @@ impl World {
         });
         let on = if worker.is_empty() { String::new() } else { format!(" on {worker}") };
         let line = format!("{name} runs{on}, attempt {}{chain}", grant.attempt);
+        self.grants.push((name.clone(), grant.fact));
         self.leases.insert(name, grant.lease);
         self.write(&line);
     }
@@ -456,6 +558,25 @@ impl World {
         }
         name
     }
+}
+
+/// The numbers that a step gives to facts.
+fn numbers_of(step: &Step) -> Vec<FactNumber> {
+    let of_task = step.changes.iter().filter_map(|change| match change {
+        Change::TaskSubmitted(record) => record.facts.begun,
+        Change::LeaseGranted { fact, .. } | Change::TaskSettled { fact, .. } => *fact,
+        _ => None,
+    });
+    let of_run = step.runs.iter().filter_map(|change| match change {
+        RunChange::SubgraphOpened { frame, .. } => frame.fact,
+        RunChange::SubgraphClosed { end, .. } | RunChange::NodeEnded { end, .. } => end.fact,
+        RunChange::ListBegun { list, .. } => list.fact,
+        RunChange::ItemEnded { item, .. } => item.end.fact,
+        RunChange::CallEnded { call, .. } => call.fact,
+        RunChange::Rebound { bindings, .. } => bindings.fact,
+        _ => None,
+    });
+    of_task.chain(of_run).collect()
 }
 
 fn end_text(end: &NodeEnd) -> String {

@@ -21,7 +21,7 @@ impl World {
             Change::TaskSubmitted(_) | Change::TaskReleased { .. } => {
                 format!("{name} is {}", state_text(&progress.state))
             }
-            Change::LeaseGranted { task, progress } => self.granted(*task, progress),
+            Change::LeaseGranted { task, progress, .. } => self.granted(*task, progress),
             Change::TaskRequeued(_) => format!("{name} is {} again", state_text(&progress.state)),
             Change::AttemptEnded { .. } => {
                 let ended = ended.expect("an attempt ended");
@@ -263,7 +263,7 @@ fn tried(progress: &Progress) -> String {
 /// A grant says what the fact behind it says.
 fn check_grant(grant: &Grant, facts: &[Change]) {
     let fact = facts.iter().find_map(|change| match change {
-        Change::LeaseGranted { task, progress } if *task == grant.lease.task => Some(progress),
+        Change::LeaseGranted { task, progress, .. } if *task == grant.lease.task => Some(progress),
         _ => None, // Every other fact is about something else.
     });
     let progress = fact.expect("a grant is a fact");

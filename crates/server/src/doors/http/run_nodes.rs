@@ -6,10 +6,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
-use coordinator::{Answer, Command, Refusal, Signal};
+use coordinator::{Answer, Command, NodeStatus, Refusal, Signal};
 use model::TaskId;
 use protocol::rest::problem::Problem;
-use protocol::rest::runs::{NodeExplanation, NodeStatus, SignalNode, Signalled};
+use protocol::rest::runs::{self as wire, NodeExplanation, SignalNode, Signalled};
 use protocol::rest::tasks::Reason;
 
 use super::body::OptionalJson;
@@ -91,7 +91,7 @@ async fn not_waiting(
 ) -> ApiError {
     let status = on_board(app, run, move |board| {
         let spot = board.find(node, frame)?;
-        Some(board.frames[spot.frame].nodes[spot.node].status)
+        Some(standing::wire_word(board.frames[spot.frame].nodes[spot.node].status))
     });
     match status.await {
         Err(error) => error,
@@ -157,7 +157,7 @@ pub(super) async fn explain(
 
 /// What the store tells of a node.
 struct Known {
-    status: NodeStatus,
+    status: wire::NodeStatus,
     /// The newest task that has not ended, else the newest one.
     task: Option<TaskId>,
     reasons: Vec<Reason>,
@@ -172,10 +172,10 @@ fn known(board: &Board<'_>, spot: Spot) -> Known {
         Some(level) => task.link.as_ref().is_some_and(|link| usize::from(link.level) == level),
     };
     let mut tasks = parts.tasks.iter().rev().filter(of_step);
-    let open = tasks.clone().find(|task| !standing::of_task(task).is_terminal());
+    let open = tasks.clone().find(|task| !NodeStatus::of_task(&task.progress).is_terminal());
     let task = open.or_else(|| tasks.next());
     Known {
-        status: parts.status,
+        status: standing::wire_word(parts.status),
         task: task.map(|task| task.id),
         reasons: explain::reasons(board, spot),
         called: node.handle(),

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{
-    Change, EndedAttempt, Ending, FrameRecord, Lease, NodeEnd, NodeWord, Outcome, Progress,
-    RunAbout, RunChange, RunEnd, RunRecord, RunWord, Settlement, TaskRecord, TaskState,
+    Change, EndedAttempt, Ending, Lease, NodeEnd, NodeWord, Outcome, Progress, RunAbout, RunChange,
+    RunEnd, RunRecord, RunWord, Settlement, SubgraphRecord, TaskRecord, TaskState,
 };
 use model::{
     Demand, Failure, LEASE_TTL_DEFAULT, LeaseId, NodeLink, ReportKey, ResultExtra, RetryPolicy,
@@ -63,7 +63,7 @@ pub(super) fn node_ended(number: u64, node: u64, word: NodeWord) -> RunChange {
     let result = (word == NodeWord::Succeeded).then(|| Bytes::from_static(b"{\"count\":2}"));
     let failure =
         (word == NodeWord::Failed).then(|| Failure::new("E.FLOW.EXPRESSION", "no such value"));
-    let end = NodeEnd { word, at: AT, result, failure, reused: None };
+    let end = NodeEnd { word, at: AT, result, failure, reused: None, fact: None };
     let (frame, place) = (2, 0);
     let (run, step_id) = (run(number), step(node));
     RunChange::NodeEnded { run, frame, node: place, step_id, end: Box::new(end) }
@@ -71,7 +71,7 @@ pub(super) fn node_ended(number: u64, node: u64, word: NodeWord) -> RunChange {
 
 /// A subgraph that the run entered through a node.
 pub(super) fn opened(number: u64, node: u64, frame: u32, item: Option<u32>) -> RunChange {
-    let frame = FrameRecord {
+    let frame = SubgraphRecord {
         number: frame,
         graph: 1,
         parent: 0,
@@ -80,8 +80,9 @@ pub(super) fn opened(number: u64, node: u64, frame: u32, item: Option<u32>) -> R
         call: None,
         inputs: Bytes::from_static(b"{}"),
         opened_at: AT,
+        fact: None,
     };
-    RunChange::FrameOpened { run: run(number), step_id: step(node), frame: Box::new(frame) }
+    RunChange::SubgraphOpened { run: run(number), step_id: step(node), frame: Box::new(frame) }
 }
 
 /// A task of a run, within a subgraph.
@@ -131,6 +132,7 @@ pub(super) fn submitted(number: u64, of: Option<u64>) -> Change {
         run: None,
         after: Vec::new(),
         link,
+        facts: coordinator::TaskFacts::default(),
         pin: None,
         progress: progress(TaskState::Ready, 0),
         ended_attempts: Vec::new(),
@@ -150,7 +152,7 @@ pub(super) fn granted(number: u64, epoch: u32, confirm: bool) -> Change {
         confirm_by: confirm.then_some(AT),
     };
     let progress = progress(TaskState::Leased(lease), epoch);
-    Change::LeaseGranted { task: task(number), progress }
+    Change::LeaseGranted { task: task(number), progress, fact: None }
 }
 
 pub(super) fn failed_attempt(number: u64, epoch: u32) -> Change {
@@ -190,5 +192,5 @@ pub(super) fn settled(
         extra,
     };
     let progress = progress(TaskState::Settled(Box::new(settlement)), 1);
-    Change::TaskSettled { task: task(number), attempt: None, progress }
+    Change::TaskSettled { task: task(number), attempt: None, progress, fact: None }
 }

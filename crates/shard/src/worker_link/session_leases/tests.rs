@@ -245,6 +245,7 @@ fn grant(number: u64, epoch: u32) -> Grant {
         concurrency_key: None,
         link: None,
         chain: None,
+        fact: None,
         expires_at: NOW,
         heartbeat_every: Duration::from_secs(10),
     }

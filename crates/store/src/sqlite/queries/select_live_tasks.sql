@@ -4,7 +4,8 @@ SELECT t.id, t.type, t.queue, t.priority, t.spec, t.concurrency_key, t.idempoten
        t.created_at, t.state, t.wait_until, t.attempt, t.epoch, t.losses, t.holder, t.granted_at,
        t.expires_at, t.attempt_ends_at, t.settled_at, t.report_key, t.failure_code,
        t.failure_reason, t.failure_details, t.result, p.json, i.fingerprint, t.run,
-       t.after_tasks, t.link, t.pin, t.wait_for, t.skipped, t.artifacts, t.held_since
+       t.after_tasks, t.link, t.pin, t.wait_for, t.skipped, t.artifacts, t.held_since,
+       t.run_begun, t.run_granted, t.run_settled
   FROM tasks AS t INDEXED BY tasks_live
   LEFT JOIN parameters AS p ON p.task_id = t.id
   LEFT JOIN idempotency AS i ON i.shard = t.id >> 40 AND i.key = t.idempotency_key

@@ -1,5 +1,5 @@
 SELECT frame, node,
-       outcome, ended_at, reused, failure_code, failure_reason, failure_details, result
+       outcome, ended_at, reused, failure_code, failure_reason, failure_details, result, fact
   FROM run_nodes
  WHERE run_id = ?1
  ORDER BY frame, node

@@ -50,6 +50,7 @@ fn grant(number: u64) -> Grant {
         concurrency_key: None,
         link: None,
         chain: None,
+        fact: None,
         lease: LeaseId { task: TaskId::of(shard, number), epoch: 7 },
         attempt: 2,
         spec: Arc::new(spec),

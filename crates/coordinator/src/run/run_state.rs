@@ -1,19 +1,19 @@
-//! A live run: which nodes have ended, which are under way, and whose turn it is.
+//! A live run: which nodes have ended, which are being executed, and what is to begin next.
 //!
-//! Like tasks, runs are written by facts alone: `run_apply` holds the writers, for the live system
-//! and for a restart. The rules are in `dag`, `frame`, `list`, `chain` and `signal`.
+//! Like tasks, runs are written by facts alone: `apply` holds the one writer, for the live system
+//! and for a restart. The rules are in `dag`, `subgraph`, `list`, `middleware` and `signal`.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
 use flow::{Graph, Node, NodeFacts, NodesView, Program, Scope};
-use model::{CallLink, Failure, IdempotencyKey, NodeLink, RunId, RunName, TaskId, Timestamp};
+use model::{CallLink, Failure, IdempotencyKey, NodeLink, RunId, RunName, TaskId};
 use serde_json::{Map, Value};
 
-use crate::command::Ticket;
 use crate::effect::NextEnd;
-use crate::run_change::NodeWord;
+use crate::run::change::{FactNumber, NodeWord, RunNumbers};
+use crate::run::middleware::Callers;
 use crate::watch::Watches;
 
 /// Live runs that a tenant may have.
@@ -37,15 +37,18 @@ pub(crate) struct Runs {
     pub(crate) live: BTreeMap<RunId, Run>,
     pub(crate) keys: RunKeys,
     pub(crate) definition_bytes: usize,
-    /// Runs that may have something to begin, each once.
+    /// Soft: runs that may have something to begin, each once. After a restart all may.
     pub(crate) due: VecDeque<RunId>,
     /// Nodes that one turn may begin.
     pub(crate) begun_per_turn: usize,
     /// Runs whose definition a restart could not read; they fail at once.
-    pub(crate) unreadable: Vec<RunId>,
+    pub(crate) unreadable: Vec<(RunId, &'static str)>,
+    /// Runs whose facts a restart has numbered; the next step makes the numbers durable.
+    pub(crate) numbered: Vec<(RunId, Box<RunNumbers>)>,
+    /// Soft: who waits for the end of a run.
     pub(crate) watches: Watches<RunId>,
-    /// Callers of `next` that wait for their answer.
-    pub(crate) callers: BTreeMap<Ticket, (RunId, CallLink, Option<Timestamp>)>,
+    /// Soft: who waits for the answer of a call.
+    pub(crate) callers: Callers,
 }
 
 impl Default for Runs {
@@ -58,8 +61,9 @@ impl Default for Runs {
             due: VecDeque::new(),
             begun_per_turn: BEGUN_PER_TURN_MAX,
             unreadable: Vec::new(),
+            numbered: Vec::new(),
             watches: Watches::default(),
-            callers: BTreeMap::new(),
+            callers: Callers::default(),
         }
     }
 }
@@ -110,18 +114,23 @@ pub(crate) struct Run {
     /// Open frames; 0 is the workflow itself.
     pub(crate) frames: BTreeMap<u32, Frame>,
     pub(crate) next_frame: u32,
-    /// Whose turn has come, in order.
-    pub(crate) line: VecDeque<Due>,
-    /// Whether it stands in [`Runs::due`].
+    /// What is to begin, by its place in the queue: nodes that wait for nothing more, and lists
+    /// with elements that may begin. A fact puts it there, and the fact that it began removes it.
+    pub(crate) queue: BTreeMap<u64, Due>,
+    pub(crate) next_place: u64,
+    /// Soft: whether the run stands in [`Runs::due`].
     pub(crate) is_due: bool,
     /// Whether the first of its nodes began.
     pub(crate) has_begun: bool,
     /// Its live tasks.
-    pub(crate) tasks: BTreeSet<TaskId>,
+    pub(crate) tasks: BTreeMap<TaskId, Arc<NodeLink>>,
     /// How many of them workers execute.
     pub(crate) busy: u32,
-    /// Calls of `next`, by the task that called.
-    pub(crate) calls: BTreeMap<TaskId, BTreeMap<CallLink, Call>>,
+    /// Calls of `next`, by the task that called. They are forgotten when it ends or gets its next
+    /// lease.
+    pub(crate) calls: BTreeMap<TaskId, BTreeMap<CallLink, Child>>,
+    /// The number of its newest fact.
+    pub(crate) last_fact: Option<FactNumber>,
 }
 
 /// What is to be begun.
@@ -133,15 +142,7 @@ pub(crate) enum Due {
     Items { frame: u32, node: u32 },
 }
 
-/// A call of `next`.
-#[derive(Debug)]
-pub(crate) struct Call {
-    pub(crate) child: Child,
-    /// Who waits for the answer right now.
-    pub(crate) waiting: Option<Ticket>,
-}
-
-/// What a call made.
+/// What a call of `next` made.
 #[derive(Clone, Debug)]
 pub(crate) enum Child {
     Task(TaskId),
@@ -208,8 +209,8 @@ pub(crate) struct NodeState {
 pub(crate) enum Phase {
     /// Others must end first.
     Waiting,
-    /// It stands in the run's line.
-    Due,
+    /// It stands in the run's queue, at this place.
+    Due(u64),
     /// It is under way; what its chain of middlewares has given so far.
     One(Option<Box<Gathered>>),
     /// It is under way, once per element.
@@ -258,23 +259,23 @@ impl Gathered {
 /// A node that is executed once per element.
 #[derive(Debug)]
 pub(crate) struct Many {
-    pub(crate) items: Vec<Value>,
+    pub(crate) items: Arc<Vec<Value>>,
     /// How each element ended, in order.
     pub(crate) ends: Vec<Option<UnitEnd>>,
-    /// Elements that are under way.
+    /// Elements that are being executed.
     pub(crate) active: BTreeSet<u32>,
-    /// The first element that may not have been begun.
+    /// The first element that has not begun.
     pub(crate) next: u32,
     pub(crate) ended: u32,
     /// The first element that failed.
     pub(crate) failed: Option<u32>,
     pub(crate) gathered: BTreeMap<u32, Gathered>,
-    /// Whether it stands in the run's line.
-    pub(crate) is_due: bool,
+    /// Its place in the run's queue, while elements may begin.
+    pub(crate) place: Option<u64>,
 }
 
 impl Many {
-    pub(crate) fn new(items: Vec<Value>) -> Self {
+    pub(crate) fn new(items: Arc<Vec<Value>>) -> Self {
         Self {
             ends: vec![None; items.len()],
             items,
@@ -283,7 +284,7 @@ impl Many {
             ended: 0,
             failed: None,
             gathered: BTreeMap::new(),
-            is_due: false,
+            place: None,
         }
     }
 }
@@ -357,21 +358,21 @@ impl Frame {
     pub(crate) fn word(&self, node: u32) -> Option<NodeWord> {
         match self.nodes[node as usize].phase {
             Phase::Ended(word, _) => Some(word),
-            Phase::Waiting | Phase::Due | Phase::One(_) | Phase::Many(_) => None,
+            Phase::Waiting | Phase::Due(_) | Phase::One(_) | Phase::Many(_) => None,
         }
     }
 
     pub(crate) fn many_mut(&mut self, node: u32) -> Option<&mut Many> {
         match &mut self.nodes[node as usize].phase {
             Phase::Many(many) => Some(many),
-            Phase::Waiting | Phase::Due | Phase::One(_) | Phase::Ended(..) => None,
+            Phase::Waiting | Phase::Due(_) | Phase::One(_) | Phase::Ended(..) => None,
         }
     }
 
     pub(crate) fn many(&self, node: u32) -> Option<&Many> {
         match &self.nodes[node as usize].phase {
             Phase::Many(many) => Some(many),
-            Phase::Waiting | Phase::Due | Phase::One(_) | Phase::Ended(..) => None,
+            Phase::Waiting | Phase::Due(_) | Phase::One(_) | Phase::Ended(..) => None,
         }
     }
 }
@@ -414,18 +415,17 @@ impl Run {
         self.graph(frame).nodes.get(node as usize)
     }
 
-    /// How many elements each list has that is gone through: frame, node, elements.
-    pub(crate) fn lists(&self) -> Vec<(u32, u32, u64)> {
-        let frames = self.frames.iter();
-        let nodes = frames.flat_map(|(number, frame)| {
-            let nodes = frame.nodes.iter().zip(0_u32..);
-            nodes.map(|(node, place)| (*number, place, &node.phase))
-        });
-        let list = |(frame, node, phase): (u32, u32, &Phase)| match phase {
-            Phase::Many(many) => Some((frame, node, many.items.len() as u64)),
-            Phase::Waiting | Phase::Due | Phase::One(_) | Phase::Ended(..) => None,
-        };
-        nodes.filter_map(list).collect()
+    /// The number that its next fact gets.
+    pub(crate) fn next_fact(&self) -> FactNumber {
+        self.last_fact.map_or(FactNumber::FIRST, FactNumber::next)
+    }
+
+    /// All that its facts say, as text; what a restart may forget is left out.
+    pub(crate) fn rendered(&self) -> String {
+        let Self { frames, queue, tasks, calls, .. } = self;
+        let counters = (self.next_frame, self.next_place, self.has_begun, self.busy);
+        let last_fact = self.last_fact;
+        format!("{:#?}", (last_fact, counters, queue, tasks, calls, frames))
     }
 
     /// What the steps of a frame see.
@@ -439,6 +439,12 @@ impl Run {
             item: None,
             payload: None,
         }
+    }
+
+    /// The live tasks in a frame and in those within it.
+    pub(crate) fn tasks_within(&self, frame: u32) -> Vec<TaskId> {
+        let own = self.tasks.iter().filter(|(_, link)| self.lies_within(link.frame, frame));
+        own.map(|(task, _)| *task).collect()
     }
 
     /// Whether a frame is, or lies within, another one.

@@ -4,35 +4,34 @@
 use bytes::Bytes;
 use model::{RunId, TaskId};
 
-use crate::change::{Change, EndedAttempt, Ending, Outcome, Progress, TaskState};
-use crate::coordinator::Turn;
-use crate::dag::unexecuted;
+use crate::change::{EndedAttempt, Ending, Outcome, Progress, TaskState};
+use crate::coordinator::Decision;
 use crate::deadline::Deadline;
 use crate::effect::Answer;
-use crate::run::{Place, UnitEnd};
-use crate::run_change::{FrameRecord, NodeWord, RunChange, RunEnd, RunWord};
+use crate::run::change::{NodeWord, RunChange, RunEnd, RunWord, SubgraphRecord};
+use crate::run::dag::unexecuted;
+use crate::run::run_state::{Place, UnitEnd};
 
-impl Turn<'_> {
+impl Decision<'_> {
     /// Enters a subgraph.
     pub(crate) fn open_frame(&mut self, id: RunId, place: &Place, graph: u32, inputs: &Bytes) {
-        let opened_at = self.now();
         self.begin_run(id);
-        let run = self.state.runs.live.get_mut(&id).expect("a run that is advanced");
-        let record = FrameRecord {
-            number: run.next_frame,
+        let run = self.state.runs.live.get(&id).expect("a run that is advanced");
+        let step_id = run.node(place.frame, place.node).expect("it is entered from a node").id;
+        let is_empty = run.program.graphs[graph as usize].nodes.is_empty();
+        let number = run.next_frame;
+        let frame = Box::new(SubgraphRecord {
+            number,
             graph,
             parent: place.frame,
             node: place.node,
             item: place.item,
             call: place.call.clone(),
             inputs: without_marks(inputs),
-            opened_at,
-        };
-        let step_id = run.node(place.frame, place.node).expect("it is entered from a node").id;
-        run.note_frame(&record);
-        let is_empty = run.frames[&record.number].open == 0;
-        let number = record.number;
-        self.step.runs.push(RunChange::FrameOpened { run: id, step_id, frame: Box::new(record) });
+            opened_at: self.now(),
+            fact: Some(run.next_fact()),
+        });
+        self.record_run(RunChange::SubgraphOpened { run: id, step_id, frame });
         self.state.runs.set_due(id);
         if is_empty {
             let result = Some(Bytes::from_static(b"{}"));
@@ -41,46 +40,28 @@ impl Turn<'_> {
         }
     }
 
-    /// A frame has come to its end: whatever is still under way in it is stopped.
+    /// A frame has come to its end: whatever is still being executed in it is stopped.
     pub(crate) fn close_frame(&mut self, id: RunId, frame: u32, node: Option<u32>, end: UnitEnd) {
         if frame == 0 {
             return self.close_run(id, node, end);
         }
-        let Some(run) = self.state.runs.live.get_mut(&id) else { return };
+        let result = self.with_ports(id, frame, end.result.clone());
+        self.close_subgraph(id, frame, UnitEnd { result, ..end });
+    }
+
+    /// A subgraph has come to its end, or has no caller any more.
+    pub(crate) fn close_subgraph(&mut self, id: RunId, frame: u32, end: UnitEnd) {
+        let Some(run) = self.state.runs.live.get(&id) else { return };
         let Some(place) = run.frames.get(&frame).and_then(|frame| frame.place.clone()) else {
             return;
         };
-        let end = UnitEnd { result: self.with_ports(id, frame, end.result.clone()), ..end };
-        let stopped = self.take_within(id, frame);
-        let run = self.state.runs.live.get_mut(&id).expect("just looked at");
-        let after = run.note_frame_end(frame, &end);
-        let fact = Box::new(end.at(self.now()));
-        self.step.runs.push(RunChange::FrameClosed { run: id, frame, end: fact });
+        let stopped = run.tasks_within(frame);
+        let mut end = Box::new(end.at(self.now()));
+        end.fact = Some(run.next_fact());
+        let after = self.record_run(RunChange::SubgraphClosed { run: id, frame, end });
         self.stop_all(stopped);
         self.follow(id, &place, after);
         self.state.runs.set_due(id);
-    }
-
-    /// Frames within another one leave, and their tasks are no longer the run's.
-    pub(crate) fn take_within(&mut self, id: RunId, frame: u32) -> Vec<TaskId> {
-        let tasks = &self.state.tasks;
-        let run = self.state.runs.live.get_mut(&id).expect("a live run");
-        let frame_of = |task: &TaskId| {
-            let link = tasks.get(*task).and_then(|task| task.link());
-            link.map(|link| link.frame)
-        };
-        let inside = |task: &TaskId| frame_of(task).is_some_and(|own| run.lies_within(own, frame));
-        let stopped: Vec<TaskId> = run.tasks.iter().copied().filter(inside).collect();
-        let inner: Vec<u32> = run.frames.keys().copied().filter(|inner| *inner != frame).collect();
-        let inner: Vec<u32> =
-            inner.into_iter().filter(|inner| run.lies_within(*inner, frame)).collect();
-        for task in &stopped {
-            run.forget_task(*task, tasks.get(*task).and_then(|task| task.link()));
-        }
-        for inner in inner {
-            run.frames.remove(&inner);
-        }
-        stopped
     }
 
     /// The run has come to its end.
@@ -93,11 +74,10 @@ impl Turn<'_> {
             NodeWord::Cancelled => RunWord::Cancelled,
         };
         let at = self.now();
-        let stopped: Vec<TaskId> = run.tasks.iter().copied().collect();
+        let stopped: Vec<TaskId> = run.tasks.keys().copied().collect();
         self.answer_callers_of(id);
-        self.state.remove_run(id);
         let end = RunEnd { word, at, node: name, failure: end.failure, outputs: end.result };
-        self.step.runs.push(RunChange::RunSettled { run: id, end: Box::new(end) });
+        self.record_run(RunChange::RunSettled { run: id, end: Box::new(end) });
         for (ticket, until) in self.state.runs.watches.take(id) {
             self.state.deadlines.remove(until, Deadline::Watch(ticket));
             self.answer(ticket, Answer::WatchEnded);
@@ -133,17 +113,16 @@ impl Turn<'_> {
         settlement.granted_at = task.progress.state.granted_at();
         let state = TaskState::Settled(Box::new(settlement));
         let progress = Progress { state, ..task.progress };
-        self.change(Change::TaskSettled { task: id, attempt, progress });
+        self.settle(id, attempt, progress);
         true
     }
 
     /// A run that this program cannot read any more.
-    pub(crate) fn fail_unreadable(&mut self, id: RunId) {
-        let reason = "its definition cannot be read by this version";
+    pub(crate) fn fail_unreadable(&mut self, id: RunId, reason: &str) {
         let failure = Some(model::Failure::new("E.FLOW.INVALID", reason));
         let at = self.now();
         let end = RunEnd { word: RunWord::Failed, at, node: None, failure, outputs: None };
-        self.step.runs.push(RunChange::RunSettled { run: id, end: Box::new(end) });
+        self.record_run(RunChange::RunSettled { run: id, end: Box::new(end) });
         let own = |task: &&crate::task::Task| task.link().is_some_and(|link| link.run == id);
         let tasks: Vec<TaskId> = self.state.tasks.iter().filter(own).map(|task| task.id).collect();
         self.stop_all(tasks);
@@ -162,13 +141,13 @@ impl Turn<'_> {
         if ports.outputs.is_empty() {
             return result;
         }
-        Some(crate::run::bytes_of(&inner.drawn(&ports.outputs, result.as_ref())))
+        Some(crate::run::run_state::bytes_of(&inner.drawn(&ports.outputs, result.as_ref())))
     }
 }
 
 /// A subgraph sees its container's parameters without the mark that names it.
 fn without_marks(parameters: &Bytes) -> Bytes {
-    let mut value = crate::run::parsed(parameters);
+    let mut value = crate::run::run_state::parsed(parameters);
     let mark = value.as_object_mut().and_then(|keys| keys.remove("__container"));
-    if mark.is_some() { crate::run::bytes_of(&value) } else { parameters.clone() }
+    if mark.is_some() { crate::run::run_state::bytes_of(&value) } else { parameters.clone() }
 }

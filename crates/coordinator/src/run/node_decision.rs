@@ -4,15 +4,13 @@ use flow::{Graph, Node, OnError, OnSkip};
 use model::Failure;
 use serde_json::Value;
 
-use crate::dag::expression_failed;
 use crate::planted::{self, Bug};
-use crate::run::{Frame, Phase, Run, UnitEnd};
-use crate::run_change::NodeWord;
+use crate::run::change::NodeWord;
+use crate::run::dag::expression_failed;
+use crate::run::run_state::{Frame, Run, UnitEnd};
 
 /// What a node does when its turn has come.
-pub(crate) enum Look {
-    /// Its frame is closed.
-    Gone,
+pub(crate) enum NodeDecision {
     /// It ends at once.
     Ends(UnitEnd),
     /// It is executed once per element.
@@ -21,16 +19,12 @@ pub(crate) enum Look {
     One,
 }
 
-pub(crate) fn first_look(run: &Run, frame: u32, node: u32) -> Look {
-    let Some(state) = run.frames.get(&frame) else { return Look::Gone };
-    // A node that an earlier run did stands in line too, and has ended.
-    if !matches!(state.nodes[node as usize].phase, Phase::Due) {
-        return Look::Gone;
-    }
+pub(crate) fn node_decision(run: &Run, frame: u32, node: u32) -> NodeDecision {
+    let state = &run.frames[&frame];
     let graph = run.graph(state);
     let definition = &graph.nodes[node as usize];
     if let Some(end) = passed_on(state, graph, definition) {
-        return Look::Ends(end);
+        return NodeDecision::Ends(end);
     }
     let scope = run.scope(state);
     if let Some(when) = &definition.when {
@@ -38,15 +32,15 @@ pub(crate) fn first_look(run: &Run, frame: u32, node: u32) -> Look {
             Ok(true) => {}
             Ok(false) => {
                 let reason = format!("its condition `{}` says no", when.source);
-                return Look::Ends(UnitEnd::skipped(NodeWord::Skipped, reason));
+                return NodeDecision::Ends(UnitEnd::skipped(NodeWord::Skipped, reason));
             }
-            Err(error) => return Look::Ends(expression_failed(&error)),
+            Err(error) => return NodeDecision::Ends(expression_failed(&error)),
         }
     }
-    let Some(map) = &definition.map else { return Look::One };
+    let Some(map) = &definition.map else { return NodeDecision::One };
     match flow::list_of(map, &scope) {
-        Ok(items) => Look::Many(items),
-        Err(error) => Look::Ends(expression_failed(&error)),
+        Ok(items) => NodeDecision::Many(items),
+        Err(error) => NodeDecision::Ends(expression_failed(&error)),
     }
 }
 

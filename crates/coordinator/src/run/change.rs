@@ -1,10 +1,41 @@
 //! Every fact that can become true of a run. What a run's tasks do are facts of their own.
+//!
+//! One counter per run numbers all facts that its state depends on, those of its tasks included. A
+//! restart replays them in the order of their numbers.
 
+use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{CallLink, Failure, IdempotencyMark, RunId, TaskId, Timestamp, WorkerId};
+use serde_json::Value;
 use uuid::Uuid;
+
+use crate::change::TaskFacts;
+
+/// The number of a fact within its run, from 1. Numbers rise, and may have gaps: of the grants of a
+/// task only the newest keeps its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct FactNumber(NonZeroU64);
+
+impl FactNumber {
+    /// The number that the first fact of a run gets.
+    pub const FIRST: Self = Self(NonZeroU64::MIN);
+
+    /// `None` for 0, which numbers no fact.
+    pub fn new(number: u64) -> Option<Self> {
+        NonZeroU64::new(number).map(Self)
+    }
+
+    /// The number itself.
+    pub fn get(self) -> u64 {
+        self.0.get()
+    }
+
+    pub(crate) fn next(self) -> Self {
+        Self(self.0.saturating_add(1))
+    }
+}
 
 /// A fact. The store must keep it, together with the facts of tasks of the same turn.
 #[derive(Clone, Debug, PartialEq)]
@@ -19,23 +50,47 @@ pub enum RunChange {
         at: Timestamp,
     },
     /// A subgraph was entered.
-    FrameOpened {
+    SubgraphOpened {
         /// Whose.
         run: RunId,
         /// The author's id of its container.
         step_id: Uuid,
         /// The frame.
-        frame: Box<FrameRecord>,
+        frame: Box<SubgraphRecord>,
     },
     /// A subgraph that a middleware called for came to its end. Where the run itself entered it,
     /// the end of its container node says so.
-    FrameClosed {
+    SubgraphClosed {
         /// Whose.
         run: RunId,
         /// Which frame.
         frame: u32,
         /// How.
         end: Box<NodeEnd>,
+    },
+    /// A node that is executed once per element began.
+    ListBegun {
+        /// Whose.
+        run: RunId,
+        /// Which node, and how many elements.
+        list: ListRecord,
+        /// The elements. The store keeps how many there are; a restart evaluates them again, from
+        /// what their expression saw then.
+        items: Arc<Vec<Value>>,
+    },
+    /// An element could not be begun, because its expressions failed.
+    ItemEnded {
+        /// Whose.
+        run: RunId,
+        /// Which element, and how it ended.
+        item: Box<ItemEnd>,
+    },
+    /// A call of `next` came to an end that neither a task nor a subgraph tells.
+    CallEnded {
+        /// Whose.
+        run: RunId,
+        /// Which call, and how it ended.
+        call: Box<EndedCall>,
     },
     /// A node came to an end that no single task tells: it was skipped, it is a container, a list
     /// or a chain of middlewares, its expressions failed, or an earlier run did it.
@@ -59,6 +114,13 @@ pub enum RunChange {
         /// How the run is bound from here on.
         bindings: Box<RunBindings>,
     },
+    /// The facts of a run that an older version wrote got their numbers.
+    Numbered {
+        /// Whose.
+        run: RunId,
+        /// Which fact has which number.
+        numbers: Box<RunNumbers>,
+    },
     /// The run came to its end.
     RunSettled {
         /// Which run.
@@ -74,10 +136,14 @@ impl RunChange {
         match self {
             Self::RunStarted(record) => record.id,
             Self::RunBegan { run, .. }
-            | Self::FrameOpened { run, .. }
-            | Self::FrameClosed { run, .. }
+            | Self::SubgraphOpened { run, .. }
+            | Self::SubgraphClosed { run, .. }
+            | Self::ListBegun { run, .. }
+            | Self::ItemEnded { run, .. }
+            | Self::CallEnded { run, .. }
             | Self::NodeEnded { run, .. }
             | Self::Rebound { run, .. }
+            | Self::Numbered { run, .. }
             | Self::RunSettled { run, .. } => *run,
         }
     }
@@ -153,7 +219,7 @@ pub enum RunWord {
 
 /// A subgraph that was entered.
 #[derive(Clone, Debug, PartialEq)]
-pub struct FrameRecord {
+pub struct SubgraphRecord {
     /// Its number within the run, from 1; 0 is the workflow itself.
     pub number: u32,
     /// Which graph of the program.
@@ -170,6 +236,62 @@ pub struct FrameRecord {
     pub inputs: Bytes,
     /// When it was entered.
     pub opened_at: Timestamp,
+    /// The number of the fact.
+    pub fact: Option<FactNumber>,
+}
+
+/// A node that is executed once per element.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ListRecord {
+    /// The frame that it stands in.
+    pub frame: u32,
+    /// Which node of the frame's graph.
+    pub node: u32,
+    /// How many elements it has.
+    pub length: u32,
+    /// The number of the fact that it began.
+    pub fact: Option<FactNumber>,
+}
+
+/// An element that could not be begun.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ItemEnd {
+    /// The frame that its node stands in.
+    pub frame: u32,
+    /// Which node of the frame's graph.
+    pub node: u32,
+    /// Which element.
+    pub item: u32,
+    /// How it ended.
+    pub end: NodeEnd,
+}
+
+/// A call of `next` that ended while what it called for did not, or never began.
+#[derive(Clone, Debug, PartialEq)]
+pub struct EndedCall {
+    /// Which call.
+    pub call: CallLink,
+    /// Why nothing could be begun; `None` when the caller stopped waiting for the answer.
+    pub failure: Option<Failure>,
+    /// When it ended.
+    pub at: Timestamp,
+    /// The number of the fact.
+    pub fact: Option<FactNumber>,
+}
+
+/// The numbers that the facts of a run get which an older version wrote.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct RunNumbers {
+    /// The facts of its tasks.
+    pub tasks: Vec<(TaskId, TaskFacts)>,
+    /// Subgraphs that were entered: frame, number.
+    pub opened: Vec<(u32, FactNumber)>,
+    /// Subgraphs that were closed: frame, number.
+    pub closed: Vec<(u32, FactNumber)>,
+    /// Ends of nodes: frame, node, number.
+    pub ended: Vec<(u32, u32, FactNumber)>,
+    /// Lists that had begun; the older version did not store them.
+    pub lists: Vec<ListRecord>,
 }
 
 /// How a node ended.
@@ -185,6 +307,8 @@ pub struct NodeEnd {
     pub failure: Option<Failure>,
     /// The task of an earlier run that gave the result.
     pub reused: Option<TaskId>,
+    /// The number of the fact.
+    pub fact: Option<FactNumber>,
 }
 
 /// The ends that a node can come to.
@@ -209,6 +333,8 @@ pub struct RunBindings {
     pub bound: Vec<BoundPackage>,
     /// Workers that get nothing more of the run, in order.
     pub kept_from: Vec<WorkerId>,
+    /// The number of the fact.
+    pub fact: Option<FactNumber>,
 }
 
 /// Who has the work of a run that belongs to one package.
@@ -230,11 +356,17 @@ pub struct RestoredRun {
     /// The run; it has no end.
     pub record: RunRecord,
     /// Every frame that was opened, by number.
-    pub frames: Vec<FrameRecord>,
+    pub frames: Vec<SubgraphRecord>,
     /// Frames that came to their end, by number.
     pub closed: Vec<(u32, NodeEnd)>,
     /// Nodes whose end no single task tells: frame, node, end.
     pub ended: Vec<(u32, u32, NodeEnd)>,
+    /// Lists that began, by frame and node.
+    pub lists: Vec<ListRecord>,
+    /// Elements that could not be begun, by frame, node and element.
+    pub items: Vec<ItemEnd>,
+    /// Calls that ended before what they called for, by caller and request.
+    pub calls: Vec<EndedCall>,
     /// What a person said last of the workers that have its work.
     pub rebound: Option<Box<RunBindings>>,
     /// Its settled tasks, oldest first; the live ones are among the shard's.

@@ -9,12 +9,12 @@ use flow::Work;
 use model::{Demand, Failure, LEASE_TTL_DEFAULT, RetryPolicy, TaskId, TaskSpec, Timestamp};
 use serde_json::{Value, json};
 
-use crate::change::{Change, Outcome, Progress, TaskState, WaitReason};
+use crate::change::{Outcome, Progress, TaskState, WaitReason};
 use crate::command::{Signal, Ticket};
-use crate::coordinator::Turn;
-use crate::dag::unexecuted;
+use crate::coordinator::Decision;
 use crate::effect::{Answer, Refusal};
-use crate::run::{UnitEnd, bytes_of, parsed};
+use crate::run::dag::unexecuted;
+use crate::run::run_state::{UnitEnd, bytes_of, parsed};
 
 /// The longest that a node may let pass.
 const DELAY_MAX: Duration = Duration::from_hours(10 * 365 * 24);
@@ -50,7 +50,7 @@ impl OwnSpec for Work {
     }
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     /// How such a node begins.
     pub(crate) fn first_wait(&self, work: &Work, given: &Bytes) -> Result<TaskState, UnitEnd> {
         let now = self.now();
@@ -84,7 +84,7 @@ impl Turn<'_> {
         let task = self.state.tasks.get(id).expect("a waiting task is live");
         let state = TaskState::Settled(Box::new(settlement));
         let progress = Progress { state, ..task.progress };
-        self.change(Change::TaskSettled { task: id, attempt: None, progress });
+        self.settle(id, None, progress);
     }
 
     pub(crate) fn on_signal(&mut self, ticket: Ticket, signal: &Signal) {
@@ -99,7 +99,7 @@ impl Turn<'_> {
         let run = self.state.runs.live.get(&signal.run).ok_or(Refusal::UnknownRun)?;
         let mut found: Option<TaskId> = None;
         let mut instead = String::from("no such node is under way");
-        for id in &run.tasks {
+        for id in run.tasks.keys() {
             let task = self.state.tasks.get(*id).expect("tasks of a run are live");
             let link = task.link().expect("tasks of a run are linked");
             let is_meant =

@@ -1,5 +1,5 @@
 //! Runs: a node begins when all that it waits for have ended, and what it is decides how it is
-//! executed. Nothing here recurses along edges: whose turn has come stands in a line.
+//! executed. Nothing here recurses along edges: what is to begin stands in the run's queue.
 
 use std::sync::Arc;
 
@@ -8,19 +8,19 @@ use flow::{AffinityMode, EvalError, Item, OnError, Program, Work};
 use model::{Failure, LeaseId, NodeLink, Pin, RunId, TaskId, TaskSpec, Timestamp};
 use serde_json::Value;
 
-use crate::change::{Change, Progress, Settlement, TaskRecord, TaskState};
+use crate::change::{Change, Progress, Settlement, TaskFacts, TaskRecord, TaskState};
 use crate::command::{NewRun, Ticket};
-use crate::coordinator::Turn;
+use crate::coordinator::Decision;
 use crate::deadline::Deadline;
 use crate::effect::{Answer, Chain, Refusal, Underway};
-use crate::first_look::{Look, first_look};
-use crate::run::{
-    Due, Frame, LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, Many, Phase, Place, RUN_TASKS_MAX, Run,
-    UnitEnd, bytes_of, parsed,
+use crate::run::apply::{After, put};
+use crate::run::change::{ListRecord, NodeEnd, NodeWord, RunChange, RunRecord};
+use crate::run::node_decision::{NodeDecision, node_decision};
+use crate::run::run_state::{
+    Due, Frame, LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, Place, RUN_TASKS_MAX, Run, UnitEnd,
+    bytes_of, parsed,
 };
-use crate::run_apply::{After, put};
-use crate::run_change::{NodeEnd, NodeWord, RunChange, RunRecord};
-use crate::signal::OwnSpec;
+use crate::run::signal::OwnSpec;
 use crate::state::State;
 use crate::task::Task;
 use crate::watch::WATCHES_MAX;
@@ -40,7 +40,7 @@ impl State {
     }
 }
 
-impl Turn<'_> {
+impl Decision<'_> {
     pub(crate) fn on_start_run(&mut self, ticket: Ticket, new: NewRun) {
         let answer = match self.start_run(new) {
             Ok((run, existed)) => Answer::RunStarted { run, existed },
@@ -79,6 +79,7 @@ impl Turn<'_> {
                 result: reused.result,
                 failure: None,
                 reused: reused.task,
+                fact: None,
             };
             self.end_node(id, (0, reused.node), end);
         }
@@ -130,26 +131,25 @@ impl Turn<'_> {
         self.state.deadlines.insert(until, Deadline::Watch(ticket));
     }
 
-    /// Looks at the live tasks of one run, which are few, and at the nodes of its open frames.
+    /// Looks at the live tasks of one run, which are few.
     pub(crate) fn on_underway(&mut self, ticket: Ticket, run: RunId) {
         let live = self.state.runs.live.get(&run);
-        let tasks = live.into_iter().flat_map(|run| &run.tasks);
+        let tasks = live.into_iter().flat_map(|run| run.tasks.keys());
         let unconfirmed = |id: &TaskId| {
             let task = self.state.tasks.get(*id)?;
             let TaskState::Leased(lease) = &task.progress.state else { return None };
             Some((LeaseId { task: *id, epoch: task.progress.epoch }, lease.confirm_by?))
         };
         let unconfirmed = tasks.filter_map(unconfirmed).collect();
-        let lists = live.map(Run::lists).unwrap_or_default();
-        self.answer(ticket, Answer::Underway(Box::new(Underway { unconfirmed, lists })));
+        self.answer(ticket, Answer::Underway(Box::new(Underway { unconfirmed })));
     }
 
-    // ----- whose turn has come
+    // ----- what is to begin
 
     /// Begins what can be begun, in every run that something happened to.
     pub(crate) fn advance_runs(&mut self) {
-        while let Some(run) = self.state.runs.unreadable.pop() {
-            self.fail_unreadable(run);
+        while let Some((run, reason)) = self.state.runs.unreadable.pop() {
+            self.fail_unreadable(run, reason);
         }
         let mut room = self.state.runs.begun_per_turn;
         while room > 0
@@ -164,36 +164,39 @@ impl Turn<'_> {
 
     /// Begins up to so many nodes of a run; gives how many more there is room for.
     fn advance(&mut self, id: RunId, mut room: usize) -> usize {
-        while let Some(run) = self.state.runs.live.get_mut(&id) {
+        while let Some(run) = self.state.runs.live.get(&id) {
             if run.busy >= RUN_TASKS_MAX {
                 return room;
             }
+            let Some((_, due)) = run.queue.first_key_value() else { return room };
             if room == 0 {
                 self.state.runs.set_due(id);
                 return room;
             }
-            let Some(due) = run.line.pop_front() else { return room };
             room -= 1;
-            match due {
+            let last_fact = run.last_fact;
+            match *due {
                 Due::Node { frame, node } => self.begin_node(id, frame, node),
                 Due::Items { frame, node } => self.begin_items(id, frame, node),
             }
+            let run = self.state.runs.live.get(&id);
+            assert!(run.is_none_or(|run| run.last_fact > last_fact), "to begin is a fact");
         }
         room
     }
 
     fn begin_node(&mut self, id: RunId, frame: u32, node: u32) {
         let Some(run) = self.state.runs.live.get(&id) else { return };
-        match first_look(run, frame, node) {
-            Look::Gone => {}
-            Look::Ends(end) => self.end_node(id, (frame, node), end.at(self.now())),
-            Look::Many(items) => {
-                let run = self.state.runs.live.get_mut(&id).expect("looked at");
-                let frame_state = run.frames.get_mut(&frame).expect("looked at");
-                frame_state.nodes[node as usize].phase = Phase::Many(Box::new(Many::new(items)));
+        match node_decision(run, frame, node) {
+            NodeDecision::Ends(end) => self.end_node(id, (frame, node), end.at(self.now())),
+            NodeDecision::Many(items) => {
+                let length = u32::try_from(items.len()).expect("a list has fewer than 2^32");
+                let list = ListRecord { frame, node, length, fact: Some(run.next_fact()) };
+                let items = Arc::new(items);
+                self.record_run(RunChange::ListBegun { run: id, list, items });
                 self.begin_items(id, frame, node);
             }
-            Look::One => {
+            NodeDecision::One => {
                 let place = Place { frame, node, item: None, level: 0, call: None };
                 if let Err(end) = self.begin_unit(id, &place, None) {
                     self.end_node(id, (frame, node), end.at(self.now()));
@@ -247,8 +250,8 @@ impl Turn<'_> {
 
     /// A node of the run begins: that is a fact of the run, once.
     pub(crate) fn begin_run(&mut self, run: RunId) {
-        if self.state.note_run_began(run) {
-            self.step.runs.push(RunChange::RunBegan { run, at: self.now() });
+        if self.state.runs.live.get(&run).is_some_and(|run| !run.has_begun) {
+            self.record_run(RunChange::RunBegan { run, at: self.now() });
         }
     }
 
@@ -274,6 +277,7 @@ impl Turn<'_> {
             run: Some(live.name.clone()),
             after: Vec::new(),
             link: Some(Arc::new(link)),
+            facts: TaskFacts { begun: Some(live.next_fact()), ..TaskFacts::default() },
             pin: new.pin,
             progress: Progress { state: new.state, attempt: 0, epoch: 0, losses: 0 },
             ended_attempts: Vec::new(),
@@ -299,18 +303,18 @@ impl Turn<'_> {
             After::NodeEnds(end) => self.end_node(run, node, end.at(self.now())),
             After::CallEnded(answer) => {
                 let call = place.call.as_deref().expect("the end of a call");
-                self.answer_call(run, call, answer);
+                self.answer_call(call, answer);
             }
         }
     }
 
     /// A node ends in a way that no single task tells.
-    pub(crate) fn end_node(&mut self, id: RunId, (frame, node): (u32, u32), end: NodeEnd) {
-        let Some(run) = self.state.runs.live.get_mut(&id) else { return };
+    pub(crate) fn end_node(&mut self, id: RunId, (frame, node): (u32, u32), mut end: NodeEnd) {
+        let Some(run) = self.state.runs.live.get(&id) else { return };
         let Some(step_id) = run.node(frame, node).map(|node| node.id) else { return };
-        run.note_node_end(frame, node, &UnitEnd::from(&end));
+        end.fact = Some(run.next_fact());
         let (end, failure) = (Box::new(end.clone()), end.failure);
-        self.step.runs.push(RunChange::NodeEnded { run: id, frame, node, step_id, end });
+        self.record_run(RunChange::NodeEnded { run: id, frame, node, step_id, end });
         self.after_node(id, (frame, node), failure);
     }
 
@@ -416,7 +420,7 @@ fn specs_of(program: &Program) -> impl Iterator<Item = &Arc<TaskSpec>> {
 impl UnitEnd {
     pub(crate) fn at(self, at: Timestamp) -> NodeEnd {
         let Self { word, result, failure } = self;
-        NodeEnd { word, at, result, failure, reused: None }
+        NodeEnd { word, at, result, failure, reused: None, fact: None }
     }
 }
 
