@@ -1,6 +1,8 @@
 //! `sim`: many seeds, one seed, or planted bugs.
 
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
 use sim::{
     Mode, Options, Planted, RunConfig, Sweep, SweepResult, USAGE, flows, report, run, seeds,
@@ -105,31 +107,42 @@ fn chosen(options: &Options, world: &str, count: u64) -> Vec<u64> {
 
 fn many_flows(options: &Options) -> bool {
     let seeds = chosen(options, "flows", 2_000);
-    let (mut failed, mut steps, mut tasks, mut crashes) = (0, 0, 0, 0);
-    let (mut succeeded, mut given_up) = (0_u64, 0_u64);
-    let count = seeds.len() as u64;
-    for seed in seeds {
-        match flows::run(seed) {
-            Ok(result) => {
-                steps += result.steps;
-                tasks += result.tasks;
-                crashes += result.crashes;
-                succeeded += u64::from(result.succeeded);
-                given_up += u64::from(result.has_given_up);
-            }
-            Err(broken) => {
-                failed += 1;
-                println!("seed {seed}: {broken}");
-                println!("replay: cargo xtask sim flows --from {seed} --seeds 1");
-            }
+    let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let work = || {
+        while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
+            let played = (seed, flows::run(seed));
+            all.lock().unwrap_or_else(PoisonError::into_inner).push(played);
         }
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..options.threads.max(1) {
+            scope.spawn(work);
+        }
+    });
+    let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
+    all.sort_by_key(|(seed, _)| *seed);
+    report_flows(&all)
+}
+
+fn report_flows(all: &[(u64, Result<flows::FlowResult, String>)]) -> bool {
+    let good = || all.iter().filter_map(|(_, result)| result.as_ref().ok());
+    for (seed, broken) in all.iter().filter_map(|(seed, one)| Some((seed, one.as_ref().err()?))) {
+        println!("seed {seed}: {broken}");
+        println!("replay: cargo xtask sim flows --from {seed} --seeds 1");
     }
+    let sum = |of: fn(&flows::FlowResult) -> u64| good().map(of).sum::<u64>();
     println!(
-        "{count} runs, {succeeded} of them good, {given_up} lost too many workers, {tasks} tasks, \
-         {crashes} crashes, {steps} steps"
+        "{} runs, {} of them good, {} lost too many workers, {} tasks, {} crashes, {} steps",
+        all.len(),
+        sum(|one| u64::from(one.succeeded)),
+        sum(|one| u64::from(one.has_given_up)),
+        sum(|one| one.tasks),
+        sum(|one| one.crashes),
+        sum(|one| one.steps)
     );
-    println!("{} passed, {failed} failed", count - failed);
-    failed == 0
+    let passed = good().count();
+    println!("{passed} passed, {} failed", all.len() - passed);
+    passed == all.len()
 }
 
 fn find_planted(options: &Options) -> bool {

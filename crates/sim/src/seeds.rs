@@ -31,10 +31,10 @@ fn read(list: &str, world: &str) -> Vec<u64> {
 }
 
 /// All seeds of a sweep, each once, in the order in which they are played.
-pub fn chosen(world: &str, from: u64, count: u64, word: Option<&str>) -> Vec<u64> {
+pub fn chosen(world: &str, from: u64, count: u64, draw: Option<&str>) -> Vec<u64> {
     let mut seeds: Vec<u64> = (from..from + count).collect();
-    if let Some(word) = word {
-        let first = drawn(word);
+    if let Some(text) = draw {
+        let first = drawn(text);
         seeds.extend(first..first + count);
         seeds.extend(
             once_failed(world).into_iter().filter(|seed| !(from..from + count).contains(seed)),

@@ -141,7 +141,7 @@ impl World {
         let Some(live) = &mut self.servers[server].live else { return };
         if std::mem::take(&mut live.has_rung) {
             let now = self.clock.now;
-            self.with_shard(server, now, |shard, at| shard.tick(at));
+            self.with_shard(server, now, Shard::tick);
         }
         self.take_inbox(server);
         self.close_turn(server);
@@ -320,10 +320,11 @@ impl World {
         (load, keys): (LoadTicket, &[LoadKey]),
     ) {
         let it = &mut self.servers[server];
-        let Some(live) = it.live.as_mut().filter(|live| live.life == life) else { return };
+        let own = it.live.as_mut().filter(|own| own.life == life);
+        let Some(own) = own else { return };
         // A stale owner that reads what its successor wrote knows more than its own history says.
-        let is_current = self.store.is_current(live.shard.claim());
-        live.shard.tap().is_followed &= is_current;
+        let is_current = self.store.is_current(own.shard.claim());
+        own.shard.tap().is_followed &= is_current;
         let found = if self.has_faults && it.dice.chance(10) {
             None
         } else {

@@ -81,6 +81,7 @@ impl From<&NodeEnd> for UnitEnd {
 }
 
 /// A fact that the state of a run depends on.
+#[derive(Clone, Copy)]
 pub(crate) enum RunFact<'a> {
     /// A task of it came into being.
     TaskBegun { task: TaskId, link: &'a Arc<NodeLink>, parameters: &'a Bytes },
@@ -138,8 +139,9 @@ impl State {
     pub(crate) fn apply_run(&mut self, change: &RunChange) -> After {
         let run = change.run();
         match change {
-            // A run is inserted with its program, which is no part of the fact.
-            RunChange::RunStarted(_) => {}
+            // A run is inserted with its program, which is no part of the fact, and the restart
+            // that numbered facts has applied them with these numbers.
+            RunChange::RunStarted(_) | RunChange::Numbered { .. } => {}
             RunChange::RunBegan { .. } => {
                 if let Some(live) = self.runs.live.get_mut(&run) {
                     live.has_begun = true;
@@ -170,8 +172,6 @@ impl State {
                 self.apply_to_run(run, bindings.fact, RunFact::Rebound);
                 self.apply_bindings(run, bindings);
             }
-            // The restart that numbered the facts has applied them with these numbers.
-            RunChange::Numbered { .. } => {}
             RunChange::RunSettled { .. } => self.remove_run(run),
         }
         After::Nothing

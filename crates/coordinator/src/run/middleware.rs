@@ -206,12 +206,12 @@ impl Decision<'_> {
     }
 
     /// An attempt has ended: what it called for has no sense any more.
-    pub(crate) fn after_caller(&mut self, run: RunId, caller: TaskId, called: Vec<Child>) {
+    pub(crate) fn after_caller(&mut self, run: RunId, caller: TaskId, children: Vec<Child>) {
         for ticket in self.state.runs.callers.of_task(caller) {
             self.stop_asking(ticket);
             self.answer_next(ticket, NO_LEASE);
         }
-        for child in called {
+        for child in children {
             self.stop_child(run, &child);
         }
     }

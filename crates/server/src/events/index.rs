@@ -52,7 +52,7 @@ impl NodeIndex {
             let Some(task) = news.task else { continue };
             match news.status {
                 NodeStatusWord::Queued | NodeStatusWord::Dispatching | NodeStatusWord::Running => {
-                    self.add(task, run, news.step.id)
+                    self.add(task, run, news.step.id);
                 }
                 NodeStatusWord::Completed
                 | NodeStatusWord::Failed

@@ -110,7 +110,7 @@ fn a_worker_that_stays_away_is_forgotten_with_its_row_and_its_name() {
     open(&mut table, NOW, LinkId(1), "a");
     table.park(NOW, LinkId(1), Carried::default());
     told(&mut table);
-    table.tick(NOW.after(SESSION_KEPT_FOR - Duration::from_secs(1)));
+    table.tick(NOW.after(SESSION_KEPT_FOR.saturating_sub(Duration::from_secs(1))));
     assert_eq!(table.counts(), SessionCounts { known: 1, evicted: 0 });
     table.tick(NOW.after(SESSION_KEPT_FOR));
     assert_eq!(told(&mut table), ["forget a"]);
@@ -125,13 +125,13 @@ fn a_resume_renews_the_record_at_most_once_an_hour() {
     open(&mut table, NOW, LinkId(1), "a");
     table.park(NOW, LinkId(1), Carried::default());
     told(&mut table);
-    let mut resume_at = |table: &mut SessionTable, at: Timestamp, link: u64| {
+    let resume_at = |table: &mut SessionTable, at: Timestamp, link: u64| {
         assert_eq!(table.claim(at, LinkId(link), &resume("a")), Ok(()));
         assert!(table.renew(at, LinkId(link)));
         table.park(at, LinkId(link), Carried::default());
         told(table).iter().filter(|effect| effect.starts_with("keep")).count()
     };
-    let storm = NOW.after(HOUR - Duration::from_secs(1));
+    let storm = NOW.after(HOUR.saturating_sub(Duration::from_secs(1)));
     let n_written: usize = (2..1_000).map(|link| resume_at(&mut table, storm, link)).sum();
     assert_eq!(n_written, 0, "a storm of resumes writes nothing");
     let later = NOW.after(HOUR);
@@ -154,7 +154,7 @@ fn a_session_that_was_renewed_is_known_after_a_restart_as_long_as_its_token_is_g
     assert_eq!(restored(None, a_day_later), (0, vec!["forget a".to_owned()]));
     assert_eq!(restored(Some(NOW.after(HOUR)), a_day_later), (1, Vec::new()));
     // A token that was issued just before the next renewal would have been written.
-    let token_end = NOW.after(TOKEN_LIFETIME + HOUR - Duration::from_millis(1));
+    let token_end = NOW.after((TOKEN_LIFETIME + HOUR).saturating_sub(Duration::from_millis(1)));
     assert_eq!(restored(None, token_end).0, 1);
     let json = serde_json::to_string(&record("a", NOW)).expect("JSON");
     assert!(!json.contains("renewed_at"), "an older server reads what it always read: {json}");

@@ -171,8 +171,16 @@ enum Step {
 /// What opens a session.
 #[derive(Debug)]
 enum Registering {
-    New { applicant: Box<Applicant>, registered: Registered, register: Box<RawValue> },
+    New(Box<NewSession>),
     Resumed,
+}
+
+/// What a worker says that opens a new session.
+#[derive(Debug)]
+struct NewSession {
+    applicant: Applicant,
+    registered: Registered,
+    register: Box<RawValue>,
 }
 
 /// A session that may begin as soon as it is durable.
@@ -290,7 +298,11 @@ impl WorkerLink {
         };
         let attempt = self.handshake.next_attempt();
         let asked = applicant.clone();
-        self.handshake.step = Step::Asked(Registering::New { applicant, registered, register });
+        self.handshake.step = Step::Asked(Registering::New(Box::new(NewSession {
+            applicant: *applicant,
+            registered,
+            register,
+        })));
         self.ask_session(SessionAsk::Claim { attempt, applicant: asked, claim });
     }
 
@@ -330,9 +342,7 @@ impl WorkerLink {
             }
         };
         let opening = match asked {
-            Registering::New { applicant, registered, register } => {
-                self.seat_new(now, (*applicant, registered, register), claimed, seat)
-            }
+            Registering::New(new) => Ok(self.seat_new(now, *new, claimed, seat)),
             Registering::Resumed => self.seat_resumed(claimed, seat.shard),
         };
         match opening {
@@ -344,10 +354,11 @@ impl WorkerLink {
     fn seat_new(
         &mut self,
         now: Timestamp,
-        (applicant, registered, register): (Applicant, Registered, Box<RawValue>),
+        new: NewSession,
         claimed: Claimed,
         seat: SessionSeat,
-    ) -> Result<Opening, Refusal> {
+    ) -> Opening {
+        let NewSession { applicant, registered, register } = new;
         let process = Process::of(&claimed, applicant.boot_id.as_ref());
         let worker = claimed.worker;
         if process == Process::New {
@@ -380,18 +391,15 @@ impl WorkerLink {
         };
         let seated = Seated { owner, registered, process, carried, session: None };
         self.handshake.step = Step::Claimed(Box::new(seated));
-        Ok(Opening::New(Box::new(record)))
+        Opening::New(Box::new(record))
     }
 
     fn seat_resumed(&mut self, mut claimed: Claimed, shard: ShardId) -> Result<Opening, Refusal> {
         let unknown = || Refusal::new(ResetCode::UnknownSession, UNKNOWN_SESSION);
         let carried = std::mem::take(&mut claimed.carried);
-        let record = match claimed.record {
-            Some(record) => record,
-            None => {
-                self.park(carried);
-                return Err(unknown());
-            }
+        let Some(record) = claimed.record else {
+            self.park(carried);
+            return Err(unknown());
         };
         let registered = match read_register(&record.register) {
             Ok(registered) => registered,
@@ -474,10 +482,10 @@ impl WorkerLink {
         self.early_notices.clear();
         match std::mem::take(&mut self.handshake.step) {
             Step::Idle => {}
+            // The worker is spoken for by the session that is open.
+            Step::Asked(_) | Step::Claimed(_) if self.session.is_some() => {}
             // The claim may be granted before it is taken back, with what another connection left.
-            Step::Asked(_) if self.session.is_some() => {}
             Step::Asked(_) => self.park(Carried::default()),
-            Step::Claimed(_) if self.session.is_some() => {}
             Step::Claimed(seated) => {
                 let Seated { carried, session, .. } = *seated;
                 self.park(Carried { session, ..carried });

@@ -353,8 +353,9 @@ impl World {
         while let Some(event) = wire.link.poll_event() {
             match event {
                 LinkEvent::Feedback { .. } => panic!("the worker reports no progress"),
-                LinkEvent::Unreadable { why } | LinkEvent::Misread { why, .. } => panic!("{why}"),
-                LinkEvent::FrameRefused { why, .. } => panic!("{why}"),
+                LinkEvent::Unreadable { why }
+                | LinkEvent::Misread { why, .. }
+                | LinkEvent::FrameRefused { why, .. } => panic!("{why}"),
                 LinkEvent::Ended { .. } => self.n_windows_lost += 1,
                 _ => {}
             }

@@ -140,7 +140,7 @@ impl Model {
             Change::TaskSubmitted(record) => self.submitted(record, notes),
             Change::TaskRequeued(record) => self.requeued(record, notes),
             Change::LeaseGranted { task, progress, .. } => {
-                self.granted(*task, progress, now, notes)
+                self.granted(*task, progress, now, notes);
             }
             Change::AttemptEnded { task, attempt, progress } => {
                 self.note_return(*task, attempt, progress, (now, notes));

@@ -36,7 +36,7 @@ impl Cost {
         *known = ack_seq;
         let held = (0..64).filter(|bit| receipt.ack_bitmap >> bit & 1 == 1);
         let held: Vec<u64> = held.map(|bit| ack_seq + 1 + bit).collect();
-        held.iter().for_each(|number| drop(self.held.insert((way, *number), now)));
+        self.held.extend(held.iter().map(|number| ((way, *number), now)));
         held.len() as u64
     }
 
