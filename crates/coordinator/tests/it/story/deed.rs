@@ -72,6 +72,15 @@ impl World {
                 let worker = worker.parse().expect("a worker");
                 self.order(Command::LoseWorker { worker });
             }
+            [worker, "goes", "away"] => self.withdraw(Some(worker)),
+            ["unwatch"] => self.withdraw(None),
+            _ => self.play_setting(deed, &words),
+        }
+    }
+
+    /// What people and workers say about queues and workers.
+    fn play_setting(&mut self, deed: &str, words: &[&str]) {
+        match words {
             [worker, how @ ("registers" | "says"), ladder, "offers", words @ ..] => {
                 let (worker, offer) = (worker.parse().expect("a worker"), Arc::new(offer(words)));
                 let (ladder, anew) = (ladder_named(ladder), *how == "registers");
@@ -121,9 +130,7 @@ impl World {
                 let (cause, on) = (drain_cause(cause), words[0] == "drain");
                 self.ask(about(deed), |ticket| Command::SetDrain { ticket, worker, cause, on });
             }
-            [worker, "goes", "away"] => self.withdraw(Some(worker)),
-            ["unwatch"] => self.withdraw(None),
-            _ => self.play_fate(&words),
+            _ => self.play_fate(words),
         }
     }
 

@@ -1,0 +1,240 @@
+//! Folders of earlier versions open.
+
+use coordinator::{TaskState, WaitReason};
+use rusqlite::Connection;
+
+use super::{CREATE_LIST, MIGRATIONS, digest, migrate, take_step};
+use crate::sqlite::read::{load, tokens};
+use crate::sqlite::restore::restore;
+
+#[test]
+fn tables_of_an_older_version_are_taken_over() {
+    let mut connection = Connection::open_in_memory().expect("memory");
+    connection.execute_batch(CREATE_LIST).expect("a list");
+    for (version, migration) in (1_i64..).zip(&MIGRATIONS[..2]) {
+        take_step(&connection, version, migration).expect("an older step");
+    }
+    let shard = model::ShardId::new(1).expect("fits");
+    let task = shard.first_task();
+    let row = "INSERT INTO tasks (id, type, queue, priority, created_at, state, attempt, epoch,
+                                  losses, settled_at, failure_code, failure_reason)
+               VALUES (?1, 'a', 'q', 0, 1, 'FAILED', 1, 1, 0, 2, 'E.OLD', 'it failed')";
+    connection.execute(row, [task.to_integer()]).expect("an older row");
+    let attempt = "INSERT INTO ended_attempts
+                   VALUES (?1, 1, 'w', 2, 'FAILED', x'00112233445566778899aabbccddeeff', 'E', '')";
+    connection.execute(attempt, [task.to_integer()]).expect("an older attempt");
+    migrate(&mut connection).expect("the newer steps");
+    let found = load(&connection, shard, vec![coordinator::LoadKey::Task(task)]).expect("reads");
+    let coordinator::TaskState::Settled(end) = &found[0].1.progress.state else {
+        panic!("it is settled: {found:?}")
+    };
+    assert_eq!(end.failure, Some(model::Failure::new("E.OLD", "it failed")));
+    assert_eq!(found[0].1.ended_attempts.len(), 1);
+}
+
+#[test]
+fn tokens_of_an_older_version_speak_for_any_worker() {
+    let mut connection = Connection::open_in_memory().expect("memory");
+    connection.execute_batch(CREATE_LIST).expect("a list");
+    for (version, migration) in (1_i64..).zip(&MIGRATIONS[..4]) {
+        take_step(&connection, version, migration).expect("an older step");
+    }
+    let row = "INSERT INTO tokens (token_id, tenant, role, digest, created_at)
+               VALUES ('t1', 'acme', 'admin', zeroblob(32), 1)";
+    connection.execute(row, []).expect("an older token");
+    migrate(&mut connection).expect("the newer steps");
+    assert_eq!(tokens(&connection).expect("reads")[0].worker, None);
+    let bound = connection.execute("UPDATE tokens SET worker = 'w1'", []);
+    assert!(bound.is_err(), "only a worker's token speaks for one worker");
+}
+
+#[test]
+fn tasks_of_an_older_version_belong_to_no_run() {
+    let mut connection = Connection::open_in_memory().expect("memory");
+    connection.execute_batch(CREATE_LIST).expect("a list");
+    for (version, migration) in (1_i64..).zip(&MIGRATIONS[..5]) {
+        take_step(&connection, version, migration).expect("an older step");
+    }
+    let shard = model::ShardId::new(1).expect("fits");
+    let task = |number| model::TaskId::of(shard, number);
+    connection
+        .execute_batch(&format!(
+            "INSERT INTO tasks (id, type, queue, priority, created_at, state, wait_until,
+                                attempt, epoch, losses, run, after_tasks)
+             VALUES ({0}, 'a', 'q', 0, 1, 'WAITING', 9, 0, 0, 0, 'old', NULL),
+                    ({1}, 'a', 'q', 0, 1, 'WAITING', 9, 0, 0, 0, 'old', '[{0}]');
+             INSERT INTO tasks (id, type, queue, priority, created_at, state, attempt, epoch,
+                                losses, settled_at, result)
+             VALUES ({2}, 'a', 'q', 0, 1, 'COMPLETED', 1, 1, 0, 2, '7')",
+            task(0).to_integer(),
+            task(1).to_integer(),
+            task(2).to_integer(),
+        ))
+        .expect("older rows");
+    migrate(&mut connection).expect("the newer steps");
+
+    let restored = restore(&connection, shard).expect("restores");
+    let reasons: Vec<_> = restored.tasks.iter().map(|task| &task.progress.state).collect();
+    let until = model::Timestamp::from_integer(9);
+    let waiting = |why| TaskState::Waiting { until, why };
+    assert_eq!(reasons, [&waiting(WaitReason::Scheduled), &waiting(WaitReason::After)]);
+    assert!(restored.tasks.iter().all(|task| task.link.is_none() && task.pin.is_none()));
+    assert_eq!((restored.runs, restored.next_run), (Vec::new(), 1));
+    let key = coordinator::LoadKey::Task(task(2));
+    let found = load(&connection, shard, vec![key]).expect("reads");
+    let TaskState::Settled(end) = &found[0].1.progress.state else { panic!("settled") };
+    assert_eq!((end.result.as_deref(), &end.extra), (Some(&b"7"[..]), &None));
+}
+
+/// A run in the middle of a list, as the version before the numbers stored it.
+#[test]
+fn the_facts_of_an_older_run_are_numbered_once() {
+    let mut connection = Connection::open_in_memory().expect("memory");
+    connection.execute_batch(CREATE_LIST).expect("a list");
+    for (version, migration) in (1_i64..).zip(&MIGRATIONS[..9]) {
+        take_step(&connection, version, migration).expect("an older step");
+    }
+    let shard = model::ShardId::new(1).expect("fits");
+    connection.execute_batch(&older_run(shard)).expect("older rows");
+    migrate(&mut connection).expect("the newer steps");
+
+    let (mut first, numbered) = restart(&connection, shard);
+    assert_eq!(numbered.len(), 1, "the first restart numbers the facts");
+    let before = first.run_states();
+    assert_eq!(before.len(), 1);
+    write_runs(&connection, shard, numbered);
+    let stored = restore(&connection, shard).expect("restores");
+    let facts = &stored.runs[0].settled[0].facts;
+    assert!(facts.begun.is_some() && facts.begun < facts.granted, "{facts:?}");
+    assert!(facts.granted < facts.settled, "{facts:?}");
+    assert_eq!(stored.runs[0].lists[0].length, 3);
+
+    let (second, numbered) = restart(&connection, shard);
+    assert_eq!(numbered, [], "the second restart replays by the numbers");
+    assert_eq!(second.run_states(), before);
+    first.check_invariants();
+    assert!(first.tick(NOW).runs.is_empty(), "nothing is numbered twice");
+}
+
+const NOW: coordinator::Moment =
+    coordinator::Moment { now: model::Timestamp::from_millis(1_000), entropy: 0 };
+
+fn older_run(shard: model::ShardId) -> String {
+    let run = model::RunId::of(shard, 1);
+    let id = |node: u128| uuid::Uuid::from_u128(node);
+    let definition = format!(
+        r#"{{"id":"{0}","schemaVersion":"2025-10","metadata":{{"name":"old"}},"nodes":[
+        {{"id":"{1}","type":"t","alias":"a","label":"a"}},
+        {{"id":"{2}","type":"t","alias":"each","label":"each",
+          "map":{{"over":"{{{{ nodes.a.results.list }}}}","maxParallel":1}}}}],"edges":[]}}"#,
+        id(1),
+        id(2),
+        id(3)
+    );
+    let link = |node: u32, item: &str, step: u128| {
+        format!(r#"{{"run":{},"node":{node}{item},"step_id":"{}"}}"#, run.to_integer(), id(step))
+    };
+    let task = |number| model::TaskId::of(shard, number).to_integer();
+    format!(
+        "INSERT INTO runs (id, name, workflow_id, definition_hash, started_by, nodes, created_at,
+                           began_at)
+         VALUES ({run_id}, 'old', 'f', 'h', 'ada', 2, 1, 1);
+         INSERT INTO run_definitions VALUES ({run_id}, '{{}}', '{definition}');
+         INSERT INTO tasks (id, type, queue, priority, created_at, state, attempt, epoch, losses,
+                            settled_at, held_since, result, run, link)
+         VALUES ({0}, 't', 'default', 0, 1, 'COMPLETED', 1, 1, 0, 1, 1, '{{\"list\":[7,8,9]}}',
+                 '{run}', '{a}'),
+                ({1}, 't', 'default', 0, 1, 'COMPLETED', 1, 1, 0, 1, 1, '{{}}',
+                 '{run}', '{first}');
+         INSERT INTO tasks (id, type, queue, priority, created_at, state, attempt, epoch, losses,
+                            run, link)
+         VALUES ({2}, 't', 'default', 0, 1, 'QUEUED', 0, 0, 0, '{run}', '{second}');",
+        task(0),
+        task(1),
+        task(2),
+        run_id = run.to_integer(),
+        a = link(0, "", 2),
+        first = link(1, ",\"item\":0", 3),
+        second = link(1, ",\"item\":1", 3),
+    )
+}
+
+/// A coordinator that knows what the tables hold, and the numbers that it wants kept.
+fn restart(
+    connection: &Connection,
+    shard: model::ShardId,
+) -> (coordinator::Coordinator, Vec<coordinator::RunChange>) {
+    let found = restore(connection, shard).expect("restores");
+    let mut restored =
+        coordinator::Coordinator::restore(shard, found.next_number, found.tasks, NOW);
+    restored.restore_runs(found.next_run, found.runs, NOW);
+    let step = restored.tick(NOW);
+    assert_eq!(step.changes, [], "one element at a time");
+    (restored, step.runs)
+}
+
+fn write_runs(connection: &Connection, shard: model::ShardId, runs: Vec<coordinator::RunChange>) {
+    let claim = shard::ClaimedShard { shard, epoch: 1 };
+    let turn = shard::Turn { runs, ..shard::Turn::empty(claim) };
+    let batch = crate::rows::Batch::fold(std::iter::once(&turn)).expect("a valid turn");
+    let mut documents = crate::spec_document::LastDocument::default();
+    crate::sqlite::commit::write(connection, &batch, &mut documents).expect("written");
+}
+
+#[test]
+fn pauses_and_drains_that_were_notes_are_in_force() {
+    let mut connection = Connection::open_in_memory().expect("memory");
+    connection.execute_batch(CREATE_LIST).expect("a list");
+    for (version, migration) in (1_i64..).zip(&MIGRATIONS[..9]) {
+        take_step(&connection, version, migration).expect("an older step");
+    }
+    connection
+        .execute_batch(
+            r#"INSERT INTO shards (id, tenant, epoch) VALUES (7, 'acme', 3);
+               INSERT INTO notes (kind, tenant, key, json) VALUES
+               ('pause', 'acme', 'nightly', '{"by":"ada","at":"2026-01-31T12:00:00.250Z"}'),
+               ('pause', 'acme', 'odd', '{"by":7,"at":"yesterday"}'),
+               ('pause', 'acme', 'bare', '"text"'),
+               ('pause', 'bolt', 'theirs', '{}'),
+               ('drain', 'acme', 'w1', '{"reason":"new kernel","at":"2026-01-31T12:00:00.001Z"}'),
+               ('drain', 'acme', 'w2', '{"reason":null}'),
+               ('plan', 'acme', 'p', '{}')"#,
+        )
+        .expect("older rows");
+    migrate(&mut connection).expect("the newer steps");
+
+    let restored = |id| {
+        let shard = model::ShardId::new(id).expect("fits");
+        restore(&connection, shard).expect("restores").settings
+    };
+    let at = |text: &str| text.parse::<model::Timestamp>().expect("a moment");
+    let pause = |by: &str, at| coordinator::Pause { by: by.to_owned(), at };
+    let never = model::Timestamp::default();
+    let acme = restored(7);
+    let pauses: Vec<_> = acme.pauses.iter().map(|(key, pause)| (key.as_str(), pause)).collect();
+    let someone = pause("someone", never);
+    let ada = pause("ada", at("2026-01-31T12:00:00.250Z"));
+    assert_eq!(pauses, [("bare", &someone), ("nightly", &ada), ("odd", &someone)]);
+    let drains: Vec<_> = acme.drains.into_iter().map(|(key, one)| (key.to_string(), one)).collect();
+    let drain = |at, reason: Option<&str>| coordinator::Drain {
+        by: "someone".to_owned(),
+        at,
+        gone_by: None,
+        reason: reason.map(ToOwned::to_owned),
+    };
+    let first = drain(at("2026-01-31T12:00:00.001Z"), Some("new kernel"));
+    assert_eq!(drains, [("w1".to_owned(), first), ("w2".to_owned(), drain(never, None))]);
+    // A tenant that had only notes has a shard, and its pause.
+    let bolt = "SELECT id FROM shards WHERE tenant = 'bolt'";
+    let id = connection.query_row(bolt, [], |row| row.get(0)).expect("a shard");
+    assert_eq!(restored(id).pauses.len(), 1);
+    let left = "SELECT group_concat(kind) FROM notes";
+    let left: String = connection.query_row(left, [], |row| row.get(0)).expect("reads");
+    assert_eq!(left, "plan");
+}
+
+#[test]
+fn the_digest_is_fnv_1a() {
+    assert_eq!(digest(""), "cbf29ce484222325");
+    assert_eq!(digest("foobar"), "85944171f73967e8");
+}
