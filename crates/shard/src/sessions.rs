@@ -347,10 +347,16 @@ impl SessionTable {
                 self.handovers.insert((until, instance_id.clone()));
                 entry.presence = Presence::Waiting { claimant: Some(link), former, until };
             }
-            Presence::Waiting { claimant, .. } => {
+            Presence::Waiting { claimant, former, until } => {
+                let until = *until;
                 // The one that waited had nothing yet that it could hand on.
                 if let Some(superseded) = claimant.replace(link).filter(|other| *other != link) {
                     self.links.remove(&superseded);
+                }
+                // The former connection begins anew before it has handed anything over.
+                if *former == link {
+                    self.handovers.remove(&(until, instance_id.clone()));
+                    self.seat(instance_id, link, Carried::default());
                 }
             }
         }

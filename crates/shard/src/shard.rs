@@ -165,11 +165,6 @@ impl<T: Tap> Shard<T> {
             && self.in_flight.len() < self.limits.turns_in_flight
     }
 
-    /// Whether a turn that is not durable yet is under way.
-    pub fn is_committing(&self) -> bool {
-        !self.in_flight.is_empty()
-    }
-
     /// The moment at which [`Shard::tick`] has something to do.
     pub fn next_deadline(&self) -> Option<Timestamp> {
         self.coordinator.next_deadline()

@@ -88,6 +88,7 @@ fn busy_metrics() -> Metrics {
         verified: [].into(),
     };
     metrics.set_workers(&tenant_a, &[worker]);
+    metrics.set_known(&tenant_a, "ws", SessionCounts { known: 2, evicted: 1 });
     metrics
 }
 

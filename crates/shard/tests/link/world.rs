@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{Answer, Command, Grant, HeartbeatVerdict, Judgement, StateWord, Verdict};
-use model::{Demand, LeaseId, ShardId, TaskId, TaskSpec, Timestamp};
+use model::{Demand, LeaseId, ShardId, TaskId, TaskSpec, Timestamp, WorkerId};
 use protocol::session::control::ResetCode;
 use protocol::session::envelope::Envelope;
 use protocol::session::event::WorkerEvent;
@@ -221,8 +221,7 @@ impl World {
 
     /// A person drains the worker, and takes it back.
     pub(crate) fn drain(&mut self) -> bool {
-        let worker = "w".parse().expect("a name");
-        let link = self.table.link_of(&worker);
+        let link = self.table.link_of(&worker_name());
         let Some(wire) = link.and_then(|link| self.wires.get_mut(&link)) else { return false };
         wire.notices.push_back(Notice::Drain { reason: None, deadline_ms: None });
         true
@@ -357,6 +356,7 @@ impl World {
                 | LinkEvent::Misread { why, .. }
                 | LinkEvent::FrameRefused { why, .. } => panic!("{why}"),
                 LinkEvent::Ended { .. } => self.n_windows_lost += 1,
+                LinkEvent::Refused { code: ResetCode::Malformed, reason } => panic!("{reason}"),
                 _ => {}
             }
         }
@@ -481,6 +481,10 @@ impl World {
     fn accept(&mut self, id: LinkId, wire: &mut Wire, attempt: u64, opening: Opening) {
         let (record, is_held) = match opening {
             Opening::New(record) => {
+                // What a session before it had on its way is gone with it.
+                self.n_windows_lost += u64::from(
+                    self.table.view(&worker_name()).is_some_and(|view| view.record.is_some()),
+                );
                 let is_held = self.table.open(id, (*record).clone());
                 (record.clone(), is_held && self.table.opened(id, *record))
             }
@@ -591,7 +595,7 @@ fn new_worker(seed: u64) -> WorkerMachine {
         "worker":{"worker_instance_id":"i-1","worker_name":"w","version":"1","hostname":"h"},
         "auth":{"mode":"token","token":"secret"}}"#;
     let register = format!(
-        r#"{{"capabilities":{{"concurrency":{{"max_parallel":{SLOTS}}},"runtimes":[],
+        r#"{{"capabilities":{{"concurrency":{{"max_parallel":{SLOTS}}},"runtimes":["builtin"],
         "features":[]}},"packages":[],"payload_types":[]}}"#
     );
     WorkerMachine::new(WorkerOptions {
@@ -608,6 +612,10 @@ fn new_worker(seed: u64) -> WorkerMachine {
 
 fn raw(json: &str) -> Box<RawValue> {
     serde_json::from_str(json).expect("JSON")
+}
+
+fn worker_name() -> WorkerId {
+    "w".parse().expect("a name")
 }
 
 fn shard() -> ShardId {
