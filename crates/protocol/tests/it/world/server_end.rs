@@ -160,7 +160,9 @@ impl World {
         self.keys.verify(&asked.session_token, bearer, self.now).expect("a good token");
         let found = self.unbind(number);
         let now = self.now;
-        if !self.sessions_known.contains(id) {
+        // A worker has one session: one that a later session replaced is as unknown as any other.
+        let is_replaced = found.as_ref().is_some_and(|session| session.id() != id);
+        if is_replaced || !self.sessions_known.contains(id) {
             self.parked = found;
             return self.server(number).refuse(
                 now,
