@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use model::{TenantId, WorkerId};
@@ -34,7 +35,7 @@ use crate::schedules::clockwork;
 use crate::schedules::hooks::Hooks;
 use crate::schedules::registry::Schedules;
 use crate::scratch::Scratch;
-use crate::sessions::Sessions;
+use crate::session_keys::SessionKeys;
 use crate::shards::{Common, Shards};
 use crate::updates::Updates;
 
@@ -199,8 +200,10 @@ pub struct App {
     pub auth: Auth,
     /// The numbers.
     pub metrics: Arc<Metrics>,
-    /// The sessions of workers.
-    pub(crate) sessions: Arc<Sessions>,
+    /// What signs session tokens.
+    pub(crate) session_keys: SessionKeys,
+    /// Names connections of workers.
+    pub(crate) last_link: AtomicU64,
     /// What workers keep.
     pub(crate) resources: Catalog,
     /// How tasks fare and what they put out.
@@ -369,14 +372,12 @@ impl App {
         shutdown: CancellationToken,
     ) -> Result<Self, StartError> {
         let (clock, metrics) = (Clock::start(), Arc::new(Metrics::new()));
-        let sessions = Arc::new(Sessions::load(Arc::clone(&store), clock.now()).await?);
         let updates = Arc::new(Updates::default());
         let events = Arc::new(Events::load(&*store, clock).await?);
         let shards = Shards::new(Common {
             store: Arc::clone(&store),
             clock,
             metrics: Arc::clone(&metrics),
-            sessions: Arc::clone(&sessions),
             updates: Arc::clone(&updates),
             events: Arc::clone(&events),
             shutdown: shutdown.clone(),
@@ -389,11 +390,12 @@ impl App {
             crew: Crew::load(Arc::clone(&store), clock).await?,
             resp: Arc::new(Door::new(options.resp.shapes)),
             scratch: Scratch::new(Arc::clone(&store), shards.clone(), clock),
+            session_keys: SessionKeys::load(Arc::clone(&store), clock.now()).await?,
+            last_link: AtomicU64::new(0),
             store,
             shards,
             auth,
             metrics,
-            sessions,
             resources: Catalog::default(),
             feedback: options.open_feedback(Arc::clone(&events))?,
             updates,

@@ -4,8 +4,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use coordinator::{Answer, Command, Ticket};
-use model::ShardId;
+use model::{ShardId, WorkerId};
+use shard::Shard;
+use shard::sessions::{
+    LinkId, LinkMessage, LinkWord, SessionClaim, SessionCounts, SessionRecord, SessionView,
+};
 use tokio::sync::{mpsc, oneshot};
+
+use crate::links::{Mailbox, ToLink, Told};
 
 /// Questions that wait to be taken up; one more is refused.
 pub const INBOX_MAX: usize = 65_536;
@@ -24,7 +30,27 @@ pub(crate) enum Message {
     Ask { command: Command, ticket: Ticket, reply: oneshot::Sender<Answer> },
     /// An order without an answer.
     Tell(Command),
+    /// What a connection says of its worker.
+    Link { link: LinkId, message: LinkMessage, reply: Option<oneshot::Sender<LinkWord>> },
+    /// A connection wants to speak for a worker.
+    Claim {
+        link: LinkId,
+        claim: SessionClaim,
+        reply: oneshot::Sender<LinkWord>,
+        mailbox: Box<Mailbox>,
+    },
+    /// Something for the connection of a worker; the reply says whether there is one.
+    ToWorker { worker: WorkerId, word: ToLink, reply: oneshot::Sender<bool> },
+    /// A credential is no longer good.
+    CredentialGone { token_id: String },
+    /// Someone looks at the shard. What was seen is told when it is durable.
+    Look(Look),
 }
+
+/// Looks at a shard, and gives how that is told.
+pub(crate) type Look = Box<dyn FnOnce(&Shard) -> Tell + Send>;
+/// Tells what was seen.
+pub(crate) type Tell = Box<dyn FnOnce() + Send>;
 
 /// Why a question got no answer. Nothing that it asked for is promised, and all of it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -59,16 +85,104 @@ impl CoordinatorHandle {
     pub async fn ask(&self, command: impl FnOnce(Ticket) -> Command) -> Result<Answer, AskError> {
         let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
-        let message = Message::Ask { command: command(ticket), ticket, reply };
+        self.send(Message::Ask { command: command(ticket), ticket, reply })?;
+        let mut question = Question { handle: self, ticket, answer: Some(answer) };
+        let answer = question.answered().await;
+        self.heard(answer)
+    }
+
+    fn send(&self, message: Message) -> Result<(), AskError> {
         self.inbox.try_send(message).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => AskError::Overloaded,
             mpsc::error::TrySendError::Closed(_) => AskError::Stopping,
-        })?;
-        let mut question = Question { handle: self, ticket, answer: Some(answer) };
-        let answer = question.answered().await;
+        })
+    }
+
+    /// What the loop answered, or why it did not.
+    fn heard<A>(&self, answer: Result<A, oneshot::error::RecvError>) -> Result<A, AskError> {
         // The loop dropped the question: because it stops, or because it lost its store.
         let is_stopping = self.inbox.is_closed();
         answer.map_err(|_| if is_stopping { AskError::Stopping } else { AskError::Unavailable })
+    }
+
+    // ----- connections of workers
+
+    /// Makes a connection the one that speaks for a worker. The answer is `Claimed` or
+    /// `NotClaimed`; from `Claimed` on the connection is told what concerns its worker.
+    pub(crate) fn claim(
+        &self,
+        link: LinkId,
+        claim: SessionClaim,
+    ) -> Result<(oneshot::Receiver<LinkWord>, Told), AskError> {
+        let (reply, claimed) = oneshot::channel();
+        let (mailbox, told) = Mailbox::new();
+        self.send(Message::Claim { link, claim, reply, mailbox: Box::new(mailbox) })?;
+        Ok((claimed, told))
+    }
+
+    /// Makes the session of a claimed worker durable, or renews it (`None`). `false` if the
+    /// connection no longer speaks for the worker.
+    pub(crate) async fn open_session(
+        &self,
+        link: LinkId,
+        record: Option<Box<SessionRecord>>,
+    ) -> Result<bool, AskError> {
+        let message = record.map_or(LinkMessage::Renew, LinkMessage::Open);
+        let (reply, opened) = oneshot::channel();
+        self.send(Message::Link { link, message, reply: Some(reply) })?;
+        let opened = self.heard(opened.await)?;
+        Ok(matches!(opened, LinkWord::Opened { is_held: true }))
+    }
+
+    /// A connection says something that must not be lost, even where the inbox is full.
+    pub(crate) fn tell_link(&self, link: LinkId, message: LinkMessage) {
+        let message = Message::Link { link, message, reply: None };
+        if let Err(mpsc::error::TrySendError::Full(message)) = self.inbox.try_send(message)
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let inbox = self.inbox.clone();
+            runtime.spawn(async move { inbox.send(message).await });
+        }
+    }
+
+    /// Tells a worker's connection something; says whether there is one.
+    pub(crate) async fn tell_worker(&self, worker: WorkerId, word: ToLink) -> bool {
+        let (reply, told) = oneshot::channel();
+        self.send(Message::ToWorker { worker, word, reply }).is_ok() && told.await == Ok(true)
+    }
+
+    /// The sessions that a credential opened end.
+    pub(crate) fn credential_gone(&self, token_id: String) {
+        let _ = self.send(Message::CredentialGone { token_id });
+    }
+
+    /// The sessions behind these names of workers.
+    pub(crate) async fn session_views(
+        &self,
+        workers: Vec<WorkerId>,
+    ) -> Result<Vec<Option<SessionView>>, AskError> {
+        let view = move |shard: &Shard| {
+            workers.iter().map(|worker| shard.sessions().view(worker)).collect()
+        };
+        self.look(view).await
+    }
+
+    /// How many workers with a session are remembered, and how many were forgotten.
+    pub(crate) async fn session_counts(&self) -> Result<SessionCounts, AskError> {
+        self.look(|shard| shard.sessions().counts()).await
+    }
+
+    /// Looks at the shard; what it sees is durable when it comes back.
+    async fn look<A: Send + 'static>(
+        &self,
+        look: impl FnOnce(&Shard) -> A + Send + 'static,
+    ) -> Result<A, AskError> {
+        let (reply, seen) = oneshot::channel();
+        self.send(Message::Look(Box::new(move |shard| {
+            let seen = look(shard);
+            Box::new(move || drop(reply.send(seen)))
+        })))?;
+        self.heard(seen.await)
     }
 
     /// Gives an order that nobody waits for.

@@ -13,7 +13,7 @@ use crate::doors::resp;
 use crate::doors::ws::{listener as ws_listener, wire};
 use crate::{
     auth, bulk, events, feedback, handle, metrics, plans, resources, runs, schedules, scratch,
-    sessions, updates, workflows,
+    session_keys, updates, workflows,
 };
 
 /// One limit.
@@ -303,7 +303,11 @@ fn session_limits() -> Vec<LimitRow> {
             SESSION_KEPT_FOR,
             "A worker without a connection is forgotten after this.",
         ),
-        count("SESSION_KEYS_MAX", sessions::SESSION_KEYS_MAX, "Keys that verify session tokens."),
+        count(
+            "SESSION_KEYS_MAX",
+            session_keys::SESSION_KEYS_MAX,
+            "Keys that verify session tokens.",
+        ),
         count("SLOTS_MAX", ws_convert::SLOTS_MAX, "Tasks of one worker at the same time."),
         count(
             "REGISTER_ENTRIES_MAX",

@@ -3,7 +3,7 @@
 //! What a turn is and when its effects may leave is decided by [`Shard`]. A failed commit ends the
 //! shard's memory: the value is dropped, the shard is claimed anew and restored from the store.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -14,9 +14,9 @@ use coordinator::{Answer, Command, LoadKey, LoadTicket, Moment, TaskRecord, Tick
 use foldhash::fast::RandomState;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use model::TenantId;
+use model::{TenantId, WorkerId};
 use shard::projection::{Publication, WorkerNotice};
-use shard::sessions::Notice;
+use shard::sessions::{LinkId, LinkMessage, LinkWord, Notice, Revoked};
 use shard::{ClaimedShard, Effect, Limits, MESSAGES_PER_TURN_MAX, Shard};
 use store::{CommitError, Committed, Store, StoreError, StoreFuture};
 use tokio::sync::{mpsc, oneshot};
@@ -26,9 +26,9 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::Clock;
 use crate::dice::Dice;
 use crate::events::{Events, TenantEvents};
-use crate::handle::Message;
+use crate::handle::{Message, Tell};
+use crate::links::{Links, ToLink};
 use crate::metrics::Metrics;
-use crate::sessions::Sessions;
 use crate::shards::CurrentClaim;
 use crate::updates::Updates;
 
@@ -37,6 +37,8 @@ const RECOVERY_EVERY: Duration = Duration::from_millis(500);
 /// A store whose last transaction took longer than this commits on its own thread, so that a slow
 /// disk holds up nobody else.
 const COMMIT_HERE_MAX: Duration = Duration::from_millis(2);
+/// A turn with more facts than this is worth a hand-off: while it is written, others are decided.
+const FACTS_HERE_MAX: usize = 16;
 /// How long a stopping shard waits for its last commits.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
@@ -47,8 +49,6 @@ pub(crate) struct TaskParts {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
-    /// Workers that are told at once when a lease is over.
-    pub(crate) sessions: Arc<Sessions>,
     /// Whoever listens to tasks.
     pub(crate) updates: Arc<Updates>,
     /// What is told of runs.
@@ -123,6 +123,12 @@ struct Driver<'a> {
     rng: Dice,
     /// Who waits for an answer.
     replies: HashMap<Ticket, oneshot::Sender<Answer>, RandomState>,
+    /// The connections of workers.
+    links: Links,
+    /// What people saw of turns that are not durable yet, by the turn's number, oldest first.
+    seen: VecDeque<(u64, Tell)>,
+    /// The last turn that is durable.
+    durable: u64,
     /// Turns on their way to the store by number, oldest first.
     commits: VecDeque<(u64, Commit)>,
     loads: FuturesUnordered<StoreFuture<(LoadTicket, Found)>>,
@@ -154,6 +160,9 @@ impl<'a> Driver<'a> {
             events,
             rng,
             replies: HashMap::default(),
+            links: Links::default(),
+            seen: VecDeque::new(),
+            durable: 0,
             commits: VecDeque::new(),
             loads: FuturesUnordered::new(),
             wants_epoch: false,
@@ -219,18 +228,59 @@ impl<'a> Driver<'a> {
         let at = self.moment();
         self.shard.set_has_listeners(self.parts.updates.has_listeners(&self.parts.tenant));
         for message in messages.drain(..) {
-            let command = match message {
-                Message::Ask { command, ticket, reply } => {
-                    self.replies.insert(ticket, reply);
-                    command
-                }
-                Message::Tell(command) => command,
-            };
-            if let Command::Withdraw { ticket } = &command {
-                self.replies.remove(ticket);
-            }
-            self.shard.on_message(at, command);
+            self.take(at, message);
         }
+    }
+
+    fn take(&mut self, at: Moment, message: Message) {
+        match message {
+            Message::Ask { command, ticket, reply } => {
+                self.replies.insert(ticket, reply);
+                self.shard.on_message(at, command);
+            }
+            Message::Tell(command) => {
+                if let Command::Withdraw { ticket } = &command {
+                    self.replies.remove(ticket);
+                }
+                self.shard.on_message(at, command);
+            }
+            Message::Claim { link, claim, reply, mailbox } => {
+                self.links.claims(link, *mailbox);
+                self.links.expect(link, reply);
+                self.shard.on_link(at, link, LinkMessage::Claim(claim));
+            }
+            Message::Link { link, message, reply } => {
+                if matches!(message, LinkMessage::Park(_)) {
+                    self.links.remove(link);
+                }
+                if let Some(reply) = reply {
+                    self.links.expect(link, reply);
+                }
+                self.shard.on_link(at, link, message);
+            }
+            Message::ToWorker { worker, word, reply } => {
+                // Whoever asked may have gone.
+                let _ = reply.send(self.tell_worker(&worker, word));
+            }
+            Message::CredentialGone { token_id } => self.shard.on_credential_gone(&token_id),
+            Message::Look(look) => {
+                let tell = look(&self.shard);
+                self.seen.push_back((self.shard.latest_turn(), tell));
+                self.tell_seen();
+            }
+        }
+    }
+
+    fn tell_seen(&mut self) {
+        let durable = self.durable;
+        while let Some((_, tell)) = self.seen.pop_front_if(|(turn, _)| *turn <= durable) {
+            tell();
+        }
+    }
+
+    fn tell_worker(&self, worker: &WorkerId, word: ToLink) -> bool {
+        let link = self.shard.sessions().link_of(worker);
+        link.is_some_and(|link| self.links.tell(link, word))
     }
 
     /// Gives what was decided to the store. When nobody else waits, the commit is made here: two
@@ -238,7 +288,10 @@ impl<'a> Driver<'a> {
     fn commit(&mut self, is_quiet: bool) {
         while let Some(turn) = self.shard.poll_commit() {
             let (number, store) = (turn.number, &self.parts.store);
-            let is_here = is_quiet && self.commits.is_empty() && self.took <= COMMIT_HERE_MAX;
+            let is_here = is_quiet
+                && self.commits.is_empty()
+                && turn.n_facts() <= FACTS_HERE_MAX
+                && self.took <= COMMIT_HERE_MAX;
             let commit = if is_here { store.commit_here(turn) } else { store.commit(turn) };
             self.commits.push_back((number, commit));
         }
@@ -247,6 +300,8 @@ impl<'a> Driver<'a> {
     /// The oldest turn is durable: its effects leave.
     fn release(&mut self, number: u64, committed: Committed) {
         self.took = committed.took;
+        self.durable = number;
+        self.tell_seen();
         self.shard.on_committed(number);
         while let Some(effect) = self.shard.poll_effect() {
             match effect {
@@ -256,7 +311,16 @@ impl<'a> Driver<'a> {
                     self.loads.push(read(&*self.parts.store, shard, load, keys));
                 }
                 Effect::Publish(publication) => self.publish(*publication, committed),
+                Effect::ToLink { link, word } => self.pass_on(link, word),
             }
+        }
+    }
+
+    fn pass_on(&mut self, link: LinkId, word: LinkWord) {
+        if let Some(LinkWord::Claimed(claimed)) = self.links.pass_on(link, word) {
+            // The connection has gone: what it was given waits for the next one.
+            let at = self.moment();
+            self.shard.on_unclaimed(at, link, *claimed);
         }
     }
 
@@ -280,23 +344,23 @@ impl<'a> Driver<'a> {
     }
 
     fn publish(&mut self, publication: Publication, committed: Committed) {
-        let TaskParts { tenant, metrics, sessions, updates, .. } = self.parts;
+        let TaskParts { tenant, metrics, updates, .. } = self.parts;
         metrics.observe_turn(tenant, &publication, committed.took);
         updates.note_timed_out(tenant, &publication.numbers.timed_out);
-        let mut revoked = Vec::new();
+        let mut revoked: BTreeMap<WorkerId, Vec<Revoked>> = BTreeMap::new();
         for (worker, notice) in publication.notices {
             let notice = match notice {
                 WorkerNotice::Revoked(one) => {
-                    revoked.push((worker, one));
+                    revoked.entry(worker).or_default().push(one);
                     continue;
                 }
                 WorkerNotice::RunEnded(run) => Notice::RunEnded(run),
                 WorkerNotice::Rebound(rebind) => Notice::Rebound(rebind),
             };
-            sessions.tell(tenant, &worker, notice);
+            self.tell_worker(&worker, ToLink::Notice(notice));
         }
-        if !revoked.is_empty() {
-            sessions.tell_revoked(tenant, revoked);
+        for (worker, revoked) in revoked {
+            self.tell_worker(&worker, ToLink::Notice(Notice::Revoked(revoked)));
         }
         if !publication.updates.is_empty() {
             updates.tell(tenant, publication.updates);

@@ -15,7 +15,6 @@ use crate::clock::Clock;
 use crate::events::Events;
 use crate::handle::{AskError, CoordinatorHandle};
 use crate::metrics::Metrics;
-use crate::sessions::Sessions;
 use crate::shard_task::{self, TaskParts};
 use crate::updates::Updates;
 
@@ -30,7 +29,6 @@ pub(crate) struct Common {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) clock: Clock,
     pub(crate) metrics: Arc<Metrics>,
-    pub(crate) sessions: Arc<Sessions>,
     pub(crate) updates: Arc<Updates>,
     pub(crate) events: Arc<Events>,
     pub(crate) shutdown: CancellationToken,
@@ -114,7 +112,6 @@ impl Shards {
             store: Arc::clone(&common.store),
             clock: common.clock,
             metrics: Arc::clone(&common.metrics),
-            sessions: Arc::clone(&common.sessions),
             updates: Arc::clone(&common.updates),
             events: Arc::clone(&common.events),
             is_ready: Arc::clone(&is_ready),

@@ -18,4 +18,4 @@ pub mod verdict_words;
 pub mod worker_link;
 
 pub use shard::{Effect, Limits, MESSAGES_PER_TURN_MAX, Shard, TURNS_IN_FLIGHT_MAX, Tap};
-pub use turn::{ClaimedShard, Restored, Turn};
+pub use turn::{ClaimedShard, Document, DocumentKind, Restored, Turn};

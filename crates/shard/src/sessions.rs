@@ -1,7 +1,8 @@
 //! Which workers of one tenant are connected, who was, and who takes over from whom.
 //!
-//! A machine without I/O: calls carry the time, [`SessionTable::poll_effect`] says what the caller
-//! is to do. Rows are values: the caller writes them in the order in which they are polled.
+//! A part of the shard: calls carry the time, [`SessionTable::poll_effect`] says what came of them.
+//! Rows are written in the turn, and whoever claims, opens or hands over hears of it when the turn
+//! is durable.
 
 mod members;
 mod names;
@@ -51,9 +52,52 @@ pub struct SessionClaim {
     pub given_name: String,
     /// The only name that its credential allows: it gets this one or none.
     pub bound: Option<WorkerId>,
-    /// Whether it proved that the session is its own. No second process can, so it may take over
-    /// as often as its network fails.
-    pub is_resume: bool,
+    /// The session that it goes on with: it proved that this is its own. No second process can, so
+    /// it may take over as often as its network fails.
+    pub resumes: Option<String>,
+    /// The credential that it came with; none in dev mode.
+    pub token_id: Option<String>,
+    /// A credential that is no longer good: a worker that came with it gives way.
+    pub revoked: Option<String>,
+}
+
+/// What a connection says about the worker that it speaks for, or wants to speak for.
+#[derive(Debug)]
+pub enum LinkMessage {
+    /// Makes it the one that speaks for a worker. Answered by `Claimed`, at once or when the
+    /// connection before has handed its session over, or by `NotClaimed`.
+    Claim(SessionClaim),
+    /// The session of the claimed worker begins. Answered by `Opened`.
+    Open(Box<SessionRecord>),
+    /// The session goes on with a new token. Answered by `Opened`.
+    Renew,
+    /// Its session is over: nobody can go on with it.
+    End {
+        /// Which one.
+        session_id: String,
+    },
+    /// It no longer speaks for its worker; what it carried waits for the next one.
+    Park(Box<Carried>),
+    /// The worker said how it is.
+    Heartbeat(Box<HeartbeatFacts>),
+}
+
+/// What a connection is told.
+#[derive(Debug)]
+pub enum LinkWord {
+    /// It speaks for its worker.
+    Claimed(Box<Claimed>),
+    /// It does not.
+    NotClaimed(ClaimError),
+    /// Its session is durable; unless another connection speaks for the worker by now.
+    Opened {
+        /// Whether it still speaks for the worker.
+        is_held: bool,
+    },
+    /// A newer connection speaks for its worker: it parks its session and closes.
+    HandOver,
+    /// Something was said to its worker.
+    Notice(Notice),
 }
 
 /// The claim is granted: no other connection speaks for this worker any more.
@@ -80,6 +124,11 @@ pub enum ClaimError {
     OtherWorker(WorkerId),
     /// As many workers are connected as the table holds.
     TableFull,
+    /// The worker is here with another credential; the name of that one is given, for whoever knows
+    /// whether it is still good.
+    OtherCredential(String),
+    /// There is no such session to go on with.
+    UnknownSession,
 }
 
 /// What the caller is to do.
@@ -249,6 +298,28 @@ impl SessionTable {
 
     // ----- connections
 
+    /// A connection says something. Gives the answer that can be given at once.
+    pub fn on_message(
+        &mut self,
+        now: Timestamp,
+        link: LinkId,
+        message: LinkMessage,
+    ) -> Option<LinkWord> {
+        match message {
+            LinkMessage::Claim(claim) => {
+                return self.claim(now, link, &claim).err().map(LinkWord::NotClaimed);
+            }
+            LinkMessage::Open(record) => {
+                return Some(LinkWord::Opened { is_held: self.open(link, *record) });
+            }
+            LinkMessage::Renew => return Some(LinkWord::Opened { is_held: self.renew(now, link) }),
+            LinkMessage::End { session_id } => self.end(link, &session_id),
+            LinkMessage::Park(carried) => self.park(now, link, *carried),
+            LinkMessage::Heartbeat(facts) => self.note_heartbeat(link, *facts),
+        }
+        None
+    }
+
     /// Makes a connection the one that speaks for a worker. Answered by the effect `Claimed`, at
     /// once or when the connection before has handed its session over.
     pub fn claim(
@@ -258,6 +329,7 @@ impl SessionTable {
         claim: &SessionClaim,
     ) -> Result<(), ClaimError> {
         self.tick(now);
+        self.check_rights(claim)?;
         if self.links.get(&link).is_some_and(|held| *held != claim.instance_id) {
             self.on_link_gone(now, link);
         }
@@ -266,6 +338,26 @@ impl SessionTable {
             self.add(now, claim)?;
         }
         self.seize(now, link, claim)
+    }
+
+    /// Whoever goes on with a session must know which. An identity belongs to the credential that it
+    /// came with, as long as that one is good and the worker is here: whoever else knows its
+    /// instance id must not take its place.
+    fn check_rights(&self, claim: &SessionClaim) -> Result<(), ClaimError> {
+        let instance_id = &claim.instance_id;
+        if let Some(session_id) = &claim.resumes {
+            let known = self.record(instance_id, session_id);
+            return known.map(|_| ()).ok_or(ClaimError::UnknownSession);
+        }
+        match self.credential_of(instance_id) {
+            Some(holder)
+                if claim.token_id.as_deref() != Some(holder)
+                    && claim.revoked.as_deref() != Some(holder) =>
+            {
+                Err(ClaimError::OtherCredential(holder.to_owned()))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Frees the only name that a claim may have, or refuses it. The instance that had the name is
@@ -326,7 +418,7 @@ impl SessionTable {
         let instance_id = &claim.instance_id;
         let Some(entry) = self.entries.get_mut(instance_id) else { return Ok(()) };
         let speaker = entry.presence.speaker().filter(|speaker| *speaker != link);
-        if speaker.is_some() && !claim.is_resume {
+        if speaker.is_some() && claim.resumes.is_none() {
             entry.count_takeover(now)?;
         }
         self.links.insert(link, instance_id.clone());
@@ -376,22 +468,13 @@ impl SessionTable {
         self.effects.push_back(SessionEffect::Claimed { link, claimed });
     }
 
-    /// The session of a claimed worker is about to open: gives its row. `false` if the connection
-    /// no longer speaks for the worker.
+    /// The session of a claimed worker opens. `false` if the connection no longer speaks for the
+    /// worker.
     pub fn open(&mut self, link: LinkId, record: SessionRecord) -> bool {
-        let is_here = self.entry_of(link).is_some();
-        if is_here {
-            self.effects.push_back(SessionEffect::Keep(Box::new(record)));
-        }
-        is_here
-    }
-
-    /// The row of a session that opens is durable. `false` if the connection no longer speaks for
-    /// the worker.
-    pub fn opened(&mut self, link: LinkId, record: SessionRecord) -> bool {
         let Some(entry) = self.entry_of(link) else { return false };
         entry.is_successor = false;
-        entry.record = Some(record);
+        entry.record = Some(record.clone());
+        self.effects.push_back(SessionEffect::Keep(Box::new(record)));
         true
     }
 
@@ -443,6 +526,28 @@ impl SessionTable {
             Presence::Waiting { claimant, .. } if *claimant == Some(link) => *claimant = None,
             // Another connection has the worker, and went on without what this one carried.
             Presence::Waiting { .. } | Presence::Here { .. } | Presence::Away { .. } => {}
+        }
+    }
+
+    /// What a claim was granted found nobody: it waits for the next connection, unless that one is
+    /// here already.
+    fn put_back_parked(&mut self, worker: &WorkerId, carried: Carried) {
+        let Some(instance_id) = self.names.get(worker) else { return };
+        if let Some(entry) = self.entries.get_mut(instance_id)
+            && let Presence::Away { parked, .. } = &mut entry.presence
+            && parked.as_ref().is_some_and(|parked| parked.is_nothing())
+        {
+            *parked = Some(Box::new(carried));
+        }
+    }
+
+    /// A claim that was granted found nobody.
+    pub fn put_back(&mut self, now: Timestamp, link: LinkId, claimed: Claimed) {
+        if self.links.contains_key(&link) {
+            self.park(now, link, claimed.carried);
+        } else {
+            // The connection gave up before it knew what it had been given.
+            self.put_back_parked(&claimed.worker, claimed.carried);
         }
     }
 

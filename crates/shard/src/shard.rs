@@ -16,7 +16,10 @@ use model::Timestamp;
 
 use crate::planted::{self, Bug};
 use crate::projection::{Projections, Publication};
-use crate::turn::{ClaimedShard, Restored, Turn};
+use crate::sessions::{
+    Claimed, LinkId, LinkMessage, LinkWord, Notice, SessionEffect, SessionTable,
+};
+use crate::turn::{ClaimedShard, Document, DocumentKind, Restored, Turn};
 
 /// Messages that one turn takes up at most.
 pub const MESSAGES_PER_TURN_MAX: usize = 1_024;
@@ -29,6 +32,7 @@ pub struct Shard<T: Tap = ()> {
     claim: ClaimedShard,
     limits: Limits,
     coordinator: Coordinator,
+    sessions: SessionTable,
     projections: Projections,
     tap: T,
     open: OpenTurn,
@@ -73,6 +77,13 @@ pub enum Effect {
     },
     /// Tell everyone outside who follows what becomes true.
     Publish(Box<Publication>),
+    /// Tell a connection. If a claim finds nobody, what it was granted is to be parked.
+    ToLink {
+        /// Which connection.
+        link: LinkId,
+        /// What it is told.
+        word: LinkWord,
+    },
 }
 
 /// Sees every command and the step that came of it; `()` sees nothing.
@@ -91,7 +102,16 @@ impl Tap for () {}
 struct OpenTurn {
     messages: usize,
     step: Step,
+    documents: Vec<Document>,
+    words: Vec<(LinkId, LinkWord)>,
     publication: Publication,
+}
+
+impl OpenTurn {
+    /// Whether nothing came of its messages.
+    fn is_empty(&self) -> bool {
+        self.step.is_empty() && self.documents.is_empty() && self.words.is_empty()
+    }
 }
 
 /// A turn that waits for its commit, with what leaves after it.
@@ -99,6 +119,7 @@ struct OpenTurn {
 struct PendingTurn {
     number: u64,
     effects: Vec<Decided>,
+    words: Vec<(LinkId, LinkWord)>,
     publication: Publication,
 }
 
@@ -111,20 +132,38 @@ impl<T: Tap> Shard<T> {
         (at, tap): (Moment, T),
     ) -> Self {
         let projections = Projections::restored(&restored);
-        let Restored { tasks, next_number, runs, next_run, settings } = restored;
+        let Restored { tasks, next_number, runs, next_run, settings, documents } = restored;
         let mut coordinator = Coordinator::restore(claim.shard, next_number, tasks, at);
         coordinator.restore_runs(next_run, runs, at);
         coordinator.restore_settings(settings);
-        Self {
+        let mut shard = Self {
             claim,
             limits,
             coordinator,
+            sessions: SessionTable::default(),
             projections,
             tap,
             open: OpenTurn::default(),
             last_turn: 0,
             in_flight: VecDeque::new(),
             ready: VecDeque::new(),
+        };
+        for document in documents {
+            shard.take_back(at, document);
+        }
+        shard.take_session_effects();
+        shard
+    }
+
+    /// A document comes back. One that cannot be read is of no use to anyone, and goes.
+    fn take_back(&mut self, at: Moment, document: Document) {
+        let Document { kind: DocumentKind::Session, key, json } = document;
+        match json.as_deref().and_then(|json| serde_json::from_str(json).ok()) {
+            Some(record) => self.sessions.restore(at.now, record),
+            None => {
+                let gone = Document { kind: DocumentKind::Session, key, json: None };
+                self.open.documents.push(gone);
+            }
         }
     }
 
@@ -149,6 +188,16 @@ impl<T: Tap> Shard<T> {
         &mut self.coordinator
     }
 
+    /// The workers that are connected, and who was.
+    pub fn sessions(&self) -> &SessionTable {
+        &self.sessions
+    }
+
+    /// The same for tests, which may set a smaller table.
+    pub fn sessions_mut(&mut self) -> &mut SessionTable {
+        &mut self.sessions
+    }
+
     /// What watches the steps.
     pub fn tap(&mut self) -> &mut T {
         &mut self.tap
@@ -167,7 +216,13 @@ impl<T: Tap> Shard<T> {
 
     /// The moment at which [`Shard::tick`] has something to do.
     pub fn next_deadline(&self) -> Option<Timestamp> {
-        self.coordinator.next_deadline()
+        let deadlines = [self.coordinator.next_deadline(), self.sessions.next_deadline()];
+        deadlines.into_iter().flatten().min()
+    }
+
+    /// The number of the turn after whose commit everything that is true in memory now is durable.
+    pub fn latest_turn(&self) -> u64 {
+        self.last_turn + u64::from(!self.open.is_empty())
     }
 
     /// Handles a command as part of the open turn.
@@ -204,8 +259,57 @@ impl<T: Tap> Shard<T> {
         }
     }
 
+    /// A connection says something about the worker that it speaks for, or wants to speak for.
+    pub fn on_link(&mut self, at: Moment, link: LinkId, message: LinkMessage) {
+        self.open.messages += 1;
+        if let Some(word) = self.sessions.on_message(at.now, link, message) {
+            self.open.words.push((link, word));
+        }
+        self.take_session_effects();
+    }
+
+    /// A claim that was granted found nobody: what it carried waits for the next connection.
+    pub fn on_unclaimed(&mut self, at: Moment, link: LinkId, claimed: Claimed) {
+        self.sessions.put_back(at.now, link, claimed);
+        self.take_session_effects();
+    }
+
+    /// A connection is gone, whatever it was in the middle of.
+    pub fn on_link_gone(&mut self, at: Moment, link: LinkId) {
+        self.sessions.on_link_gone(at.now, link);
+        self.take_session_effects();
+    }
+
+    /// A credential is no longer good: the sessions that it opened end.
+    pub fn on_credential_gone(&mut self, token_id: &str) {
+        let gone = |link| (link, LinkWord::Notice(Notice::CredentialGone));
+        self.open.words.extend(self.sessions.links_of_credential(token_id).map(gone));
+    }
+
+    fn take_session_effects(&mut self) {
+        let OpenTurn { documents, words, .. } = &mut self.open;
+        let document = |key, json| Document { kind: DocumentKind::Session, key, json };
+        while let Some(effect) = self.sessions.poll_effect() {
+            match effect {
+                SessionEffect::Claimed { link, claimed } => {
+                    words.push((link, LinkWord::Claimed(claimed)));
+                }
+                SessionEffect::HandOver { link } => words.push((link, LinkWord::HandOver)),
+                SessionEffect::Keep(record) => {
+                    let json = serde_json::to_string(&record).expect("texts and numbers are JSON");
+                    documents.push(document(record.instance_id, Some(json)));
+                }
+                SessionEffect::Forget { instance_id } => {
+                    documents.push(document(instance_id, None))
+                }
+            }
+        }
+    }
+
     /// Acts on everything that is due.
     pub fn tick(&mut self, at: Moment) {
+        self.sessions.tick(at.now);
+        self.take_session_effects();
         self.tap.before(at, None);
         let step = self.coordinator.tick(at);
         self.take(at, step);
@@ -234,17 +338,18 @@ impl<T: Tap> Shard<T> {
     /// committed too: only so its answers are ordered and fenced.
     pub fn poll_commit(&mut self) -> Option<Turn> {
         self.open.messages = 0;
-        if self.open.step.is_empty() {
+        if self.open.is_empty() {
             return None;
         }
-        let OpenTurn { step, mut publication, .. } = std::mem::take(&mut self.open);
+        let OpenTurn { step, documents, words, mut publication, .. } =
+            std::mem::take(&mut self.open);
         self.last_turn += 1;
         let number = self.last_turn;
         let Step { changes, runs, tenant, effects } = step;
-        publication.n_facts = changes.len() + runs.len() + tenant.len();
+        let turn = Turn { claim: self.claim, number, changes, runs, tenant, documents };
+        publication.n_facts = turn.n_facts();
         publication.load = self.coordinator.load();
-        self.in_flight.push_back(PendingTurn { number, effects, publication });
-        let turn = Turn { claim: self.claim, number, changes, runs, tenant };
+        self.in_flight.push_back(PendingTurn { number, effects, words, publication });
         self.leave_early(&turn).then_some(turn)
     }
 
@@ -287,6 +392,8 @@ impl<T: Tap> Shard<T> {
         {
             self.ready.push_back(Effect::Publish(Box::new(turn.publication)));
             self.ready.extend(turn.effects.into_iter().map(Effect::from));
+            let words = turn.words.into_iter();
+            self.ready.extend(words.map(|(link, word)| Effect::ToLink { link, word }));
         }
     }
 

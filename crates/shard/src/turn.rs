@@ -25,6 +25,43 @@ pub struct Restored {
     pub next_run: u64,
     /// What people said about queues and workers.
     pub settings: TenantSettings,
+    /// The tenant's documents, by kind and key.
+    pub documents: Vec<Document>,
+}
+
+/// A small text that a tenant keeps beside its facts, replaced or removed as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Document {
+    /// What it is.
+    pub kind: DocumentKind,
+    /// Which one.
+    pub key: String,
+    /// What it says; `None` removes it.
+    pub json: Option<String>,
+}
+
+/// What a document is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum DocumentKind {
+    /// A worker's session, by its instance id.
+    Session,
+}
+
+impl DocumentKind {
+    /// Every kind.
+    pub const ALL: [Self; 1] = [Self::Session];
+
+    /// Its name in the store.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+        }
+    }
+
+    /// The kind of this name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 /// What one turn of a shard made true.
@@ -40,16 +77,30 @@ pub struct Turn {
     pub runs: Vec<RunChange>,
     /// The facts about the tenant as a whole, in order.
     pub tenant: Vec<TenantChange>,
+    /// Documents that are kept, replaced or removed, in order.
+    pub documents: Vec<Document>,
 }
 
 impl Turn {
     /// A turn of a claim without any fact.
     pub fn empty(claim: ClaimedShard) -> Self {
-        Self { claim, number: 1, changes: Vec::new(), runs: Vec::new(), tenant: Vec::new() }
+        Self {
+            claim,
+            number: 1,
+            changes: Vec::new(),
+            runs: Vec::new(),
+            tenant: Vec::new(),
+            documents: Vec::new(),
+        }
+    }
+
+    /// How many facts there are to keep.
+    pub fn n_facts(&self) -> usize {
+        self.changes.len() + self.runs.len() + self.tenant.len() + self.documents.len()
     }
 
     /// Whether there is nothing to keep.
     pub fn is_empty(&self) -> bool {
-        self.changes.is_empty() && self.runs.is_empty() && self.tenant.is_empty()
+        self.n_facts() == 0
     }
 }

@@ -255,7 +255,7 @@ impl World {
             match effect {
                 Effect::Answer { ticket, answer } => self.send_answer(server, ticket, answer),
                 Effect::Load { load, keys } => self.begin_load(server, load, keys),
-                Effect::Publish(_) => {}
+                Effect::Publish(_) | Effect::ToLink { .. } => {}
             }
         }
     }

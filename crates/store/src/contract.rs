@@ -331,8 +331,6 @@ pub struct TaskPage {
 /// What kind of small document it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum NoteKind {
-    /// A worker's session, by its instance id.
-    Session,
     /// A key that signs session tokens, by its id; these belong to no tenant.
     SessionKey,
     /// A plan, by its name.
@@ -354,7 +352,6 @@ impl NoteKind {
     /// Its name in the store.
     pub const fn name(self) -> &'static str {
         match self {
-            Self::Session => "session",
             Self::SessionKey => "session_key",
             Self::Plan => "plan",
             Self::Action => "action",

@@ -14,7 +14,7 @@ use coordinator::{
 use model::{Failure, LeaseId, ReportKey, ResultExtra, RunId, ShardId, TaskId};
 
 use crate::words::{ending_text, state_text, state_word, wait_text};
-use shard::Turn;
+use shard::{Document, Turn};
 
 /// A change that cannot follow from what the store holds: an error in the coordinator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -80,6 +80,8 @@ pub(crate) struct Batch<'a> {
     pub runs: Vec<&'a RunChange>,
     /// Facts about tenants, in order, each with its shard.
     pub tenants: Vec<(ShardId, &'a TenantChange)>,
+    /// Documents, in order, each with its shard.
+    pub documents: Vec<(ShardId, &'a Document)>,
     slots: HashMap<TaskId, usize, foldhash::fast::RandomState>,
 }
 
@@ -130,7 +132,9 @@ impl<'a> Batch<'a> {
             }
             check_runs_are_own(turn)?;
             batch.runs.extend(&turn.runs);
-            batch.tenants.extend(turn.tenant.iter().map(|change| (turn.claim.shard, change)));
+            let shard = turn.claim.shard;
+            batch.tenants.extend(turn.tenant.iter().map(|change| (shard, change)));
+            batch.documents.extend(turn.documents.iter().map(|document| (shard, document)));
         }
         Ok(batch)
     }

@@ -19,7 +19,7 @@ use crate::run_tables::RunTables;
 use crate::scratch_tables::ScratchTables;
 use crate::words::state_word;
 use crate::workflow_tables::WorkflowTables;
-use shard::{ClaimedShard, Restored, Turn};
+use shard::{ClaimedShard, Document, DocumentKind, Restored, Turn};
 
 /// The facts, without I/O, clock or locks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -32,6 +32,7 @@ pub struct Tables {
     scratch: BTreeMap<ShardId, ScratchTables>,
     runs: RunTables,
     settings: BTreeMap<ShardId, TenantSettings>,
+    documents: BTreeMap<ShardId, BTreeMap<(DocumentKind, String), String>>,
     workflows: WorkflowTables,
 }
 
@@ -72,7 +73,22 @@ impl Tables {
             .and_then(|()| self.apply_all(&turn.changes, &turn.runs))
             .map_err(|why| CommitError::Unavailable(why.to_string()))?;
         self.apply_tenant(turn.claim.shard, &turn.tenant);
+        self.apply_documents(turn.claim.shard, &turn.documents);
         Ok(())
+    }
+
+    /// Keeps, replaces or removes documents of a shard.
+    pub fn apply_documents(&mut self, shard: ShardId, documents: &[Document]) {
+        let kept = self.documents.entry(shard).or_default();
+        for Document { kind, key, json } in documents.iter().cloned() {
+            match json {
+                Some(json) => drop(kept.insert((kind, key), json)),
+                None => drop(kept.remove(&(kind, key))),
+            }
+        }
+        if kept.is_empty() {
+            self.documents.remove(&shard);
+        }
     }
 
     /// Makes facts about a tenant true. Each names the whole of what it sets or removes, so none
@@ -240,7 +256,18 @@ impl Tables {
             runs: self.restore_runs(shard),
             next_run: self.runs.next_run(shard),
             settings: self.settings.get(&shard).cloned().unwrap_or_default(),
+            documents: self.restore_documents(shard),
         }
+    }
+
+    fn restore_documents(&self, shard: ShardId) -> Vec<Document> {
+        let kept = self.documents.get(&shard).into_iter().flatten();
+        kept.map(|((kind, key), json)| Document {
+            kind: *kind,
+            key: key.clone(),
+            json: Some(json.clone()),
+        })
+        .collect()
     }
 
     fn restore_runs(&self, shard: ShardId) -> Vec<RestoredRun> {

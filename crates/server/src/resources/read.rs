@@ -1,14 +1,14 @@
 //! One part of a resource, from the worker that has it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::{TenantId, WorkerId};
+use model::WorkerId;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::sessions::Sessions;
+use crate::handle::CoordinatorHandle;
+use crate::links::ToLink;
 
 /// How long a worker that has gone may take to come back, in the middle of a download.
 const AWAY_MAX: Duration = Duration::from_secs(15);
@@ -43,8 +43,7 @@ pub(crate) enum ReadFailure {
 /// Where a resource is.
 #[derive(Clone)]
 pub(crate) struct Source {
-    pub(crate) sessions: Arc<Sessions>,
-    pub(crate) tenant: TenantId,
+    pub(crate) handle: CoordinatorHandle,
     pub(crate) worker: WorkerId,
     pub(crate) resource_id: String,
 }
@@ -57,7 +56,8 @@ impl Source {
             let (reply, answer) = oneshot::channel();
             let resource_id = self.resource_id.clone();
             let wanted = Wanted { resource_id, offset, length, reply };
-            if self.sessions.read(&self.tenant, &self.worker, wanted) {
+            let word = ToLink::Read(Box::new(wanted));
+            if self.handle.tell_worker(self.worker.clone(), word).await {
                 seen_at = Instant::now();
                 let left = PART_WITHIN.saturating_sub(began.elapsed());
                 match tokio::time::timeout(left, answer).await {

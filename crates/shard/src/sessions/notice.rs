@@ -54,6 +54,11 @@ pub struct Carried {
 }
 
 impl Carried {
+    /// Whether the next connection gains nothing by it.
+    pub fn is_nothing(&self) -> bool {
+        self.session.is_none() && self.held.is_empty() && self.calls.is_empty()
+    }
+
     /// The windows of this session, or a session without windows if they were lost with the
     /// process that held them.
     pub fn session_or_restored(&mut self, session_id: &str, window: u64) -> Session {

@@ -101,8 +101,8 @@ pub enum SessionAsk {
     Claim {
         /// Which attempt.
         attempt: u64,
-        /// The worker.
-        applicant: Box<Applicant>,
+        /// Whose worker.
+        tenant: TenantId,
         /// The claim.
         claim: SessionClaim,
     },
@@ -294,16 +294,18 @@ impl WorkerLink {
             instance_id: applicant.instance_id.clone(),
             given_name: applicant.name.clone(),
             bound: applicant.bound.clone(),
-            is_resume: false,
+            resumes: None,
+            token_id: applicant.token_id.clone(),
+            revoked: None,
         };
         let attempt = self.handshake.next_attempt();
-        let asked = applicant.clone();
+        let tenant = applicant.tenant.clone();
         self.handshake.step = Step::Asked(Registering::New(Box::new(NewSession {
             applicant: *applicant,
             registered,
             register,
         })));
-        self.ask_session(SessionAsk::Claim { attempt, applicant: asked, claim });
+        self.ask_session(SessionAsk::Claim { attempt, tenant, claim });
     }
 
     pub(super) fn on_resume(&mut self, tenant: String, instance_id: String, resume: Resume) {
@@ -323,6 +325,19 @@ impl WorkerLink {
             let carried = Box::new(leases.carried());
             self.ask_session(SessionAsk::Park { carried });
         }
+    }
+
+    /// What a link whose shard was rebuilt claims, so that it goes on to speak for its worker.
+    pub fn attach_claim(&self) -> Option<SessionClaim> {
+        let owner = &self.session.as_ref()?.owner;
+        Some(SessionClaim {
+            instance_id: owner.instance_id.clone(),
+            given_name: owner.worker.to_string(),
+            bound: None,
+            resumes: Some(owner.session_id.clone()),
+            token_id: None,
+            revoked: None,
+        })
     }
 
     /// No other connection speaks for the worker any more: its session is made durable.

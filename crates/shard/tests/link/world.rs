@@ -18,7 +18,7 @@ use protocol::session::server_session::SessionAccept;
 use protocol::session::state::State;
 use protocol::session::worker_machine::{Connection, WorkerMachine, WorkerOptions};
 use serde_json::value::RawValue;
-use shard::sessions::{LinkId, Notice, SessionClaim, SessionEffect, SessionTable};
+use shard::sessions::{ClaimError, LinkId, Notice, SessionClaim, SessionEffect, SessionTable};
 use shard::worker_link::{
     Applicant, Leaving, LinkAsk, LinkCommand, LinkEvent, LinkOptions, Opening, Refusal, RequestId,
     SessionAsk, SessionSeat, WorkerLink,
@@ -447,15 +447,13 @@ impl World {
             }
             SessionAsk::Claim { attempt, claim, .. } => self.claim(id, wire, attempt, &claim),
             SessionAsk::Resume { attempt, resume, .. } => {
-                let Some(record) = self.table.record(INSTANCE, &resume.session_id) else {
-                    let unknown = Refusal::new(ResetCode::UnknownSession, "unknown");
-                    return wire.link.on_refused(self.now, attempt, unknown);
-                };
                 let claim = SessionClaim {
                     instance_id: INSTANCE.to_owned(),
-                    given_name: record.given_name.clone(),
+                    given_name: String::new(),
                     bound: None,
-                    is_resume: true,
+                    resumes: Some(resume.session_id),
+                    token_id: None,
+                    revoked: None,
                 };
                 self.claim(id, wire, attempt, &claim);
             }
@@ -472,9 +470,12 @@ impl World {
 
     fn claim(&mut self, id: LinkId, wire: &mut Wire, attempt: u64, claim: &SessionClaim) {
         wire.claiming = Some(attempt);
-        if self.table.claim(self.now, id, claim).is_err() {
-            let refusal = Refusal::new(ResetCode::Denied, "too many");
-            wire.link.on_refused(self.now, attempt, refusal);
+        if let Err(error) = self.table.claim(self.now, id, claim) {
+            let code = match error {
+                ClaimError::UnknownSession => ResetCode::UnknownSession,
+                _ => ResetCode::Denied,
+            };
+            wire.link.on_refused(self.now, attempt, Refusal::new(code, "not claimed"));
         }
     }
 
@@ -486,7 +487,7 @@ impl World {
                     self.table.view(&worker_name()).is_some_and(|view| view.record.is_some()),
                 );
                 let is_held = self.table.open(id, (*record).clone());
-                (record.clone(), is_held && self.table.opened(id, *record))
+                (record, is_held)
             }
             Opening::Resumed(record) => (record, self.table.renew(self.now, id)),
         };
@@ -523,7 +524,7 @@ impl World {
                             wire.link.on_claimed(self.now, attempt, *claimed, seat);
                         }
                         // Granted to a connection that has gone.
-                        _ => self.table.park(self.now, link, claimed.carried),
+                        _ => self.table.put_back(self.now, link, *claimed),
                     }
                 }
                 SessionEffect::Keep(_) | SessionEffect::Forget { .. } => self.n_rows += 1,

@@ -257,7 +257,7 @@ impl World {
                     self.shard.on_loaded(at, load, Some(found));
                     self.close_turn();
                 }
-                Effect::Publish(_) => {}
+                Effect::Publish(_) | Effect::ToLink { .. } => {}
             }
         }
         Ok(())

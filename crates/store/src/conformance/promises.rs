@@ -9,7 +9,7 @@ use super::history::Dice;
 use super::replay::replay;
 use super::sample::{at, granted, settled, submitted, tenant, worker};
 use crate::contract::{CommitError, Note, NoteKind, PageQuery, Store};
-use shard::{ClaimedShard, Turn};
+use shard::{ClaimedShard, Document, DocumentKind, Turn};
 
 /// Puts a store through every promise. `open` gives a fresh, empty store each time; `reopen`
 /// closes a store and opens it again with what it kept.
@@ -33,6 +33,7 @@ pub async fn exercise(
     settings_are_kept_with_their_turn_and_fenced_with_it(open().await, &reopen).await;
     a_run_lists_its_tasks(open().await).await;
     notes_are_kept_replaced_and_forgotten(open().await, &reopen).await;
+    documents_are_kept_with_their_turn_and_fenced_with_it(open().await, &reopen).await;
     for seed in 0..4 {
         let mut dice = Dice::new(seed);
         let choices: Vec<u32> =
@@ -268,23 +269,60 @@ async fn notes_are_kept_replaced_and_forgotten(
         key: key.into(),
         json: json.map(Into::into),
     };
-    let session = |key: &str, json| note(NoteKind::Session, "acme", key, json);
+    let member = |key: &str, json| note(NoteKind::Member, "acme", key, json);
     for kept in [
-        session("w1", Some("{\"n\":1}")),
-        session("w2", Some("{}")),
-        session("w1", Some("{\"n\":2}")),
-        session("w2", None),
-        session("never", None),
+        member("w1", Some("{\"n\":1}")),
+        member("w2", Some("{}")),
+        member("w1", Some("{\"n\":2}")),
+        member("w2", None),
+        member("never", None),
         note(NoteKind::Plan, "acme", "w1", Some("{}")),
-        note(NoteKind::Session, "bolt", "w1", Some("{}")),
+        note(NoteKind::Member, "bolt", "w1", Some("{}")),
     ] {
         store.put_note(kept).await.expect("kept");
     }
     let store = reopen(store).await;
     let expected =
-        [session("w1", Some("{\"n\":2}")), note(NoteKind::Session, "bolt", "w1", Some("{}"))];
-    assert_eq!(store.notes(NoteKind::Session).await.expect("reads"), expected);
+        [member("w1", Some("{\"n\":2}")), note(NoteKind::Member, "bolt", "w1", Some("{}"))];
+    assert_eq!(store.notes(NoteKind::Member).await.expect("reads"), expected);
     assert_eq!(store.notes(NoteKind::SessionKey).await.expect("reads"), []);
+}
+
+async fn documents_are_kept_with_their_turn_and_fenced_with_it(
+    store: Arc<dyn Store>,
+    reopen: &impl AsyncFn(Arc<dyn Store>) -> Arc<dyn Store>,
+) {
+    let (old, other) = (claim(&store, "acme").await, claim(&store, "bolt").await);
+    let document = |key: &str, json: Option<&str>| Document {
+        kind: DocumentKind::Session,
+        key: key.into(),
+        json: json.map(Into::into),
+    };
+    let turn = |claim, documents| store.commit(Turn { documents, ..Turn::empty(claim) });
+    let first = vec![
+        document("w1", Some("{\"n\":1}")),
+        document("w2", Some("{}")),
+        document("w1", Some("{\"n\":2}")),
+        document("never", None),
+    ];
+    turn(old, first).await.expect("kept");
+    turn(other, vec![document("w1", Some("{}"))]).await.expect("kept");
+    turn(old, vec![document("w2", None), document("w3", Some("{}"))]).await.expect("kept");
+
+    // A turn whose tasks contradict the store keeps no document either, nor does a stale claim.
+    let changes = vec![granted(TaskId::of(old.shard, 9), 1)];
+    let documents = vec![document("w1", None)];
+    let broken = Turn { changes, documents: documents.clone(), ..Turn::empty(old) };
+    assert!(is_unavailable(&store.commit(broken).await.map(|_| ())));
+    let new = claim(&store, "acme").await;
+    let late = turn(old, documents).await.map(|_| ());
+    assert_eq!(late, Err(CommitError::Fenced));
+
+    let store = reopen(store).await;
+    let kept = store.restore(new).await.expect("restores").documents;
+    assert_eq!(kept, [document("w1", Some("{\"n\":2}")), document("w3", Some("{}"))]);
+    let theirs = store.restore(other).await.expect("restores").documents;
+    assert_eq!(theirs, [document("w1", Some("{}"))], "another tenant's");
 }
 
 async fn settings_are_kept_with_their_turn_and_fenced_with_it(

@@ -12,7 +12,7 @@ use super::run_history::{all_runs, next_run_change};
 use super::sample::tenant;
 use crate::contract::{PageQuery, RunKey, RunQuery, Store, TokenRow};
 use crate::tables::Tables;
-use shard::{ClaimedShard, Turn};
+use shard::{ClaimedShard, Document, DocumentKind, Turn};
 
 const TENANTS: [&str; 2] = ["acme", "bolt"];
 
@@ -55,6 +55,7 @@ struct Shard {
     changes: Vec<Change>,
     runs: Vec<RunChange>,
     tenant: Vec<TenantChange>,
+    documents: Vec<Document>,
 }
 
 impl Player {
@@ -69,8 +70,13 @@ impl Player {
         for name in TENANTS {
             let claim = self.store.claim(tenant(name)).await.expect("claims");
             self.tables.adopt(tenant(name), claim);
-            let (changes, runs, tenant) = (Vec::new(), Vec::new(), Vec::new());
-            self.shards.push(Shard { claim, changes, runs, tenant });
+            self.shards.push(Shard {
+                claim,
+                changes: Vec::new(),
+                runs: Vec::new(),
+                tenant: Vec::new(),
+                documents: Vec::new(),
+            });
         }
         for (before, now) in before.iter().zip(&self.shards) {
             assert_eq!(now.claim.shard, before.claim.shard, "a tenant keeps its shard");
@@ -80,7 +86,11 @@ impl Player {
 
     fn add(&mut self, dice: &mut Dice) {
         let shard = &mut self.shards[dice.roll(TENANTS.len())];
-        if dice.one_in(5) {
+        if dice.one_in(10) {
+            let document = next_document(dice);
+            self.tables.apply_documents(shard.claim.shard, std::slice::from_ref(&document));
+            shard.documents.push(document);
+        } else if dice.one_in(5) {
             let change = next_tenant_change(dice);
             self.tables.apply_tenant(shard.claim.shard, std::slice::from_ref(&change));
             shard.tenant.push(change);
@@ -105,7 +115,9 @@ impl Player {
                 let changes = std::mem::take(&mut shard.changes);
                 let runs = std::mem::take(&mut shard.runs);
                 let tenant = std::mem::take(&mut shard.tenant);
-                store.commit(Turn { changes, runs, tenant, ..Turn::empty(shard.claim) })
+                let documents = std::mem::take(&mut shard.documents);
+                let turn = Turn::empty(shard.claim);
+                store.commit(Turn { changes, runs, tenant, documents, ..turn })
             })
             .collect();
         for commit in commits {
@@ -206,6 +218,13 @@ impl Player {
             assert_eq!(found, expected, "{query:?}");
         }
     }
+}
+
+/// A document that comes, changes or goes.
+fn next_document(dice: &mut Dice) -> Document {
+    let key = format!("d{}", dice.roll(5));
+    let json = (!dice.one_in(3)).then(|| format!("{{\"n\":{}}}", dice.roll(100)));
+    Document { kind: DocumentKind::Session, key, json }
 }
 
 /// A fact about a tenant; none depends on what is there.

@@ -5,6 +5,7 @@ use model::TaskId;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ToSql};
 
+use super::documents;
 use super::error::WriteError;
 use super::run_commit;
 use super::settings;
@@ -29,12 +30,12 @@ pub(super) const NO_PARAMETERS: &[u8] = b"{}";
 pub(super) fn write(
     connection: &Connection,
     batch: &Batch<'_>,
-    documents: &mut LastDocument,
+    last: &mut LastDocument,
 ) -> Result<(), WriteError> {
     let mut statements = Statements::prepare(connection)?;
     for write in &batch.tasks {
         match write.kind {
-            WriteKind::Insert(record) => statements.insert(record, write, documents)?,
+            WriteKind::Insert(record) => statements.insert(record, write, last)?,
             WriteKind::Update { was_settled } => statements.update(write, was_settled)?,
         }
     }
@@ -42,7 +43,8 @@ pub(super) fn write(
         statements.end_attempt(ended)?;
     }
     run_commit::write(connection, &batch.runs)?;
-    settings::write(connection, &batch.tenants)
+    settings::write(connection, &batch.tenants)?;
+    documents::write(connection, &batch.documents)
 }
 
 /// Looked up once per transaction, because the look-up costs about as much as binding a row.

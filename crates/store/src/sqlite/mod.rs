@@ -13,6 +13,7 @@
 
 mod checkpoint;
 mod commit;
+mod documents;
 mod error;
 mod failpoint;
 mod migrations;

@@ -3,6 +3,7 @@
 use model::{ShardId, TaskId};
 use rusqlite::Connection;
 
+use super::documents;
 use super::record::RecordReader;
 use super::run_read::{next_run, restore_runs};
 use super::settings;
@@ -26,7 +27,8 @@ pub(super) fn restore(connection: &Connection, shard: ShardId) -> Result<Restore
     let runs = restore_runs(&snapshot, shard)?;
     let next_run = next_run(&snapshot, shard)?;
     let settings = settings::restore(&snapshot, shard)?;
-    Ok(Restored { tasks, next_number, runs, next_run, settings })
+    let documents = documents::restore(&snapshot, shard)?;
+    Ok(Restored { tasks, next_number, runs, next_run, settings, documents })
 }
 
 fn next_number(connection: &Connection, shard: ShardId) -> Result<u64, StoreError> {

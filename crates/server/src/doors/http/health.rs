@@ -69,7 +69,9 @@ pub(super) async fn metrics(
         let coordinator = Coordinator { caller: caller.clone(), handle };
         if let Ok(views) = workers::views(&coordinator).await {
             app.metrics.set_workers(&caller.tenant, &views);
-            app.metrics.set_known(&caller.tenant, "ws", app.sessions.counts(&caller.tenant));
+            if let Ok(counts) = coordinator.handle.session_counts().await {
+                app.metrics.set_known(&caller.tenant, "ws", counts);
+            }
             app.metrics.set_known(&caller.tenant, "resp", app.crew.counts(&caller.tenant));
         }
     }

@@ -2,6 +2,7 @@
 
 mod range;
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use axum::body::Body;
 use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
+use model::WorkerId;
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::Problem;
 use protocol::rest::resources::{Resource, ResourcePage};
@@ -16,6 +18,7 @@ use serde::Deserialize;
 
 use self::range::{Asked, asked};
 use shard::report_key::digest_of;
+use shard::sessions::SessionView;
 
 use super::convert::RUNS_LIMIT;
 use super::gate::Asker;
@@ -24,6 +27,7 @@ use super::problem::{ApiError, json};
 use super::runs::limit_of;
 use crate::app::App;
 use crate::auth::Caller;
+use crate::handle::CoordinatorHandle;
 use crate::resources::{Download, Known, Source};
 
 /// List resources
@@ -61,7 +65,8 @@ pub(super) async fn list(
     let has_more = known.len() > limit;
     known.truncate(limit);
     let next_cursor = known.last().filter(|_| has_more).map(|last| last.id.clone());
-    let items = known.into_iter().map(|one| shown(&app, &caller, one)).collect();
+    let here = connected(&app, &caller, &known).await;
+    let items = known.into_iter().map(|one| shown(one, &here)).collect();
     Ok(json(StatusCode::OK, &ResourcePage { items, next_cursor }))
 }
 
@@ -81,7 +86,8 @@ pub(super) async fn show(
     path: PathName,
 ) -> Result<Response, ApiError> {
     let known = find(&app, &caller, path.as_str())?;
-    Ok(json(StatusCode::OK, &shown(&app, &caller, known)))
+    let here = connected(&app, &caller, std::slice::from_ref(&known)).await;
+    Ok(json(StatusCode::OK, &shown(known, &here)))
 }
 
 /// Fetch a resource
@@ -117,31 +123,27 @@ pub(super) async fn download(
     if says(&headers, header::IF_NONE_MATCH, |said| said == "*" || said.contains(&tag)) {
         return Ok(with_tag(Response::new(Body::empty()), StatusCode::NOT_MODIFIED, &tag));
     }
-    if !is_here(&app, &caller, &known) {
+    let handle = app.shards.of(&caller.tenant).await.ok();
+    let here = connected(&app, &caller, std::slice::from_ref(&known)).await;
+    let Some(handle) = handle.filter(|_| here.contains(&known.worker)) else {
         let message = format!("worker {}, which has the resource, is not connected", known.worker);
         return Err(ApiError::new(ErrorCode::ResourceAway, message));
-    }
+    };
     let is_other = says(&headers, header::IF_RANGE, |said| said != tag);
     let wanted = headers.get(header::RANGE).filter(|_| !is_other);
     Ok(match asked(wanted, size) {
-        Asked::All => answer(&app, &caller, &known, (0..size, size, false)),
-        Asked::Part(bytes) => answer(&app, &caller, &known, (bytes, size, true)),
+        Asked::All => answer(handle, &known, (0..size, size, false)),
+        Asked::Part(bytes) => answer(handle, &known, (bytes, size, true)),
         Asked::Nothing => no_such_bytes(size, &tag),
     })
 }
 
 fn answer(
-    app: &App,
-    caller: &Caller,
+    handle: CoordinatorHandle,
     known: &Known,
     (bytes, size, is_part): (Range<u64>, u64, bool),
 ) -> Response {
-    let source = Source {
-        sessions: Arc::clone(&app.sessions),
-        tenant: caller.tenant.clone(),
-        worker: known.worker.clone(),
-        resource_id: known.id.clone(),
-    };
+    let source = Source { handle, worker: known.worker.clone(), resource_id: known.id.clone() };
     let length = bytes.end - bytes.start;
     let place = format!("bytes {}-{}/{size}", bytes.start, bytes.end.saturating_sub(1));
     let body = Body::from_stream(Download::new(source, bytes).into_stream());
@@ -195,9 +197,15 @@ fn no_such_resource() -> ApiError {
     ApiError::new(ErrorCode::ResourceNotFound, "no resource with this id")
 }
 
-fn is_here(app: &App, caller: &Caller, known: &Known) -> bool {
-    let view = app.sessions.view(&caller.tenant, &known.worker);
-    view.is_some_and(|view| view.is_connected)
+/// Those workers of some resources that are connected; none while the shard cannot be asked.
+async fn connected(app: &App, caller: &Caller, known: &[Known]) -> BTreeSet<WorkerId> {
+    let workers: BTreeSet<WorkerId> = known.iter().map(|one| one.worker.clone()).collect();
+    let Ok(handle) = app.shards.of(&caller.tenant).await else { return BTreeSet::new() };
+    let views = handle.session_views(workers.iter().cloned().collect()).await.unwrap_or_default();
+    let is_here = |view: Option<SessionView>| view.is_some_and(|view| view.is_connected);
+    let here =
+        workers.into_iter().zip(views).filter_map(|(worker, view)| is_here(view).then_some(worker));
+    here.collect()
 }
 
 /// What the maker of a resource may have said about it.
@@ -225,10 +233,10 @@ fn tag_of(known: &Known) -> String {
     format!("\"{half:032x}\"")
 }
 
-fn shown(app: &App, caller: &Caller, known: Known) -> Resource {
+fn shown(known: Known, here: &BTreeSet<WorkerId>) -> Resource {
     let About { sha256, filename } = about(&known);
     Resource {
-        is_available: is_here(app, caller, &known),
+        is_available: here.contains(&known.worker),
         download_url: format!("/api/v1/resources/{}/download", encoded(&known.id)),
         resource_id: known.id,
         provider: "worker".to_owned(),

@@ -82,7 +82,10 @@ pub(super) async fn revoke(
     path: PathName,
 ) -> Result<Response, ApiError> {
     let row = app.auth.revoke(&caller.tenant, path.as_str(), app.clock.now()).await?;
-    app.sessions.credential_gone(&caller.tenant, &row.token_id);
+    // Where the shard cannot be reached no session of it can be renewed either.
+    if let Ok(handle) = app.shards.of(&caller.tenant).await {
+        handle.credential_gone(row.token_id.clone());
+    }
     Ok(json(StatusCode::OK, &info(&row)?))
 }
 
@@ -100,7 +103,7 @@ pub(super) async fn rotate_session_key(
     State(app): State<Arc<App>>,
     Asker(caller): Asker,
 ) -> Result<Response, ApiError> {
-    let key_id = app.sessions.rotate_key(app.clock.now()).await?;
+    let key_id = app.session_keys.rotate(app.clock.now()).await?;
     tracing::info!(tenant = %caller.tenant, key_id, "session tokens are signed by a new key");
     Ok(json(StatusCode::CREATED, &SessionKey { key_id }))
 }

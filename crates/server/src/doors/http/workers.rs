@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use coordinator::{Answer, Command, Drain, DrainCause, WORKER_HEARTBEAT_EVERY, WorkerView};
-use model::{TenantId, Timestamp, WorkerId};
+use model::{Timestamp, WorkerId};
 use protocol::error_code::ErrorCode;
 use protocol::rest::events::{CommandAnswer, EventError, EventKind};
 use protocol::rest::leases::RequestLeases;
@@ -27,6 +27,7 @@ use super::gate::{AskerName, Coordinator};
 use super::params::PathName;
 use super::problem::{ApiError, json};
 use crate::app::App;
+use crate::links::ToLink;
 
 /// Why a worker is drained, in characters.
 const REASON_CHARS_MAX: usize = 1_024;
@@ -40,13 +41,9 @@ const REASON_CHARS_MAX: usize = 1_024;
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
     )
 )]
-pub(super) async fn list(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-) -> Result<Response, ApiError> {
-    let tenant = &coordinator.caller.tenant;
+pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError> {
     let views = views(&coordinator).await?;
-    let workers = views.iter().map(|view| worker(&app, tenant, view)).collect();
+    let workers = with_sessions(&coordinator, &views).await?;
     Ok(json(StatusCode::OK, &Workers { workers }))
 }
 
@@ -61,15 +58,12 @@ pub(super) async fn list(
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
     )
 )]
-pub(super) async fn show(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-) -> Result<Response, ApiError> {
-    let views = views(&coordinator).await?;
-    let view = views.iter().find(|view| view.worker.as_str() == path.as_str());
-    let view = view.ok_or_else(|| not_found(path.as_str()))?;
-    Ok(json(StatusCode::OK, &worker(&app, &coordinator.caller.tenant, view)))
+pub(super) async fn show(coordinator: Coordinator, path: PathName) -> Result<Response, ApiError> {
+    let mut views = views(&coordinator).await?;
+    views.retain(|view| view.worker.as_str() == path.as_str());
+    let workers = with_sessions(&coordinator, &views).await?;
+    let worker = workers.first().ok_or_else(|| not_found(path.as_str()))?;
+    Ok(json(StatusCode::OK, worker))
 }
 
 /// Tell a worker something
@@ -129,7 +123,7 @@ async fn carry_out(
     };
     let on = drain.is_some();
     set_drain(coordinator, worker, drain).await?;
-    let delivered = app.sessions.tell(tenant, worker, notice);
+    let delivered = coordinator.handle.tell_worker(worker.clone(), ToLink::Notice(notice)).await;
     let accepted = AcceptedCommand {
         command_id: command_id.to_owned(),
         worker_id: worker.to_string(),
@@ -277,7 +271,17 @@ fn not_found(name: &str) -> ApiError {
     ApiError::new(ErrorCode::WorkerNotFound, format!("no worker with the name {name}"))
 }
 
-fn worker(app: &App, tenant: &TenantId, view: &WorkerView) -> Worker {
+/// Workers with what their sessions tell.
+async fn with_sessions(
+    coordinator: &Coordinator,
+    views: &[WorkerView],
+) -> Result<Vec<Worker>, ApiError> {
+    let names = views.iter().map(|view| view.worker.clone()).collect();
+    let sessions = coordinator.handle.session_views(names).await?;
+    Ok(views.iter().zip(sessions).map(|(view, session)| worker(view, session)).collect())
+}
+
+fn worker(view: &WorkerView, kept: Option<SessionView>) -> Worker {
     let offer = &view.offer;
     Worker {
         worker_id: view.worker.to_string(),
@@ -296,7 +300,7 @@ fn worker(app: &App, tenant: &TenantId, view: &WorkerView) -> Worker {
             .map(|one| Package { name: one.name.to_string(), version: one.version.to_string() })
             .collect(),
         drained_by: drain_words(view),
-        session: app.sessions.view(tenant, &view.worker).and_then(session),
+        session: kept.and_then(session),
     }
 }
 

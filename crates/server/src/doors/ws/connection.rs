@@ -17,15 +17,13 @@ use super::driver::{Done, Driver};
 use super::log;
 use super::wire::{Gone, Received, Wire};
 use crate::app::App;
-use crate::sessions::ToLink;
+use crate::links::{Heard, ToLink, Told};
 
 /// What ended a wait.
 enum Woke {
     Received,
     Done(Done),
-    Told(ToLink),
-    /// A newer connection speaks for the worker.
-    Superseded,
+    Heard(Heard),
     Due,
     Stopping,
     Gone(Gone),
@@ -65,10 +63,13 @@ impl Connection {
             match woke {
                 Woke::Received => self.take_received(),
                 Woke::Done(done) => self.driver.on_done(now, done),
-                Woke::Told(ToLink::Notice(notice)) => self.driver.link.on_notice(now, notice),
-                Woke::Told(ToLink::Read(wanted)) => self.driver.read(now, *wanted),
-                Woke::Superseded => self.driver.on_superseded(),
-                Woke::Due => self.driver.tick(now),
+                Woke::Heard(Heard::Told(ToLink::Notice(notice))) => {
+                    self.driver.link.on_notice(now, notice);
+                }
+                Woke::Heard(Heard::Told(ToLink::Read(wanted))) => self.driver.read(now, *wanted),
+                Woke::Heard(Heard::Superseded) => self.driver.on_superseded(),
+                Woke::Heard(Heard::Detached) => self.driver.on_detached(),
+                Woke::Due => self.driver.link.tick(now),
                 Woke::Stopping => break End::Stopping,
                 Woke::Gone(gone) => break End::Gone(gone),
             }
@@ -91,7 +92,7 @@ impl Connection {
         tokio::select! {
             biased;
             () = app.shutdown.cancelled() => Woke::Stopping,
-            told = next_told(mailbox) => told.map_or(Woke::Superseded, Woke::Told),
+            heard = hear(mailbox) => Woke::Heard(heard),
             done = work.next() => Woke::Done(done),
             came = poll_fn(|context| wire.poll_receive(context, received)) => match came {
                 Ok(()) => Woke::Received,
@@ -171,9 +172,9 @@ impl Connection {
     }
 }
 
-async fn next_told(mailbox: &mut Option<tokio::sync::mpsc::Receiver<ToLink>>) -> Option<ToLink> {
+async fn hear(mailbox: &mut Option<Told>) -> Heard {
     match mailbox {
-        Some(mailbox) => mailbox.recv().await,
+        Some(mailbox) => mailbox.next().await,
         None => std::future::pending().await,
     }
 }

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -13,24 +14,29 @@ use futures_util::future::{AbortHandle, AbortRegistration, Abortable};
 use futures_util::stream::FuturesUnordered;
 use model::{TenantId, Timestamp};
 use protocol::session::server_session::SessionAccept;
-use shard::sessions::{Carried, Claimed, HANDOVER_WITHIN, LinkId, SessionClaim};
+use shard::sessions::{
+    Carried, ClaimError, Claimed, LinkId, LinkMessage, LinkWord, SessionClaim, SessionRecord,
+};
 use shard::worker_link::{
     LinkAsk, LinkCommand, LinkOptions, Refusal, RequestId, SessionAsk, SessionSeat, Unanswered,
     WorkerLink,
 };
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 use uuid::Uuid;
 
 use super::handshake;
 use crate::app::App;
 use crate::handle::{AskError, CoordinatorHandle};
+use crate::links::Told;
 use crate::metrics::WsMetrics;
 use crate::resources::{ReadFailure, Wanted};
-use crate::sessions::ToLink;
 
 /// Parts of resources that one worker is asked for at the same time.
 const READS_MAX: usize = 64;
+
+/// How soon a connection whose shard was rebuilt asks for its place again.
+const ATTACH_EVERY: Duration = Duration::from_millis(500);
 
 /// Something that was waited for has come.
 pub(super) enum Done {
@@ -40,10 +46,12 @@ pub(super) enum Done {
     Stored { request: RequestId },
     /// The shard of a worker's tenant is there.
     Shard { attempt: u64, claim: Box<TenantClaim>, found: Result<CoordinatorHandle, AskError> },
-    /// A claim is granted.
-    Claimed { attempt: u64, claimed: Box<Claimed> },
+    /// What became of the claim; nothing if the shard's memory is gone.
+    Claimed(Option<LinkWord>),
     /// A session may begin or go on.
-    Accepted { attempt: u64, accepted: Result<SessionAccept, Refusal> },
+    Accepted { attempt: u64, accepted: Result<(SessionAccept, Box<SessionRecord>), Refusal> },
+    /// It is time to ask for the place of a session that is open.
+    Attach,
 }
 
 /// A claim and where it is made.
@@ -54,10 +62,12 @@ pub(super) struct TenantClaim {
 
 /// A claim that is made and not granted yet.
 struct Pending {
-    attempt: u64,
-    claimed: oneshot::Receiver<Claimed>,
-    /// When the hand-over that it waits for has taken too long.
-    until: Timestamp,
+    /// The attempt to open a session; none where an open session asks for its place again.
+    attempt: Option<u64>,
+    claim: SessionClaim,
+    claimed: oneshot::Receiver<LinkWord>,
+    /// Where the connection was told things before.
+    former: Option<Told>,
 }
 
 /// What is under way for one link.
@@ -83,15 +93,12 @@ impl Work {
     }
 }
 
+/// What became of the claim; waits for ever where none is made.
 async fn granted(pending: &mut Option<Pending>) -> Done {
-    if let Some(one) = pending {
-        let (attempt, claimed) = (one.attempt, (&mut one.claimed).await);
-        *pending = None;
-        if let Ok(claimed) = claimed {
-            return Done::Claimed { attempt, claimed: Box::new(claimed) };
-        }
+    match pending {
+        Some(pending) => Done::Claimed((&mut pending.claimed).await.ok()),
+        None => std::future::pending().await,
     }
-    std::future::pending().await
 }
 
 /// The link of one connection, and everything that it is connected to but its socket.
@@ -99,7 +106,7 @@ pub(super) struct Driver {
     pub(super) app: Arc<App>,
     pub(super) link: WorkerLink,
     pub(super) work: Work,
-    pub(super) mailbox: Option<mpsc::Receiver<ToLink>>,
+    pub(super) mailbox: Option<Told>,
     /// The peer has just proved who it is.
     pub(super) is_trusted: bool,
     pub(super) is_ping_due: bool,
@@ -107,6 +114,8 @@ pub(super) struct Driver {
     pub(super) tenant: Option<TenantId>,
     pub(super) handle: Option<CoordinatorHandle>,
     pub(super) metrics: Option<Arc<WsMetrics>>,
+    /// The session that is open, or was last.
+    pub(super) record: Option<Box<SessionRecord>>,
     /// The attempt whose claim is to be made as soon as its shard is there.
     claiming: Option<u64>,
     stops: HashMap<RequestId, AbortHandle, RandomState>,
@@ -119,7 +128,7 @@ impl Driver {
             LinkOptions { window: app.session_window, seed: crate::dice::Dice::seeded().roll() };
         Self {
             link: WorkerLink::new(app.clock.now(), options),
-            id: app.sessions.new_link(),
+            id: LinkId(app.last_link.fetch_add(1, Ordering::Relaxed)),
             app,
             work: Work::default(),
             mailbox: None,
@@ -128,6 +137,7 @@ impl Driver {
             tenant: None,
             handle: None,
             metrics: None,
+            record: None,
             claiming: None,
             stops: HashMap::default(),
             reads: BTreeMap::new(),
@@ -139,19 +149,7 @@ impl Driver {
     }
 
     pub(super) fn next_due(&self) -> Instant {
-        let due = self.link.next_deadline();
-        let claim = self.work.pending.as_ref().map(|pending| pending.until);
-        self.app.clock.instant_of(claim.map_or(due, |until| until.min(due)))
-    }
-
-    pub(super) fn tick(&mut self, now: Timestamp) {
-        self.link.tick(now);
-        if let (Some(pending), Some(tenant)) = (&mut self.work.pending, &self.tenant)
-            && pending.until <= now
-        {
-            pending.until = now.after(HANDOVER_WITHIN);
-            self.app.sessions.tick(now, tenant);
-        }
+        self.app.clock.instant_of(self.link.next_deadline())
     }
 
     /// Does what the link asks for, and passes on what it observed.
@@ -201,23 +199,25 @@ impl Driver {
                 self.is_trusted |= applicant.is_ok();
                 self.link.on_authenticated(self.now(), attempt, applicant);
             }
-            SessionAsk::Claim { attempt, applicant, claim } => {
-                let checked = handshake::check_credential(&self.app, &applicant);
-                self.find_shard(attempt, checked.map(|()| (applicant.tenant, claim)));
+            SessionAsk::Claim { attempt, tenant, claim } => {
+                self.find_shard(attempt, Ok((tenant, claim)));
             }
             SessionAsk::Resume { attempt, tenant, instance_id, resume } => {
                 let checked = handshake::check_resume(&self.app, &tenant, &instance_id, &resume);
                 self.find_shard(attempt, checked);
             }
             SessionAsk::Accept { attempt, opening } => {
-                let Some(tenant) = self.tenant.clone() else { return };
-                let accepting = handshake::accept(Arc::clone(&self.app), tenant, self.id, opening);
+                let Some((tenant, handle)) = self.tenant.clone().zip(self.handle.clone()) else {
+                    return;
+                };
+                let own = (handle, self.id);
+                let accepting = handshake::accept(Arc::clone(&self.app), tenant, own, opening);
                 self.work
                     .later(async move { Done::Accepted { attempt, accepted: accepting.await } });
             }
             SessionAsk::End { session_id } => {
-                if let Some(tenant) = &self.tenant {
-                    self.app.sessions.end(self.now(), tenant, self.id, &session_id);
+                if let Some(handle) = &self.handle {
+                    handle.tell_link(self.id, LinkMessage::End { session_id });
                 }
             }
             SessionAsk::Park { carried } => self.park(*carried),
@@ -239,17 +239,70 @@ impl Driver {
         }
     }
 
-    fn claim(&mut self, now: Timestamp, attempt: u64, asked: TenantClaim) {
-        let TenantClaim { tenant, claim } = asked;
-        match self.app.sessions.claim(now, &tenant, self.id, &claim) {
-            Ok((claimed, mailbox)) => {
-                self.mailbox = Some(mailbox);
-                let until = now.after(HANDOVER_WITHIN);
-                self.work.pending = Some(Pending { attempt, claimed, until });
-                self.metrics = Some(self.app.metrics.ws(&tenant));
-                self.tenant = Some(tenant);
+    /// Asks the shard for the place of a worker, for an attempt to open a session or for the
+    /// session that is open.
+    fn claim(&mut self, now: Timestamp, attempt: Option<u64>, claim: SessionClaim) {
+        let Some(handle) = &self.handle else { return };
+        match (handle.claim(self.id, claim.clone()), attempt) {
+            (Ok((claimed, told)), _) => {
+                let former = self.mailbox.replace(told);
+                self.work.pending = Some(Pending { attempt, claim, claimed, former });
             }
-            Err(error) => self.link.on_refused(now, attempt, handshake::not_claimed(error)),
+            (Err(error), Some(attempt)) => {
+                self.link.on_refused(now, attempt, handshake::trouble(&error.to_string()));
+            }
+            (Err(_), None) => self.attach_later(),
+        }
+    }
+
+    fn on_claimed(&mut self, now: Timestamp, word: Option<LinkWord>) {
+        let Some(Pending { attempt, claim, former, .. }) = self.work.pending.take() else { return };
+        match (word, attempt) {
+            (Some(LinkWord::Claimed(claimed)), Some(attempt)) => {
+                self.on_granted(now, attempt, &claim, *claimed);
+            }
+            // The session goes on with the windows that it has.
+            (Some(LinkWord::Claimed(_)), None) => {}
+            (Some(LinkWord::NotClaimed(error)), Some(attempt)) => {
+                self.mailbox = former;
+                self.on_not_claimed(now, attempt, claim, error);
+            }
+            // Another connection was faster: it speaks for the worker.
+            (Some(_), None) => self.on_superseded(),
+            (_, Some(attempt)) => {
+                self.mailbox = former;
+                let refusal = handshake::trouble(&AskError::Unavailable.to_string());
+                self.link.on_refused(now, attempt, refusal);
+            }
+            (None, None) => self.attach_later(),
+        }
+    }
+
+    fn on_granted(&mut self, now: Timestamp, attempt: u64, claim: &SessionClaim, claimed: Claimed) {
+        let Some(handle) = &self.handle else { return };
+        let record = claimed.record.as_ref().filter(|_| claim.resumes.is_some());
+        if let Err(refusal) = handshake::check_credential(&self.app, record) {
+            return self.link.on_refused(now, attempt, refusal);
+        }
+        let session_id = Uuid::new_v4().to_string();
+        let seat = SessionSeat { shard: handle.shard(), session_id };
+        self.link.on_claimed(now, attempt, claimed, seat);
+    }
+
+    fn on_not_claimed(
+        &mut self,
+        now: Timestamp,
+        attempt: u64,
+        claim: SessionClaim,
+        error: ClaimError,
+    ) {
+        match error {
+            ClaimError::OtherCredential(holder)
+                if claim.revoked.is_none() && !self.app.auth.is_live(&holder, now) =>
+            {
+                self.claim(now, Some(attempt), SessionClaim { revoked: Some(holder), ..claim });
+            }
+            error => self.link.on_refused(now, attempt, handshake::not_claimed(error)),
         }
     }
 
@@ -262,15 +315,34 @@ impl Driver {
             pending.claimed.close();
             pending.claimed.try_recv().ok()
         });
-        let carried = granted.map_or(carried, |claimed| claimed.carried);
-        if let Some(tenant) = &self.tenant {
-            self.app.sessions.park(self.now(), tenant, self.id, carried);
+        let carried = match granted {
+            Some(LinkWord::Claimed(claimed)) if carried.is_nothing() => claimed.carried,
+            _ => carried,
+        };
+        if let Some(handle) = &self.handle {
+            handle.tell_link(self.id, LinkMessage::Park(Box::new(carried)));
         }
     }
 
     pub(super) fn on_superseded(&mut self) {
         self.mailbox = None;
         self.link.on_superseded();
+    }
+
+    /// The shard was rebuilt and knows nothing of this connection.
+    pub(super) fn on_detached(&mut self) {
+        self.mailbox = None;
+        // A claim that is under way hears of it by itself.
+        if self.work.pending.is_none() && self.link.worker().is_some() {
+            self.attach_later();
+        }
+    }
+
+    fn attach_later(&self) {
+        self.work.later(async {
+            tokio::time::sleep(ATTACH_EVERY).await;
+            Done::Attach
+        });
     }
 
     pub(super) fn on_done(&mut self, now: Timestamp, done: Done) {
@@ -292,8 +364,11 @@ impl Driver {
                 self.claiming = None;
                 match found {
                     Ok(handle) => {
+                        let TenantClaim { tenant, claim } = *claim;
                         self.handle = Some(handle);
-                        self.claim(now, attempt, *claim);
+                        self.metrics = Some(self.app.metrics.ws(&tenant));
+                        self.tenant = Some(tenant);
+                        self.claim(now, Some(attempt), claim);
                     }
                     Err(error) => {
                         let refusal = handshake::trouble(&error.to_string());
@@ -303,17 +378,21 @@ impl Driver {
             }
             // The worker began anew meanwhile.
             Done::Shard { .. } => {}
-            Done::Claimed { attempt, claimed } => {
-                let Some(handle) = &self.handle else { return };
-                let session_id = Uuid::new_v4().to_string();
-                let seat = SessionSeat { shard: handle.shard(), session_id };
-                self.link.on_claimed(now, attempt, *claimed, seat);
-            }
+            Done::Claimed(word) => self.on_claimed(now, word),
             Done::Accepted { attempt, accepted } => {
                 self.is_trusted |= accepted.is_ok();
                 match accepted {
-                    Ok(accept) => self.link.on_accepted(now, attempt, accept),
+                    Ok((accept, record)) => {
+                        self.record = Some(record);
+                        self.link.on_accepted(now, attempt, accept);
+                    }
                     Err(refusal) => self.link.on_refused(now, attempt, refusal),
+                }
+            }
+            Done::Attach => {
+                let is_free = self.work.pending.is_none() && self.mailbox.is_none();
+                if let Some(claim) = self.link.attach_claim().filter(|_| is_free) {
+                    self.claim(now, None, claim);
                 }
             }
         }
@@ -352,7 +431,7 @@ impl Driver {
             let now = self.now();
             match done {
                 Ok(done) => self.on_done(now, done),
-                Err(_) => self.tick(now),
+                Err(_) => self.link.tick(now),
             }
             self.perform();
         }

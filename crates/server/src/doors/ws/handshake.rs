@@ -14,6 +14,7 @@ use shard::worker_link::{Applicant, Authenticate, Opening, Refusal, UNKNOWN_SESS
 
 use crate::app::App;
 use crate::auth::Caller;
+use crate::handle::CoordinatorHandle;
 
 /// When a worker whose identity changes hands too often may try again.
 const TAKEOVER_PAUSE: Duration = Duration::from_secs(20);
@@ -80,18 +81,6 @@ fn identify(app: &App, handshake: &Handshake) -> Result<(Caller, Option<String>)
     }
 }
 
-/// An identity belongs to the credential that it came with, as long as that one is good and the
-/// worker is here: whoever else knows its instance id must not take its place.
-pub(super) fn check_credential(app: &App, applicant: &Applicant) -> Result<(), Refusal> {
-    let holder = app.sessions.credential_of(&applicant.tenant, &applicant.instance_id);
-    let Some(holder) = holder else { return Ok(()) };
-    if applicant.token_id.as_ref() == Some(&holder) || !app.auth.is_live(&holder, app.clock.now()) {
-        return Ok(());
-    }
-    let reason = "a worker with this instance id is connected with another token";
-    Err(Refusal::new(ResetCode::Denied, reason))
-}
-
 /// Judges a session token; gives the claim that it proves.
 pub(super) fn check_resume(
     app: &App,
@@ -104,20 +93,28 @@ pub(super) fn check_resume(
     let tenant: TenantId = tenant.parse().map_err(|_| unknown())?;
     let session_id = &resume.session_id;
     let bearer = Bearer { session_id, worker_instance_id: instance_id, tenant: tenant.as_str() };
-    let is_good = app.sessions.verify(&resume.session_token, bearer, now);
-    let record = app.sessions.record(&tenant, instance_id, session_id);
-    let record = record.filter(|_| is_good).ok_or_else(unknown)?;
-    if record.token_id.as_ref().is_some_and(|token_id| !app.auth.is_live(token_id, now)) {
-        return Err(Refusal::new(ResetCode::InvalidToken, "the worker's token was revoked"));
+    if !app.session_keys.verify(&resume.session_token, bearer, now) {
+        return Err(unknown());
     }
     let claim = SessionClaim {
         instance_id: instance_id.to_owned(),
-        given_name: record.given_name,
         // The session was opened under its name, which is the token's.
+        given_name: String::new(),
         bound: None,
-        is_resume: true,
+        resumes: Some(session_id.clone()),
+        token_id: None,
+        revoked: None,
     };
     Ok((tenant, claim))
+}
+
+/// A session goes on only while the credential that opened it is good.
+pub(super) fn check_credential(app: &App, record: Option<&SessionRecord>) -> Result<(), Refusal> {
+    let token_id = record.and_then(|record| record.token_id.as_deref());
+    if token_id.is_some_and(|token_id| !app.auth.is_live(token_id, app.clock.now())) {
+        return Err(Refusal::new(ResetCode::InvalidToken, "the worker's token was revoked"));
+    }
+    Ok(())
 }
 
 pub(super) fn not_claimed(error: ClaimError) -> Refusal {
@@ -133,6 +130,13 @@ pub(super) fn not_claimed(error: ClaimError) -> Refusal {
         ClaimError::TooManyTakeovers => {
             "two processes seem to share one instance id; give each its own data folder".to_owned()
         }
+        ClaimError::OtherCredential(_) => {
+            let reason = "a worker with this instance id is connected with another token";
+            return Refusal::new(ResetCode::Denied, reason);
+        }
+        ClaimError::UnknownSession => {
+            return Refusal::new(ResetCode::UnknownSession, UNKNOWN_SESSION);
+        }
         ClaimError::TableFull => "as many workers are connected as this server takes".to_owned(),
     };
     Refusal { retry_after: Some(TAKEOVER_PAUSE), ..Refusal::new(ResetCode::Denied, reason) }
@@ -142,24 +146,21 @@ pub(super) fn not_claimed(error: ClaimError) -> Refusal {
 pub(super) async fn accept(
     app: Arc<App>,
     tenant: TenantId,
-    link: LinkId,
+    (handle, link): (CoordinatorHandle, LinkId),
     opening: Opening,
-) -> Result<SessionAccept, Refusal> {
+) -> Result<(SessionAccept, Box<SessionRecord>), Refusal> {
     let now = app.clock.now();
-    let (record, is_held) = match opening {
+    let (record, opened) = match opening {
         Opening::New(record) => {
-            let opened = app.sessions.open(now, &tenant, link, (*record).clone()).await;
-            (record, opened.map_err(|error| trouble(&error.to_string()))?)
+            let opened = handle.open_session(link, Some(record.clone())).await;
+            (record, opened)
         }
-        Opening::Resumed(record) => {
-            // A token whose renewal is not written is good until the next restart of the server.
-            (record, app.sessions.renew(now, &tenant, link).await.unwrap_or(true))
-        }
+        Opening::Resumed(record) => (record, handle.open_session(link, None).await),
     };
-    if !is_held {
+    if !opened.map_err(|error| trouble(&error.to_string()))? {
         return Err(trouble("another connection of this worker took over"));
     }
-    Ok(sign(&app, &tenant, &record, now))
+    Ok((sign(&app, &tenant, &record, now), record))
 }
 
 fn sign(app: &App, tenant: &TenantId, record: &SessionRecord, now: Timestamp) -> SessionAccept {
@@ -171,7 +172,7 @@ fn sign(app: &App, tenant: &TenantId, record: &SessionRecord, now: Timestamp) ->
     };
     SessionAccept {
         session_id: record.session_id.clone(),
-        session_token: app.sessions.issue(bearer, now, expires_at),
+        session_token: app.session_keys.issue(bearer, now, expires_at),
         worker_instance_id: record.instance_id.clone(),
         expires_at: Some(expires_at),
     }

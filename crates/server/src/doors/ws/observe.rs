@@ -16,7 +16,7 @@ use protocol::session::payload::heartbeat::{Heartbeat, Metrics, ResourceMetrics}
 use protocol::session::payload::package::{InstallOutcome, PackageEvent};
 use protocol::session::payload::resource_read::Chunk;
 use serde::Deserialize;
-use shard::sessions::{HeartbeatFacts, SessionRecord};
+use shard::sessions::{HeartbeatFacts, LinkMessage, SessionRecord};
 use shard::worker_link::{LinkEvent, read_number};
 
 use super::driver::{Done, Driver};
@@ -114,8 +114,7 @@ impl Driver {
         if let Some(handle) = &self.handle {
             let events = self.app.events.of(tenant, handle.shard());
             events.tell(EventKind::WorkerHeartbeat, worker, || {
-                let view = self.app.sessions.view(tenant, worker);
-                let record = view.and_then(|view| view.record);
+                let record = self.record.as_deref().cloned();
                 heartbeat_data(worker, now.to_string(), record, heartbeat)
             });
         }
@@ -130,7 +129,9 @@ impl Driver {
             inflight: metrics.inflight,
             resources: told.as_ref().map(kept_resources),
         };
-        self.app.sessions.note_heartbeat(tenant, self.id, facts);
+        if let Some(handle) = &self.handle {
+            handle.tell_link(self.id, LinkMessage::Heartbeat(Box::new(facts)));
+        }
         if let Some(told) = told {
             self.app.resources.note_heartbeat(tenant, worker, told, now);
         }

@@ -234,6 +234,44 @@ fn pauses_and_drains_that_were_notes_are_in_force() {
 }
 
 #[test]
+fn sessions_that_were_notes_are_documents_of_their_tenant() {
+    let mut connection = Connection::open_in_memory().expect("memory");
+    connection.execute_batch(CREATE_LIST).expect("a list");
+    for (version, migration) in (1_i64..).zip(&MIGRATIONS[..11]) {
+        take_step(&connection, version, migration).expect("an older step");
+    }
+    connection
+        .execute_batch(
+            r#"INSERT INTO shards (id, tenant, epoch) VALUES (7, 'acme', 3);
+               INSERT INTO notes (kind, tenant, key, json) VALUES
+               ('session', 'acme', 'i-1', '{"session_id":"s"}'),
+               ('session', 'bolt', 'i-1', '{}'),
+               ('session_key', '', 'k', '{}'),
+               ('plan', 'acme', 'p', '{}')"#,
+        )
+        .expect("older rows");
+    migrate(&mut connection).expect("the newer steps");
+
+    let restored = |id| {
+        let shard = model::ShardId::new(id).expect("fits");
+        restore(&connection, shard).expect("restores").documents
+    };
+    let kept = |json: &str| shard::Document {
+        kind: shard::DocumentKind::Session,
+        key: "i-1".to_owned(),
+        json: Some(json.to_owned()),
+    };
+    assert_eq!(restored(7), [kept(r#"{"session_id":"s"}"#)]);
+    // A tenant that had only sessions has a shard, and them.
+    let bolt = "SELECT id FROM shards WHERE tenant = 'bolt'";
+    let id = connection.query_row(bolt, [], |row| row.get(0)).expect("a shard");
+    assert_eq!(restored(id), [kept("{}")]);
+    let left = "SELECT group_concat(kind) FROM (SELECT kind FROM notes ORDER BY kind)";
+    let left: String = connection.query_row(left, [], |row| row.get(0)).expect("reads");
+    assert_eq!(left, "plan,session_key");
+}
+
+#[test]
 fn the_digest_is_fnv_1a() {
     assert_eq!(digest(""), "cbf29ce484222325");
     assert_eq!(digest("foobar"), "85944171f73967e8");

@@ -1,4 +1,4 @@
-//! The keys that sign session tokens: made once, kept, changed with an overlap.
+//! The keys that sign session tokens, of no tenant: made once, kept, changed with an overlap.
 
 use std::sync::Arc;
 
@@ -6,7 +6,8 @@ use aws_lc_rs::rand;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use model::Timestamp;
-use protocol::session::token::KeyRing;
+use parking_lot::RwLock;
+use protocol::session::token::{Bearer, KeyRing};
 use serde::{Deserialize, Serialize};
 use store::{Note, NoteKind, Store, StoreError};
 
@@ -23,8 +24,39 @@ struct KeyDocument {
     secret: String,
 }
 
+/// What signs session tokens.
+pub(crate) struct SessionKeys {
+    store: Arc<dyn Store>,
+    ring: RwLock<KeyRing>,
+}
+
+impl SessionKeys {
+    /// Reads what the store knows.
+    pub(crate) async fn load(store: Arc<dyn Store>, now: Timestamp) -> Result<Self, StoreError> {
+        let ring = RwLock::new(load(&store, now).await?);
+        Ok(Self { store, ring })
+    }
+
+    pub(crate) fn issue(&self, bearer: Bearer<'_>, now: Timestamp, until: Timestamp) -> String {
+        self.ring.read().issue(bearer, now, until)
+    }
+
+    pub(crate) fn verify(&self, token: &str, bearer: Bearer<'_>, now: Timestamp) -> bool {
+        self.ring.read().verify(token, bearer, now).is_ok()
+    }
+
+    /// Signs with a new key from here on; tokens of the former ones stay good until they end.
+    pub(crate) async fn rotate(&self, now: Timestamp) -> Result<String, StoreError> {
+        let (_, id, secret) = make(&self.store, now).await?;
+        self.ring.write().rotate(&id, &secret).map_err(|error| {
+            StoreError::Unavailable(format!("the new key is not usable: {error}"))
+        })?;
+        Ok(id)
+    }
+}
+
 /// Reads the keys, and makes the first one if there is none.
-pub(super) async fn load(store: &Arc<dyn Store>, now: Timestamp) -> Result<KeyRing, StoreError> {
+async fn load(store: &Arc<dyn Store>, now: Timestamp) -> Result<KeyRing, StoreError> {
     let notes = store.notes(NoteKind::SessionKey).await?;
     let mut keys: Vec<(u64, String, Vec<u8>)> = notes.iter().filter_map(read).collect();
     if keys.is_empty() {
@@ -43,7 +75,7 @@ pub(super) async fn load(store: &Arc<dyn Store>, now: Timestamp) -> Result<KeyRi
 }
 
 /// A new key, kept in the store.
-pub(super) async fn make(
+async fn make(
     store: &Arc<dyn Store>,
     now: Timestamp,
 ) -> Result<(u64, String, Vec<u8>), StoreError> {
