@@ -185,7 +185,7 @@ fn task_of(spec: &Arc<TaskSpec>) -> NewTask {
 }
 
 fn at() -> Moment {
-    Moment { now: NOW, entropy: 0 }
+    Moment { now: NOW, wall: NOW, entropy: 0 }
 }
 
 /// What the operating system counts for this process; zero where it does not say.

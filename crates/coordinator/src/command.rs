@@ -26,6 +26,8 @@ pub struct Ticket(pub u64);
 pub struct Moment {
     /// The shell's clock; it never runs backwards within one process.
     pub now: Timestamp,
+    /// The wall clock, which may be set: only schedules go by it.
+    pub wall: Timestamp,
     /// Fresh random bits, for jitter.
     pub entropy: u64,
 }

@@ -15,8 +15,7 @@ pub struct Clock {
 impl Clock {
     /// A clock that starts now.
     pub fn start() -> Self {
-        let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Self { started: Instant::now(), started_at: Timestamp::default().after(wall) }
+        Self { started: Instant::now(), started_at: wall_now() }
     }
 
     /// The moment.
@@ -33,4 +32,10 @@ impl Clock {
     pub(crate) fn instant_of(&self, moment: Timestamp) -> tokio::time::Instant {
         (self.started + moment.since(self.started_at)).into()
     }
+}
+
+/// The time on the wall: who writes `0 3 * * *` means that one, even after a machine has slept.
+pub(crate) fn wall_now() -> Timestamp {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp::default().after(wall)
 }

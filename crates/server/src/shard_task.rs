@@ -23,7 +23,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep};
 use tokio_util::sync::CancellationToken;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, wall_now};
 use crate::dice::Dice;
 use crate::events::{Events, TenantEvents};
 use crate::handle::{Message, Tell};
@@ -151,7 +151,7 @@ impl<'a> Driver<'a> {
         let known = (&restored.tasks[..], &restored.runs[..]);
         let events = parts.events.begin(&parts.tenant, claim, known);
         let mut rng = Dice::seeded();
-        let at = Moment { now: parts.clock.now(), entropy: rng.roll() };
+        let at = Moment { now: parts.clock.now(), wall: wall_now(), entropy: rng.roll() };
         let shard = Shard::restore(claim, restored, Limits::default(), (at, ()));
         tracing::info!(tenant = %parts.tenant, live_tasks, epoch = claim.epoch, "shard restored");
         Ok(Self {
@@ -172,7 +172,7 @@ impl<'a> Driver<'a> {
     }
 
     fn moment(&mut self) -> Moment {
-        Moment { now: self.parts.clock.now(), entropy: self.rng.roll() }
+        Moment { now: self.parts.clock.now(), wall: wall_now(), entropy: self.rng.roll() }
     }
 
     async fn serve(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Ended {

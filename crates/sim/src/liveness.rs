@@ -64,7 +64,8 @@ impl World {
     }
 
     fn explain(&mut self, task: TaskId) -> String {
-        let at = Moment { now: self.server_now(self.front), entropy: 0 };
+        let now = self.server_now(self.front);
+        let at = Moment { now, wall: now, entropy: 0 };
         let Some(live) = &mut self.servers[self.front].live else { return "no coordinator".into() };
         let ticket = Ticket(u64::MAX);
         let step = live.shard.coordinator_mut().handle(at, Command::Explain { ticket, task });

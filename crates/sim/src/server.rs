@@ -76,7 +76,9 @@ impl World {
     }
 
     fn moment(&mut self, server: usize) -> Moment {
-        Moment { now: self.server_now(server), entropy: self.servers[server].dice.bits() }
+        let wall = Timestamp::from_millis(self.clock.wall());
+        let entropy = self.servers[server].dice.bits();
+        Moment { now: self.server_now(server), wall, entropy }
     }
 
     pub(crate) fn paused_until(&self, server: usize) -> Option<u64> {

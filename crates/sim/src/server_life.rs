@@ -66,7 +66,7 @@ impl World {
         }
         self.journal.check_all(&self.durable, &mut self.notes);
         let entropy = self.servers[server].dice.bits();
-        let at = Moment { now, entropy };
+        let at = Moment { now, wall: model::Timestamp::from_millis(self.clock.wall()), entropy };
         let live = restored.tasks.len() as u64;
         let is_blocked = |record: &&coordinator::TaskRecord| {
             matches!(record.progress.state, TaskState::Waiting { why: WaitReason::After, .. })

@@ -478,7 +478,7 @@ fn a_completion_costs_the_same_however_many_others_wait() {
 }
 
 fn at() -> Moment {
-    Moment { now: START, entropy: 0 }
+    Moment { now: START, wall: START, entropy: 0 }
 }
 
 fn submit(coordinator: &mut Coordinator, tasks: Vec<NewTask>) -> Step {

@@ -192,7 +192,7 @@ fn pauses_have_one_order_and_a_restart_shows_the_last_word() {
 
 #[test]
 fn one_pause_too_many_is_refused_and_a_known_one_can_change() {
-    let at = Moment { now: START, entropy: 0 };
+    let at = Moment { now: START, wall: START, entropy: 0 };
     let mut coordinator = Coordinator::restore(shard(), 0, [], at);
     let mut set = |number: usize| {
         let queue = format!("q{number}").parse().expect("a queue");

@@ -91,7 +91,7 @@ fn what_waits_or_runs_or_stands_behind_a_key_is_not_shown_and_what_is_paused_is(
 
 #[test]
 fn no_call_looks_further_than_it_may() {
-    let at = Moment { now: START, entropy: 0 };
+    let at = Moment { now: START, wall: START, entropy: 0 };
     let mut coordinator = Coordinator::restore(shard(), 0, [], at);
     let tasks = vec![plain_task(); PEEK_MAX + 10];
     coordinator.handle(at, Command::Submit { ticket: Ticket(0), tasks });

@@ -67,5 +67,5 @@ fn time_of_grants(coordinator: &mut Coordinator) -> Duration {
 }
 
 fn at() -> Moment {
-    Moment { now: START, entropy: 0 }
+    Moment { now: START, wall: START, entropy: 0 }
 }

@@ -72,7 +72,7 @@ impl World {
     }
 
     fn new() -> Self {
-        let at = Moment { now: START, entropy: 0 };
+        let at = Moment { now: START, wall: START, entropy: 0 };
         Self {
             coordinator: Coordinator::restore(shard(), 0, [], at),
             kept: Kept::default(),
@@ -89,7 +89,7 @@ impl World {
     }
 
     fn at(&self) -> Moment {
-        Moment { now: self.now, entropy: self.entropy }
+        Moment { now: self.now, wall: self.now, entropy: self.entropy }
     }
 
     /// Lets the clock run, stopping at every deadline that falls before `time`.

@@ -255,7 +255,7 @@ fn one_watch_too_many_is_refused() {
 }
 
 fn at() -> Moment {
-    Moment { now: START, entropy: 0 }
+    Moment { now: START, wall: START, entropy: 0 }
 }
 
 fn empty() -> Coordinator {

@@ -409,7 +409,7 @@ fn one_worker_too_many_is_refused_by_every_way_in() {
 }
 
 fn at() -> Moment {
-    Moment { now: START, entropy: 0 }
+    Moment { now: START, wall: START, entropy: 0 }
 }
 
 fn worker(number: usize) -> WorkerId {

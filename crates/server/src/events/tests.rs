@@ -54,7 +54,7 @@ impl World {
         let (changes, runs) = (changes.to_vec(), runs.to_vec());
         let step = Step { changes, runs, ..Step::default() };
         let mut publication = Publication::default();
-        let at = Moment { now, entropy: 0 };
+        let at = Moment { now, wall: now, entropy: 0 };
         self.projections.lock().observe(&step, at, &mut publication);
         publication.events
     }
@@ -64,7 +64,7 @@ impl World {
         let (ticket, worker, leases) = (Ticket(1), worker.clone(), Some(leases.to_vec()));
         let command = Command::Heartbeat { ticket, worker, leases };
         let mut publication = Publication::default();
-        let at = Moment { now, entropy: 0 };
+        let at = Moment { now, wall: now, entropy: 0 };
         self.projections.lock().overhear(&command, at, &mut publication);
         publication.events
     }

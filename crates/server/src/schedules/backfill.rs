@@ -4,11 +4,12 @@ use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use model::Timestamp;
 use protocol::rest::schedules::Overlap;
 
-use super::cron::{Times, wall_now};
+use super::cron::Times;
 use super::fire::{source, start_due, started_before};
 use super::registry::{KeepError, ScheduleKey};
 use super::schedule::KeptSchedule;
 use crate::app::App;
+use crate::clock::wall_now;
 use crate::runs::start::{RunError, Started, check};
 
 /// Runs that one call may start.

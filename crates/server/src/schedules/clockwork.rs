@@ -7,11 +7,12 @@ use std::time::Duration;
 use model::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use super::cron::{Times, wall_now};
+use super::cron::Times;
 use super::fire::{FireError, fire, fire_waiting};
 use super::registry::{KeepError, ScheduleKey};
 use super::schedule::KeptSchedule;
 use crate::app::App;
+use crate::clock::wall_now;
 
 /// The loop looks at the wall's clock at least so often: it may be set.
 const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(30);

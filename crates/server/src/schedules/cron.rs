@@ -5,6 +5,8 @@ use jiff::Zoned;
 use jiff::tz::TimeZone;
 use model::Timestamp;
 
+use crate::clock::wall_now;
+
 /// The text of a rule, in characters.
 pub(crate) const CRON_CHARS_MAX: usize = 256;
 /// The zone of whoever names none.
@@ -74,11 +76,6 @@ impl Times {
 
 fn timestamp(moment: &Zoned) -> Option<Timestamp> {
     u64::try_from(moment.timestamp().as_millisecond()).ok().map(Timestamp::from_millis)
-}
-
-/// The time on the wall: who writes `0 3 * * *` means that one, even after a machine has slept.
-pub(crate) fn wall_now() -> Timestamp {
-    Timestamp::from_integer(jiff::Timestamp::now().as_millisecond())
 }
 
 #[cfg(test)]

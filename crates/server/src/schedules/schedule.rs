@@ -6,7 +6,8 @@ use protocol::rest::schedules::{Overlap, Schedule, ScheduledRun};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use super::cron::{Times, TimesError, wall_now};
+use super::cron::{Times, TimesError};
+use crate::clock::wall_now;
 use crate::runs::definition::Object;
 
 /// Moments that a look at a schedule shows.

@@ -146,7 +146,7 @@ fn worker_id(number: usize) -> WorkerId {
 impl World {
     fn new(seed: u64, program: Arc<Program>) -> Self {
         let mut tables = Tables::default();
-        let at = Moment { now: START, entropy: seed };
+        let at = Moment { now: START, wall: START, entropy: seed };
         // Half of the runs go on in small steps, so that a crash finds some of it not begun.
         let begun_per_turn =
             [usize::MAX, 1, usize::MAX, 2][usize::try_from(seed % 4).expect("below 4")];
@@ -214,7 +214,7 @@ impl World {
     // ----- the server
 
     fn at(&mut self) -> Moment {
-        Moment { now: self.now, entropy: self.dice.bits() }
+        Moment { now: self.now, wall: self.now, entropy: self.dice.bits() }
     }
 
     fn ask(&mut self, asked: Asked, command: impl FnOnce(Ticket) -> Command) {
@@ -299,7 +299,7 @@ impl World {
     /// The facts that are kept give the state that the run has.
     fn compare_replay(&mut self) -> Result<(), String> {
         let (claim, held) = (self.claim(), self.tables.restore(self.claim().shard));
-        let at = Moment { now: self.now, entropy: 0 };
+        let at = Moment { now: self.now, wall: self.now, entropy: 0 };
         let other = Shard::restore(claim, held, Limits::default(), (at, ()));
         if other.coordinator().run_states() == self.shard.coordinator().run_states() {
             return Ok(());

@@ -146,7 +146,7 @@ fn key_of(record: &TaskRecord) -> Option<&AffinityKey> {
 
 impl World {
     fn new() -> Self {
-        let at = Moment { now: START, entropy: 0 };
+        let at = Moment { now: START, wall: START, entropy: 0 };
         Self {
             coordinator: Coordinator::restore(shard(), 0, [], at),
             kept: Kept::default(),
@@ -242,7 +242,7 @@ impl World {
         while let Some(due) = self.coordinator.next_deadline().filter(|due| *due <= end) {
             self.now = due.max(self.now);
             self.forget_lost();
-            let step = self.coordinator.tick(Moment { now: self.now, entropy: 7 });
+            let step = self.coordinator.tick(Moment { now: self.now, wall: self.now, entropy: 7 });
             self.see(&step);
         }
         self.now = end;
@@ -279,14 +279,15 @@ impl World {
                 self.bound.insert(key.clone(), (worker.clone(), at));
             }
         }
-        let at = Moment { now: self.now, entropy: 0 };
+        let at = Moment { now: self.now, wall: self.now, entropy: 0 };
         self.coordinator = Coordinator::restore(shard(), self.kept.next_number(), live, at);
         self.coordinator.restore_settings(self.kept.settings.clone());
         self.pass(Duration::ZERO);
     }
 
     fn order(&mut self, command: Command) {
-        let step = self.coordinator.handle(Moment { now: self.now, entropy: 7 }, command);
+        let step =
+            self.coordinator.handle(Moment { now: self.now, wall: self.now, entropy: 7 }, command);
         self.see(&step);
     }
 

@@ -37,7 +37,7 @@ pub(super) struct Player {
 
 impl Player {
     pub(super) fn new() -> Self {
-        let at = Moment { now: START, entropy: 0 };
+        let at = Moment { now: START, wall: START, entropy: 0 };
         Self {
             coordinator: Coordinator::restore(shard(), 0, [], at),
             model: Model::default(),
@@ -163,7 +163,7 @@ impl Player {
 
     fn at(&mut self) -> Moment {
         self.entropy = self.entropy.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        Moment { now: self.now, entropy: self.entropy }
+        Moment { now: self.now, wall: self.now, entropy: self.entropy }
     }
 
     fn ask(&mut self, command: impl FnOnce(Ticket) -> Command) {

@@ -86,7 +86,7 @@ impl World {
         let source = Bytes::from(serde_json::to_vec(workflow).expect("JSON"));
         let compiled = flow::compile(source);
         let program = Arc::new(compiled.unwrap_or_else(|problems| panic!("{problems:#?}")).program);
-        let at = Moment { now: START, entropy: 0 };
+        let at = Moment { now: START, wall: START, entropy: 0 };
         Self {
             coordinator: Coordinator::restore(shard(), 0, [], at),
             program,
@@ -184,7 +184,7 @@ impl World {
     }
 
     fn at(&self) -> Moment {
-        Moment { now: self.now, entropy: 0 }
+        Moment { now: self.now, wall: self.now, entropy: 0 }
     }
 
     fn ask(&mut self, question: &str, command: impl FnOnce(Ticket) -> Command) {

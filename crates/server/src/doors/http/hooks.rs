@@ -20,9 +20,9 @@ use super::problem::{ApiError, json};
 use super::run_starts::key_of;
 use super::schedules::{checked_name, workflow_of};
 use crate::app::App;
+use crate::clock::wall_now;
 use crate::runs::start::{NewRunRequest, Source, start};
 use crate::runs::view;
-use crate::schedules::cron::wall_now;
 use crate::schedules::hooks::{HOOK_BODY_BYTES_MAX, HookError, KeptHook};
 
 /// Headers that are the caller's own business.

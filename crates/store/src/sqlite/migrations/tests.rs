@@ -116,8 +116,11 @@ fn the_facts_of_an_older_run_are_numbered_once() {
     assert!(first.tick(NOW).runs.is_empty(), "nothing is numbered twice");
 }
 
-const NOW: coordinator::Moment =
-    coordinator::Moment { now: model::Timestamp::from_millis(1_000), entropy: 0 };
+const NOW: coordinator::Moment = coordinator::Moment {
+    now: model::Timestamp::from_millis(1_000),
+    wall: model::Timestamp::from_millis(1_000),
+    entropy: 0,
+};
 
 fn older_run(shard: model::ShardId) -> String {
     let run = model::RunId::of(shard, 1);
