@@ -151,7 +151,7 @@ fn granted(step: &Step) -> impl Iterator<Item = LeaseId> {
         Effect::Answer { answer: Answer::Leases(grants), .. } => {
             grants.iter().map(|grant| grant.lease).collect()
         }
-        Effect::Answer { .. } | Effect::Load { .. } => Vec::new(),
+        Effect::Answer { .. } | Effect::Load { .. } | Effect::Prepare { .. } => Vec::new(),
     })
 }
 

@@ -16,6 +16,7 @@ use crate::change::TaskRecord;
 use crate::effect::{LoadKey, LoadTicket};
 use crate::ladder::Ladder;
 use crate::run::change::{NodeWord, RunAbout};
+use crate::schedule::{Preparation, PrepareTicket, ScheduleEdit, ScheduleId, ScheduleSpec};
 
 /// Whom an answer goes to; chosen by the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -263,6 +264,59 @@ pub enum Command {
         /// Whom to answer.
         ticket: Ticket,
     },
+    /// Which schedules are there? Answered by `Schedules`.
+    ListSchedules {
+        /// Whom to answer.
+        ticket: Ticket,
+    },
+    /// Show one schedule. Answered by `Schedule`.
+    ShowSchedule {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which one.
+        schedule: ScheduleId,
+    },
+    /// Keep a new schedule. Answered by `Schedule`.
+    AddSchedule {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// A fresh id.
+        schedule: ScheduleId,
+        /// What its author wrote.
+        spec: Box<ScheduleSpec>,
+    },
+    /// Change a schedule. Answered by `Schedule`.
+    EditSchedule {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which one.
+        schedule: ScheduleId,
+        /// What changes.
+        edit: Box<ScheduleEdit>,
+    },
+    /// Forget a schedule; its runs go on. Answered by `ScheduleRemoved`.
+    RemoveSchedule {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Which one.
+        schedule: ScheduleId,
+    },
+    /// Start runs for moments of the past, one after another. Answered by `Schedule`.
+    Backfill {
+        /// Whom to answer.
+        ticket: Ticket,
+        /// Whose moments.
+        schedule: ScheduleId,
+        /// The moments; those that wait already are not added again.
+        moments: Vec<Timestamp>,
+    },
+    /// The shell did what an `Effect::Prepare` asked for. Answered by nothing.
+    Prepared {
+        /// Which preparation.
+        prepare: PrepareTicket,
+        /// What came of it.
+        preparation: Preparation,
+    },
     /// The shell read what an `Effect::Load` asked for.
     Loaded {
         /// Which load.
@@ -304,12 +358,19 @@ impl Command {
             | Self::Underway { ticket, .. }
             | Self::Bindings { ticket, .. }
             | Self::Rebind { ticket, .. }
+            | Self::ShowSchedule { ticket, .. }
+            | Self::AddSchedule { ticket, .. }
+            | Self::EditSchedule { ticket, .. }
+            | Self::RemoveSchedule { ticket, .. }
+            | Self::Backfill { ticket, .. }
+            | Self::ListSchedules { ticket }
             | Self::ListWorkers { ticket }
             | Self::ListQueues { ticket } => Some(*ticket),
             Self::Withdraw { .. }
             | Self::ReturnLeases { .. }
             | Self::LoseWorker { .. }
             | Self::GiveBack { .. }
+            | Self::Prepared { .. }
             | Self::Loaded { .. }
             | Self::LoadFailed { .. } => None,
         }

@@ -98,6 +98,7 @@ impl Coordinator {
         decision.number_runs();
         decision.dispatch(command);
         decision.advance_runs();
+        decision.advance_schedules();
         decision.place();
         decision.step
     }
@@ -116,6 +117,7 @@ impl Coordinator {
             }
         }
         decision.advance_runs();
+        decision.advance_schedules();
         decision.place();
         decision.step
     }
@@ -126,7 +128,8 @@ impl Coordinator {
         if !runs.due.is_empty() || !runs.unreadable.is_empty() || !runs.numbered.is_empty() {
             return Some(Timestamp::default());
         }
-        self.state.deadlines.first()
+        let schedules = self.state.schedules.next_deadline(self.state.now);
+        self.state.deadlines.first().into_iter().chain(schedules).min()
     }
 
     /// How much there is to do.
@@ -221,6 +224,21 @@ impl<'a> Decision<'a> {
             Command::Signal { ticket, signal } => self.on_signal(ticket, &signal),
             Command::Bindings { ticket, run } => self.on_bindings(ticket, run),
             Command::Rebind { ticket, rebind } => self.on_rebind(ticket, &rebind),
+            Command::ListSchedules { ticket } => self.on_list_schedules(ticket),
+            Command::ShowSchedule { ticket, schedule } => self.on_show_schedule(ticket, schedule),
+            Command::AddSchedule { ticket, schedule, spec } => {
+                self.on_add_schedule(ticket, schedule, *spec);
+            }
+            Command::EditSchedule { ticket, schedule, edit } => {
+                self.on_edit_schedule(ticket, schedule, *edit);
+            }
+            Command::RemoveSchedule { ticket, schedule } => {
+                self.on_remove_schedule(ticket, schedule);
+            }
+            Command::Backfill { ticket, schedule, moments } => {
+                self.on_backfill(ticket, schedule, &moments);
+            }
+            Command::Prepared { prepare, preparation } => self.on_prepared(prepare, preparation),
             Command::ListWorkers { ticket } => self.on_list_workers(ticket),
             Command::ListQueues { ticket } => self.on_list_queues(ticket),
             Command::Loaded { load, found } => self.on_loaded(load, found),

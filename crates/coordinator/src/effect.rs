@@ -15,6 +15,7 @@ use crate::change::{Change, Outcome, WaitReason};
 use crate::command::{Drain, DrainCause, Pause, Ticket};
 use crate::explain::Explanation;
 use crate::run::change::{FactNumber, NodeWord, RunChange};
+use crate::schedule::{PrepareTicket, ScheduleId, ScheduleRecord, ScheduleSpec};
 use crate::tenant_change::TenantChange;
 use crate::verify::VerifiedTool;
 
@@ -64,6 +65,18 @@ pub enum Effect {
         load: LoadTicket,
         /// What to read.
         keys: Vec<LoadKey>,
+    },
+    /// Compile what the run of a schedule's moment executes, and come back with
+    /// `Command::Prepared`. One is under way at a time.
+    Prepare {
+        /// Names the preparation in the command that comes back.
+        prepare: PrepareTicket,
+        /// Which schedule.
+        schedule: ScheduleId,
+        /// Which moment of the wall clock.
+        due: Timestamp,
+        /// What to start: a workflow and its version.
+        spec: Arc<ScheduleSpec>,
     },
 }
 
@@ -130,6 +143,12 @@ pub enum Answer {
     Workers(Vec<WorkerView>),
     /// The queues, by name.
     Queues(Vec<QueueView>),
+    /// The schedules, by id.
+    Schedules(Vec<ScheduleRecord>),
+    /// One schedule, as it is from here on.
+    Schedule(Box<ScheduleRecord>),
+    /// The schedule is forgotten.
+    ScheduleRemoved,
     /// The worker is known, with what it can do.
     Registered,
     /// The worker is forgotten.
@@ -359,6 +378,12 @@ pub enum Refusal {
     PausesFull,
     /// Too many verified tools.
     VerifiedToolsFull,
+    /// Too many schedules.
+    SchedulesFull,
+    /// There is no such schedule.
+    UnknownSchedule,
+    /// Too many moments of the past wait for their runs.
+    BackfillFull,
     /// The key belongs to a task with other content.
     IdempotencyConflict {
         /// The key.

@@ -5,9 +5,9 @@
 //! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
 //! in), then one file per rule: `submit`, `after`, `lease`, `report`, `retry`, `cancel`, `worker`,
 //! `ladder`, `pause`, `drain`, `verify`, `pin`, `affinity`, `peek`, `explain`, `load`; for runs the
-//! folder `run`, and `binding`. Underneath: `state` (the tables), `apply`, `run/apply` and
+//! folder `run`, and `binding`; for runs that the clock starts the folder `schedule`. Underneath: `state` (the tables), `apply`, `run/apply` and
 //! `tenant_change` (the only code that writes tasks, runs, and what is set about queues and
-//! workers), `placement`, `table`, `deadline`, `watch`.
+//! workers or belongs to schedules), `placement`, `table`, `deadline`, `watch`.
 
 mod affinity;
 mod after;
@@ -32,6 +32,7 @@ pub mod planted;
 mod report;
 mod retry;
 mod run;
+mod schedule;
 mod state;
 mod submit;
 mod table;
@@ -70,6 +71,11 @@ pub use run::change::{
 pub use run::middleware::CALLS_MAX;
 pub use run::node_status::{NodeSeen, NodeStatus, has_begun, is_plain};
 pub use run::run_state::{LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, RUN_TASKS_MAX};
+pub use schedule::{
+    BACKFILL_WAITING_MAX, CRON_CHARS_MAX, Calendar, CalendarError, FiredMoment,
+    LOOK_AT_LEAST_EVERY, Overlap, PREPARE_AGAIN_AFTER, Preparation, PrepareTicket, SCHEDULES_MAX,
+    ScheduleEdit, ScheduleId, ScheduleProgress, ScheduleRecord, ScheduleSpec, WAITING_MOMENTS_MAX,
+};
 pub use submit::{LIVE_BYTES_MAX, LIVE_TASKS_MAX};
 pub use tenant_change::{TenantChange, TenantSettings};
 pub use verify::{VERIFIED_TOOLS_MAX, VerifiedTool, VerifiedTools};

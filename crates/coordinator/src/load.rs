@@ -142,6 +142,13 @@ impl State {
             | Command::Underway { .. }
             | Command::Bindings { .. }
             | Command::Rebind { .. }
+            | Command::ListSchedules { .. }
+            | Command::ShowSchedule { .. }
+            | Command::AddSchedule { .. }
+            | Command::EditSchedule { .. }
+            | Command::RemoveSchedule { .. }
+            | Command::Backfill { .. }
+            | Command::Prepared { .. }
             | Command::ListWorkers { .. }
             | Command::ListQueues { .. }
             | Command::Loaded { .. }

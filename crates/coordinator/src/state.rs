@@ -18,6 +18,7 @@ use crate::load::Loads;
 use crate::pin::check_pin;
 use crate::placement::{Placement, ReadyRank};
 use crate::run::run_state::Runs;
+use crate::schedule::Schedules;
 use crate::table::TaskTable;
 use crate::task::Task;
 use crate::verify::VerifiedTools;
@@ -46,6 +47,7 @@ pub(crate) struct State {
     pub(crate) workers: Workers,
     pub(crate) drains: Drains,
     pub(crate) verified: VerifiedTools,
+    pub(crate) schedules: Schedules,
     pub(crate) affinities: Affinities,
     pub(crate) bindings: Bindings,
     pub(crate) watches: Watches<TaskId>,
@@ -96,6 +98,7 @@ impl State {
             workers: Workers::default(),
             drains: Drains::default(),
             verified: VerifiedTools::new(),
+            schedules: Schedules::default(),
             affinities: Affinities::default(),
             bindings: Bindings::default(),
             watches: Watches::default(),
@@ -160,6 +163,7 @@ impl State {
         self.check_drains();
         assert!(self.verified.values().all(|tools| !tools.is_empty()), "verified tools");
         self.check_runs();
+        self.schedules.check_invariants();
         self.check_affinities();
         self.check_bindings();
         assert_eq!(self.choosy_ready, self.count_choosy(), "choosy tasks");

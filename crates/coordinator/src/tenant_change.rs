@@ -1,12 +1,14 @@
 //! Every fact about a tenant that belongs to no task and no run: what people and tests of tools
-//! said about its queues and workers. `State::apply_tenant` makes them state, live and at recovery.
+//! said about its queues and workers, and its schedules. `State::apply_tenant` makes them state, live and at recovery.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use model::{QueueName, ToolName, WorkerId};
 
 use crate::command::{Drain, Pause};
 use crate::coordinator::Decision;
+use crate::schedule::{ScheduleId, ScheduleProgress, ScheduleRecord};
 use crate::state::State;
 use crate::verify::{VerifiedTool, VerifiedTools};
 
@@ -51,6 +53,27 @@ pub enum TenantChange {
         /// Which worker.
         worker: WorkerId,
     },
+    /// A person made a schedule or changed it; the whole of it.
+    ScheduleSet(Box<ScheduleRecord>),
+    /// A person removed a schedule.
+    ScheduleRemoved {
+        /// Which schedule.
+        schedule: ScheduleId,
+    },
+    /// A moment of a schedule got its run, which started in the same turn, or passed without one.
+    ScheduleFired {
+        /// Which schedule.
+        schedule: ScheduleId,
+        /// How far it has come; its `last` is what happened.
+        progress: Arc<ScheduleProgress>,
+    },
+    /// More moments of a schedule wait for the run before to end.
+    ScheduleWaits {
+        /// Which schedule.
+        schedule: ScheduleId,
+        /// How far it has come.
+        progress: Arc<ScheduleProgress>,
+    },
 }
 
 /// What the tenant's facts come to: what the store keeps and what a restart brings back.
@@ -62,6 +85,8 @@ pub struct TenantSettings {
     pub drains: BTreeMap<WorkerId, Drain>,
     /// The tools that workers were seen to have.
     pub verified: VerifiedTools,
+    /// The schedules.
+    pub schedules: BTreeMap<ScheduleId, ScheduleRecord>,
 }
 
 impl TenantSettings {
@@ -79,13 +104,14 @@ impl TenantSettings {
         });
         let people =
             self.pauses.into_iter().map(paused).chain(self.drains.into_iter().map(drained));
-        people.chain(verified)
+        let set = |record| TenantChange::ScheduleSet(Box::new(record));
+        people.chain(verified).chain(self.schedules.into_values().map(set))
     }
 }
 
 impl State {
-    /// Makes a fact true. The only code that writes pauses, people's drains and
-    /// verified tools.
+    /// Makes a fact true. The only code that writes pauses, people's drains, verified tools and
+    /// schedules.
     pub(crate) fn apply_tenant(&mut self, change: &TenantChange) {
         match change {
             TenantChange::QueuePaused { queue, pause } => {
@@ -103,6 +129,12 @@ impl State {
                 own.insert(tool.clone(), verified.clone());
             }
             TenantChange::ToolsForgotten { worker } => drop(self.verified.remove(worker)),
+            TenantChange::ScheduleSet(record) => self.schedules.set((**record).clone()),
+            TenantChange::ScheduleRemoved { schedule } => self.schedules.remove(*schedule),
+            TenantChange::ScheduleFired { schedule, progress }
+            | TenantChange::ScheduleWaits { schedule, progress } => {
+                self.schedules.set_progress(*schedule, progress);
+            }
         }
     }
 

@@ -31,9 +31,7 @@ use crate::metrics::Metrics;
 use crate::plans::Plans;
 use crate::resources::Catalog;
 use crate::runs::programs::Programs;
-use crate::schedules::clockwork;
 use crate::schedules::hooks::Hooks;
-use crate::schedules::registry::Schedules;
 use crate::scratch::Scratch;
 use crate::session_keys::SessionKeys;
 use crate::shards::{Common, Shards};
@@ -210,12 +208,10 @@ pub struct App {
     pub feedback: Arc<FeedbackHub>,
     /// Plans, and the jobs that were made of them.
     pub(crate) plans: Plans,
-    /// Workflows that the clock starts.
-    pub(crate) schedules: Schedules,
     /// Workflows that calls from outside start.
     pub(crate) hooks: Hooks,
     /// Definitions that were made ready to run.
-    pub(crate) programs: Programs,
+    pub(crate) programs: Arc<Programs>,
     /// The workers that speak the Redis protocol.
     pub(crate) crew: Crew,
     /// What connections of the Redis door share.
@@ -351,8 +347,6 @@ fn open_doors(
     let parts = || (Arc::clone(app), shutdown.clone());
     let (own, stop) = parts();
     let mut doors = vec![tokio::spawn(http::listener::serve(http, own, stop))];
-    let (own, stop) = parts();
-    doors.push(tokio::spawn(clockwork::run(own, stop)));
     if let Some(listener) = resp {
         let (own, stop) = parts();
         doors.push(tokio::spawn(resp::listener::serve_tcp(listener, tls, own, stop)));
@@ -374,18 +368,19 @@ impl App {
         let (clock, metrics) = (Clock::start(), Arc::new(Metrics::new()));
         let updates = Arc::new(Updates::default());
         let events = Arc::new(Events::load(&*store, clock).await?);
+        let programs = Arc::new(Programs::default());
         let shards = Shards::new(Common {
             store: Arc::clone(&store),
             clock,
             metrics: Arc::clone(&metrics),
             updates: Arc::clone(&updates),
             events: Arc::clone(&events),
+            programs: Arc::clone(&programs),
             shutdown: shutdown.clone(),
         });
         Ok(Self {
             plans: Plans::load(Arc::clone(&store)).await?,
-            programs: Programs::default(),
-            schedules: Schedules::load(Arc::clone(&store)).await?,
+            programs,
             hooks: Hooks::load(Arc::clone(&store)).await?,
             crew: Crew::load(Arc::clone(&store), clock).await?,
             resp: Arc::new(Door::new(options.resp.shapes)),

@@ -552,15 +552,15 @@ fn expression_limits() -> Vec<LimitRow> {
 }
 
 fn schedule_limits() -> Vec<LimitRow> {
-    use schedules::{backfill, cron, fire, hooks, registry};
+    use schedules::{backfill, hooks};
     vec![
-        count("SCHEDULES_MAX", registry::SCHEDULES_MAX, "Schedules of one tenant."),
+        count("SCHEDULES_MAX", coordinator::SCHEDULES_MAX, "Schedules of one tenant."),
         count(
             "SCHEDULE_NAME_CHARS_MAX",
             schedules_door::SCHEDULE_NAME_CHARS_MAX,
             "The name of a schedule or a webhook.",
         ),
-        count("CRON_CHARS_MAX", cron::CRON_CHARS_MAX, "The rule of a schedule."),
+        count("CRON_CHARS_MAX", coordinator::CRON_CHARS_MAX, "The rule of a schedule."),
         count("BACKFILL_RUNS_MAX", backfill::BACKFILL_RUNS_MAX, "Runs that one backfill starts."),
         count(
             "BACKFILL_AT_ONCE_MAX",
@@ -569,12 +569,12 @@ fn schedule_limits() -> Vec<LimitRow> {
         ),
         count(
             "BACKFILL_WAITING_MAX",
-            backfill::BACKFILL_WAITING_MAX,
+            coordinator::BACKFILL_WAITING_MAX,
             "Times of a schedule that wait for their runs after backfills.",
         ),
         count(
             "WAITING_MOMENTS_MAX",
-            fire::WAITING_MOMENTS_MAX,
+            coordinator::WAITING_MOMENTS_MAX,
             "Times of a schedule that wait for the run before.",
         ),
         count("HOOKS_MAX", hooks::HOOKS_MAX, "Webhooks of one tenant."),

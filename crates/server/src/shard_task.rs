@@ -3,20 +3,22 @@
 //! What a turn is and when its effects may leave is decided by [`Shard`]. A failed commit ends the
 //! shard's memory: the value is dropped, the shard is claimed anew and restored from the store.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use coordinator::{Answer, Command, LoadKey, LoadTicket, Moment, TaskRecord, Ticket};
+use coordinator::{
+    Answer, Command, LoadKey, LoadTicket, Moment, Preparation, PrepareTicket, TaskRecord, Ticket,
+};
 use foldhash::fast::RandomState;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use model::{TenantId, WorkerId};
-use shard::projection::{Publication, WorkerNotice};
-use shard::sessions::{LinkId, LinkMessage, LinkWord, Notice, Revoked};
+use shard::projection::Publication;
+use shard::sessions::{LinkId, LinkMessage, LinkWord};
 use shard::{ClaimedShard, Effect, Limits, MESSAGES_PER_TURN_MAX, Shard};
 use store::{CommitError, Committed, Store, StoreError, StoreFuture};
 use tokio::sync::{mpsc, oneshot};
@@ -29,6 +31,8 @@ use crate::events::{Events, TenantEvents};
 use crate::handle::{Message, Tell};
 use crate::links::{Links, ToLink};
 use crate::metrics::Metrics;
+use crate::runs::programs::Programs;
+use crate::schedules::prepare::Preparer;
 use crate::shards::CurrentClaim;
 use crate::updates::Updates;
 
@@ -53,6 +57,8 @@ pub(crate) struct TaskParts {
     pub(crate) updates: Arc<Updates>,
     /// What is told of runs.
     pub(crate) events: Arc<Events>,
+    /// Compiles what schedules start.
+    pub(crate) programs: Arc<Programs>,
     /// Whether the shard answers right now.
     pub(crate) is_ready: Arc<AtomicBool>,
     /// Where others find the claim.
@@ -113,6 +119,7 @@ async fn refuse_for(
 }
 
 type Commit = StoreFuture<Result<Committed, CommitError>>;
+type Prepare = StoreFuture<(PrepareTicket, Preparation)>;
 type Found = Option<Vec<(LoadKey, TaskRecord)>>;
 
 /// A shard with what it waits for.
@@ -132,6 +139,8 @@ struct Driver<'a> {
     /// Turns on their way to the store by number, oldest first.
     commits: VecDeque<(u64, Commit)>,
     loads: FuturesUnordered<StoreFuture<(LoadTicket, Found)>>,
+    /// The run of a schedule that is being compiled.
+    preparing: Option<Prepare>,
     /// Whether ids of events run low.
     wants_epoch: bool,
     /// How long the last transaction took.
@@ -165,6 +174,7 @@ impl<'a> Driver<'a> {
             durable: 0,
             commits: VecDeque::new(),
             loads: FuturesUnordered::new(),
+            preparing: None,
             wants_epoch: false,
             took: Duration::ZERO,
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -199,6 +209,10 @@ impl<'a> Driver<'a> {
                 (load, found) = next_load(&mut self.loads) => {
                     let at = self.moment();
                     self.shard.on_loaded(at, load, found);
+                }
+                (prepare, preparation) = next_prepared(&mut self.preparing) => {
+                    let at = self.moment();
+                    self.shard.on_prepared(at, prepare, preparation);
                 }
                 _ = inbox.recv_many(&mut messages, MESSAGES_PER_TURN_MAX), if has_room => {
                     self.take_up(&mut messages);
@@ -310,6 +324,10 @@ impl<'a> Driver<'a> {
                     let shard = self.shard.claim().shard;
                     self.loads.push(read(&*self.parts.store, shard, load, keys));
                 }
+                Effect::Prepare { prepare, schedule, due, spec } => {
+                    let preparing = self.preparer().prepare(schedule, due, spec);
+                    self.preparing = Some(Box::pin(async move { (prepare, preparing.await) }));
+                }
                 Effect::Publish(publication) => self.publish(*publication, committed),
                 Effect::ToLink { link, word } => self.pass_on(link, word),
             }
@@ -321,6 +339,15 @@ impl<'a> Driver<'a> {
             // The connection has gone: what it was given waits for the next one.
             let at = self.moment();
             self.shard.on_unclaimed(at, link, *claimed);
+        }
+    }
+
+    fn preparer(&self) -> Preparer {
+        Preparer {
+            tenant: self.parts.tenant.clone(),
+            shard: self.shard.claim().shard,
+            store: Arc::clone(&self.parts.store),
+            programs: Arc::clone(&self.parts.programs),
         }
     }
 
@@ -347,21 +374,6 @@ impl<'a> Driver<'a> {
         let TaskParts { tenant, metrics, updates, .. } = self.parts;
         metrics.observe_turn(tenant, &publication, committed.took);
         updates.note_timed_out(tenant, &publication.numbers.timed_out);
-        let mut revoked: BTreeMap<WorkerId, Vec<Revoked>> = BTreeMap::new();
-        for (worker, notice) in publication.notices {
-            let notice = match notice {
-                WorkerNotice::Revoked(one) => {
-                    revoked.entry(worker).or_default().push(one);
-                    continue;
-                }
-                WorkerNotice::RunEnded(run) => Notice::RunEnded(run),
-                WorkerNotice::Rebound(rebind) => Notice::Rebound(rebind),
-            };
-            self.tell_worker(&worker, ToLink::Notice(notice));
-        }
-        for (worker, revoked) in revoked {
-            self.tell_worker(&worker, ToLink::Notice(Notice::Revoked(revoked)));
-        }
         if !publication.updates.is_empty() {
             updates.tell(tenant, publication.updates);
         }
@@ -416,6 +428,14 @@ async fn next_load(
         Some(loaded) => loaded,
         None => std::future::pending().await,
     }
+}
+
+/// The run of a schedule that was compiled; waits for ever when none is.
+async fn next_prepared(preparing: &mut Option<Prepare>) -> (PrepareTicket, Preparation) {
+    let Some(prepare) = preparing else { return std::future::pending().await };
+    let prepared = poll_fn(|context| prepare.as_mut().poll(context)).await;
+    *preparing = None;
+    prepared
 }
 
 fn read(

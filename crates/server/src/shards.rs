@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::events::Events;
 use crate::handle::{AskError, CoordinatorHandle};
 use crate::metrics::Metrics;
+use crate::runs::programs::Programs;
 use crate::shard_task::{self, TaskParts};
 use crate::updates::Updates;
 
@@ -31,6 +32,7 @@ pub(crate) struct Common {
     pub(crate) metrics: Arc<Metrics>,
     pub(crate) updates: Arc<Updates>,
     pub(crate) events: Arc<Events>,
+    pub(crate) programs: Arc<Programs>,
     pub(crate) shutdown: CancellationToken,
 }
 
@@ -114,6 +116,7 @@ impl Shards {
             metrics: Arc::clone(&common.metrics),
             updates: Arc::clone(&common.updates),
             events: Arc::clone(&common.events),
+            programs: Arc::clone(&common.programs),
             is_ready: Arc::clone(&is_ready),
             claim: current.clone(),
             shutdown: common.shutdown.clone(),

@@ -6,18 +6,19 @@
 //! pipelined: while one becomes durable, the next is collected. When a commit is lost or fenced,
 //! the driver drops the whole value; nothing that depended on the commit has left it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use coordinator::{
-    Answer, Command, Coordinator, Effect as Decided, LoadKey, LoadTicket, Moment, Step, TaskRecord,
-    Ticket,
+    Answer, Command, Coordinator, Effect as Decided, LoadKey, LoadTicket, Moment, Preparation,
+    PrepareTicket, ScheduleId, ScheduleSpec, Step, TaskRecord, Ticket,
 };
-use model::Timestamp;
+use model::{Timestamp, WorkerId};
 
 use crate::planted::{self, Bug};
-use crate::projection::{Projections, Publication};
+use crate::projection::{Projections, Publication, WorkerNotice};
 use crate::sessions::{
-    Claimed, LinkId, LinkMessage, LinkWord, Notice, SessionEffect, SessionTable,
+    Claimed, LinkId, LinkMessage, LinkWord, Notice, Revoked, SessionEffect, SessionTable,
 };
 use crate::turn::{ClaimedShard, Document, DocumentKind, Restored, Turn};
 
@@ -74,6 +75,17 @@ pub enum Effect {
         load: LoadTicket,
         /// What to read.
         keys: Vec<LoadKey>,
+    },
+    /// Compile what the run of a schedule's moment executes, then call [`Shard::on_prepared`].
+    Prepare {
+        /// Names the preparation.
+        prepare: PrepareTicket,
+        /// Which schedule.
+        schedule: ScheduleId,
+        /// Which moment of the wall clock.
+        due: Timestamp,
+        /// What to start.
+        spec: Arc<ScheduleSpec>,
     },
     /// Tell everyone outside who follows what becomes true.
     Publish(Box<Publication>),
@@ -158,12 +170,11 @@ impl<T: Tap> Shard<T> {
     /// A document comes back. One that cannot be read is of no use to anyone, and goes.
     fn take_back(&mut self, at: Moment, document: Document) {
         let Document { kind: DocumentKind::Session, key, json } = document;
-        match json.as_deref().and_then(|json| serde_json::from_str(json).ok()) {
-            Some(record) => self.sessions.restore(at.now, record),
-            None => {
-                let gone = Document { kind: DocumentKind::Session, key, json: None };
-                self.open.documents.push(gone);
-            }
+        if let Some(record) = json.as_deref().and_then(|json| serde_json::from_str(json).ok()) {
+            self.sessions.restore(at.now, record);
+        } else {
+            let gone = Document { kind: DocumentKind::Session, key, json: None };
+            self.open.documents.push(gone);
         }
     }
 
@@ -249,6 +260,11 @@ impl<T: Tap> Shard<T> {
         self.handle(at, command);
     }
 
+    /// The run of a schedule's moment, or why there is none.
+    pub fn on_prepared(&mut self, at: Moment, prepare: PrepareTicket, preparation: Preparation) {
+        self.handle(at, Command::Prepared { prepare, preparation });
+    }
+
     /// An answer found nobody. A grant that nobody hears of would block its task until the lease
     /// ends, so it is taken back; any other answer may be lost: the asker asks again.
     pub fn on_undelivered(&mut self, at: Moment, answer: &Answer) {
@@ -300,7 +316,7 @@ impl<T: Tap> Shard<T> {
                     documents.push(document(record.instance_id, Some(json)));
                 }
                 SessionEffect::Forget { instance_id } => {
-                    documents.push(document(instance_id, None))
+                    documents.push(document(instance_id, None));
                 }
             }
         }
@@ -367,7 +383,7 @@ impl<T: Tap> Shard<T> {
                 planted::is(Bug::AckBeforeFsync) || planted::is(Bug::PopBeforeDurable)
             }
             Decided::Answer { .. } => planted::is(Bug::AckBeforeFsync),
-            Decided::Load { .. } => false,
+            Decided::Load { .. } | Decided::Prepare { .. } => false,
         };
         if let Some(pending) = self.in_flight.back_mut() {
             let effects = std::mem::take(&mut pending.effects).into_iter();
@@ -388,12 +404,33 @@ impl<T: Tap> Shard<T> {
     /// effects may leave.
     pub fn on_committed(&mut self, number: u64) {
         while self.in_flight.front().is_some_and(|turn| turn.number <= number)
-            && let Some(turn) = self.in_flight.pop_front()
+            && let Some(mut turn) = self.in_flight.pop_front()
         {
+            let notices = std::mem::take(&mut turn.publication.notices);
             self.ready.push_back(Effect::Publish(Box::new(turn.publication)));
             self.ready.extend(turn.effects.into_iter().map(Effect::from));
             let words = turn.words.into_iter();
             self.ready.extend(words.map(|(link, word)| Effect::ToLink { link, word }));
+            self.tell_workers(notices);
+        }
+    }
+
+    /// What workers are told goes to the connections that speak for them.
+    fn tell_workers(&mut self, notices: Vec<(WorkerId, WorkerNotice)>) {
+        let mut revoked: BTreeMap<WorkerId, Vec<Revoked>> = BTreeMap::new();
+        let mut told = Vec::new();
+        for (worker, notice) in notices {
+            match notice {
+                WorkerNotice::Revoked(one) => revoked.entry(worker).or_default().push(one),
+                WorkerNotice::RunEnded(run) => told.push((worker, Notice::RunEnded(run))),
+                WorkerNotice::Rebound(rebind) => told.push((worker, Notice::Rebound(rebind))),
+            }
+        }
+        let revoked = revoked.into_iter().map(|(worker, all)| (worker, Notice::Revoked(all)));
+        for (worker, notice) in told.into_iter().chain(revoked) {
+            if let Some(link) = self.sessions.link_of(&worker) {
+                self.ready.push_back(Effect::ToLink { link, word: LinkWord::Notice(notice) });
+            }
         }
     }
 
@@ -408,6 +445,9 @@ impl From<Decided> for Effect {
         match decided {
             Decided::Answer { ticket, answer } => Self::Answer { ticket, answer },
             Decided::Load { load, keys } => Self::Load { load, keys },
+            Decided::Prepare { prepare, schedule, due, spec } => {
+                Self::Prepare { prepare, schedule, due, spec }
+            }
         }
     }
 }

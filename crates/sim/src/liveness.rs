@@ -71,7 +71,7 @@ impl World {
         let step = live.shard.coordinator_mut().handle(at, Command::Explain { ticket, task });
         let answers = step.effects.into_iter().filter_map(|effect| match effect {
             Effect::Answer { answer, .. } => Some(format!("{answer:?}")),
-            Effect::Load { .. } => None,
+            Effect::Load { .. } | Effect::Prepare { .. } => None,
         });
         answers.collect()
     }

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 use coordinator::{
-    Answer, Command, LeaseRequest, LoadKey, LoadTicket, Moment, Pause, Refusal, TaskRecord,
-    TaskState, Ticket,
+    Answer, Command, LeaseRequest, LoadKey, LoadTicket, Moment, Pause, Preparation, PrepareTicket,
+    Refusal, TaskRecord, TaskState, Ticket,
 };
 use model::{LeaseId, QueueName, Timestamp};
 use shard::{Effect, Shard};
@@ -257,9 +257,18 @@ impl World {
             match effect {
                 Effect::Answer { ticket, answer } => self.send_answer(server, ticket, answer),
                 Effect::Load { load, keys } => self.begin_load(server, load, keys),
+                Effect::Prepare { prepare, .. } => self.prepare(server, prepare),
                 Effect::Publish(_) | Effect::ToLink { .. } => {}
             }
         }
+    }
+
+    /// No workflow is saved in this world, so a schedule has nothing to start.
+    fn prepare(&mut self, server: usize, prepare: PrepareTicket) {
+        let preparation = Preparation::Impossible("no workflow with this id".to_owned());
+        let now = self.clock.now;
+        self.with_shard(server, now, |shard, at| shard.on_prepared(at, prepare, preparation));
+        self.plan_turn(server);
     }
 
     fn send_answer(&mut self, server: usize, ticket: Ticket, answer: Answer) {

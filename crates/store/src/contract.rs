@@ -339,8 +339,6 @@ pub enum NoteKind {
     Action,
     /// A worker that registered over the Redis protocol, by its name.
     Member,
-    /// A workflow that is started by the clock, by the schedule's id.
-    Schedule,
     /// A workflow that is started by a call from outside, by the digest of the secret in its path.
     Hook,
     /// How far the ids of events had gone before a shard's epoch numbered them, by the tenant's
@@ -356,7 +354,6 @@ impl NoteKind {
             Self::Plan => "plan",
             Self::Action => "action",
             Self::Member => "member",
-            Self::Schedule => "schedule",
             Self::Hook => "hook",
             Self::EventFloor => "event_floor",
         }

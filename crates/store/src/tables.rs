@@ -115,6 +115,18 @@ impl Tables {
                 TenantChange::ToolsForgotten { worker } => {
                     settings.verified.remove(&worker);
                 }
+                TenantChange::ScheduleSet(record) => {
+                    settings.schedules.insert(record.id, *record);
+                }
+                TenantChange::ScheduleRemoved { schedule } => {
+                    settings.schedules.remove(&schedule);
+                }
+                TenantChange::ScheduleFired { schedule, progress }
+                | TenantChange::ScheduleWaits { schedule, progress } => {
+                    if let Some(record) = settings.schedules.get_mut(&schedule) {
+                        record.progress = progress;
+                    }
+                }
             }
         }
     }

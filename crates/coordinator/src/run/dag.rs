@@ -49,7 +49,7 @@ impl Decision<'_> {
         self.answer(ticket, answer);
     }
 
-    fn start_run(&mut self, new: NewRun) -> Result<(RunId, bool), Refusal> {
+    pub(crate) fn start_run(&mut self, new: NewRun) -> Result<(RunId, bool), Refusal> {
         if let Some(mark) = &new.idempotency
             && let Some((run, fingerprint)) = self.state.runs.keys.get(&mark.key)
         {
@@ -111,10 +111,15 @@ impl Decision<'_> {
         if !self.state.runs.live.contains_key(&run) {
             return self.answer(ticket, Answer::NotLive);
         }
+        self.cancel_run(run, by);
+        self.answer(ticket, Answer::Stopped);
+    }
+
+    /// Stops a live run and everything in it.
+    pub(crate) fn cancel_run(&mut self, run: RunId, by: &str) {
         let failure = Some(Failure::new("E.RUN.CANCELLED", format!("{by} stopped it")));
         let end = UnitEnd { word: NodeWord::Cancelled, result: None, failure };
         self.close_run(run, None, end);
-        self.answer(ticket, Answer::Stopped);
     }
 
     pub(crate) fn on_watch_run(&mut self, ticket: Ticket, run: RunId, until: Timestamp) {

@@ -18,6 +18,7 @@ mod prop;
 mod restart;
 mod retry;
 mod runs;
+mod schedule;
 mod story;
 mod submit;
 mod verdicts;

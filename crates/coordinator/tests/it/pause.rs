@@ -200,7 +200,7 @@ fn one_pause_too_many_is_refused_and_a_known_one_can_change() {
         let command = Command::SetPause { ticket: Ticket(0), queue, pause };
         match coordinator.handle(at, command).effects.remove(0) {
             Effect::Answer { answer, .. } => answer,
-            Effect::Load { .. } => panic!("nothing to load"),
+            Effect::Load { .. } | Effect::Prepare { .. } => panic!("nothing to load"),
         }
     };
     for number in 0..PAUSES_MAX {

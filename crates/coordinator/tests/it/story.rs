@@ -150,6 +150,7 @@ impl World {
             match effect {
                 Effect::Answer { ticket, answer } => self.hear(*ticket, answer, &step.changes),
                 Effect::Load { load, keys } => self.load(*load, keys),
+                Effect::Prepare { .. } => panic!("there is no schedule"),
             }
         }
     }

@@ -8,10 +8,10 @@ use coordinator::{Answer, Command, NewRun, Refusal, Reused, RunAbout, RunRecord}
 use flow::Problem;
 use model::{IdempotencyKey, IdempotencyMark, RunId, ShardId, TenantId};
 use shard::report_key::digest_of;
-use store::{RunKey, StoreError};
+use store::{RunKey, Store, StoreError};
 
 use super::find;
-use super::programs::{CompileError, Ready};
+use super::programs::{CompileError, Programs, Ready};
 use crate::app::App;
 use crate::handle::{AskError, CoordinatorHandle};
 
@@ -127,12 +127,25 @@ pub(crate) async fn start(
 ) -> Result<Started, RunError> {
     let handle = app.shards.of(tenant).await?;
     if let Some(mark) = &request.mark
-        && let Some(record) = earlier(app, handle.shard(), mark).await?
+        && let Some(record) = earlier(&*app.store, handle.shard(), mark).await?
     {
         return Ok(Started { record, existed: true, warnings: Arc::default() });
     }
-    let (definition, version) = definition_of(app, tenant, request.source).await?;
-    let ready = app.programs.compile(definition).await?;
+    let (run, warnings) = ready_run(&*app.store, &app.programs, tenant, request).await?;
+    let (run, existed) = ask(&handle, run).await?;
+    let record = find::row(app, run).await?.ok_or(AskError::Unavailable)?;
+    Ok(Started { record, existed, warnings })
+}
+
+/// Finds and compiles what a request asks for: the run, and what is odd about its definition.
+pub(crate) async fn ready_run(
+    store: &dyn Store,
+    programs: &Programs,
+    tenant: &TenantId,
+    request: NewRunRequest,
+) -> Result<(NewRun, Arc<[Problem]>), RunError> {
+    let (definition, version) = definition_of(store, tenant, request.source).await?;
+    let ready = programs.compile(definition).await?;
     let retry_of = request.retry.as_ref().map(|retry| retry.of);
     let about = RunAbout {
         workflow_version: version,
@@ -148,9 +161,7 @@ pub(crate) async fn start(
         about: Arc::new(about),
         reused: request.retry.map(|retry| retry.reused).unwrap_or_default(),
     };
-    let (run, existed) = ask(&handle, run).await?;
-    let record = find::row(app, run).await?.ok_or(AskError::Unavailable)?;
-    Ok(Started { record, existed, warnings: ready.warnings })
+    Ok((run, ready.warnings))
 }
 
 /// What the program says about itself.
@@ -179,18 +190,18 @@ async fn ask(handle: &CoordinatorHandle, run: NewRun) -> Result<(RunId, bool), R
 
 /// Whether a run of this could be started at all.
 pub(crate) async fn check(app: &App, tenant: &TenantId, source: Source) -> Result<(), RunError> {
-    let (definition, _) = definition_of(app, tenant, source).await?;
+    let (definition, _) = definition_of(&*app.store, tenant, source).await?;
     app.programs.compile(definition).await?;
     Ok(())
 }
 
 /// The run that an earlier request with the same key made.
 pub(crate) async fn earlier(
-    app: &App,
+    store: &dyn Store,
     shard: ShardId,
     mark: &IdempotencyMark,
 ) -> Result<Option<RunRecord>, RunError> {
-    let found = app.store.run(shard, RunKey::Idempotency(mark.key.clone())).await?;
+    let found = store.run(shard, RunKey::Idempotency(mark.key.clone())).await?;
     let Some(record) = found else { return Ok(None) };
     if record.idempotency.as_ref().is_some_and(|kept| kept.fingerprint == mark.fingerprint) {
         return Ok(Some(record));
@@ -199,7 +210,7 @@ pub(crate) async fn earlier(
 }
 
 async fn definition_of(
-    app: &App,
+    store: &dyn Store,
     tenant: &TenantId,
     source: Source,
 ) -> Result<(Bytes, Option<u64>), RunError> {
@@ -207,7 +218,7 @@ async fn definition_of(
         Source::Inline(definition) => Ok((definition, None)),
         Source::Earlier { definition, version } => Ok((definition, version)),
         Source::Kept { workflow_id, version } => {
-            let found = app.store.workflow(tenant.clone(), workflow_id.clone(), version).await?;
+            let found = store.workflow(tenant.clone(), workflow_id.clone(), version).await?;
             let kept = found.filter(|kept| kept.deleted_at.is_none());
             let kept = kept.ok_or(RunError::NoWorkflow { workflow_id, version })?;
             Ok((kept.definition, Some(kept.version)))

@@ -1,45 +1,43 @@
 //! Runs for moments that have passed.
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use model::Timestamp;
-use protocol::rest::schedules::Overlap;
+use std::sync::Arc;
 
-use super::cron::Times;
-use super::fire::{source, start_due, started_before};
-use super::registry::{KeepError, ScheduleKey};
-use super::schedule::KeptSchedule;
+use coordinator::{Answer, Calendar, Command, Overlap, Refusal, ScheduleRecord};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use model::{TenantId, Timestamp};
+
+use super::prepare::{mark, request, source};
 use crate::app::App;
 use crate::clock::wall_now;
-use crate::runs::start::{RunError, Started, check};
+use crate::handle::{AskError, CoordinatorHandle};
+use crate::runs::start::{RunError, Started, check, earlier, start};
 
 /// Runs that one call may start.
 pub(crate) const BACKFILL_RUNS_MAX: usize = 1_000;
 /// Runs of one call that are being started at the same time, where runs may overlap.
 pub(crate) const BACKFILL_AT_ONCE_MAX: usize = 32;
-/// Moments of the past that wait for their turn, of one schedule.
-pub(crate) const BACKFILL_WAITING_MAX: usize = 1_000;
 
 /// Why nothing is started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BackfillError {
-    /// The end lies before the beginning.
-    #[error("to lies before from")]
+    /// The end is before the beginning.
+    #[error("`to` is before `from`")]
     Backwards,
-    /// The end lies ahead.
-    #[error("to lies ahead; only moments that have passed are taken up")]
+    /// The end is in the future.
+    #[error("`to` is in the future; only moments that have passed are taken up")]
     Ahead,
     /// There are too many moments.
-    #[error("more than {BACKFILL_RUNS_MAX} moments lie between from and to")]
+    #[error("more than {BACKFILL_RUNS_MAX} moments are between `from` and `to`")]
     TooMany,
-    /// Too many wait from earlier calls.
-    #[error("more than {BACKFILL_WAITING_MAX} times would wait for their runs")]
-    TooManyWait,
     /// A run could not be started; others may exist.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// What is to be done could not be kept.
+    /// The coordinator refused.
+    #[error("refused")]
+    Refused(Refusal),
+    /// Nobody answered.
     #[error(transparent)]
-    Keep(#[from] KeepError),
+    Ask(#[from] AskError),
 }
 
 /// What came of the moments.
@@ -53,7 +51,7 @@ pub(crate) struct TakenUp {
 
 /// The moments of a rule between two others, both included.
 pub(crate) fn moments(
-    times: &Times,
+    calendar: &Calendar,
     from: Timestamp,
     to: Timestamp,
 ) -> Result<Vec<Timestamp>, BackfillError> {
@@ -65,13 +63,13 @@ pub(crate) fn moments(
     }
     let before = Timestamp::from_millis(from.as_millis().saturating_sub(1));
     let mut found = Vec::new();
-    let mut next = times.after(before);
+    let mut next = calendar.after(before);
     while let Some(moment) = next.filter(|moment| *moment <= to) {
         if found.len() == BACKFILL_RUNS_MAX {
             return Err(BackfillError::TooMany);
         }
         found.push(moment);
-        next = times.after(moment);
+        next = calendar.after(moment);
     }
     Ok(found)
 }
@@ -82,41 +80,23 @@ pub(crate) fn moments(
 /// runs may not overlap, they follow each other.
 pub(crate) async fn backfill(
     app: &App,
-    key: &ScheduleKey,
-    schedule: &KeptSchedule,
+    (tenant, handle): (&TenantId, &CoordinatorHandle),
+    schedule: &ScheduleRecord,
     moments: Vec<Timestamp>,
 ) -> Result<TakenUp, BackfillError> {
-    match schedule.overlap {
-        Overlap::Allow => together(app, key, schedule, moments).await,
-        Overlap::Skip | Overlap::Queue | Overlap::Cancel => {
-            one_after_another(app, key, schedule, moments).await
-        }
+    if schedule.spec.overlap == Overlap::Allow {
+        // They start at once and share the commits.
+        let starting = moments.into_iter().map(|due| request(schedule.id, &schedule.spec, due));
+        let starting = starting.map(|request| start(app, tenant, request));
+        let started = stream::iter(starting).buffered(BACKFILL_AT_ONCE_MAX).try_collect().await?;
+        return Ok(TakenUp { started, waiting: Vec::new() });
     }
-}
-
-/// Starts the runs at once: they share the commits.
-async fn together(
-    app: &App,
-    key: &ScheduleKey,
-    schedule: &KeptSchedule,
-    moments: Vec<Timestamp>,
-) -> Result<TakenUp, BackfillError> {
-    let starting = moments.into_iter().map(|due| start_due(app, key, schedule, due));
-    let started = stream::iter(starting).buffered(BACKFILL_AT_ONCE_MAX).try_collect().await?;
-    Ok(TakenUp { started, waiting: Vec::new() })
-}
-
-/// Leaves the runs to the clockwork, which starts each when the one before has ended.
-async fn one_after_another(
-    app: &App,
-    key: &ScheduleKey,
-    schedule: &KeptSchedule,
-    moments: Vec<Timestamp>,
-) -> Result<TakenUp, BackfillError> {
     let mut taken = TakenUp::default();
     for due in moments {
-        match started_before(app, key, due).await? {
-            Some(started) => taken.started.push(started),
+        match earlier(&*app.store, handle.shard(), &mark(schedule.id, due)).await? {
+            Some(record) => {
+                taken.started.push(Started { record, existed: true, warnings: Arc::default() });
+            }
             None => taken.waiting.push(due),
         }
     }
@@ -124,20 +104,16 @@ async fn one_after_another(
         return Ok(taken);
     }
     // Whoever asks for runs that can never start hears it now.
-    check(app, &key.0, source(schedule)).await?;
-    let mut is_too_much = false;
-    let wait = |kept: &mut KeptSchedule| {
-        let mut all = kept.backfill_ms.clone();
-        all.extend(taken.waiting.iter().map(|due| due.as_millis()));
-        all.sort_unstable();
-        all.dedup();
-        is_too_much = all.len() > BACKFILL_WAITING_MAX;
-        if !is_too_much {
-            kept.backfill_ms = all;
+    check(app, tenant, source(&schedule.spec)).await?;
+    let (schedule, moments) = (schedule.id, taken.waiting.clone());
+    match handle.ask(|ticket| Command::Backfill { ticket, schedule, moments }).await? {
+        Answer::Schedule(_) => Ok(taken),
+        Answer::Refused(refusal) => Err(BackfillError::Refused(refusal)),
+        other => {
+            tracing::error!(?other, "the coordinator gave an answer to another question");
+            Err(BackfillError::Ask(AskError::Unavailable))
         }
-    };
-    app.schedules.change(key, wait).await?;
-    if is_too_much { Err(BackfillError::TooManyWait) } else { Ok(taken) }
+    }
 }
 
 #[cfg(test)]
@@ -146,17 +122,17 @@ mod tests {
 
     #[test]
     fn both_ends_are_included_and_there_is_a_limit() {
-        let times = Times::read("0 * * * *", "UTC").expect("a rule");
+        let calendar = Calendar::read("0 * * * *", "UTC", wall_now()).expect("a rule");
         let moment = |text: &str| text.parse::<Timestamp>().expect("a moment");
         let count = |from: &str, to: &str| {
-            moments(&times, moment(from), moment(to)).map(|found| found.len())
+            moments(&calendar, moment(from), moment(to)).map(|found| found.len())
         };
         assert_eq!(count("2026-01-31T03:00:00Z", "2026-01-31T05:00:00Z").ok(), Some(3));
         assert_eq!(count("2026-01-31T03:00:01Z", "2026-01-31T04:59:59Z").ok(), Some(1));
         assert_eq!(count("2026-01-31T03:00:01Z", "2026-01-31T03:00:01Z").ok(), Some(0));
         let wrong = |from: &str, to: &str| count(from, to).expect_err("refused").to_string();
         assert!(wrong("2026-01-31T05:00:00Z", "2026-01-31T03:00:00Z").contains("before"));
-        assert!(wrong("2026-01-31T05:00:00Z", "9999-01-31T03:00:00Z").contains("ahead"));
+        assert!(wrong("2026-01-31T05:00:00Z", "9999-01-31T03:00:00Z").contains("future"));
         assert!(wrong("2025-01-31T05:00:00Z", "2026-01-31T03:00:00Z").contains("more than 1000"));
     }
 }

@@ -1,13 +1,16 @@
 //! Schedules over HTTP: runs that the clock starts, once for each time.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use coordinator::{ScheduleProgress, TenantChange};
 use hyper::Method;
 use model::Timestamp;
 use protocol::rest::tokens::Role;
 use serde_json::{Value, json};
-use store::{NoteKind, SqliteStore, Store as _};
+use shard::Turn;
+use store::{SqliteStore, Store as _};
 
 use crate::flows::{chain, id};
 use crate::store_trouble::{Disk, disk, set, troubled};
@@ -118,35 +121,35 @@ async fn of_times_that_passed_while_the_server_was_down_the_latest_is_taken_up_o
 /// The schedule is as it was three hours ago, when it had not started anything.
 async fn forget_three_hours(data: PathBuf) {
     let store = SqliteStore::open(&data).expect("a store");
-    let mut note = store.notes(NoteKind::Schedule).await.expect("notes").remove(0);
-    let mut kept: Value = serde_json::from_str(&note.json.expect("it is kept")).expect("JSON");
-    kept["handled_ms"] = json!(now_ms() - 3 * HOUR_MS);
-    kept["last"] = Value::Null;
-    note.json = Some(kept.to_string());
-    store.put_note(note).await.expect("kept");
+    let claim = store.claim("default".parse().expect("a name")).await.expect("a claim");
+    let kept = store.restore(claim).await.expect("facts").settings.schedules;
+    let handled = Timestamp::from_millis(now_ms() - 3 * HOUR_MS);
+    let progress = Arc::new(ScheduleProgress { handled, ..ScheduleProgress::default() });
+    let schedule = *kept.keys().next().expect("it is kept");
+    let tenant = vec![TenantChange::ScheduleFired { schedule, progress }];
+    store.commit(Turn { tenant, ..Turn::empty(claim) }).await.expect("kept");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_store_that_fails_while_a_run_is_started_delays_the_run_and_makes_no_second() {
-    // The last one keeps that the schedule goes on, and that a run is being started, no more.
-    for broken in [Disk::Full, Disk::LosesTheNextAnswer, Disk::KeepsNotes(2)] {
+    for broken in [Disk::Full, Disk::LosesTheNextRun, Disk::LosesTheAnswerOfTheNextRun] {
         let (server, trouble) = troubled().await;
         server.post("/api/v1/workflows", &chain(1)).await.expect(201);
         let body = json!({"workflowId": id(900), "cron": EVERY_SECOND, "paused": true});
         let own = own(&server.post(PATH, &body).await.expect(201));
-        set(&trouble, broken);
+        if broken != Disk::Full {
+            set(&trouble, broken);
+        }
         server.post(&format!("{own}/resume"), &json!({})).await.expect(200);
-        match broken {
-            Disk::Full => server.until_not_ready().await,
-            Disk::LosesTheNextAnswer => {
-                server.until(&own, |_| disk(&trouble) == Disk::Fine).await;
-            }
-            Disk::KeepsNotes(_) | Disk::Fine => {
-                server.until("/api/v1/runs", |runs| runs["items"][0]["number"] == 1).await;
-                assert_eq!(server.get(&own).await.expect(200)["lastRun"], json!(null));
-            }
+        if broken == Disk::Full {
+            set(&trouble, broken);
+        }
+        server.until_not_ready().await;
+        if broken != Disk::Full {
+            assert_eq!(disk(&trouble), Disk::Fine, "the trouble was met");
         }
         set(&trouble, Disk::Fine);
+        server.until_ready().await;
         // The schedule knows its run: a later time does not overtake it.
         let seen = server.until(&own, |seen| seen["lastRun"]["problem"].is_string()).await;
         assert_eq!(seen["lastRun"]["problem"], "run 1 still went on", "{broken:?}");

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use coordinator::{LoadKey, RunRecord, TaskRecord};
+use coordinator::{LoadKey, RunChange, RunRecord, TaskRecord};
 use keyspace::row::KeyRow;
 use model::{QueueName, RunId, ShardId, TenantId, Timestamp};
 use serde_json::json;
@@ -26,8 +26,10 @@ pub(crate) enum Disk {
     Full,
     /// The next commit is written, and then reported as failed.
     LosesTheNextAnswer,
-    /// Turns are kept, and so many notes about schedules.
-    KeepsNotes(u32),
+    /// The next turn that starts a run fails.
+    LosesTheNextRun,
+    /// The next turn that starts a run is written, and then reported as failed.
+    LosesTheAnswerOfTheNextRun,
 }
 
 /// A real store behind a disk that can be broken.
@@ -49,17 +51,6 @@ fn full<E>(error: fn(String) -> E) -> E {
 impl TroubledStore {
     fn is_full(&self) -> bool {
         disk(&self.trouble) == Disk::Full
-    }
-
-    fn has_room_for_a_note(&self) -> bool {
-        match &mut self.trouble.lock().expect("not poisoned").disk {
-            Disk::KeepsNotes(0) => false,
-            Disk::KeepsNotes(n) => {
-                *n -= 1;
-                true
-            }
-            Disk::Fine | Disk::Full | Disk::LosesTheNextAnswer => true,
-        }
     }
 }
 
@@ -140,11 +131,25 @@ impl Store for TroubledStore {
     fn commit(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {
         let key = (turn.claim.shard, turn.claim.epoch);
         let mut trouble = self.trouble.lock().expect("not poisoned");
-        if trouble.disk == Disk::Full || trouble.broken.contains(&key) {
+        let starts_run = turn.runs.iter().any(|one| matches!(one, RunChange::RunStarted(_)));
+        let is_lost = match trouble.disk {
+            Disk::Full => true,
+            Disk::LosesTheNextRun if starts_run => {
+                trouble.disk = Disk::Fine;
+                true
+            }
+            _ => trouble.broken.contains(&key),
+        };
+        if is_lost {
             trouble.broken.insert(key);
             return Box::pin(async { Err(full(CommitError::Unavailable)) });
         }
-        if trouble.disk == Disk::LosesTheNextAnswer && !turn.is_empty() {
+        let loses_answer = match trouble.disk {
+            Disk::LosesTheNextAnswer => !turn.is_empty(),
+            Disk::LosesTheAnswerOfTheNextRun => starts_run,
+            Disk::Fine | Disk::Full | Disk::LosesTheNextRun => false,
+        };
+        if loses_answer {
             trouble.disk = Disk::Fine;
             trouble.broken.insert(key);
             let committing = self.inner.commit(turn);
@@ -185,9 +190,6 @@ impl Store for TroubledStore {
     }
 
     fn put_note(&self, note: Note) -> StoreFuture<Result<(), StoreError>> {
-        if note.kind == NoteKind::Schedule && !self.has_room_for_a_note() {
-            return Box::pin(async { Err(full(StoreError::Unavailable)) });
-        }
         self.inner.put_note(note)
     }
 

@@ -140,7 +140,7 @@ fn work(bound: &BoundPackage) -> ReboundWork {
 fn grants(effect: &Effect) -> &[Grant] {
     match effect {
         Effect::Answer { answer: Answer::Leases(grants), .. } => grants,
-        Effect::Answer { .. } | Effect::Load { .. } => &[],
+        Effect::Answer { .. } | Effect::Load { .. } | Effect::Prepare { .. } => &[],
     }
 }
 

@@ -257,6 +257,7 @@ impl World {
                     self.shard.on_loaded(at, load, Some(found));
                     self.close_turn();
                 }
+                Effect::Prepare { .. } => unreachable!("nobody makes a schedule here"),
                 Effect::Publish(_) | Effect::ToLink { .. } => {}
             }
         }

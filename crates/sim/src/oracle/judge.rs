@@ -46,7 +46,7 @@ impl Model {
         let answer = |ticket| {
             effects.iter().find_map(|effect| match effect {
                 Effect::Answer { ticket: to, answer } if *to == ticket => Some(answer),
-                Effect::Answer { .. } | Effect::Load { .. } => None,
+                Effect::Answer { .. } | Effect::Load { .. } | Effect::Prepare { .. } => None,
             })
         };
         match command {
@@ -66,6 +66,12 @@ impl Model {
             Command::Explain { ticket, .. }
             | Command::ListWorkers { ticket }
             | Command::ListQueues { ticket }
+            | Command::ListSchedules { ticket }
+            | Command::ShowSchedule { ticket, .. }
+            | Command::AddSchedule { ticket, .. }
+            | Command::EditSchedule { ticket, .. }
+            | Command::RemoveSchedule { ticket, .. }
+            | Command::Backfill { ticket, .. }
             | Command::Register { ticket, .. }
             | Command::NoteVerified { ticket, .. }
             | Command::Drain { ticket, .. }
@@ -88,6 +94,7 @@ impl Model {
             | Command::RequestLeases { .. }
             | Command::Watch { .. }
             | Command::Withdraw { .. }
+            | Command::Prepared { .. }
             | Command::Loaded { .. }
             | Command::LoadFailed { .. } => {}
         }

@@ -45,7 +45,7 @@ impl WaitingRequests {
                 Effect::Answer { ticket, answer: Answer::Refused(_) } => {
                     self.0.remove(ticket);
                 }
-                Effect::Answer { .. } | Effect::Load { .. } => {}
+                Effect::Answer { .. } | Effect::Load { .. } | Effect::Prepare { .. } => {}
             }
         }
     }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use coordinator::{
-    Change, Drain, LoadKey, Pause, RunChange, RunWord, StateWord, TenantChange, VerifiedTool,
+    Change, Drain, FiredMoment, LoadKey, Overlap, Pause, RunChange, RunWord, ScheduleId,
+    ScheduleProgress, ScheduleRecord, ScheduleSpec, StateWord, TenantChange, VerifiedTool,
 };
 use model::{RunId, ShardId, TaskId};
 
@@ -233,7 +235,7 @@ fn next_tenant_change(dice: &mut Dice) -> TenantChange {
     let by = ["ada", "", "ß \"quoted\""][dice.roll(3)].to_owned();
     let queue = ["nightly", "q"][dice.roll(2)].parse().expect("valid");
     let worker = ["w1", "w2"][dice.roll(2)].parse().expect("valid");
-    match dice.roll(6) {
+    match dice.roll(10) {
         0 => TenantChange::QueuePaused { queue, pause: Pause { by, at: at(dice) } },
         1 => TenantChange::QueueResumed { queue },
         2 => {
@@ -248,7 +250,52 @@ fn next_tenant_change(dice: &mut Dice) -> TenantChange {
             let verified = VerifiedTool { output: by, at: at(dice) };
             TenantChange::ToolVerified { worker, tool, verified }
         }
-        _ => TenantChange::ToolsForgotten { worker },
+        5 => TenantChange::ToolsForgotten { worker },
+        _ => next_schedule_change(dice),
+    }
+}
+
+/// A schedule is set, moves on or goes; also one that is not there.
+fn next_schedule_change(dice: &mut Dice) -> TenantChange {
+    let schedule = ScheduleId(uuid::Uuid::from_u128(dice.roll(2) as u128 + 1));
+    let progress = Arc::new(next_progress(dice));
+    match dice.roll(5) {
+        0 => return TenantChange::ScheduleRemoved { schedule },
+        1 => return TenantChange::ScheduleFired { schedule, progress },
+        2 => return TenantChange::ScheduleWaits { schedule, progress },
+        _ => {}
+    }
+    let all = [Overlap::Skip, Overlap::Queue, Overlap::Allow, Overlap::Cancel];
+    let spec = ScheduleSpec {
+        name: dice.one_in(2).then(|| "nightly".to_owned()),
+        workflow_id: "flow-1".to_owned(),
+        version: dice.one_in(2).then(|| dice.number()),
+        cron: "0 3 * * *".to_owned(),
+        timezone: "Europe/Berlin".to_owned(),
+        inputs: Bytes::from_static(b"{\"a\": 1}"),
+        overlap: all[dice.roll(4)],
+        paused: dice.one_in(2),
+        created_at: super::sample::at(dice.number()),
+        created_by: "ada".to_owned(),
+    };
+    let record = ScheduleRecord { id: schedule, spec: Arc::new(spec), progress };
+    TenantChange::ScheduleSet(Box::new(record))
+}
+
+fn next_progress(dice: &mut Dice) -> ScheduleProgress {
+    let moment = |dice: &mut Dice| super::sample::at(dice.number());
+    let moments = |dice: &mut Dice| (0..dice.roll(3)).map(|_| moment(dice)).collect();
+    let run = |dice: &mut Dice| RunId::of(ShardId::new(1).expect("small"), dice.number());
+    let outcome = |dice: &mut Dice| match dice.roll(2) {
+        0 => Ok(run(dice)),
+        _ => Err("run 1 still went on".to_owned()),
+    };
+    ScheduleProgress {
+        handled: moment(dice),
+        waiting: moments(dice),
+        backfill: moments(dice),
+        newest_run: dice.one_in(2).then(|| run(dice)),
+        last: dice.one_in(2).then(|| FiredMoment { due: moment(dice), outcome: outcome(dice) }),
     }
 }
 

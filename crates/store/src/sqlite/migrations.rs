@@ -33,6 +33,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "0010_run_facts", sql: include_str!("migrations/0010_run_facts.sql") },
     Migration { name: "0011_settings", sql: include_str!("migrations/0011_settings.sql") },
     Migration { name: "0012_documents", sql: include_str!("migrations/0012_documents.sql") },
+    Migration { name: "0013_schedules", sql: include_str!("migrations/0013_schedules.sql") },
 ];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (

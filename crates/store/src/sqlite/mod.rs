@@ -26,6 +26,7 @@ mod restore;
 mod run_commit;
 mod run_read;
 mod run_record;
+mod schedules;
 mod scratch;
 mod settings;
 mod store;

@@ -1,10 +1,12 @@
 //! Pauses, drains and verified tools of a tenant: one row each, replaced or removed as a whole.
+//! Schedules have a file of their own.
 
 use coordinator::{Drain, Pause, TenantChange, TenantSettings, VerifiedTool};
 use model::{ShardId, Timestamp};
 use rusqlite::{Connection, params};
 
 use super::error::WriteError;
+use super::schedules;
 use crate::contract::StoreError;
 
 const PUT_PAUSE: &str = "INSERT OR REPLACE INTO pauses (shard, queue, paused_by, paused_at)
@@ -30,8 +32,8 @@ pub(super) fn write(
     let run = |sql: &str, parameters: &[&dyn rusqlite::ToSql]| {
         connection.prepare_cached(sql)?.execute(parameters)
     };
-    for (shard, change) in changes {
-        let shard = shard.get();
+    for (owner, change) in changes {
+        let shard = owner.get();
         match change {
             TenantChange::QueuePaused { queue, pause } => {
                 let at = pause.at.to_integer();
@@ -55,6 +57,14 @@ pub(super) fn write(
             }
             TenantChange::ToolsForgotten { worker } => {
                 run(DELETE_TOOLS, params![shard, worker.as_str()])?
+            }
+            TenantChange::ScheduleSet(record) => schedules::put(connection, *owner, record)?,
+            TenantChange::ScheduleRemoved { schedule } => {
+                schedules::delete(connection, *owner, *schedule)?
+            }
+            TenantChange::ScheduleFired { schedule, progress }
+            | TenantChange::ScheduleWaits { schedule, progress } => {
+                schedules::set_progress(connection, *owner, *schedule, progress)?
             }
         };
     }
@@ -94,6 +104,8 @@ pub(super) fn restore(
             VerifiedTool { output: row.get(2)?, at: Timestamp::from_integer(row.get(3)?) };
         settings.verified.entry(worker).or_default().insert(tool, verified);
     }
+    let kept = schedules::restore(connection, shard)?;
+    settings.schedules = kept.into_iter().map(|record| (record.id, record)).collect();
     Ok(settings)
 }
 

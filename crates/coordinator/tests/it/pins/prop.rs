@@ -417,7 +417,7 @@ fn requests_of(step: &Step) -> BTreeMap<LeaseId, Ticket> {
         Effect::Answer { ticket, answer: Answer::Leases(grants) } => {
             grants.iter().map(|grant| (grant.lease, *ticket)).collect()
         }
-        Effect::Answer { .. } | Effect::Load { .. } => Vec::new(),
+        Effect::Answer { .. } | Effect::Load { .. } | Effect::Prepare { .. } => Vec::new(),
     });
     grants.collect()
 }

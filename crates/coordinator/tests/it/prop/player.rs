@@ -283,6 +283,7 @@ impl Player {
                     answers.push((question, answer));
                 }
                 Effect::Load { load, keys } => self.loads.push((*load, self.model.kept.find(keys))),
+                Effect::Prepare { .. } => panic!("there is no schedule"),
             }
         }
         // Verdicts are given on what was true before the step.
@@ -489,6 +490,9 @@ fn check_refusal(question: &Command, refusal: &Refusal) {
         | Refusal::PartOfRun { .. }
         | Refusal::UnknownRun
         | Refusal::RunsFull
+        | Refusal::SchedulesFull
+        | Refusal::UnknownSchedule
+        | Refusal::BackfillFull
         | Refusal::RunConflict { .. }
         | Refusal::NotWaiting { .. }
         | Refusal::UnknownWorker { .. }

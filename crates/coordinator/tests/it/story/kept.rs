@@ -47,7 +47,7 @@ impl Kept {
 
     /// Takes a fact about the tenant in, if it can be one.
     pub(crate) fn keep_tenant(&mut self, change: &TenantChange) {
-        let TenantSettings { pauses, drains, verified } = &mut self.settings;
+        let TenantSettings { pauses, drains, verified, schedules } = &mut self.settings;
         match change.clone() {
             TenantChange::QueuePaused { queue, pause } => drop(pauses.insert(queue, pause)),
             TenantChange::QueueResumed { queue } => {
@@ -62,6 +62,15 @@ impl Kept {
             }
             TenantChange::ToolsForgotten { worker } => {
                 assert!(verified.remove(&worker).is_some(), "only what was verified is forgotten");
+            }
+            TenantChange::ScheduleSet(record) => drop(schedules.insert(record.id, *record)),
+            TenantChange::ScheduleRemoved { schedule } => {
+                assert!(schedules.remove(&schedule).is_some(), "only what is there is removed");
+            }
+            TenantChange::ScheduleFired { schedule, progress }
+            | TenantChange::ScheduleWaits { schedule, progress } => {
+                let record = schedules.get_mut(&schedule).expect("only what is there goes on");
+                record.progress = progress;
             }
         }
     }

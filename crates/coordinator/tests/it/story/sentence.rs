@@ -142,6 +142,9 @@ impl World {
             | Answer::Heartbeats { .. }
             | Answer::Judgements(_)
             | Answer::Workers(_)
+            | Answer::Schedules(_)
+            | Answer::Schedule(_)
+            | Answer::ScheduleRemoved
             | Answer::Queues(_) => panic!("an answer to another question: {answer:?}"),
         }
     }
@@ -395,6 +398,9 @@ fn refused(refusal: &Refusal) -> String {
         Refusal::PartOfRun { .. } => "it belongs to a run".into(),
         Refusal::UnknownRun => "unknown run".into(),
         Refusal::RunsFull => "too many runs".into(),
+        Refusal::SchedulesFull => "too many schedules".into(),
+        Refusal::UnknownSchedule => "unknown schedule".into(),
+        Refusal::BackfillFull => "too many moments of the past".into(),
         Refusal::RunConflict { key } => format!("key {key} names another run"),
         Refusal::UnknownWorker { worker } => format!("there is no worker {worker}"),
         Refusal::NotBound => "nobody has that".into(),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use coordinator::{Answer, Refusal};
+use coordinator::{Answer, BACKFILL_WAITING_MAX, Refusal, SCHEDULES_MAX};
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::{FlowProblem, Problem, ProblemDetail};
 use serde::Serialize;
@@ -158,6 +158,17 @@ impl From<Refusal> for ApiError {
             Refusal::VerifiedToolsFull => {
                 Self::new(ErrorCode::LimitWorkers, "as many verified tools as the server remembers")
             }
+            Refusal::SchedulesFull => Self::new(
+                ErrorCode::LimitSchedules,
+                format!("{SCHEDULES_MAX} schedules are kept already"),
+            ),
+            Refusal::UnknownSchedule => {
+                Self::new(ErrorCode::ScheduleNotFound, "no schedule with this id")
+            }
+            Refusal::BackfillFull => Self::new(
+                ErrorCode::LimitRuns,
+                format!("more than {BACKFILL_WAITING_MAX} times would wait for their runs"),
+            ),
             Refusal::UnknownDependency { after } => Self::new(
                 ErrorCode::TaskDependency,
                 format!("after: task {after} is not known; nothing was submitted"),

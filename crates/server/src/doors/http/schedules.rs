@@ -5,19 +5,23 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use model::{TenantId, Timestamp};
+use coordinator::{
+    Answer, Calendar, CalendarError, Command, FiredMoment, Overlap, ScheduleEdit, ScheduleId,
+    ScheduleRecord, ScheduleSpec, Ticket,
+};
+use model::{RunId, TenantId, Timestamp};
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::Problem;
 use protocol::rest::runs::RunRef;
 use protocol::rest::schedules::{
-    Backfill, Backfilled, NewSchedule, PatchSchedule, Schedule, SchedulePage,
+    Backfill, Backfilled, NewSchedule, Overlap as OverlapWord, PatchSchedule, Schedule,
+    SchedulePage, ScheduledRun,
 };
-use serde_json::value::RawValue;
 use uuid::Uuid;
 
 use super::body::Json;
 use super::convert::{moment, prose};
-use super::gate::{Asker, AskerName, Coordinator};
+use super::gate::{AskerName, Coordinator};
 use super::params::PathName;
 use super::problem::{ApiError, json};
 use super::run_starts::{Starter, accepted, inputs_of};
@@ -26,13 +30,14 @@ use crate::clock::wall_now;
 use crate::runs::start::{NewRunRequest, Source, start};
 use crate::runs::view;
 use crate::schedules::backfill::{self, BACKFILL_RUNS_MAX, BackfillError};
-use crate::schedules::cron::{TimesError, ZONE_DEFAULT};
-use crate::schedules::registry::{KeepError, ScheduleKey};
-use crate::schedules::schedule::KeptSchedule;
 use crate::workflows::save::find;
 
 /// The name of a schedule or a webhook, in characters.
 pub(crate) const SCHEDULE_NAME_CHARS_MAX: usize = 256;
+/// Moments that a look at a schedule shows.
+const NEXT_RUNS_SHOWN: usize = 5;
+/// The zone of whoever names none.
+const ZONE_DEFAULT: &str = "UTC";
 
 /// Keep a schedule
 ///
@@ -50,33 +55,27 @@ pub(crate) const SCHEDULE_NAME_CHARS_MAX: usize = 256;
 )]
 pub(super) async fn create(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     AskerName(created_by): AskerName,
     Json(body): Json<NewSchedule>,
 ) -> Result<Response, ApiError> {
-    let now = wall_now().as_millis();
-    let kept = KeptSchedule {
+    let tenant = &coordinator.caller.tenant;
+    let spec = ScheduleSpec {
         name: checked_name(body.name)?,
-        workflow_id: workflow_of(&app, &caller.tenant, &body.workflow_id, body.version).await?,
+        workflow_id: workflow_of(&app, tenant, &body.workflow_id, body.version).await?,
         version: body.version,
         cron: body.cron,
         timezone: body.timezone.unwrap_or_else(|| ZONE_DEFAULT.to_owned()),
-        inputs: checked_inputs(body.inputs)?,
-        overlap: body.overlap,
+        inputs: inputs_of(body.inputs)?,
+        overlap: overlap_of(body.overlap),
         paused: body.paused,
-        created_ms: now,
+        created_at: wall_now(),
         created_by,
-        handled_ms: now,
-        starting_ms: None,
-        waiting_ms: Vec::new(),
-        backfill_ms: Vec::new(),
-        newest_run: None,
-        last: None,
     };
-    kept.times()?;
-    let id = Uuid::now_v7().to_string();
-    let kept = app.schedules.add((caller.tenant, id.clone()), kept).await?;
-    Ok(json(StatusCode::CREATED, &kept.shown(&id)))
+    calendar(&spec)?;
+    let (schedule, spec) = (ScheduleId(Uuid::now_v7()), Box::new(spec));
+    let kept = ask(&coordinator, |ticket| Command::AddSchedule { ticket, schedule, spec }).await?;
+    Ok(json(StatusCode::CREATED, &shown(&kept)?))
 }
 
 /// A name for people, if it is not too long.
@@ -85,11 +84,6 @@ pub(super) fn checked_name(name: Option<String>) -> Result<Option<String>, ApiEr
         prose(&"name", name, SCHEDULE_NAME_CHARS_MAX)?;
     }
     Ok(name)
-}
-
-fn checked_inputs(inputs: Option<Box<RawValue>>) -> Result<Box<RawValue>, ApiError> {
-    let bytes = inputs_of(inputs)?;
-    serde_json::from_slice(&bytes).map_err(|_| ApiError::invalid("inputs", "is no JSON"))
 }
 
 /// The id of a workflow that is kept, in the one form in which it is.
@@ -111,12 +105,21 @@ pub(super) async fn workflow_of(
 /// List schedules
 #[utoipa::path(
     get, path = "/api/v1/schedules", tag = "schedules", operation_id = "list_schedules",
-    responses((status = 200, body = SchedulePage, description = "Oldest first."))
+    responses(
+        (status = 200, body = SchedulePage, description = "Oldest first."),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
 )]
-pub(super) async fn list(State(app): State<Arc<App>>, Asker(caller): Asker) -> Response {
-    let kept = app.schedules.of_tenant(&caller.tenant);
-    let items = kept.iter().map(|(id, kept)| kept.shown(id)).collect();
-    json(StatusCode::OK, &SchedulePage { items, next_cursor: None })
+pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError> {
+    let answer = coordinator.handle.ask(|ticket| Command::ListSchedules { ticket }).await?;
+    let mut kept = match answer {
+        Answer::Schedules(kept) => kept,
+        Answer::Refused(refusal) => return Err(refusal.into()),
+        other => return Err(ApiError::unexpected(&other)),
+    };
+    kept.sort_by_key(|record| (record.spec.created_at, record.id));
+    let items = kept.iter().map(shown).collect::<Result<_, _>>()?;
+    Ok(json(StatusCode::OK, &SchedulePage { items, next_cursor: None }))
 }
 
 /// Look at a schedule
@@ -126,21 +129,40 @@ pub(super) async fn list(State(app): State<Arc<App>>, Asker(caller): Asker) -> R
     params(("schedule_id" = String, Path, description = "The schedule.")),
     responses(
         (status = 200, body = Schedule, description = "With its next times."),
-        (status = 404, body = Problem, description = "E.SCHEDULE.NOT_FOUND")
+        (status = 404, body = Problem, description = "E.SCHEDULE.NOT_FOUND"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
     )
 )]
-pub(super) async fn show(
-    State(app): State<Arc<App>>,
-    Asker(caller): Asker,
-    path: PathName,
-) -> Result<Response, ApiError> {
-    let key = key(caller.tenant, &path);
-    let kept = app.schedules.get(&key).ok_or(KeepError::Unknown)?;
-    Ok(json(StatusCode::OK, &kept.shown(&key.1)))
+pub(super) async fn show(coordinator: Coordinator, path: PathName) -> Result<Response, ApiError> {
+    Ok(json(StatusCode::OK, &shown(&find_one(&coordinator, &path).await?)?))
 }
 
-fn key(tenant: TenantId, path: &PathName) -> ScheduleKey {
-    (tenant, path.as_str().to_owned())
+fn id_of(path: &PathName) -> Result<ScheduleId, ApiError> {
+    let id = path.as_str().parse().ok().map(ScheduleId);
+    // One spelling names it, as with every other id.
+    let id = id.filter(|id| id.to_string() == path.as_str());
+    id.ok_or_else(|| coordinator::Refusal::UnknownSchedule.into())
+}
+
+async fn find_one(coordinator: &Coordinator, path: &PathName) -> Result<ScheduleRecord, ApiError> {
+    let schedule = id_of(path)?;
+    ask(coordinator, |ticket| Command::ShowSchedule { ticket, schedule }).await
+}
+
+/// Asks something that is answered with one schedule.
+async fn ask(
+    coordinator: &Coordinator,
+    command: impl FnOnce(Ticket) -> Command,
+) -> Result<ScheduleRecord, ApiError> {
+    match coordinator.handle.ask(command).await? {
+        Answer::Schedule(schedule) => Ok(*schedule),
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
+}
+
+fn calendar(spec: &ScheduleSpec) -> Result<Calendar, CalendarError> {
+    Calendar::read(&spec.cron, &spec.timezone, wall_now())
 }
 
 /// Change a schedule
@@ -160,61 +182,45 @@ fn key(tenant: TenantId, path: &PathName) -> ScheduleKey {
 )]
 pub(super) async fn change(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     path: PathName,
     Json(body): Json<PatchSchedule>,
 ) -> Result<Response, ApiError> {
-    let key = key(caller.tenant, &path);
-    let mut new = app.schedules.get(&key).ok_or(KeepError::Unknown)?.as_ref().clone();
-    let has_new_times = body.cron.is_some() || body.timezone.is_some();
-    let has_new_workflow = body.workflow_id.is_some() || body.version.is_some();
-    patch(&mut new, body)?;
-    if has_new_times {
-        new.times()?;
+    let before = find_one(&coordinator, &path).await?;
+    let mut edit = edit_of(body)?;
+    let new = edit.clone().applied_to(&before.spec);
+    if edit.cron.is_some() || edit.timezone.is_some() {
+        calendar(&new)?;
     }
-    if has_new_workflow {
-        new.workflow_id = workflow_of(&app, &key.0, &new.workflow_id, new.version).await?;
+    if edit.workflow_id.is_some() || edit.version.is_some() {
+        let tenant = &coordinator.caller.tenant;
+        let id = workflow_of(&app, tenant, &new.workflow_id, new.version).await?;
+        edit.workflow_id = Some(id);
     }
-    let apply = |kept: &mut KeptSchedule| {
-        let is_resumed = kept.paused && !new.paused;
-        // What the clockwork noted in the meantime stays.
-        *kept = KeptSchedule {
-            handled_ms: kept.handled_ms,
-            starting_ms: kept.starting_ms,
-            waiting_ms: std::mem::take(&mut kept.waiting_ms),
-            backfill_ms: std::mem::take(&mut kept.backfill_ms),
-            newest_run: kept.newest_run,
-            last: kept.last.take(),
-            ..new
-        };
-        if has_new_times {
-            kept.begin_with_new_times();
-        } else if is_resumed {
-            kept.begin_anew();
-        }
-    };
-    let kept = app.schedules.change(&key, apply).await?;
-    Ok(json(StatusCode::OK, &kept.shown(&key.1)))
+    edited(&coordinator, before.id, edit).await
 }
 
-fn patch(kept: &mut KeptSchedule, body: PatchSchedule) -> Result<(), ApiError> {
-    let PatchSchedule { workflow_id, version, cron, timezone, inputs, overlap, paused, name } =
-        body;
-    if name.is_some() {
-        kept.name = checked_name(name)?;
-    }
-    if inputs.is_some() {
-        kept.inputs = checked_inputs(inputs)?;
-    }
-    if let Some(version) = version {
-        kept.version = Some(version).filter(|version| *version > 0);
-    }
-    kept.workflow_id = workflow_id.unwrap_or_else(|| kept.workflow_id.clone());
-    kept.cron = cron.unwrap_or_else(|| kept.cron.clone());
-    kept.timezone = timezone.unwrap_or_else(|| kept.timezone.clone());
-    kept.overlap = overlap.unwrap_or(kept.overlap);
-    kept.paused = paused.unwrap_or(kept.paused);
-    Ok(())
+fn edit_of(body: PatchSchedule) -> Result<ScheduleEdit, ApiError> {
+    Ok(ScheduleEdit {
+        name: checked_name(body.name)?,
+        workflow_id: body.workflow_id,
+        version: body.version.map(|version| Some(version).filter(|version| *version > 0)),
+        cron: body.cron,
+        timezone: body.timezone,
+        inputs: body.inputs.map(|inputs| inputs_of(Some(inputs))).transpose()?,
+        overlap: body.overlap.map(overlap_of),
+        paused: body.paused,
+    })
+}
+
+async fn edited(
+    coordinator: &Coordinator,
+    schedule: ScheduleId,
+    edit: ScheduleEdit,
+) -> Result<Response, ApiError> {
+    let edit = Box::new(edit);
+    let kept = ask(coordinator, |ticket| Command::EditSchedule { ticket, schedule, edit }).await?;
+    Ok(json(StatusCode::OK, &shown(&kept)?))
 }
 
 /// Forget a schedule
@@ -231,12 +237,16 @@ fn patch(kept: &mut KeptSchedule, body: PatchSchedule) -> Result<(), ApiError> {
     )
 )]
 pub(super) async fn remove(
-    State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     path: PathName,
 ) -> Result<StatusCode, ApiError> {
-    app.schedules.remove(&key(caller.tenant, &path)).await?;
-    Ok(StatusCode::NO_CONTENT)
+    let schedule = id_of(&path)?;
+    let command = |ticket| Command::RemoveSchedule { ticket, schedule };
+    match coordinator.handle.ask(command).await? {
+        Answer::ScheduleRemoved => Ok(StatusCode::NO_CONTENT),
+        Answer::Refused(refusal) => Err(refusal.into()),
+        other => Err(ApiError::unexpected(&other)),
+    }
 }
 
 /// Pause a schedule
@@ -252,14 +262,9 @@ pub(super) async fn remove(
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
     )
 )]
-pub(super) async fn pause(
-    State(app): State<Arc<App>>,
-    Asker(caller): Asker,
-    path: PathName,
-) -> Result<Response, ApiError> {
-    let key = key(caller.tenant, &path);
-    let kept = app.schedules.change(&key, |kept| kept.paused = true).await?;
-    Ok(json(StatusCode::OK, &kept.shown(&key.1)))
+pub(super) async fn pause(coordinator: Coordinator, path: PathName) -> Result<Response, ApiError> {
+    let edit = ScheduleEdit { paused: Some(true), ..ScheduleEdit::default() };
+    edited(&coordinator, id_of(&path)?, edit).await
 }
 
 /// Resume a schedule
@@ -275,19 +280,9 @@ pub(super) async fn pause(
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
     )
 )]
-pub(super) async fn resume(
-    State(app): State<Arc<App>>,
-    Asker(caller): Asker,
-    path: PathName,
-) -> Result<Response, ApiError> {
-    let key = key(caller.tenant, &path);
-    let resume = |kept: &mut KeptSchedule| {
-        if std::mem::take(&mut kept.paused) {
-            kept.begin_anew();
-        }
-    };
-    let kept = app.schedules.change(&key, resume).await?;
-    Ok(json(StatusCode::OK, &kept.shown(&key.1)))
+pub(super) async fn resume(coordinator: Coordinator, path: PathName) -> Result<Response, ApiError> {
+    let edit = ScheduleEdit { paused: Some(false), ..ScheduleEdit::default() };
+    edited(&coordinator, id_of(&path)?, edit).await
 }
 
 /// Run a schedule now
@@ -318,17 +313,17 @@ pub(super) async fn run(
     path: PathName,
     starter: Starter,
 ) -> Result<Response, ApiError> {
-    let key = key(coordinator.caller.tenant.clone(), &path);
-    let kept = app.schedules.get(&key).ok_or(KeepError::Unknown)?;
+    let spec = find_one(&coordinator, &path).await?.spec;
     let request = NewRunRequest {
-        source: Source::Kept { workflow_id: kept.workflow_id.clone(), version: kept.version },
-        inputs: kept.inputs.get().to_owned().into(),
+        source: Source::Kept { workflow_id: spec.workflow_id.clone(), version: spec.version },
+        inputs: spec.inputs.clone(),
         client_id: None,
         mark: None,
         started_by: starter.name,
         retry: None,
     };
-    let made = start(&app, &key.0, request.under(starter.key)).await?;
+    let tenant = &coordinator.caller.tenant;
+    let made = start(&app, tenant, request.under(starter.key)).await?;
     accepted(&app, &coordinator, made, starter.wait).await
 }
 
@@ -355,36 +350,80 @@ pub(super) async fn run(
 )]
 pub(super) async fn backfill(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     path: PathName,
     Json(body): Json<Backfill>,
 ) -> Result<Response, ApiError> {
-    let key = key(caller.tenant, &path);
-    let kept = app.schedules.get(&key).ok_or(KeepError::Unknown)?;
+    let kept = find_one(&coordinator, &path).await?;
     let (from, to) = (moment(&"from", &body.from)?, moment(&"to", &body.to)?);
-    let moments = backfill::moments(&kept.times()?, from, to)?;
-    let taken = backfill::backfill(&app, &key, &kept, moments).await?;
+    let moments = backfill::moments(&calendar(&kept.spec)?, from, to)?;
+    let asker = (&coordinator.caller.tenant, &coordinator.handle);
+    let taken = backfill::backfill(&app, asker, &kept, moments).await?;
     let runs = taken.started.iter().map(view::started).collect();
     let waiting = taken.waiting.iter().map(Timestamp::to_string).collect();
     Ok(json(StatusCode::ACCEPTED, &Backfilled { runs, waiting }))
 }
 
-impl From<KeepError> for ApiError {
-    fn from(error: KeepError) -> Self {
-        match error {
-            KeepError::Full => Self::new(ErrorCode::LimitSchedules, error.to_string()),
-            KeepError::Unknown => Self::new(ErrorCode::ScheduleNotFound, error.to_string()),
-            KeepError::Store(error) => error.into(),
-        }
+/// A schedule as the wire shows it.
+fn shown(record: &ScheduleRecord) -> Result<Schedule, ApiError> {
+    let ScheduleRecord { id, spec, progress } = record;
+    let next = match calendar(spec) {
+        Ok(calendar) if !spec.paused => calendar.next(wall_now(), NEXT_RUNS_SHOWN),
+        Ok(_) | Err(_) => Vec::new(),
+    };
+    let inputs = serde_json::from_slice(&spec.inputs);
+    Ok(Schedule {
+        schedule_id: id.to_string(),
+        name: spec.name.clone(),
+        workflow_id: spec.workflow_id.clone(),
+        version: spec.version,
+        cron: spec.cron.clone(),
+        timezone: spec.timezone.clone(),
+        inputs: inputs.map_err(|_| ApiError::internal("the inputs of a schedule are no JSON"))?,
+        overlap: overlap_word(spec.overlap),
+        paused: spec.paused,
+        created_at: spec.created_at.to_string(),
+        created_by: spec.created_by.clone(),
+        next_runs: next.into_iter().map(|moment| moment.to_string()).collect(),
+        last_run: progress.last.as_ref().map(shown_moment),
+        waiting: progress.waiting.len() + progress.backfill.len(),
+    })
+}
+
+fn shown_moment(last: &FiredMoment) -> ScheduledRun {
+    let run = last.outcome.as_ref().ok();
+    ScheduledRun {
+        due_at: last.due.to_string(),
+        run_id: run.map(RunId::to_string),
+        number: run.map(|run| run.number()),
+        problem: last.outcome.as_ref().err().cloned(),
     }
 }
 
-impl From<TimesError> for ApiError {
-    fn from(error: TimesError) -> Self {
+fn overlap_of(word: OverlapWord) -> Overlap {
+    match word {
+        OverlapWord::Skip => Overlap::Skip,
+        OverlapWord::Queue => Overlap::Queue,
+        OverlapWord::Allow => Overlap::Allow,
+        OverlapWord::Cancel => Overlap::Cancel,
+    }
+}
+
+fn overlap_word(overlap: Overlap) -> OverlapWord {
+    match overlap {
+        Overlap::Skip => OverlapWord::Skip,
+        Overlap::Queue => OverlapWord::Queue,
+        Overlap::Allow => OverlapWord::Allow,
+        Overlap::Cancel => OverlapWord::Cancel,
+    }
+}
+
+impl From<CalendarError> for ApiError {
+    fn from(error: CalendarError) -> Self {
         let hint = match error {
-            TimesError::Rule(..) => "minute hour day month weekday, like `0 3 * * MON-FRI`",
-            TimesError::Never(_) => "look at the day and the month",
-            TimesError::Zone(_) => "a name of the IANA list, like Europe/Berlin",
+            CalendarError::Rule(..) => "minute hour day month weekday, like `0 3 * * MON-FRI`",
+            CalendarError::Never(_) => "look at the day and the month",
+            CalendarError::Zone(_) => "a name of the IANA list, like Europe/Berlin",
         };
         Self::new(ErrorCode::RequestInvalid, error.to_string()).with_hint(hint)
     }
@@ -399,9 +438,9 @@ impl From<BackfillError> for ApiError {
             }
             BackfillError::TooMany => Self::new(ErrorCode::LimitBatch, message)
                 .with_hint(format!("split it: {BACKFILL_RUNS_MAX} runs at a time")),
-            BackfillError::TooManyWait => Self::new(ErrorCode::LimitRuns, message),
+            BackfillError::Refused(refusal) => refusal.into(),
             BackfillError::Run(error) => error.into(),
-            BackfillError::Keep(error) => error.into(),
+            BackfillError::Ask(error) => error.into(),
         }
     }
 }

@@ -279,3 +279,59 @@ fn the_digest_is_fnv_1a() {
     assert_eq!(digest(""), "cbf29ce484222325");
     assert_eq!(digest("foobar"), "85944171f73967e8");
 }
+
+#[test]
+fn schedules_that_were_notes_go_on_where_they_were() {
+    let mut connection = Connection::open_in_memory().expect("memory");
+    connection.execute_batch(CREATE_LIST).expect("a list");
+    for (version, migration) in (1_i64..).zip(&MIGRATIONS[..11]) {
+        take_step(&connection, version, migration).expect("an older step");
+    }
+    connection.execute_batch(OLDER_SCHEDULES).expect("older notes");
+    migrate(&mut connection).expect("the newer steps");
+    let id = "SELECT id FROM shards WHERE tenant = 'acme'";
+    let id = connection.query_row(id, [], |row| row.get(0)).expect("a shard");
+    let shard = model::ShardId::new(id).expect("fits");
+    let schedules = restore(&connection, shard).expect("restores").settings.schedules;
+    let [first, second] = &schedules.into_values().collect::<Vec<_>>()[..] else {
+        panic!("two of them can be read")
+    };
+    let moments = |moments: &[model::Timestamp]| -> Vec<u64> {
+        moments.iter().map(|moment| moment.as_millis()).collect()
+    };
+    let progress = &first.progress;
+    assert_eq!((first.spec.version, first.spec.name.as_deref()), (Some(3), Some("nightly")));
+    assert_eq!(first.spec.inputs, br#"{"a":1}"#[..]);
+    assert_eq!(first.spec.overlap, coordinator::Overlap::Queue);
+    assert_eq!(progress.handled.as_millis(), 90, "what was being started is no new moment");
+    assert_eq!(moments(&progress.waiting), [80, 90], "and its run is looked for");
+    assert_eq!(moments(&progress.backfill), [20, 10]);
+    let run = model::RunId::from_integer(1_099_511_627_777);
+    assert_eq!(progress.newest_run, run);
+    assert_eq!(progress.last.as_ref().and_then(|last| last.outcome.clone().ok()), run);
+    assert!(second.spec.paused && second.progress.waiting.is_empty(), "it is paused");
+    let problem = second.progress.last.as_ref().and_then(|last| last.outcome.clone().err());
+    assert_eq!(problem.as_deref(), Some("run 1 still went on"));
+    let left = "SELECT count(*) FROM notes";
+    let left: i64 = connection.query_row(left, [], |row| row.get(0)).expect("reads");
+    assert_eq!(left, 2, "what cannot be read stays");
+}
+
+const OLDER_SCHEDULES: &str = r#"
+    INSERT INTO notes (kind, tenant, key, json) VALUES
+    ('schedule', 'acme', '00000000-0000-7000-8000-000000000001',
+     '{"name":"nightly","workflow_id":"w","version":3,"cron":"0 3 * * *",
+       "timezone":"UTC","inputs":{"a":1},"overlap":"queue","paused":false,
+       "created_ms":5,"created_by":"ada","handled_ms":70,"starting_ms":90,
+       "waiting_ms":[80],"backfill_ms":[20,10],"newest_run":1099511627777,
+       "last":{"due_ms":70,"run":1099511627777,"problem":null}}'),
+    ('schedule', 'acme', '00000000-0000-7000-8000-000000000002',
+     '{"name":null,"workflow_id":"w","version":null,"cron":"0 3 * * *",
+       "timezone":"UTC","inputs":{},"overlap":"skip","paused":true,
+       "created_ms":5,"created_by":"ada","handled_ms":70,"starting_ms":90,
+       "last":{"due_ms":70,"run":null,"problem":"run 1 still went on"}}'),
+    ('schedule', 'acme', '00000000-0000-7000-8000-000000000003', '{"cron":7}'),
+    ('schedule', 'acme', 'not an id',
+     '{"name":null,"workflow_id":"w","version":null,"cron":"0 3 * * *",
+       "timezone":"UTC","inputs":{},"overlap":"skip","paused":true,
+       "created_ms":5,"created_by":"ada","handled_ms":70}')"#;
