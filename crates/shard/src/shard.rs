@@ -204,11 +204,6 @@ impl<T: Tap> Shard<T> {
         &self.sessions
     }
 
-    /// The same for tests, which may set a smaller table.
-    pub fn sessions_mut(&mut self) -> &mut SessionTable {
-        &mut self.sessions
-    }
-
     /// What watches the steps.
     pub fn tap(&mut self) -> &mut T {
         &mut self.tap
@@ -287,12 +282,6 @@ impl<T: Tap> Shard<T> {
     /// A claim that was granted found nobody: what it carried waits for the next connection.
     pub fn on_unclaimed(&mut self, at: Moment, link: LinkId, claimed: Claimed) {
         self.sessions.put_back(at.now, link, claimed);
-        self.take_session_effects();
-    }
-
-    /// A connection is gone, whatever it was in the middle of.
-    pub fn on_link_gone(&mut self, at: Moment, link: LinkId) {
-        self.sessions.on_link_gone(at.now, link);
         self.take_session_effects();
     }
 

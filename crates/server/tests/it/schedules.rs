@@ -216,7 +216,7 @@ async fn where_runs_may_not_overlap_a_backfill_starts_them_one_after_another() {
             let n_due = due.len();
             server.until("/api/v1/runs", |runs| runs["items"][0]["number"] == n_due).await;
             let seen = server.until(&own, |seen| seen["lastRun"]["dueAt"] == hour.as_str()).await;
-            // The clockwork is asked to look at it: it must not start the other one.
+            // The shard looks at it: it must not start the other one.
             patch(&server, &own, &json!({"name": hour})).await;
             let again = server.post(&path, &span).await.expect(202);
             let n_waiting = again["waiting"].as_array().map(Vec::len);
