@@ -7,6 +7,7 @@ use coordinator::{LoadKey, LoadTicket};
 
 use crate::faults::Fault;
 use crate::message::Wire;
+use crate::server::ShardAt;
 use crate::submitter::SubmitterTimer;
 use crate::worker::WorkerTimer;
 
@@ -15,18 +16,18 @@ use crate::worker::WorkerTimer;
 pub(crate) enum Event {
     /// A message reaches its end of the wire.
     Deliver(Box<Wire>),
-    /// A server takes up what is in its inbox.
-    ServerTurn { server: usize },
-    /// A server's alarm rings.
-    ServerTick { server: usize, alarm: u64 },
-    /// A server's process claims the shard and reads it.
-    ServerStart { server: usize },
-    /// A commit reaches the point at which it is durable or not.
-    StoreApplies { commit: u64 },
-    /// The store says how a commit ended.
-    StoreReplies { commit: u64 },
+    /// A server takes up what is in the inbox of a tenant.
+    ServerTurn { at: ShardAt },
+    /// A tenant's alarm rings on a server.
+    ServerTick { at: ShardAt, alarm: u64 },
+    /// A server's process claims the shard of a tenant and reads it.
+    ServerStart { at: ShardAt },
+    /// A transaction reaches the point at which it is durable or not.
+    StoreApplies { transaction: u64 },
+    /// The store says how the turns of a transaction ended.
+    StoreReplies { transaction: u64 },
     /// A read that a server asked for is done.
-    LoadDone { server: usize, life: u64, load: LoadTicket, keys: Vec<LoadKey> },
+    LoadDone { at: ShardAt, life: u64, load: LoadTicket, keys: Vec<LoadKey> },
     /// A worker's timer.
     Worker { worker: usize, process: u64, timer: WorkerTimer },
     /// A submitter's timer.

@@ -78,11 +78,19 @@ pub enum Consequence {
     ManyKindsReady,
     /// A grant's asker had gone, and the grant was taken back.
     GrantFoundNobody,
+    /// Turns of two tenants shared a transaction.
+    TenantsShareTransaction,
+    /// Some turns of a transaction were kept, and others were not.
+    TurnsFailedApart,
+    /// A server that was fenced dropped the tenant's shard.
+    FencedStepDown,
+    /// Someone asked about a task of another tenant, and was told of nothing.
+    ForeignTaskUnknown,
 }
 
 impl Consequence {
     /// All of them, with their words.
-    pub const ALL: [(Self, &'static str); 36] = [
+    pub const ALL: [(Self, &'static str); 40] = [
         (Self::Committed, "COMMITTED"),
         (Self::CancelledExpired, "CANCELLED (expired)"),
         (Self::CancelledSuperseded, "CANCELLED (superseded)"),
@@ -119,6 +127,10 @@ impl Consequence {
         (Self::GivenBack, "given back by leaving"),
         (Self::ManyKindsReady, "more than 32 kinds ready"),
         (Self::GrantFoundNobody, "grant found nobody"),
+        (Self::TenantsShareTransaction, "tenants shared a transaction"),
+        (Self::TurnsFailedApart, "turns failed apart"),
+        (Self::FencedStepDown, "fenced server stepped down"),
+        (Self::ForeignTaskUnknown, "foreign task unknown"),
     ];
 
     fn position(self) -> usize {

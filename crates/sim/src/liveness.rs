@@ -6,8 +6,9 @@ use std::time::Duration;
 use coordinator::{Command, Effect, Moment, Ticket};
 use model::TaskId;
 
-use crate::oracle::Place;
-use crate::world::World;
+use crate::oracle::{Place, TaskModel};
+use crate::server::ShardAt;
+use crate::world::{World, tenant_of};
 
 /// Room for restarts, calls that wait for a dead asker, and queues.
 const SLACK: Duration = Duration::from_mins(1);
@@ -17,20 +18,22 @@ const WORK_MAX: Duration = Duration::from_millis(500);
 impl World {
     /// By when the last task must be settled.
     pub(crate) fn liveness_bound(&self) -> u64 {
-        let now = self.server_now(self.front);
         let mut longest_wait = Duration::ZERO;
         let mut work = SLACK;
-        for task in self.durable.tasks.values() {
-            match task.place {
-                Place::Settled(_) => continue,
-                Place::Waiting { until, .. } | Place::Blocked { until } => {
-                    longest_wait = longest_wait.max(until.since(now));
+        for tenant in &self.tenants {
+            let now = self.server_now(tenant.front);
+            for task in tenant.durable.tasks.values() {
+                match task.place {
+                    Place::Settled(_) => continue,
+                    Place::Waiting { until, .. } | Place::Blocked { until } => {
+                        longest_wait = longest_wait.max(until.since(now));
+                    }
+                    Place::Ready | Place::Leased => {}
                 }
-                Place::Ready | Place::Leased => {}
+                // A task may lose as many workers as it takes to call it poison, and each loss
+                // costs a term; a queue or a concurrency key may put all tasks in a row.
+                work += WORK_MAX + (task.spec.lease_ttl + task.spec.retry.backoff_max) * 4;
             }
-            // A task may lose as many workers as it takes to call it poison, and each loss
-            // costs a term; a queue or a concurrency key may put all tasks in a row.
-            work += WORK_MAX + (task.spec.lease_ttl + task.spec.retry.backoff_max) * 4;
         }
         u64::try_from((longest_wait + work).as_millis()).unwrap_or(u64::MAX)
     }
@@ -38,14 +41,17 @@ impl World {
     pub(crate) fn is_all_done(&self) -> bool {
         let is_settled = |place: Place| matches!(place, Place::Settled(_));
         self.submitters.iter().all(crate::submitter::Submitter::is_content)
-            && self.durable.tasks.values().all(|task| is_settled(task.place))
+            && self.all_tasks().all(|(_, task)| is_settled(task.place))
             && !self.workers.iter().any(|worker| worker.is_alive && worker.is_reporting())
+    }
+
+    fn all_tasks(&self) -> impl Iterator<Item = (&TaskId, &TaskModel)> {
+        self.tenants.iter().flat_map(|tenant| &tenant.durable.tasks)
     }
 
     /// Says what stands still, and why by the coordinator's own word.
     pub(crate) fn report_stuck(&mut self) {
-        let stuck =
-            self.durable.tasks.iter().find(|(_, task)| !matches!(task.place, Place::Settled(_)));
+        let stuck = self.all_tasks().find(|(_, task)| !matches!(task.place, Place::Settled(_)));
         let Some((id, task)) = stuck.map(|(id, task)| (*id, task.clone())) else {
             return self.notes.broken("P3", || "a client waits for an answer for ever".into());
         };
@@ -64,11 +70,13 @@ impl World {
     }
 
     fn explain(&mut self, task: TaskId) -> String {
-        let now = self.server_now(self.front);
-        let at = Moment { now, wall: now, entropy: 0 };
-        let Some(live) = &mut self.servers[self.front].live else { return "no coordinator".into() };
+        let tenant = tenant_of(task);
+        let at = ShardAt { server: self.tenants[tenant].front, tenant };
+        let now = self.server_now(at.server);
+        let moment = Moment { now, wall: now, entropy: 0 };
+        let Some(live) = &mut self.served(at).live else { return "no coordinator".into() };
         let ticket = Ticket(u64::MAX);
-        let step = live.shard.coordinator_mut().handle(at, Command::Explain { ticket, task });
+        let step = live.shard.coordinator_mut().handle(moment, Command::Explain { ticket, task });
         let answers = step.effects.into_iter().filter_map(|effect| match effect {
             Effect::Answer { answer, .. } => Some(format!("{answer:?}")),
             Effect::Load { .. } | Effect::Prepare { .. } => None,

@@ -6,6 +6,8 @@ use std::time::Duration;
 use coordinator::{Answer, Ladder};
 use model::{LeaseId, NewTask, Offer, QueueName, Report, TaskId, WorkerId};
 
+use crate::server::ShardAt;
+
 /// Who speaks with a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Peer {
@@ -34,7 +36,7 @@ pub(crate) struct Call {
 #[derive(Clone, Debug)]
 pub(crate) struct Request {
     pub(crate) call: Call,
-    pub(crate) server: usize,
+    pub(crate) at: ShardAt,
     pub(crate) ask: Ask,
 }
 

@@ -117,7 +117,7 @@ pub(crate) fn describe(wire: &Wire) -> String {
         Wire::Request(request) => {
             let Call { peer, number, .. } = request.call;
             let ask = shorten(&format!("{:?}", request.ask));
-            format!("{peer:?} call {number} to server {}: {ask}", request.server)
+            format!("{peer:?} call {number} to {}: {ask}", request.at)
         }
         Wire::Reply(reply) => {
             let Call { peer, number, .. } = reply.call;

@@ -1,26 +1,18 @@
-//! Deliberate bugs of the world around the shard; those inside it are its own.
+//! Deliberate bugs of the world around shard and store; those inside them are their own.
 
-/// A bug of the store, the clock or a client's library that can be planted.
+/// A bug of the clock or of a client's library that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorldBug {
     /// Who got no answer asks again under a new name.
     NewRequestIdAfterAmbiguousCommit,
-    /// The store does not look at the epoch of a commit.
-    StaleLeaderKeepsWriting,
-    /// A sync that failed is tried again, and the second "done" is believed.
-    FsyncErrorRetried,
     /// The server's clock is the wall clock, jumps and all.
     WallClockForExpiry,
 }
 
 impl WorldBug {
     /// All of them.
-    pub const ALL: [Self; 4] = [
-        Self::NewRequestIdAfterAmbiguousCommit,
-        Self::StaleLeaderKeepsWriting,
-        Self::FsyncErrorRetried,
-        Self::WallClockForExpiry,
-    ];
+    pub const ALL: [Self; 2] =
+        [Self::NewRequestIdAfterAmbiguousCommit, Self::WallClockForExpiry];
 }
 
 /// A bug by its name.
@@ -30,6 +22,8 @@ pub enum Planted {
     Coordinator(coordinator::planted::Bug),
     /// In the turn loop.
     Shard(shard::planted::Bug),
+    /// In what every store does.
+    Store(store::planted::Bug),
     /// Around both.
     World(WorldBug),
 }
@@ -39,6 +33,7 @@ impl Planted {
     pub fn all() -> impl Iterator<Item = Self> {
         let inside = coordinator::planted::Bug::ALL.into_iter().map(Self::Coordinator);
         let turns = shard::planted::Bug::ALL.into_iter().map(Self::Shard);
+        let turns = turns.chain(store::planted::Bug::ALL.into_iter().map(Self::Store));
         inside.chain(turns).chain(WorldBug::ALL.into_iter().map(Self::World))
     }
 
@@ -53,6 +48,7 @@ impl Planted {
         match self {
             Self::Coordinator(bug) => kebab(&format!("{bug:?}")),
             Self::Shard(bug) => kebab(&format!("{bug:?}")),
+            Self::Store(bug) => kebab(&format!("{bug:?}")),
             Self::World(bug) => kebab(&format!("{bug:?}")),
         }
     }

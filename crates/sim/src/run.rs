@@ -69,7 +69,7 @@ pub fn run(config: &RunConfig) -> RunResult {
         seed: config.seed,
         violation: world.notes.broken,
         counters: world.notes.counters,
-        tasks: world.durable.tasks.len() as u64,
+        tasks: world.tenants.iter().map(|tenant| tenant.durable.tasks.len() as u64).sum(),
         steps: world.steps,
         trace: world.trace,
     }
@@ -77,16 +77,18 @@ pub fn run(config: &RunConfig) -> RunResult {
 
 #[cfg(feature = "planted")]
 pub(crate) fn plant(bug: Option<Planted>) {
-    let (mut inside, mut turns) = (None, None);
+    let (mut inside, mut turns, mut kept) = (None, None, None);
     match bug {
         Some(Planted::Coordinator(bug)) => inside = Some(bug),
         Some(Planted::Shard(bug)) => turns = Some(bug),
+        Some(Planted::Store(bug)) => kept = Some(bug),
         Some(Planted::World(_)) | None => {}
     }
     coordinator::planted::plant(inside);
     shard::planted::plant(turns);
+    store::planted::plant(kept);
 }
 
-/// Without the feature the coordinator has no bugs to choose from.
+/// Without the feature there are no bugs inside to choose from.
 #[cfg(not(feature = "planted"))]
 pub(crate) fn plant(_: Option<Planted>) {}

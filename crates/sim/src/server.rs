@@ -1,7 +1,8 @@
-//! A server process of the world: it drives the real shard as the production task does, with the
-//! world's clock, network and store.
+//! A server process of the world: it drives the real shard of each tenant as the production task
+//! does, with the world's clock, network and store.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::time::Duration;
 
 use coordinator::{
@@ -9,7 +10,8 @@ use coordinator::{
     Refusal, TaskRecord, TaskState, Ticket,
 };
 use model::{LeaseId, QueueName, Timestamp};
-use shard::{Effect, Shard};
+use shard::{Effect, Shard, Turn};
+use store::CommitError;
 
 use crate::agenda::Event;
 use crate::clock::ProcessClock;
@@ -19,22 +21,40 @@ use crate::message::{Ask, Call, LeaseAsk, Peer, Request, Told};
 use crate::oracle::{Heard, Oracle};
 use crate::planted::WorldBug;
 use crate::rng::Dice;
-use crate::store::{Commit, CommitEnd};
-use crate::world::World;
+use crate::world::{TENANTS, World};
 
 /// So many of a thousand requests join the open turn when they come.
 const EAGER: u64 = 300;
 
-/// A process that decides for the shard, or believes so.
+/// One tenant's shard on one server.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct ShardAt {
+    pub(crate) server: usize,
+    pub(crate) tenant: usize,
+}
+
+impl fmt::Display for ShardAt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tenant {} on server {}", self.tenant, self.server)
+    }
+}
+
+/// A process that decides for tenants, or believes so.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub(crate) is_alive: bool,
     pub(crate) paused_until: u64,
     pub(crate) clock: ProcessClock,
+    pub(crate) served: [Served; TENANTS],
+    pub(crate) dice: Dice,
+}
+
+/// What a server has of one tenant.
+#[derive(Debug, Default)]
+pub(crate) struct Served {
     pub(crate) live: Option<Live>,
     pub(crate) inbox: VecDeque<Inbound>,
     pub(crate) is_turn_planned: bool,
-    pub(crate) dice: Dice,
 }
 
 /// What a server knows between two failures: its shard, and who waits for it.
@@ -54,6 +74,14 @@ impl Live {
     pub(crate) fn new(life: u64, shard: Shard<Oracle>) -> Self {
         let askers = BTreeMap::new();
         Self { life, shard, askers, last_ticket: 0, alarm: 0, alarm_at: None, has_rung: false }
+    }
+
+    /// A new ticket for this asker.
+    pub(crate) fn ticket_for(&mut self, call: Call) -> Ticket {
+        self.last_ticket += 1;
+        let ticket = Ticket(self.last_ticket);
+        self.askers.insert(ticket, call);
+        ticket
     }
 }
 
@@ -75,6 +103,10 @@ impl World {
         self.servers[server].clock.now(self.clock)
     }
 
+    pub(crate) fn served(&mut self, at: ShardAt) -> &mut Served {
+        &mut self.servers[at.server].served[at.tenant]
+    }
+
     fn moment(&mut self, server: usize) -> Moment {
         let wall = Timestamp::from_millis(self.clock.wall());
         let entropy = self.servers[server].dice.bits();
@@ -87,31 +119,34 @@ impl World {
     }
 
     pub(crate) fn request_arrives(&mut self, request: Request) {
-        let server = &mut self.servers[request.server];
-        if !server.is_alive {
+        let at = request.at;
+        if !self.servers[at.server].is_alive {
             return;
         }
-        let is_text = matches!(request.ask, Ask::ReportText(_));
-        if server.live.is_none() {
+        if self.served(at).live.is_none() {
             return self.reply(request.call, Told::Unavailable);
         }
-        if is_text {
+        if matches!(request.ask, Ask::ReportText(_)) {
             return self.read_text(&request);
         }
-        let number = request.server;
-        server.inbox.push_back(Inbound::Ask(request));
-        // Some of what comes joins the open turn at once, which then spans some time.
-        if server.dice.chance(EAGER) && self.paused_until(number).is_none() {
-            self.take_inbox(number);
-        }
-        self.plan_turn(number);
+        self.server_hears(at, Inbound::Ask(request));
     }
 
-    fn take_inbox(&mut self, server: usize) {
-        while self.servers[server].live.as_ref().is_some_and(|live| live.shard.wants_messages())
-            && let Some(inbound) = self.servers[server].inbox.pop_front()
+    /// Puts something into a tenant's inbox.
+    pub(crate) fn server_hears(&mut self, at: ShardAt, inbound: Inbound) {
+        self.served(at).inbox.push_back(inbound);
+        // Some of what comes joins the open turn at once, which then spans some time.
+        if self.servers[at.server].dice.chance(EAGER) && self.paused_until(at.server).is_none() {
+            self.take_inbox(at);
+        }
+        self.plan_turn(at);
+    }
+
+    fn take_inbox(&mut self, at: ShardAt) {
+        while self.served(at).live.as_ref().is_some_and(|live| live.shard.wants_messages())
+            && let Some(inbound) = self.served(at).inbox.pop_front()
         {
-            self.take_inbound(server, inbound);
+            self.take_inbound(at, inbound);
         }
     }
 
@@ -124,47 +159,47 @@ impl World {
         }
     }
 
-    pub(crate) fn plan_turn(&mut self, server: usize) {
-        let it = &mut self.servers[server];
-        if it.is_turn_planned || it.live.is_none() {
+    pub(crate) fn plan_turn(&mut self, at: ShardAt) {
+        let served = self.served(at);
+        if served.is_turn_planned || served.live.is_none() {
             return;
         }
-        it.is_turn_planned = true;
-        let at = self.clock.now + it.dice.below(2);
-        self.agenda.plan(at, Event::ServerTurn { server });
+        served.is_turn_planned = true;
+        let moment = self.clock.now + self.servers[at.server].dice.below(2);
+        self.agenda.plan(moment, Event::ServerTurn { at });
     }
 
     /// Takes up what is there, as one turn.
-    pub(crate) fn server_turn(&mut self, server: usize) {
-        if let Some(until) = self.paused_until(server) {
-            return self.agenda.plan(until, Event::ServerTurn { server });
+    pub(crate) fn server_turn(&mut self, at: ShardAt) {
+        if let Some(until) = self.paused_until(at.server) {
+            return self.agenda.plan(until, Event::ServerTurn { at });
         }
-        self.servers[server].is_turn_planned = false;
-        let Some(live) = &mut self.servers[server].live else { return };
+        self.served(at).is_turn_planned = false;
+        let Some(live) = &mut self.served(at).live else { return };
         if std::mem::take(&mut live.has_rung) {
             let now = self.clock.now;
-            self.with_shard(server, now, Shard::tick);
+            self.with_shard(at, now, Shard::tick);
         }
-        self.take_inbox(server);
-        self.close_turn(server);
-        self.set_alarm(server);
-        if !self.servers[server].inbox.is_empty() {
-            self.plan_turn(server);
+        self.take_inbox(at);
+        self.close_turn(at);
+        self.set_alarm(at);
+        if !self.served(at).inbox.is_empty() {
+            self.plan_turn(at);
         }
     }
 
-    fn take_inbound(&mut self, server: usize, inbound: Inbound) {
+    fn take_inbound(&mut self, at: ShardAt, inbound: Inbound) {
         let now = self.clock.now;
         match inbound {
             Inbound::Loaded(load, found) => {
-                self.with_shard(server, now, |shard, at| shard.on_loaded(at, load, found));
+                self.with_shard(at, now, |shard, at| shard.on_loaded(at, load, found));
             }
             Inbound::Own(command) => {
-                self.with_shard(server, now, |shard, at| shard.on_message(at, command));
+                self.with_shard(at, now, |shard, at| shard.on_message(at, command));
             }
             Inbound::Ask(request) => {
-                let Some((command, sent_at)) = self.command_of(server, request) else { return };
-                self.with_shard(server, sent_at, |shard, at| shard.on_message(at, command));
+                let Some((command, sent_at)) = self.command_of(request) else { return };
+                self.with_shard(at, sent_at, |shard, at| shard.on_message(at, command));
             }
         }
     }
@@ -172,36 +207,34 @@ impl World {
     /// Lets the shard act, with the oracle listening.
     fn with_shard(
         &mut self,
-        server: usize,
+        at: ShardAt,
         sent_at: u64,
         act: impl FnOnce(&mut Shard<Oracle>, Moment),
     ) {
-        let at = self.moment(server);
+        let moment = self.moment(at.server);
+        let it = &mut self.servers[at.server];
         // The oracle trusts the clock that no one can set.
-        let now = self.servers[server].clock.now(self.clock);
+        let now = it.clock.now(self.clock);
         let heard = Heard { now, sent_at: before(now, self.clock.now - sent_at) };
-        let Some(live) = &mut self.servers[server].live else { return };
+        let Some(live) = &mut it.served[at.tenant].live else { return };
         live.shard.tap().listen(heard, &mut self.notes);
-        act(&mut live.shard, at);
+        act(&mut live.shard, moment);
         self.steps += live.shard.tap().give_back(&mut self.notes);
     }
 
-    fn close_turn(&mut self, server: usize) {
-        while let Some(live) = &mut self.servers[server].live
+    fn close_turn(&mut self, at: ShardAt) {
+        while let Some(live) = &mut self.served(at).live
             && let Some(turn) = live.shard.poll_commit()
         {
-            self.store_queues(server, turn);
+            self.store_queues(at, turn);
         }
-        self.carry_out(server);
+        self.carry_out(at);
     }
 
-    fn command_of(&mut self, server: usize, request: Request) -> Option<(Command, u64)> {
-        let now = self.server_now(server);
-        let live = self.servers[server].live.as_mut()?;
-        let Request { call, ask, .. } = request;
-        live.last_ticket += 1;
-        let ticket = Ticket(live.last_ticket);
-        live.askers.insert(ticket, call);
+    fn command_of(&mut self, request: Request) -> Option<(Command, u64)> {
+        let Request { call, at, ask } = request;
+        let now = self.server_now(at.server);
+        let ticket = self.served(at).live.as_mut()?.ticket_for(call);
         let command = match ask {
             Ask::Submit(tasks) => Command::Submit { ticket, tasks },
             Ask::Lease(ask) => Command::RequestLeases { ticket, request: lease_request(ask, now) },
@@ -235,47 +268,46 @@ impl World {
     }
 
     /// A turn is durable, or it is lost and everything that builds on it.
-    pub(crate) fn turn_ended(&mut self, commit: &Commit, end: CommitEnd) {
-        let server = commit.server;
-        let Some(live) = &mut self.servers[server].live else { return };
-        if live.shard.claim() != commit.turn.claim {
+    pub(crate) fn turn_ended(&mut self, at: ShardAt, turn: &Turn, end: Result<(), CommitError>) {
+        let Some(live) = &mut self.served(at).live else { return };
+        if live.shard.claim() != turn.claim {
             return;
         }
-        if end != CommitEnd::Durable {
-            return self.server_drops_its_shard(server, end);
+        if let Err(error) = end {
+            return self.server_drops_its_shard(at, &error);
         }
-        live.shard.on_committed(commit.turn.number);
-        self.carry_out(server);
-        self.plan_turn(server);
+        live.shard.on_committed(turn.number);
+        self.carry_out(at);
+        self.plan_turn(at);
     }
 
     /// Carries out what may leave.
-    fn carry_out(&mut self, server: usize) {
-        while let Some(live) = &mut self.servers[server].live
+    fn carry_out(&mut self, at: ShardAt) {
+        while let Some(live) = &mut self.served(at).live
             && let Some(effect) = live.shard.poll_effect()
         {
             match effect {
-                Effect::Answer { ticket, answer } => self.send_answer(server, ticket, answer),
-                Effect::Load { load, keys } => self.begin_load(server, load, keys),
-                Effect::Prepare { prepare, .. } => self.prepare(server, prepare),
+                Effect::Answer { ticket, answer } => self.send_answer(at, ticket, answer),
+                Effect::Load { load, keys } => self.begin_load(at, load, keys),
+                Effect::Prepare { prepare, .. } => self.prepare(at, prepare),
                 Effect::Publish(_) | Effect::ToLink { .. } => {}
             }
         }
     }
 
     /// No workflow is saved in this world, so a schedule has nothing to start.
-    fn prepare(&mut self, server: usize, prepare: PrepareTicket) {
+    fn prepare(&mut self, at: ShardAt, prepare: PrepareTicket) {
         let preparation = Preparation::Impossible("no workflow with this id".to_owned());
         let now = self.clock.now;
-        self.with_shard(server, now, |shard, at| shard.on_prepared(at, prepare, preparation));
-        self.plan_turn(server);
+        self.with_shard(at, now, |shard, at| shard.on_prepared(at, prepare, preparation));
+        self.plan_turn(at);
     }
 
-    fn send_answer(&mut self, server: usize, ticket: Ticket, answer: Answer) {
-        let Some(live) = &mut self.servers[server].live else { return };
+    fn send_answer(&mut self, at: ShardAt, ticket: Ticket, answer: Answer) {
+        let Some(live) = &mut self.served(at).live else { return };
         let call = live.askers.remove(&ticket);
         if let Some(call) = call
-            && !self.is_known_gone(server, call)
+            && !self.is_known_gone(at.server, call)
         {
             let told = match answer {
                 Answer::Refused(Refusal::StoreUnavailable) => Told::Unavailable,
@@ -284,16 +316,15 @@ impl World {
             return self.reply(call, told);
         }
         let now = self.clock.now;
-        self.with_shard(server, now, |shard, at| shard.on_undelivered(at, &answer));
-        self.check_taken_back(server, &answer);
-        self.plan_turn(server);
+        self.with_shard(at, now, |shard, at| shard.on_undelivered(at, &answer));
+        self.check_taken_back(at, &answer);
+        self.plan_turn(at);
     }
 
     /// P5: a grant that found nobody is taken back at once, not with the lease's time.
-    fn check_taken_back(&mut self, server: usize, answer: &Answer) {
-        let (Answer::Leases(grants), Some(live)) = (answer, &mut self.servers[server].live) else {
-            return;
-        };
+    fn check_taken_back(&mut self, at: ShardAt, answer: &Answer) {
+        let live = &mut self.servers[at.server].served[at.tenant].live;
+        let (Answer::Leases(grants), Some(live)) = (answer, live) else { return };
         let oracle = live.shard.tap();
         let is_held =
             |lease: LeaseId| oracle.model.lease(lease).is_some_and(|one| one.end.is_none());
@@ -317,21 +348,21 @@ impl World {
     // ----- reads
 
     /// The turn that asked is durable: the read may begin.
-    fn begin_load(&mut self, server: usize, load: LoadTicket, keys: Vec<LoadKey>) {
-        let it = &mut self.servers[server];
-        let Some(live) = &it.live else { return };
-        let event = Event::LoadDone { server, life: live.life, load, keys };
+    fn begin_load(&mut self, at: ShardAt, load: LoadTicket, keys: Vec<LoadKey>) {
+        let it = &mut self.servers[at.server];
+        let Some(live) = &it.served[at.tenant].live else { return };
+        let event = Event::LoadDone { at, life: live.life, load, keys };
         self.agenda.plan(self.clock.now + it.dice.between(0, 30), event);
     }
 
     pub(crate) fn load_done(
         &mut self,
-        server: usize,
+        at: ShardAt,
         life: u64,
         (load, keys): (LoadTicket, &[LoadKey]),
     ) {
-        let it = &mut self.servers[server];
-        let own = it.live.as_mut().filter(|own| own.life == life);
+        let it = &mut self.servers[at.server];
+        let own = it.served[at.tenant].live.as_mut().filter(|own| own.life == life);
         let Some(own) = own else { return };
         // A stale owner that reads what its successor wrote knows more than its own history says.
         let is_current = self.store.is_current(own.shard.claim());
@@ -339,21 +370,21 @@ impl World {
         let found = if self.has_faults && it.dice.chance(10) {
             None
         } else {
-            let found = self.store.load(keys);
+            let found = self.store.load(at.tenant, keys);
             if found.iter().any(|(_, record)| is_settled(record)) {
                 self.notes.happened(Consequence::SettledTaskLoaded);
             }
             Some(found)
         };
-        it.inbox.push_front(Inbound::Loaded(load, found));
-        self.plan_turn(server);
+        self.served(at).inbox.push_front(Inbound::Loaded(load, found));
+        self.plan_turn(at);
     }
 
     // ----- the alarm
 
-    pub(crate) fn set_alarm(&mut self, server: usize) {
-        let it = &mut self.servers[server];
-        let Some(live) = &mut it.live else { return };
+    pub(crate) fn set_alarm(&mut self, at: ShardAt) {
+        let it = &mut self.servers[at.server];
+        let Some(live) = &mut it.served[at.tenant].live else { return };
         let Some(deadline) = live.shard.next_deadline() else { return };
         let due = it.clock.true_time_of(deadline, self.clock);
         // An alarm that is already set for this moment or an earlier one is enough.
@@ -366,21 +397,21 @@ impl World {
         let is_late = self.has_faults && self.faults.has(Fault::LateTimer) && it.dice.chance(60);
         let late = if is_late { it.dice.between(20, 1_500) } else { 0 };
         if is_late {
-            self.fault(Fault::LateTimer, || format!("server {server} wakes {late} ms late"));
+            self.fault(Fault::LateTimer, || format!("{at} wakes {late} ms late"));
         }
-        let at = due.max(self.clock.now + 1) + late;
-        self.agenda.plan(at, Event::ServerTick { server, alarm });
+        let moment = due.max(self.clock.now + 1) + late;
+        self.agenda.plan(moment, Event::ServerTick { at, alarm });
     }
 
-    pub(crate) fn server_tick(&mut self, server: usize, alarm: u64) {
-        if let Some(until) = self.paused_until(server) {
-            return self.agenda.plan(until, Event::ServerTick { server, alarm });
+    pub(crate) fn server_tick(&mut self, at: ShardAt, alarm: u64) {
+        if let Some(until) = self.paused_until(at.server) {
+            return self.agenda.plan(until, Event::ServerTick { at, alarm });
         }
-        let Some(live) = &mut self.servers[server].live else { return };
+        let Some(live) = &mut self.served(at).live else { return };
         if live.alarm == alarm {
             live.alarm_at = None;
             live.has_rung = true;
-            self.plan_turn(server);
+            self.plan_turn(at);
         }
     }
 }

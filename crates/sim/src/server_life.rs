@@ -1,9 +1,8 @@
 //! How servers start, stand still, die, and take over from each other.
 
-use std::collections::VecDeque;
-
 use coordinator::{Command, Moment, TaskState, Ticket, WaitReason};
-use shard::{Limits, Shard};
+use shard::{Limits, Restored, Shard};
+use store::CommitError;
 
 use crate::agenda::Event;
 use crate::clock::ProcessClock;
@@ -12,10 +11,9 @@ use crate::faults::Fault;
 use crate::message::{Peer, Told};
 use crate::oracle::Oracle;
 use crate::rng::{Dice, scatter};
-use crate::server::{Inbound, Live, Server, pause_command};
-use crate::store::CommitEnd;
+use crate::server::{Inbound, Live, Server, ShardAt, pause_command};
 use crate::workload::{QUEUES, queue_name};
-use crate::world::World;
+use crate::world::{TENANTS, World};
 
 /// Small turns, and few of them in flight, so that the limits of both are reached.
 const LIMITS: Limits = Limits { messages_per_turn: 16, turns_in_flight: 8 };
@@ -23,139 +21,175 @@ const LIMITS: Limits = Limits { messages_per_turn: 16, turns_in_flight: 8 };
 const RECOVERY_EVERY: u64 = 500;
 
 impl World {
-    /// A new process; it claims the shard a little later.
-    pub(crate) fn spawn_server(&mut self, delay: u64) -> usize {
+    /// A new process; it claims the shards of these tenants a little later.
+    pub(crate) fn spawn_server(&mut self, delay: u64, tenants: &[usize]) -> usize {
         let server = self.servers.len();
         self.servers.push(Server {
             is_alive: true,
             paused_until: 0,
             clock: ProcessClock::start(self.clock),
-            live: None,
-            inbox: VecDeque::new(),
-            is_turn_planned: false,
+            served: Default::default(),
             dice: Dice::of_parts(self.seed, scatter(server as u64), 7),
         });
-        self.agenda.plan(self.clock.now + delay, Event::ServerStart { server });
+        for tenant in tenants.iter().copied() {
+            let event = Event::ServerStart { at: ShardAt { server, tenant } };
+            self.agenda.plan(self.clock.now + delay, event);
+        }
         server
     }
 
-    /// Claims the shard, reads it, and goes on from there.
-    pub(crate) fn server_starts(&mut self, server: usize) {
+    /// Claims the shard of a tenant, reads it, and goes on from there.
+    pub(crate) fn server_starts(&mut self, at: ShardAt) {
+        let ShardAt { server, tenant } = at;
         if let Some(until) = self.paused_until(server) {
-            return self.agenda.plan(until, Event::ServerStart { server });
+            return self.agenda.plan(until, Event::ServerStart { at });
         }
-        let it = &self.servers[server];
-        if !it.is_alive || it.live.is_some() {
+        if !self.servers[server].is_alive || self.served(at).live.is_some() {
             return;
         }
         if self.store.full_until > self.clock.now {
             self.fault(Fault::DiskFull, || format!("server {server} cannot claim"));
-            let at = self.clock.now + RECOVERY_EVERY;
-            return self.agenda.plan(at, Event::ServerStart { server });
+            let moment = self.clock.now + RECOVERY_EVERY;
+            return self.agenda.plan(moment, Event::ServerStart { at });
         }
-        let (claim, restored) = self.store.claim();
+        let (claim, restored) = self.store.claim(at);
+        self.note_restored(tenant, &restored);
+        let own = &self.tenants[tenant];
+        own.journal.check_all(&own.durable, &mut self.notes);
         let now = self.server_now(server);
-        let leased = |record: &&coordinator::TaskRecord| {
-            matches!(record.progress.state, TaskState::Leased(_))
-        };
-        if restored.tasks.iter().any(|record| leased(&record)) {
-            self.notes.happened(Consequence::RestartWithLiveLeases);
-        }
-        if std::mem::take(&mut self.store.was_ambiguous) {
-            self.notes.happened(Consequence::AmbiguousCommitRecovered);
-        }
-        self.journal.check_all(&self.durable, &mut self.notes);
+        let mut model = self.tenants[tenant].durable.restored(now);
+        model.paused.extend(restored.settings.pauses.keys().cloned());
         let entropy = self.servers[server].dice.bits();
-        let at = Moment { now, wall: model::Timestamp::from_millis(self.clock.wall()), entropy };
+        let wall = model::Timestamp::from_millis(self.clock.wall());
         let live = restored.tasks.len() as u64;
-        let is_blocked = |record: &&coordinator::TaskRecord| {
-            matches!(record.progress.state, TaskState::Waiting { why: WaitReason::After, .. })
-        };
-        if restored.tasks.iter().any(|record| is_blocked(&record)) {
-            self.notes.happened(Consequence::RestartWithBlockedTasks);
-        }
-        let mut model = self.durable.restored(now);
-        for queue in restored.settings.pauses.keys() {
-            self.notes.happened(Consequence::RestartWithPause);
-            model.paused.insert(queue.clone());
-        }
         let oracle = Oracle::new(model, self.is_thorough, self.steps);
-        let shard = Shard::restore(claim, restored, LIMITS, (at, oracle));
+        let moment = Moment { now, wall, entropy };
+        let shard = Shard::restore(claim, restored, LIMITS, (moment, oracle));
         self.lives += 1;
-        self.servers[server].live = Some(Live::new(self.lives, shard));
-        self.front = server;
+        self.served(at).live = Some(Live::new(self.lives, shard));
+        self.tenants[tenant].front = server;
         if !self.has_faults {
             self.resume_queues();
         }
-        self.trace.note(self.clock.now, &[2, server as u64, claim.epoch, live], || {
-            format!(
-                "server {server} starts with epoch {}, {live} live tasks, at {now}",
-                claim.epoch
-            )
+        let numbers = [2, server as u64, tenant as u64, claim.epoch, live];
+        self.trace.note(self.clock.now, &numbers, || {
+            format!("{at} starts with epoch {}, {live} live tasks, at {now}", claim.epoch)
         });
-        self.set_alarm(server);
-        self.plan_turn(server);
+        self.set_alarm(at);
+        self.plan_turn(at);
     }
 
-    /// A commit failed: memory says what the store does not, so it goes.
-    pub(crate) fn server_drops_its_shard(&mut self, server: usize, end: CommitEnd) {
-        self.refuse_askers(server);
-        self.store.abandon(server);
-        let is_succeeded = self.front != server;
-        self.trace.note(self.clock.now, &[3, server as u64], || {
-            format!("server {server} lost a turn ({end:?})")
-        });
-        if end == CommitEnd::Fenced && is_succeeded {
-            self.servers[server].is_alive = false;
-            return;
+    /// What was under way when a server started.
+    fn note_restored(&mut self, tenant: usize, restored: &Restored) {
+        let has = |is_it: fn(&TaskState) -> bool| {
+            restored.tasks.iter().any(|record| is_it(&record.progress.state))
+        };
+        let is_blocked =
+            |state: &TaskState| matches!(state, TaskState::Waiting { why: WaitReason::After, .. });
+        let was_ambiguous = std::mem::take(&mut self.store.was_ambiguous[tenant]);
+        let seen = [
+            (has(|state| matches!(state, TaskState::Leased(_))), Consequence::RestartWithLiveLeases),
+            (has(is_blocked), Consequence::RestartWithBlockedTasks),
+            (was_ambiguous, Consequence::AmbiguousCommitRecovered),
+            (!restored.settings.pauses.is_empty(), Consequence::RestartWithPause),
+        ];
+        for (_, consequence) in seen.into_iter().filter(|(has_happened, _)| *has_happened) {
+            self.notes.happened(consequence);
         }
-        if end == CommitEnd::SyncFailed {
-            return self.kill_server(server, 200);
+    }
+
+    /// A commit failed: memory says what the store does not, so it goes. A server that was fenced
+    /// leaves the tenant to its new owner, and serves the others.
+    pub(crate) fn server_drops_its_shard(&mut self, at: ShardAt, error: &CommitError) {
+        self.refuse_askers(at);
+        self.store.forget_queued(at);
+        let numbers = [3, at.server as u64, at.tenant as u64];
+        self.trace.note(self.clock.now, &numbers, || format!("{at} lost a turn ({error})"));
+        match error {
+            CommitError::Fenced => {
+                self.notes.happened(Consequence::FencedStepDown);
+                self.servers[at.server].is_alive = self.is_needed(at.server);
+            }
+            CommitError::Unavailable(_) => {
+                self.agenda.plan(self.clock.now + 20, Event::ServerStart { at });
+            }
         }
-        let at = self.clock.now + 20;
-        self.agenda.plan(at, Event::ServerStart { server });
+    }
+
+    /// Whether a server has a tenant, or is where its clients are sent.
+    fn is_needed(&self, server: usize) -> bool {
+        self.servers[server].served.iter().any(|served| served.live.is_some())
+            || self.tenants.iter().any(|tenant| tenant.front == server)
     }
 
     /// Those who wait are told, or hear nothing and ask again.
-    fn refuse_askers(&mut self, server: usize) {
-        let it = &mut self.servers[server];
+    fn refuse_askers(&mut self, at: ShardAt) {
+        let served = self.served(at);
+        let live = served.live.take();
         let mut calls: Vec<_> =
-            it.live.take().map(|live| live.askers.into_values().collect()).unwrap_or_default();
-        calls.extend(it.inbox.drain(..).filter_map(|inbound| match inbound {
+            live.map(|live| live.askers.into_values().collect()).unwrap_or_default();
+        calls.extend(served.inbox.drain(..).filter_map(|inbound| match inbound {
             Inbound::Ask(request) => Some(request.call),
             Inbound::Own(_) | Inbound::Loaded(..) => None,
         }));
         for call in calls {
-            if self.servers[server].dice.chance(500) {
+            if self.servers[at.server].dice.chance(500) {
                 self.reply(call, Told::Unavailable);
             }
         }
     }
 
-    /// A process dies; if it was the one in charge, another one is started in its place.
+    /// A process dies; if it was in charge of tenants, another one is started in its place.
     pub(crate) fn kill_server(&mut self, server: usize, delay: u64) {
         let it = &mut self.servers[server];
         it.is_alive = false;
-        it.live = None;
-        it.inbox.clear();
+        it.served = Default::default();
         it.paused_until = 0;
-        self.store.abandon(server);
-        if self.front == server {
-            self.front = self.spawn_server(delay);
+        let ghosts = self.store.abandon(server);
+        self.ghosts_appear(ghosts);
+        let led: Vec<usize> =
+            (0..TENANTS).filter(|tenant| self.tenants[*tenant].front == server).collect();
+        if led.is_empty() {
+            return;
+        }
+        let successor = self.spawn_server(delay, &led);
+        for tenant in led {
+            self.tenants[tenant].front = successor;
+        }
+    }
+
+    /// Servers that are in charge of nobody go.
+    pub(crate) fn heal_servers(&mut self) {
+        for server in 0..self.servers.len() {
+            let it = &mut self.servers[server];
+            it.paused_until = self.clock.now.min(it.paused_until);
+            for tenant in 0..TENANTS {
+                if self.tenants[tenant].front != server {
+                    self.refuse_askers(ShardAt { server, tenant });
+                }
+            }
+            if self.servers[server].is_alive && !self.is_needed(server) {
+                self.kill_server(server, 0);
+            }
         }
     }
 
     // ----- planned faults
 
+    /// The server in charge of one of the tenants.
+    fn some_front(&mut self) -> usize {
+        self.tenants[self.fault_dice.index(TENANTS)].front
+    }
+
     pub(crate) fn coordinator_killed(&mut self) {
-        let server = self.front;
+        let server = self.some_front();
         let delay = self.fault_dice.heavy_tail(100, 5);
         self.fault(Fault::CoordinatorKill, || format!("server {server}, back in {delay} ms"));
         self.kill_server(server, delay);
     }
 
     pub(crate) fn coordinator_paused(&mut self) {
-        let server = self.front;
+        let server = self.some_front();
         let pause = self.fault_dice.heavy_tail(600, 4);
         self.fault(Fault::CoordinatorPause, || format!("server {server} for {pause} ms"));
         self.servers[server].paused_until = self.clock.now + pause;
@@ -166,11 +200,16 @@ impl World {
         }
     }
 
+    /// Another process takes over one tenant, or both.
     pub(crate) fn second_coordinator(&mut self, delay: u64) {
-        let first = self.front;
-        let second = self.spawn_server(delay);
+        let tenants: &[usize] = match self.fault_dice.below(3) {
+            0 => &[0],
+            1 => &[1],
+            _ => &[0, 1],
+        };
+        let second = self.spawn_server(delay, tenants);
         self.fault(Fault::SecondCoordinator, || {
-            format!("server {second} takes over from server {first} in {delay} ms")
+            format!("server {second} takes over tenants {tenants:?} in {delay} ms")
         });
     }
 
@@ -181,35 +220,38 @@ impl World {
         let restarts = self.fault_dice.chance(600);
         self.fault(Fault::WallJump, || format!("by {} s, restart: {restarts}", by / 1_000));
         if restarts {
-            let server = self.front;
+            let server = self.some_front();
             self.kill_server(server, 100);
         }
     }
 
     /// People let every queue go on. They say it again to a server that starts later.
     pub(crate) fn resume_queues(&mut self) {
-        for queue in QUEUES.map(queue_name) {
+        for (tenant, queue) in (0..TENANTS).flat_map(|tenant| QUEUES.map(|queue| (tenant, queue))) {
             for server in 0..self.servers.len() {
                 let now = self.server_now(server);
-                let resume = pause_command(Ticket(u64::MAX), queue.clone(), false, now);
-                self.servers[server].inbox.push_back(Inbound::Own(resume));
-                self.plan_turn(server);
+                let resume = pause_command(Ticket(u64::MAX), queue_name(queue), false, now);
+                let at = ShardAt { server, tenant };
+                self.served(at).inbox.push_back(Inbound::Own(resume));
+                self.plan_turn(at);
             }
         }
     }
 
     /// The socket of a dead worker closes: the server forgets what it asked for.
     pub(crate) fn withdraw_asks(&mut self, worker: usize) {
+        let tenant = self.workers[worker].tenant;
         for server in 0..self.servers.len() {
-            let Some(live) = &mut self.servers[server].live else { continue };
+            let at = ShardAt { server, tenant };
+            let Some(live) = &mut self.served(at).live else { continue };
             let gone = live.askers.iter().filter(|(_, call)| call.peer == Peer::Worker(worker));
             let tickets: Vec<_> = gone.map(|(ticket, _)| *ticket).collect();
             for ticket in &tickets {
                 live.askers.remove(ticket);
             }
             let withdraw = |ticket| Inbound::Own(Command::Withdraw { ticket });
-            self.servers[server].inbox.extend(tickets.into_iter().map(withdraw));
-            self.plan_turn(server);
+            self.served(at).inbox.extend(tickets.into_iter().map(withdraw));
+            self.plan_turn(at);
         }
     }
 }

@@ -1,66 +1,85 @@
 //! A store that keeps its word about what is durable, and fails in every way that stores fail.
+//!
+//! Each server process has one writer. It takes all turns that are queued, of every tenant, into
+//! one transaction. Trouble with the disk hits all of them; a stale claim, an earlier turn that was
+//! lost or a conflict hits the turns of its own tenant.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 use coordinator::{Change, LoadKey, TaskRecord, TaskState};
-use model::{LeaseId, ShardId, TenantId};
+use model::{LeaseId, TenantId};
 use shard::{ClaimedShard, Restored, Turn};
-use store::Tables;
+use store::{Claims, CommitError, Tables};
 
 use crate::agenda::Event;
 use crate::consequence::Consequence;
 use crate::faults::{Fault, FaultSet};
-use crate::planted::WorldBug;
 use crate::rng::Dice;
-use crate::world::World;
+use crate::server::ShardAt;
+use crate::world::{TENANTS, World};
 
-/// How a commit ended, as the server hears it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CommitEnd {
-    Durable,
-    /// Someone claimed the shard since.
-    Fenced,
-    /// It failed, and the process may go on.
-    Failed,
-    /// The sync failed: the process must start anew, for the disk may have forgotten anything.
-    SyncFailed,
-}
+/// Turns that one transaction takes at most, so that several are under way behind each other.
+const TURNS_PER_TRANSACTION: usize = 6;
 
-/// What will become of a commit.
+/// What will become of a transaction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fate {
     Fine,
     FailsBefore,
     /// Durable, but reported as failed.
     FailsAfter,
-    SyncFails {
-        is_kept: bool,
+    /// The turns of one tenant cannot be kept; those of the others can.
+    Conflict {
+        tenant: usize,
     },
+    /// Its sync fails: it did not happen, unless the process dies before it writes again. Then the
+    /// kernel may have kept what the disk refused.
+    SyncFails,
 }
 
-/// A commit on its way.
+/// A turn on its way.
 #[derive(Debug)]
 pub(crate) struct Commit {
-    pub(crate) server: usize,
+    pub(crate) at: ShardAt,
     pub(crate) turn: Turn,
+    /// How it ended, as the server hears it.
+    end: Option<Result<(), CommitError>>,
+}
+
+/// Turns that are kept together.
+#[derive(Debug)]
+struct Transaction {
+    server: usize,
+    commits: Vec<Commit>,
     fate: Fate,
-    end: Option<CommitEnd>,
+}
+
+/// The writer of one server process.
+#[derive(Debug, Default)]
+struct Writer {
+    claims: Claims,
+    queue: VecDeque<Commit>,
+    under_way: Option<u64>,
+    /// Turns whose sync failed, since the last write.
+    ghosts: Vec<Turn>,
 }
 
 #[derive(Debug)]
 pub(crate) struct FakeStore {
     tables: Tables,
-    tenant: TenantId,
-    current: Option<ClaimedShard>,
-    /// One writer for each server; its first commit is under way.
-    queues: BTreeMap<usize, VecDeque<u64>>,
-    commits: BTreeMap<u64, Commit>,
-    broken: BTreeSet<u64>,
-    last_commit: u64,
+    current: [Option<ClaimedShard>; TENANTS],
+    writers: BTreeMap<usize, Writer>,
+    transactions: BTreeMap<u64, Transaction>,
+    last_transaction: u64,
     pub(crate) full_until: u64,
     levels: [(Fault, u64); 5],
     dice: Dice,
-    pub(crate) was_ambiguous: bool,
+    pub(crate) was_ambiguous: [bool; TENANTS],
+}
+
+/// The name of a tenant.
+pub(crate) fn tenant_id(tenant: usize) -> TenantId {
+    format!("tenant-{tenant}").parse().expect("a name that fits")
 }
 
 impl FakeStore {
@@ -74,21 +93,19 @@ impl FakeStore {
             level(Fault::FailBeforeCommit, &[0, 1, 4]),
             level(Fault::CommitThenFail, &[0, 3, 10]),
             level(Fault::SlowCommit, &[0, 10, 40]),
-            level(Fault::Serialization, &[0, 1, 4]),
-            level(Fault::FsyncError, &[0, 1, 4]),
+            level(Fault::Serialization, &[0, 2, 6]),
+            level(Fault::FsyncError, &[0, 2, 6]),
         ];
         Self {
             tables: Tables::default(),
-            tenant: "sim".parse().expect("a tenant's name"),
-            current: None,
-            queues: BTreeMap::new(),
-            commits: BTreeMap::new(),
-            broken: BTreeSet::new(),
-            last_commit: 0,
+            current: [None; TENANTS],
+            writers: BTreeMap::new(),
+            transactions: BTreeMap::new(),
+            last_transaction: 0,
             full_until: 0,
             levels,
             dice,
-            was_ambiguous: false,
+            was_ambiguous: [false; TENANTS],
         }
     }
 
@@ -100,179 +117,237 @@ impl FakeStore {
     }
 
     /// Raises the epoch and reads the shard.
-    pub(crate) fn claim(&mut self) -> (ClaimedShard, Restored) {
-        let claim = self.tables.claim(&self.tenant);
-        self.current = Some(claim);
+    pub(crate) fn claim(&mut self, at: ShardAt) -> (ClaimedShard, Restored) {
+        let claim = self.tables.claim(&tenant_id(at.tenant));
+        self.current[at.tenant] = Some(claim);
+        let writer = self.writers.entry(at.server).or_default();
+        writer.claims.made(claim);
+        writer.ghosts.clear();
         (claim, self.tables.restore(claim.shard))
     }
 
-    /// The one shard that there is.
-    pub(crate) fn shard(&self) -> ShardId {
-        self.current.map_or_else(|| ShardId::new(1).expect("a small number"), |claim| claim.shard)
-    }
-
     pub(crate) fn is_current(&self, claim: ClaimedShard) -> bool {
-        self.current == Some(claim)
+        self.current.contains(&Some(claim))
     }
 
-    pub(crate) fn load(&self, keys: &[LoadKey]) -> Vec<(LoadKey, TaskRecord)> {
-        self.current.map_or_else(Vec::new, |claim| self.tables.load(claim.shard, keys))
+    pub(crate) fn load(&self, tenant: usize, keys: &[LoadKey]) -> Vec<(LoadKey, TaskRecord)> {
+        self.current[tenant].map_or_else(Vec::new, |claim| self.tables.load(claim.shard, keys))
     }
 
-    /// The process behind these commits is gone. What had reached the disk may still count.
-    pub(crate) fn abandon(&mut self, server: usize) {
-        let queue = self.queues.remove(&server).unwrap_or_default();
-        for (position, number) in queue.into_iter().enumerate() {
-            let reached_the_disk = position == 0 && self.dice.chance(500);
-            if !reached_the_disk {
-                self.commits.remove(&number);
-            }
+    /// What is durable.
+    pub(crate) fn tables(&self) -> &Tables {
+        &self.tables
+    }
+
+    /// Whether nothing of a tenant is on its way.
+    pub(crate) fn is_quiet(&self, tenant: usize) -> bool {
+        let is_own = |commit: &Commit| commit.at.tenant == tenant;
+        !self.writers.values().any(|writer| writer.queue.iter().any(is_own))
+            && !self.transactions.values().any(|one| one.commits.iter().any(is_own))
+    }
+
+    /// A server dropped the shard of a tenant: what it had queued is forgotten.
+    pub(crate) fn forget_queued(&mut self, at: ShardAt) {
+        if let Some(writer) = self.writers.get_mut(&at.server) {
+            writer.queue.retain(|commit| commit.at != at);
         }
+    }
+
+    /// A process is gone. What had reached the disk may still count. Gives the turns of a failed
+    /// sync that the kernel kept.
+    pub(crate) fn abandon(&mut self, server: usize) -> Vec<Turn> {
+        let Some(writer) = self.writers.remove(&server) else { return Vec::new() };
+        if let Some(number) = writer.under_way
+            && self.dice.chance(500)
+        {
+            self.transactions.remove(&number);
+        }
+        if self.dice.chance(500) { writer.ghosts } else { Vec::new() }
     }
 }
 
 impl World {
     /// Queues a turn behind the earlier ones of the same server.
-    pub(crate) fn store_queues(&mut self, server: usize, turn: Turn) {
-        let store = &mut self.store;
-        store.last_commit += 1;
-        let number = store.last_commit;
-        let commit = Commit { server, turn, fate: Fate::Fine, end: None };
-        store.commits.insert(number, commit);
-        let queue = store.queues.entry(server).or_default();
-        queue.push_back(number);
-        if queue.len() == 1 {
-            self.store_begins(number);
-        }
+    pub(crate) fn store_queues(&mut self, at: ShardAt, turn: Turn) {
+        let writer = self.store.writers.entry(at.server).or_default();
+        writer.queue.push_back(Commit { at, turn, end: None });
+        self.store_begins(at.server);
     }
 
-    fn store_begins(&mut self, number: u64) {
+    /// The writer takes what is queued, unless it is busy.
+    fn store_begins(&mut self, server: usize) {
+        let Some(writer) = self.store.writers.get_mut(&server) else { return };
+        if writer.under_way.is_some() || writer.queue.is_empty() {
+            return;
+        }
+        let count = writer.queue.len().min(TURNS_PER_TRANSACTION);
+        let commits: Vec<Commit> = writer.queue.drain(..count).collect();
+        self.store.last_transaction += 1;
+        let number = self.store.last_transaction;
+        writer.under_way = Some(number);
+        let is_shared = commits.iter().any(|one| one.at != commits[0].at);
+        if is_shared {
+            self.notes.happened(Consequence::TenantsShareTransaction);
+        }
+        let is_empty = commits.iter().all(|commit| commit.turn.is_empty());
+        let (fate, latency) = self.draw_fate(number, is_empty);
+        self.store.transactions.insert(number, Transaction { server, commits, fate });
+        let event = Event::StoreApplies { transaction: number };
+        self.agenda.plan(self.clock.now + latency, event);
+    }
+
+    fn draw_fate(&mut self, number: u64, is_empty: bool) -> (Fate, u64) {
         let mut latency = self.store.dice.between(1, 6);
         let mut fate = Fate::Fine;
-        let is_empty = self.store.commits.get(&number).is_some_and(|one| one.turn.is_empty());
         for (fault, permille) in self.store.levels {
-            // Nothing is written for an empty turn, so no write of it can fail.
+            // Nothing is written for empty turns, so no write of them can fail.
             if is_empty || permille == 0 || !self.store.dice.chance(permille) {
                 continue;
             }
-            let is_kept = self.store.dice.chance(500);
             match fault {
                 Fault::SlowCommit => latency += self.store.dice.between(100, 3_000),
                 Fault::CommitThenFail => fate = Fate::FailsAfter,
-                Fault::FsyncError => fate = Fate::SyncFails { is_kept },
+                Fault::FsyncError => fate = Fate::SyncFails,
+                Fault::Serialization => {
+                    fate = Fate::Conflict { tenant: self.store.dice.index(TENANTS) };
+                }
                 _ => fate = Fate::FailsBefore,
             }
-            self.fault(fault, || format!("commit {number}"));
+            self.fault(fault, || format!("transaction {number}"));
         }
         if self.store.full_until > self.clock.now && !is_empty {
             fate = Fate::FailsBefore;
-            self.fault(Fault::DiskFull, || format!("commit {number}"));
+            self.fault(Fault::DiskFull, || format!("transaction {number}"));
         }
-        if let Some(commit) = self.store.commits.get_mut(&number) {
-            commit.fate = fate;
-        }
-        self.agenda.plan(self.clock.now + latency, Event::StoreApplies { commit: number });
+        (fate, latency)
     }
 
-    /// Whether a commit is kept, and what its server hears.
-    fn fate_of(&self, commit: &Commit) -> (bool, CommitEnd) {
-        let is_stale = self.store.current != Some(commit.turn.claim);
-        let is_broken = self.store.broken.contains(&commit.turn.claim.epoch);
-        match commit.fate {
-            _ if is_stale && !self.has_bug(WorldBug::StaleLeaderKeepsWriting) => {
-                (false, CommitEnd::Fenced)
-            }
-            _ if is_broken => (false, CommitEnd::Failed),
-            Fate::Fine => (true, CommitEnd::Durable),
-            Fate::FailsBefore => (false, CommitEnd::Failed),
-            Fate::FailsAfter => (true, CommitEnd::Failed),
-            // Linux forgets the pages that it could not write, and says "done" the second time.
-            Fate::SyncFails { .. } if self.has_bug(WorldBug::FsyncErrorRetried) => {
-                (false, CommitEnd::Durable)
-            }
-            Fate::SyncFails { is_kept } => (is_kept, CommitEnd::SyncFailed),
-        }
-    }
-
-    /// The point at which a commit is durable or not; the fence is part of it.
+    /// The point at which turns are durable or not; the fence is part of it.
     pub(crate) fn store_applies(&mut self, number: u64) {
-        let Some(mut commit) = self.store.commits.remove(&number) else { return };
-        let (is_kept, end) = self.fate_of(&commit);
-        if end == CommitEnd::Fenced {
+        let Some(mut transaction) = self.store.transactions.remove(&number) else { return };
+        let (server, fate) = (transaction.server, transaction.fate);
+        if let Some(writer) = self.store.writers.get_mut(&server) {
+            writer.ghosts.clear();
+        }
+        let mut n_kept = 0;
+        for commit in &mut transaction.commits {
+            let end = self.apply_turn(fate, commit);
+            n_kept += usize::from(end.is_ok());
+            commit.end = Some(end);
+        }
+        if n_kept > 0 && n_kept < transaction.commits.len() {
+            self.notes.happened(Consequence::TurnsFailedApart);
+        }
+        self.store.transactions.insert(number, transaction);
+        let latency = self.store.dice.between(0, 2);
+        let event = Event::StoreReplies { transaction: number };
+        self.agenda.plan(self.clock.now + latency, event);
+    }
+
+    /// Keeps one turn of a transaction, if the claim that it builds on stands.
+    fn apply_turn(&mut self, fate: Fate, commit: &Commit) -> Result<(), CommitError> {
+        let Commit { at, turn, .. } = commit;
+        let claims = self.store.writers.get(&at.server).map(|writer| writer.claims.clone());
+        let known = claims.map_or(Ok(()), |claims| claims.check(turn.claim));
+        let failed = |why: &str| Err(CommitError::Unavailable(why.to_owned()));
+        let end = match fate {
+            _ if known.is_err() => known,
+            // Nothing of an empty turn is written, but it is fenced like any other.
+            _ if turn.is_empty() => self.keep(*at, turn),
+            Fate::FailsBefore => failed("told to fail"),
+            Fate::Conflict { tenant } if tenant == at.tenant => failed("conflict"),
+            Fate::Fine | Fate::Conflict { .. } => self.keep(*at, turn),
+            Fate::FailsAfter => self.keep(*at, turn).and_then(|()| {
+                self.store.was_ambiguous[at.tenant] = true;
+                failed("committed, but told to fail")
+            }),
+            Fate::SyncFails => {
+                if let Some(writer) = self.store.writers.get_mut(&at.server) {
+                    writer.ghosts.push(turn.clone());
+                }
+                failed("the sync failed")
+            }
+        };
+        if let Err(error) = &end
+            && let Some(writer) = self.store.writers.get_mut(&at.server)
+        {
+            writer.claims.broke(turn.claim, error);
+        }
+        if end == Err(CommitError::Fenced) {
             self.notes.happened(Consequence::FencedTurn);
         }
-        if is_kept {
-            self.keep(&commit);
-            self.store.was_ambiguous |= end != CommitEnd::Durable && !commit.turn.is_empty();
-        }
-        if end != CommitEnd::Durable {
-            self.store.broken.insert(commit.turn.claim.epoch);
-        }
-        self.trace.note(self.clock.now, &[1, number, u64::from(is_kept)], || {
-            let facts: Vec<String> = commit.turn.changes.iter().map(short).collect();
-            let (server, turn) = (commit.server, commit.turn.number);
-            format!(
-                "store: server {server} turn {turn} {end:?}, kept {is_kept}: {}",
-                facts.join(", ")
-            )
-        });
-        commit.end = Some(end);
-        self.store.commits.insert(number, commit);
-        let latency = self.store.dice.between(0, 2);
-        self.agenda.plan(self.clock.now + latency, Event::StoreReplies { commit: number });
+        self.trace.note(
+            self.clock.now,
+            &[1, at.server as u64, at.tenant as u64, u64::from(end.is_ok())],
+            || {
+                let facts: Vec<String> = turn.changes.iter().map(short).collect();
+                let (number, facts) = (turn.number, facts.join(", "));
+                format!("store: {at} turn {number} {fate:?} {end:?}: {facts}")
+            },
+        );
+        end
     }
 
-    /// Facts become durable.
-    fn keep(&mut self, commit: &Commit) {
-        let is_stale = self.store.current != Some(commit.turn.claim);
-        let has_facts = !commit.turn.is_empty();
-        self.notes.demand(!(is_stale && has_facts), "P11", || {
-            let (server, epoch) = (commit.server, commit.turn.claim.epoch);
-            format!("a turn of server {server} became durable under epoch {epoch}, which is over")
-        });
-        if let Err(contradiction) =
-            self.store.tables.apply_all(&commit.turn.changes, &commit.turn.runs)
-        {
-            let story = || format!("a turn contradicts the store: {contradiction}");
-            self.notes.broken("P2", story);
+    /// Turns whose sync had failed are on the disk after all, and their process is gone.
+    pub(crate) fn ghosts_appear(&mut self, turns: Vec<Turn>) {
+        for turn in turns {
+            let tenant = self.store.current.iter().position(|claim| *claim == Some(turn.claim));
+            let Some(tenant) = tenant else { return };
+            let at = ShardAt { server: usize::MAX, tenant };
+            if self.keep(at, &turn).is_ok() {
+                self.store.was_ambiguous[tenant] = true;
+            }
         }
-        self.store.tables.apply_tenant(commit.turn.claim.shard, &commit.turn.tenant);
-        for change in &commit.turn.changes {
-            self.durable.observe(change, None, &mut self.notes);
+    }
+
+    /// Facts become durable, if the fence lets them.
+    fn keep(&mut self, at: ShardAt, turn: &Turn) -> Result<(), CommitError> {
+        let is_stale = !self.store.is_current(turn.claim);
+        match self.store.tables.commit(turn) {
+            Ok(()) => {}
+            Err(CommitError::Unavailable(why)) => {
+                self.notes.broken("P2", || format!("a turn contradicts the store: {why}"));
+                return Err(CommitError::Unavailable(why));
+            }
+            Err(CommitError::Fenced) => return Err(CommitError::Fenced),
+        }
+        self.notes.demand(!is_stale, "P11", || {
+            format!("a turn of {at} became durable under epoch {}, which is over", turn.claim.epoch)
+        });
+        let (tenant, notes) = (&mut self.tenants[at.tenant], &mut self.notes);
+        for change in &turn.changes {
+            tenant.durable.observe(change, None, notes);
             if let Some(lease) = committed_lease(change) {
-                self.journal.check_commit(lease, &mut self.notes);
+                tenant.journal.check_commit(lease, notes);
             }
             if let Change::TaskSubmitted(record) = change {
-                self.note_made(record);
+                let intent = crate::workload::intent_of(&record.parameters);
+                let is_keyed = record.idempotency.is_some();
+                tenant.journal.task_made(intent, is_keyed, record.id, notes);
             }
         }
-        self.durable.check_blocked(&commit.turn.changes, &mut self.notes);
+        tenant.durable.check_blocked(&turn.changes, notes);
+        Ok(())
     }
 
-    fn note_made(&mut self, record: &TaskRecord) {
-        let intent = crate::workload::intent_of(&record.parameters);
-        let is_keyed = record.idempotency.is_some();
-        self.journal.task_made(intent, is_keyed, record.id, &mut self.notes);
-    }
-
-    /// The server hears how its commit ended; the next one begins.
+    /// The server hears how its turns ended; the next transaction begins.
     pub(crate) fn store_replies(&mut self, number: u64) {
-        let server = self.store.commits.get(&number).map(|commit| commit.server);
-        if let Some(until) = server.and_then(|server| self.paused_until(server)) {
-            return self.agenda.plan(until, Event::StoreReplies { commit: number });
+        let Some(server) = self.store.transactions.get(&number).map(|one| one.server) else {
+            return;
+        };
+        if let Some(until) = self.paused_until(server) {
+            return self.agenda.plan(until, Event::StoreReplies { transaction: number });
         }
-        let Some(commit) = self.store.commits.remove(&number) else { return };
-        if let Some(queue) = self.store.queues.get_mut(&commit.server)
-            && queue.front() == Some(&number)
-        {
-            queue.pop_front();
-            if let Some(next) = queue.front().copied() {
-                self.store_begins(next);
+        let Some(transaction) = self.store.transactions.remove(&number) else { return };
+        if let Some(writer) = self.store.writers.get_mut(&server) {
+            writer.under_way = None;
+        }
+        for Commit { at, turn, end } in transaction.commits {
+            if let Some(end) = end {
+                self.turn_ended(at, &turn, end);
             }
         }
-        if let Some(end) = commit.end {
-            self.turn_ended(&commit, end);
-        }
+        self.store_begins(server);
     }
 }
 

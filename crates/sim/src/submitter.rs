@@ -7,13 +7,14 @@ use coordinator::{Answer, SubmittedTask};
 use model::{After, NewTask, QueueName, TaskId, Timestamp};
 
 use crate::agenda::Event;
+use crate::consequence::Consequence;
 use crate::faults::Fault;
 use crate::message::{Ask, Call, Peer, Reply, Request, Told, Wire};
 use crate::oracle::Place;
 use crate::planted::WorldBug;
 use crate::rng::Dice;
 use crate::workload::{Intent, QUEUES, after_of, key_text, queue_name, submit_within};
-use crate::world::World;
+use crate::world::{Tenant, World, shard_of};
 
 /// How long a submitter waits before it asks again.
 const PATIENCE: u64 = 2_000;
@@ -24,6 +25,7 @@ const TRIES_MAX: u32 = 4;
 
 #[derive(Debug)]
 pub(crate) struct Submitter {
+    pub(crate) tenant: usize,
     pub(crate) half_open_until: u64,
     /// Wishes by the time of their submit.
     plan: BTreeMap<u64, Vec<u64>>,
@@ -78,12 +80,15 @@ impl Submitter {
 
 impl World {
     pub(crate) fn spawn_submitters(&mut self) {
-        for number in 0..2_u64 {
-            let dice = Dice::of_parts(self.seed, 50 + number, 13);
-            let plan = BTreeMap::new();
-            let (calls, acknowledged) = (BTreeMap::new(), Vec::new());
-            let it = Submitter { half_open_until: 0, plan, calls, acknowledged, dice };
-            self.submitters.push(it);
+        for (number, tenant) in (0_u64..).zip([0, 0, 1]) {
+            self.submitters.push(Submitter {
+                tenant,
+                half_open_until: 0,
+                plan: BTreeMap::new(),
+                calls: BTreeMap::new(),
+                acknowledged: Vec::new(),
+                dice: Dice::of_parts(self.seed, 50 + number, 13),
+            });
         }
         for number in 0..self.config.tasks {
             if self.config.skip.contains(&number) {
@@ -140,19 +145,20 @@ impl World {
     }
 
     fn submitter_asks(&mut self, submitter: usize, wish: Wish, tries: u32) {
-        let ask = self.to_ask(&wish);
+        let tenant = self.submitters[submitter].tenant;
+        let ask = self.to_ask(tenant, &wish);
         self.last_call += 1;
         let number = self.last_call;
         let order = Order { wish, tries, is_repeated: false };
         self.submitters[submitter].calls.insert(number, order);
         let sent_at = self.clock.now;
         let call = Call { peer: Peer::Submitter(submitter), process: 0, number, sent_at };
-        let server = self.choose_server();
-        self.post(&Wire::Request(Request { call, server, ask }));
+        let at = self.choose_server(tenant);
+        self.post(&Wire::Request(Request { call, at, ask }));
         self.submitter_timer(submitter, PATIENCE, SubmitterTimer::GiveUp(number));
     }
 
-    fn to_ask(&self, wish: &Wish) -> Ask {
+    fn to_ask(&self, tenant: usize, wish: &Wish) -> Ask {
         match wish {
             Wish::Submit { intents, key_suffix, is_keyed, after } => {
                 let key = |number: u64| is_keyed.then(|| format!("wish-{number}-{key_suffix}"));
@@ -164,7 +170,7 @@ impl World {
                 Ask::Submit(intents.iter().enumerate().map(task).collect())
             }
             Wish::Orphan(number) => {
-                let nobody = TaskId::of(self.store.shard(), NUMBER_OF_NOBODY);
+                let nobody = TaskId::of(shard_of(tenant), NUMBER_OF_NOBODY);
                 let after = vec![After::Task(nobody)];
                 Ask::Submit(vec![NewTask { after, ..self.to_task(*number, None) }])
             }
@@ -230,8 +236,12 @@ impl World {
         let after = it.dice.between(300, 2_500);
         let kind = it.dice.below(14);
         let known = it.dice.pick(&it.acknowledged.clone()).copied();
+        let is_foreign = it.dice.chance(30);
         self.submitter_timer(submitter, after, SubmitterTimer::Meddle);
         let Some((intent, task)) = known else { return };
+        if is_foreign {
+            return self.ask_about_foreign(submitter);
+        }
         let is_keyed = Intent::of(self.seed, intent, true).is_keyed;
         let wish = match kind {
             0 | 13 => Wish::Stop(task),
@@ -249,6 +259,17 @@ impl World {
         self.submitter_asks(submitter, wish, 1);
     }
 
+    /// Someone has got hold of a task of another tenant.
+    fn ask_about_foreign(&mut self, submitter: usize) {
+        let tenant = self.submitters[submitter].tenant;
+        let others = self.submitters.iter().filter(|other| other.tenant != tenant);
+        let foreign: Vec<TaskId> =
+            others.flat_map(|other| other.acknowledged.iter().map(|(_, task)| *task)).collect();
+        if let Some(task) = self.submitters[submitter].dice.pick(&foreign).copied() {
+            self.submitter_asks(submitter, Wish::Stop(task), 1);
+        }
+    }
+
     fn some_queue(&mut self, submitter: usize) -> QueueName {
         let name = self.submitters[submitter].dice.pick(&QUEUES).copied();
         queue_name(name.unwrap_or("default"))
@@ -257,7 +278,8 @@ impl World {
     /// A person looks at the list of failed tasks first.
     fn one_to_requeue(&mut self, submitter: usize) -> Option<TaskId> {
         let is_over = |place: Place| matches!(place, Place::Settled(outcome) if outcome != coordinator::Outcome::Completed);
-        let over = self.durable.tasks.iter().filter(|(_, task)| is_over(task.place));
+        let durable = &self.tenants[self.submitters[submitter].tenant].durable;
+        let over = durable.tasks.iter().filter(|(_, task)| is_over(task.place));
         let over: Vec<TaskId> = over.map(|(id, _)| *id).collect();
         self.submitters[submitter].dice.pick(&over).copied()
     }
@@ -274,7 +296,8 @@ impl World {
             }
         };
         let Some(order) = calls.remove(&number) else { return };
-        let (durable, notes) = (&self.durable, &mut self.notes);
+        let Tenant { durable, journal, .. } = &mut self.tenants[self.submitters[submitter].tenant];
+        let notes = &mut self.notes;
         match (order.wish, answer) {
             (Wish::Submit { intents, .. }, Answer::Submitted(made)) => {
                 self.submitter_is_told(submitter, &intents, &made);
@@ -288,8 +311,11 @@ impl World {
             (Wish::Orphan(number), Answer::Submitted(made)) => {
                 notes.broken("P1", || format!("wish {number} runs after nobody: {made:?}"));
             }
-            (Wish::Stop(task), Answer::Stopped) => self.journal.stopped(task, durable, notes),
-            (Wish::Requeue(task), Answer::Requeued) => self.journal.requeued(task, durable, notes),
+            (Wish::Stop(task), Answer::Stopped) => journal.stopped(task, durable, notes),
+            (Wish::Stop(task), Answer::NotLive) if !durable.tasks.contains_key(&task) => {
+                notes.happened(Consequence::ForeignTaskUnknown);
+            }
+            (Wish::Requeue(task), Answer::Requeued) => journal.requeued(task, durable, notes),
             (
                 Wish::Conflict(_)
                 | Wish::Orphan(_)
@@ -304,7 +330,8 @@ impl World {
 
     fn submitter_is_told(&mut self, submitter: usize, intents: &[u64], made: &[SubmittedTask]) {
         for (intent, made) in intents.iter().zip(made) {
-            self.journal.submitted(*intent, *made, &self.durable, &mut self.notes);
+            let own = &mut self.tenants[self.submitters[submitter].tenant];
+            own.journal.submitted(*intent, *made, &own.durable, &mut self.notes);
             self.submitters[submitter].acknowledged.push((*intent, made.task));
         }
     }

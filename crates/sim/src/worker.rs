@@ -14,7 +14,7 @@ use crate::message::{Ask, Call, LeaseAsk, Peer, Reply, Request, Told, Wire};
 use crate::planted::WorldBug;
 use crate::rng::{Dice, scatter};
 use crate::workload::{Fate, intent_of};
-use crate::world::World;
+use crate::world::{World, tenant_of};
 
 /// How long a worker waits for work in one call.
 const WAIT: u64 = 8_000;
@@ -25,6 +25,7 @@ const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 /// A worker process and what it believes.
 #[derive(Debug)]
 pub(crate) struct Worker {
+    pub(crate) tenant: usize,
     pub(crate) id: WorkerId,
     /// Changes with each start; whatever was meant for an earlier process is lost.
     pub(crate) process: u64,
@@ -96,8 +97,9 @@ pub(crate) enum WorkerTimer {
 }
 
 impl Worker {
-    pub(crate) fn new(id: WorkerId, offer: Arc<Offer>, dice: Dice) -> Self {
+    pub(crate) fn new((tenant, id): (usize, WorkerId), offer: Arc<Offer>, dice: Dice) -> Self {
         Self {
+            tenant,
             id,
             process: 0,
             is_alive: false,
@@ -204,12 +206,13 @@ impl World {
         let (number, sent_at) = (self.last_call, self.clock.now);
         let it = &mut self.workers[worker];
         it.calls.insert(number, asked);
-        let call = Call { peer: Peer::Worker(worker), process: it.process, number, sent_at };
+        let (process, tenant) = (it.process, it.tenant);
+        let call = Call { peer: Peer::Worker(worker), process, number, sent_at };
         if it.is_clone {
             self.fault(Fault::ClonedWorker, || format!("worker {worker}, call {number}"));
         }
-        let server = self.choose_server();
-        self.post(&Wire::Request(Request { call, server, ask }));
+        let at = self.choose_server(tenant);
+        self.post(&Wire::Request(Request { call, at, ask }));
         number
     }
 
@@ -369,8 +372,12 @@ impl World {
 
     fn worker_begins(&mut self, worker: usize, grant: &Grant) {
         let lease = grant.lease;
-        let process = self.workers[worker].process;
-        self.journal.granted(lease, process, &self.durable, &mut self.notes);
+        let (process, tenant) = (self.workers[worker].process, self.workers[worker].tenant);
+        let own = &mut self.tenants[tenant];
+        own.journal.granted(lease, process, &own.durable, &mut self.notes);
+        self.notes.demand(tenant_of(lease.task) == tenant, "P13", || {
+            format!("worker {worker} of tenant {tenant} was given {lease}")
+        });
         let intent = intent_of(&grant.parameters);
         let fate = Fate::of(self.seed, intent, lease.epoch);
         let beat_every = u64::try_from(grant.heartbeat_every.as_millis()).unwrap_or(u64::MAX);
@@ -392,7 +399,8 @@ impl World {
             return;
         }
         self.fault(Fault::Poison, || format!("task {} kills worker {worker}", lease.task.number()));
-        self.journal.killed(lease, &self.durable, &mut self.notes);
+        let own = &mut self.tenants[tenant_of(lease.task)];
+        own.journal.killed(lease, &own.durable, &mut self.notes);
         let back_in = self.workers[worker].dice.between(300, 1_500);
         self.kill_worker(worker, back_in);
     }
@@ -407,7 +415,8 @@ impl World {
             match verdict {
                 HeartbeatVerdict::Extended { .. } => {}
                 HeartbeatVerdict::Cancelled(reason) => {
-                    self.journal.told_lost(*lease, *reason);
+                    let tenant = self.workers[worker].tenant;
+                    self.tenants[tenant].journal.told_lost(*lease, *reason);
                     self.worker_loses(worker, *lease);
                 }
                 HeartbeatVerdict::Rejected(_) => self.check_honest(worker, *lease, "heartbeat"),
@@ -438,7 +447,8 @@ impl World {
         is_own: bool,
     ) {
         for (report, judgement) in reports.iter().zip(judgements) {
-            self.journal.verdict(report, *judgement, &self.durable, &mut self.notes);
+            let own = &mut self.tenants[self.workers[worker].tenant];
+            own.journal.verdict(report, *judgement, &own.durable, &mut self.notes);
             let lease = report.lease;
             if is_own && matches!(judgement.verdict, Verdict::Rejected(_)) {
                 self.check_honest(worker, lease, "report");
@@ -453,15 +463,17 @@ impl World {
     /// REJECTED means a bug on the worker's side; a worker that has none must not hear it.
     fn check_honest(&mut self, worker: usize, lease: LeaseId, what: &str) {
         let it = &self.workers[worker];
-        let is_honest = it.habits.are_honest() && !self.has_clone(&it.id);
+        let is_honest = it.habits.are_honest() && !self.has_clone(worker);
         self.notes.demand(!is_honest, "P3", || {
             let (number, epoch) = (lease.task.number(), lease.epoch);
             format!("worker {worker} keeps to the contract, but its {what} for task {number} epoch {epoch} was REJECTED")
         });
     }
 
-    fn has_clone(&self, id: &WorkerId) -> bool {
-        self.workers.iter().filter(|worker| worker.id == *id).count() > 1
+    fn has_clone(&self, worker: usize) -> bool {
+        let it = &self.workers[worker];
+        let is_it = |other: &&Worker| other.id == it.id && other.tenant == it.tenant;
+        self.workers.iter().filter(is_it).count() > 1
     }
 }
 

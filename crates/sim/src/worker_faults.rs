@@ -15,21 +15,24 @@ use crate::world::World;
 impl World {
     pub(crate) fn spawn_workers(&mut self) {
         let mut dice = Dice::for_purpose(self.seed, "workers");
-        let count = dice.between(3, 6);
-        for number in 0..count {
-            let index = usize::try_from(number).unwrap_or(0);
-            let offer = if number < 2 {
-                workload::full_offer()
-            } else {
-                workload::partial_offer(self.seed, &mut dice)
-            };
-            let own = Dice::of_parts(self.seed, scatter(number), 11);
-            let mut worker = Worker::new(workload::worker_id(index), Arc::new(offer), own);
-            worker.slots = u32::try_from(dice.between(1, 4)).unwrap_or(1);
-            worker.confirms = dice.chance(500);
-            worker.drift = self.drift(&mut dice);
-            worker.habits = self.habits(&mut dice);
-            self.workers.push(worker);
+        let counts = [dice.between(3, 6), dice.between(2, 3)];
+        for (tenant, count) in counts.into_iter().enumerate() {
+            for number in 0..count {
+                let index = usize::try_from(number).unwrap_or(0);
+                let offer = if number < 2 {
+                    workload::full_offer()
+                } else {
+                    workload::partial_offer(self.seed, &mut dice)
+                };
+                let own = Dice::of_parts(self.seed, scatter(number), 11 + 1_000 * tenant as u64);
+                let name = (tenant, workload::worker_id(index));
+                let mut worker = Worker::new(name, Arc::new(offer), own);
+                worker.slots = u32::try_from(dice.between(1, 4)).unwrap_or(1);
+                worker.confirms = dice.chance(500);
+                worker.drift = self.drift(&mut dice);
+                worker.habits = self.habits(&mut dice);
+                self.workers.push(worker);
+            }
         }
         if dice.chance(300) && self.faults.has(Fault::ClonedWorker) {
             self.clone_worker(&mut dice);
@@ -59,7 +62,8 @@ impl World {
         let original = dice.index(self.workers.len());
         let Some(twin) = self.workers.get(original) else { return };
         let own = Dice::of_parts(self.seed, scatter(99), 11);
-        let mut clone = Worker::new(twin.id.clone(), Arc::clone(&twin.offer), own);
+        let name = (twin.tenant, twin.id.clone());
+        let mut clone = Worker::new(name, Arc::clone(&twin.offer), own);
         clone.confirms = twin.confirms;
         clone.is_clone = true;
         self.workers.push(clone);
@@ -179,8 +183,9 @@ impl World {
 
     /// A lease that the liar has no right to.
     fn lie_about(&mut self, worker: usize, kind: u64) -> Option<LeaseId> {
-        let own = self.workers[worker].id.clone();
-        let strangers = self.workers.iter().filter(|other| other.id != own);
+        let (own, tenant) = (self.workers[worker].id.clone(), self.workers[worker].tenant);
+        let is_stranger = |other: &&Worker| (other.tenant, &other.id) != (tenant, &own);
+        let strangers = self.workers.iter().filter(is_stranger);
         let foreign: Vec<LeaseId> =
             strangers.flat_map(|other| other.jobs.keys().copied()).collect();
         let lease = *self.workers[worker].dice.pick(&foreign)?;
@@ -191,7 +196,8 @@ impl World {
             2 => Some(LeaseId { task: TaskId::of(lease.task.shard(), 1 << 30), epoch: 1 }),
             3 => Some(LeaseId { epoch: lease.epoch + 1, ..lease }),
             _ => {
-                let shard = ShardId::new(lease.task.shard().get() + 1)?;
+                // A shard that there is not.
+                let shard = ShardId::new(lease.task.shard().get() + 7)?;
                 Some(LeaseId { task: TaskId::of(shard, lease.task.number()), epoch: 1 })
             }
         }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use model::{ShardId, TaskId};
+
 use crate::agenda::{Agenda, Event};
 use crate::clock::WorldClock;
 use crate::faults::{Fault, FaultSet};
@@ -9,13 +11,15 @@ use crate::network::{Network, describe};
 use crate::oracle::{Journal, Model, Notes};
 use crate::planted::{Planted, WorldBug};
 use crate::rng::Dice;
-use crate::server::Server;
+use crate::server::{Server, ShardAt};
 use crate::store::FakeStore;
 use crate::submitter::Submitter;
 use crate::trace::Trace;
 use crate::worker::Worker;
 use crate::workload::Intent;
 
+/// Tenants that share servers and the store.
+pub(crate) const TENANTS: usize = 2;
 /// How long the faults last.
 pub(crate) const SAFETY_MS: u64 = 60_000;
 /// A run that takes more steps than this does not come to its end.
@@ -46,6 +50,25 @@ impl RunConfig {
     }
 }
 
+/// What is known of a tenant, whoever serves it.
+#[derive(Debug, Default)]
+pub(crate) struct Tenant {
+    pub(crate) durable: Model,
+    pub(crate) journal: Journal,
+    /// The server that clients are sent to.
+    pub(crate) front: usize,
+}
+
+/// Whose task it is: the store numbers shards in the order of the tenants.
+pub(crate) fn tenant_of(task: TaskId) -> usize {
+    usize::try_from(task.shard().get()).map_or(0, |shard| shard.saturating_sub(1))
+}
+
+/// The shard of a tenant.
+pub(crate) fn shard_of(tenant: usize) -> ShardId {
+    u32::try_from(tenant + 1).ok().and_then(ShardId::new).expect("a small number")
+}
+
 /// Everything that exists in a run.
 #[derive(Debug)]
 pub(crate) struct World {
@@ -56,13 +79,10 @@ pub(crate) struct World {
     pub(crate) agenda: Agenda,
     pub(crate) trace: Trace,
     pub(crate) notes: Notes,
-    pub(crate) journal: Journal,
-    pub(crate) durable: Model,
+    pub(crate) tenants: [Tenant; TENANTS],
     pub(crate) network: Network,
     pub(crate) store: FakeStore,
     pub(crate) servers: Vec<Server>,
-    /// The server that clients are sent to.
-    pub(crate) front: usize,
     pub(crate) workers: Vec<Worker>,
     pub(crate) submitters: Vec<Submitter>,
     pub(crate) has_faults: bool,
@@ -86,12 +106,10 @@ impl World {
             agenda: Agenda::default(),
             trace: Trace::new(config.is_verbose),
             notes: Notes::default(),
-            journal: Journal::default(),
-            durable: Model::default(),
+            tenants: Default::default(),
             network: Network::new(seed, faults),
             store: FakeStore::new(seed, faults),
             servers: Vec::new(),
-            front: 0,
             workers: Vec::new(),
             submitters: Vec::new(),
             has_faults: true,
@@ -104,7 +122,7 @@ impl World {
             last_call: 0,
             config,
         };
-        world.front = world.spawn_server(0);
+        world.spawn_server(0, &[0, 1]);
         world.spawn_submitters();
         world.spawn_workers();
         world.plan_faults();
@@ -127,13 +145,19 @@ impl World {
             }
             let bound = *end.get_or_insert_with(|| self.clock.now + self.liveness_bound());
             if self.is_all_done() {
-                return self.journal.check_all(&self.durable, &mut self.notes);
+                return self.check_all();
             }
             if self.clock.now > bound {
                 return self.report_stuck();
             }
         }
         self.notes.broken("P5", || "the run does not come to its end".into());
+    }
+
+    fn check_all(&mut self) {
+        for tenant in &self.tenants {
+            tenant.journal.check_all(&tenant.durable, &mut self.notes);
+        }
     }
 
     fn happens(&mut self, event: Event) {
@@ -143,14 +167,12 @@ impl World {
                 self.trace.note(now, &[5], || describe(&wire));
                 self.delivered(*wire);
             }
-            Event::ServerTurn { server } => self.server_turn(server),
-            Event::ServerTick { server, alarm } => self.server_tick(server, alarm),
-            Event::ServerStart { server } => self.server_starts(server),
-            Event::StoreApplies { commit } => self.store_applies(commit),
-            Event::StoreReplies { commit } => self.store_replies(commit),
-            Event::LoadDone { server, life, load, keys } => {
-                self.load_done(server, life, (load, &keys));
-            }
+            Event::ServerTurn { at } => self.server_turn(at),
+            Event::ServerTick { at, alarm } => self.server_tick(at, alarm),
+            Event::ServerStart { at } => self.server_starts(at),
+            Event::StoreApplies { transaction } => self.store_applies(transaction),
+            Event::StoreReplies { transaction } => self.store_replies(transaction),
+            Event::LoadDone { at, life, load, keys } => self.load_done(at, life, (load, &keys)),
             Event::Worker { worker, process, timer } => self.worker_wakes(worker, process, timer),
             Event::Submitter { submitter, timer } => self.submitter_wakes(submitter, timer),
             Event::Fault(fault) => self.planned_fault(fault),
@@ -211,13 +233,7 @@ impl World {
         for submitter in &mut self.submitters {
             submitter.half_open_until = 0;
         }
-        for server in 0..self.servers.len() {
-            self.servers[server].paused_until =
-                self.clock.now.min(self.servers[server].paused_until);
-            if server != self.front && self.servers[server].live.is_some() {
-                self.kill_server(server, 0);
-            }
-        }
+        self.heal_servers();
         self.trace.note(self.clock.now, &[6], || "the faults end".into());
     }
 
@@ -237,12 +253,13 @@ impl World {
     }
 
     /// Clients go to the server in front; some still have the address of an earlier one.
-    pub(crate) fn choose_server(&mut self) -> usize {
-        let others = (0..self.servers.len()).filter(|server| self.servers[*server].live.is_some());
-        let others: Vec<usize> = others.collect();
+    pub(crate) fn choose_server(&mut self, tenant: usize) -> ShardAt {
+        let is_live = |server: &usize| self.servers[*server].served[tenant].live.is_some();
+        let others: Vec<usize> = (0..self.servers.len()).filter(is_live).collect();
+        let mut server = self.tenants[tenant].front;
         if self.has_faults && self.route_dice.chance(250) {
-            return self.route_dice.pick(&others).copied().unwrap_or(self.front);
+            server = self.route_dice.pick(&others).copied().unwrap_or(server);
         }
-        self.front
+        ShardAt { server, tenant }
     }
 }

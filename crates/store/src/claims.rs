@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use model::ShardId;
 
 use crate::contract::CommitError;
+use crate::planted::{self, Bug};
 use shard::ClaimedShard;
 
 /// The claims that this process made.
@@ -12,7 +13,7 @@ use shard::ClaimedShard;
 /// A turn builds on the turns before it. Once one was not kept, the later ones of the same claim
 /// speak of facts that do not exist, so they fail until the shard is claimed anew.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Claims {
+pub struct Claims {
     standing: BTreeMap<ShardId, Standing>,
 }
 
@@ -26,14 +27,15 @@ struct Standing {
 
 impl Claims {
     /// A new claim; it forgets what broke the one before it.
-    pub(crate) fn made(&mut self, claim: ClaimedShard) {
+    pub fn made(&mut self, claim: ClaimedShard) {
         let standing = Standing { epoch: claim.epoch, broken: None, scratch_broken: None };
         self.standing.insert(claim.shard, standing);
     }
 
     /// Whether a turn of this claim may be tried. The fence in the store has the last word.
-    pub(crate) fn check(&self, claim: ClaimedShard) -> Result<(), CommitError> {
-        self.current(claim)?.broken.clone().map_or(Ok(()), Err)
+    pub fn check(&self, claim: ClaimedShard) -> Result<(), CommitError> {
+        let broken = self.current(claim)?.broken.clone();
+        broken.filter(|_| !planted::is(Bug::BrokenClaimGoesOn)).map_or(Ok(()), Err)
     }
 
     /// Whether a turn of this claim's scratch keyspace may be tried.
@@ -42,7 +44,7 @@ impl Claims {
     }
 
     /// A turn of this claim was not kept.
-    pub(crate) fn broke(&mut self, claim: ClaimedShard, error: &CommitError) {
+    pub fn broke(&mut self, claim: ClaimedShard, error: &CommitError) {
         if let Some(standing) = self.current_mut(claim) {
             standing.broken.get_or_insert_with(|| earlier(error));
         }

@@ -13,6 +13,7 @@ mod link_document;
 mod memory;
 mod page;
 mod pin_document;
+pub mod planted;
 mod rows;
 mod run_tables;
 mod scratch_rows;
@@ -23,6 +24,7 @@ mod tables;
 mod words;
 mod workflow_tables;
 
+pub use claims::Claims;
 pub use contract::{
     CommitError, Committed, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts, RunQuery,
     ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow, WorkflowVersion,

@@ -16,7 +16,7 @@ mod waiting;
 
 pub(crate) use journal::Journal;
 pub(crate) use judge::Heard;
-pub(crate) use model::{Model, Place};
+pub(crate) use model::{Model, Place, TaskModel};
 pub(crate) use notes::Notes;
 pub use notes::Violation;
 pub(crate) use tap::Oracle;

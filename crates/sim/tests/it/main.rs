@@ -60,7 +60,7 @@ fn every_bug_inside_the_coordinator_is_found() {
 
 #[test]
 fn a_failing_run_is_shortened() {
-    let bug = Some(Planted::World(WorldBug::StaleLeaderKeepsWriting));
+    let bug = Some(Planted::World(WorldBug::WallClockForExpiry));
     let failing = sweep(50, bug).run().failed.first().map(|failed| failed.seed).unwrap();
     let config = RunConfig { bug, ..RunConfig::of(failing, 100) };
     let smallest = shrink(&config);
