@@ -13,6 +13,7 @@ use crate::load::Facts;
 use crate::peek::Wanted;
 use crate::run::apply::After;
 use crate::run::change::{RestoredRun, RunChange};
+use crate::run::signal::latest_delay_end;
 use crate::state::State;
 use crate::tenant_change::TenantSettings;
 
@@ -59,6 +60,9 @@ impl Coordinator {
                 // The wall clock may have been set back while nobody was here.
                 TaskState::Waiting { until, why: WaitReason::Backoff } => {
                     *until = (*until).min(at.now.after(record.spec.retry.backoff_max));
+                }
+                TaskState::Waiting { until, why: WaitReason::Delay } => {
+                    *until = (*until).min(latest_delay_end(&record.parameters, at.now));
                 }
                 TaskState::Waiting { .. } | TaskState::Ready | TaskState::Settled(_) => {}
             }

@@ -86,11 +86,19 @@ pub enum Consequence {
     FencedStepDown,
     /// Someone asked about a task of another tenant, and was told of nothing.
     ForeignTaskUnknown,
+    /// A run ended as the interpreter says.
+    RunAsInterpreted,
+    /// A task of a run lost too many workers, so nobody knows how the run should have ended.
+    RunNotCompared,
+    /// The state of live runs was compared with a replay of their facts.
+    ReplayCompared,
+    /// A server started while runs were under way.
+    RestartWithRuns,
 }
 
 impl Consequence {
     /// All of them, with their words.
-    pub const ALL: [(Self, &'static str); 40] = [
+    pub const ALL: [(Self, &'static str); 44] = [
         (Self::Committed, "COMMITTED"),
         (Self::CancelledExpired, "CANCELLED (expired)"),
         (Self::CancelledSuperseded, "CANCELLED (superseded)"),
@@ -131,6 +139,10 @@ impl Consequence {
         (Self::TurnsFailedApart, "turns failed apart"),
         (Self::FencedStepDown, "fenced server stepped down"),
         (Self::ForeignTaskUnknown, "foreign task unknown"),
+        (Self::RunAsInterpreted, "run ended as interpreted"),
+        (Self::RunNotCompared, "run lost too many workers"),
+        (Self::ReplayCompared, "runs compared with a replay"),
+        (Self::RestartWithRuns, "restart with live runs"),
     ];
 
     fn position(self) -> usize {

@@ -4,14 +4,14 @@
 //! end. Reading order: [`RunConfig`] and `world` (what exists, and the loop), `agenda` (what
 //! happens when), `server` and `server_life` (drive the shard as the production task
 //! does), `store`, `network`,
-//! `worker`, `worker_faults`, `submitter`, `workload` (what they do and suffer), `oracle` (what
-//! must be true), `liveness`, then `flows` (runs of random workflows), `seeds`, `sweep`, `shrink` and `report` (many seeds, and what to say).
+//! `worker`, `worker_faults`, `submitter`, `workload` (what they do and suffer), `runs` (random
+//! workflows, and how they must end), `oracle` (what must be true), `liveness`, then `seeds`,
+//! `sweep`, `shrink` and `report` (many seeds, and what to say).
 
 mod agenda;
 mod clock;
 mod consequence;
 mod faults;
-pub mod flows;
 mod liveness;
 mod message;
 mod network;
@@ -21,6 +21,7 @@ mod planted;
 pub mod report;
 mod rng;
 mod run;
+mod runs;
 pub mod seeds;
 mod server;
 mod server_life;
@@ -44,4 +45,4 @@ pub use run::{RunResult, run};
 pub use shrink::shrink;
 pub use sweep::{Sweep, SweepResult};
 pub use trace::Trace;
-pub use world::RunConfig;
+pub use world::{RunConfig, WORKFLOWS_ALONE};

@@ -12,6 +12,8 @@ use crate::world::{World, tenant_of};
 
 /// Room for restarts, calls that wait for a dead asker, and queues.
 const SLACK: Duration = Duration::from_mins(1);
+/// How long a run may take once the faults are over.
+const RUN_MAX: Duration = Duration::from_mins(5);
 /// The longest that an honest worker works on a task once the faults are over.
 const WORK_MAX: Duration = Duration::from_millis(500);
 
@@ -28,13 +30,15 @@ impl World {
                     Place::Waiting { until, .. } | Place::Blocked { until } => {
                         longest_wait = longest_wait.max(until.since(now));
                     }
-                    Place::Ready | Place::Leased => {}
+                    Place::Ready | Place::Leased | Place::Own { .. } => {}
                 }
                 // A task may lose as many workers as it takes to call it poison, and each loss
                 // costs a term; a queue or a concurrency key may put all tasks in a row.
                 work += WORK_MAX + (task.spec.lease_ttl + task.spec.retry.backoff_max) * 4;
             }
         }
+        // The tasks of a run come one after another.
+        work += RUN_MAX * u32::try_from(self.runs.live().count()).unwrap_or(u32::MAX);
         u64::try_from((longest_wait + work).as_millis()).unwrap_or(u64::MAX)
     }
 
@@ -42,6 +46,7 @@ impl World {
         let is_settled = |place: Place| matches!(place, Place::Settled(_));
         self.submitters.iter().all(crate::submitter::Submitter::is_content)
             && self.all_tasks().all(|(_, task)| is_settled(task.place))
+            && self.runs.live().next().is_none()
             && !self.workers.iter().any(|worker| worker.is_alive && worker.is_reporting())
     }
 
@@ -53,6 +58,9 @@ impl World {
     pub(crate) fn report_stuck(&mut self) {
         let stuck = self.all_tasks().find(|(_, task)| !matches!(task.place, Place::Settled(_)));
         let Some((id, task)) = stuck.map(|(id, task)| (*id, task.clone())) else {
+            if let Some(run) = self.runs.live().next() {
+                return self.notes.broken("P5", || format!("run {run} does not end"));
+            }
             return self.notes.broken("P3", || "a client waits for an answer for ever".into());
         };
         let why = self.explain(id);

@@ -1,11 +1,10 @@
 //! `sim`: many seeds, one seed, or planted bugs.
 
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use sim::{
-    Mode, Options, Planted, RunConfig, Sweep, SweepResult, USAGE, flows, report, run, seeds,
+    Mode, Options, Planted, RunConfig, Sweep, SweepResult, USAGE, WORKFLOWS_ALONE, report, run,
+    seeds,
 };
 
 /// Below so many seeds something may never happen by chance.
@@ -55,6 +54,7 @@ fn many_seeds(options: &Options) -> bool {
     let sweep = Sweep {
         seeds: chosen(options, "tasks", 500),
         tasks: options.run.tasks,
+        workflows: options.run.workflows,
         threads: options.threads,
         bug: options.run.bug,
         stops_early: false,
@@ -63,14 +63,7 @@ fn many_seeds(options: &Options) -> bool {
     let result = sweep.run();
     print!("{}", report::table(&result.counters));
     println!("{}", report::figures(&result));
-    if let Some(first) = result.failed.first() {
-        let mut config = RunConfig::of(first.seed, options.run.tasks);
-        config.bug = options.run.bug;
-        print!("{}", report::failure(&config));
-        let seeds: Vec<String> =
-            result.failed.iter().take(20).map(|failed| failed.seed.to_string()).collect();
-        println!("failed seeds: {}", seeds.join(", "));
-    }
+    print_failed(&sweep, &result);
     let is_good = is_complete(&sweep, &result) && result.failed.is_empty();
     let failed = result.failed.len().max(usize::from(!is_good));
     println!("{} passed, {failed} failed", result.passed);
@@ -105,44 +98,30 @@ fn chosen(options: &Options, world: &str, count: u64) -> Vec<u64> {
     seeds
 }
 
+/// Worlds that run workflows and little else; each ends as a simple interpreter says.
 fn many_flows(options: &Options) -> bool {
-    let seeds = chosen(options, "flows", 2_000);
-    let (next, all) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
-    let work = || {
-        while let Some(seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)).copied() {
-            let played = (seed, flows::run(seed));
-            all.lock().unwrap_or_else(PoisonError::into_inner).push(played);
-        }
+    let sweep = Sweep {
+        seeds: chosen(options, "flows", 2_000),
+        tasks: 0,
+        workflows: WORKFLOWS_ALONE,
+        threads: options.threads,
+        bug: options.run.bug,
+        stops_early: false,
+        checks_determinism: options.checks_determinism,
     };
-    std::thread::scope(|scope| {
-        for _ in 0..options.threads.max(1) {
-            scope.spawn(work);
-        }
-    });
-    let mut all = all.into_inner().unwrap_or_else(PoisonError::into_inner);
-    all.sort_by_key(|(seed, _)| *seed);
-    report_flows(&all)
+    let result = sweep.run();
+    println!("{}, {} runs", report::figures(&result), result.runs);
+    print_failed(&sweep, &result);
+    println!("{} passed, {} failed", result.passed, result.failed.len());
+    result.failed.is_empty() && result.undetermined.is_empty()
 }
 
-fn report_flows(all: &[(u64, Result<flows::FlowResult, String>)]) -> bool {
-    let good = || all.iter().filter_map(|(_, result)| result.as_ref().ok());
-    for (seed, broken) in all.iter().filter_map(|(seed, one)| Some((seed, one.as_ref().err()?))) {
-        println!("seed {seed}: {broken}");
-        println!("replay: cargo xtask sim flows --from {seed} --seeds 1");
-    }
-    let sum = |of: fn(&flows::FlowResult) -> u64| good().map(of).sum::<u64>();
-    println!(
-        "{} runs, {} of them good, {} lost too many workers, {} tasks, {} crashes, {} steps",
-        all.len(),
-        sum(|one| u64::from(one.succeeded)),
-        sum(|one| u64::from(one.has_given_up)),
-        sum(|one| one.tasks),
-        sum(|one| one.crashes),
-        sum(|one| one.steps)
-    );
-    let passed = good().count();
-    println!("{passed} passed, {} failed", all.len() - passed);
-    passed == all.len()
+fn print_failed(sweep: &Sweep, result: &SweepResult) {
+    let Some(first) = result.failed.first() else { return };
+    print!("{}", report::failure(&sweep.config(first.seed)));
+    let seeds: Vec<String> =
+        result.failed.iter().take(20).map(|failed| failed.seed.to_string()).collect();
+    println!("failed seeds: {}", seeds.join(", "));
 }
 
 fn find_planted(options: &Options) -> bool {
@@ -160,25 +139,12 @@ fn find_planted(options: &Options) -> bool {
     missed == 0 && !bugs.is_empty()
 }
 
-fn find_in_runs(options: &Options, bug: Planted) -> bool {
-    let (name, seeds) = (bug.name(), options.seeds.unwrap_or(2_000));
-    let Some((seed, story)) = flows::find(bug, options.from..options.from + seeds) else {
-        println!("{name:<40} NOT FOUND in {seeds} seeds");
-        return false;
-    };
-    let story: String = story.chars().take(160).collect();
-    println!("{name:<40} found at seed {seed}: {story}");
-    true
-}
-
 fn find_one(options: &Options, bug: Planted) -> bool {
-    if bug.is_about_runs() {
-        return find_in_runs(options, bug);
-    }
     let seeds = options.seeds.unwrap_or(2_000);
     let sweep = Sweep {
         seeds: (options.from..options.from + seeds).collect(),
         tasks: options.run.tasks,
+        workflows: options.run.workflows,
         threads: options.threads,
         bug: Some(bug),
         stops_early: true,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Answer, Ladder};
+use coordinator::{Answer, Ladder, NewRun, NextCall, Signal};
 use model::{LeaseId, NewTask, Offer, QueueName, Report, TaskId, WorkerId};
 
 use crate::server::ShardAt;
@@ -73,6 +73,11 @@ pub(crate) enum Ask {
     Unregister(WorkerId),
     /// A person pauses a queue, or lets it go on.
     Pause(QueueName, bool),
+    StartRun(Box<NewRun>),
+    /// A person says the word that a node waits for.
+    Signal(Box<Signal>),
+    /// A middleware calls the next in line.
+    Next(Box<NextCall>),
 }
 
 #[derive(Clone, Debug)]

@@ -11,10 +11,10 @@ The real coordinator under every fault, from one seed.
 sim [--seeds N] [--from S] [--draw WORD] [--tasks N] [--threads N] [--check-determinism]
     run N seeds (500) from S (1), with 100 tasks each, on 2 threads; with a word also as many
     that the word draws, and those that once failed
-sim --seed S [--trace] [--tasks N] [--faults F1,F13] [--only-tasks 3,7] [--plant NAME]
+sim --seed S [--trace] [--tasks N] [--workflows N] [--faults F1,F13] [--only-tasks 3,7] [--plant NAME]
     run one seed; if it fails, shorten it
 sim flows [--seeds N] [--from S] [--draw WORD]
-    run random workflows under faults, and compare each with a simple interpreter
+    run N seeds (2000) with random workflows alone, and compare each with a simple interpreter
 sim planted [--only NAME] [--seeds N]
     plant each bug and find it within N seeds (2000)
 ";
@@ -87,6 +87,7 @@ impl Options {
             "--draw" => self.draw = Some(value(word, rest)?),
             "--threads" => self.threads = usize::try_from(number(word, rest)?).unwrap_or(1),
             "--tasks" => self.run.tasks = number(word, rest)?,
+            "--workflows" => self.run.workflows = number(word, rest)?,
             "--only" => self.only = Some(value(word, rest)?),
             "--seed" => {
                 self.run.seed = number(word, rest)?;

@@ -37,12 +37,6 @@ impl Planted {
         inside.chain(turns).chain(WorldBug::ALL.into_iter().map(Self::World))
     }
 
-    /// Whether only runs of workflows can suffer from it.
-    pub fn is_about_runs(self) -> bool {
-        use coordinator::planted::Bug;
-        matches!(self, Self::Coordinator(Bug::SkipNotPassedOn | Bug::LineForgotten))
-    }
-
     /// How it is called on the command line.
     pub fn name(self) -> String {
         match self {

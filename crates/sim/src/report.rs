@@ -59,7 +59,8 @@ pub fn failure(config: &RunConfig) -> String {
 
 /// The command line that runs exactly this.
 fn arguments(config: &RunConfig) -> String {
-    let mut words = vec![format!("--seed {}", config.seed), format!("--tasks {}", config.tasks)];
+    let RunConfig { seed, tasks, workflows, .. } = config;
+    let mut words = vec![format!("--seed {seed} --tasks {tasks} --workflows {workflows}")];
     if config.faults != FaultSet::ALL {
         let faults: Vec<_> = config.faults.iter().map(|fault| fault.name().0).collect();
         words.push(format!(

@@ -21,6 +21,8 @@ pub struct RunResult {
     pub counters: Counters,
     /// Tasks that lived.
     pub tasks: u64,
+    /// Runs of workflows.
+    pub runs: u64,
     /// Steps of coordinators.
     pub steps: u64,
     /// What happened.
@@ -70,6 +72,7 @@ pub fn run(config: &RunConfig) -> RunResult {
         violation: world.notes.broken,
         counters: world.notes.counters,
         tasks: world.tenants.iter().map(|tenant| tenant.durable.tasks.len() as u64).sum(),
+        runs: world.runs.len() as u64,
         steps: world.steps,
         trace: world.trace,
     }

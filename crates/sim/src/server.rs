@@ -9,9 +9,9 @@ use coordinator::{
     Answer, Command, LeaseRequest, LoadKey, LoadTicket, Moment, Pause, Preparation, PrepareTicket,
     Refusal, TaskRecord, TaskState, Ticket,
 };
-use model::{LeaseId, QueueName, Timestamp};
-use shard::{Effect, Shard, Turn};
-use store::CommitError;
+use model::{LeaseId, QueueName, RunId, Timestamp};
+use shard::{Effect, Limits, Shard, Turn};
+use store::{CommitError, RunKey};
 
 use crate::agenda::Event;
 use crate::clock::ProcessClock;
@@ -21,10 +21,12 @@ use crate::message::{Ask, Call, LeaseAsk, Peer, Request, Told};
 use crate::oracle::{Heard, Oracle};
 use crate::planted::WorldBug;
 use crate::rng::Dice;
-use crate::world::{TENANTS, World};
+use crate::world::{TENANTS, World, shard_of};
 
 /// So many of a thousand requests join the open turn when they come.
 const EAGER: u64 = 300;
+/// After so many of a thousand turns the runs are compared with a replay of their facts.
+const REPLAYED: u64 = 50;
 
 /// One tenant's shard on one server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -65,6 +67,8 @@ pub(crate) struct Live {
     pub(crate) shard: Shard<Oracle>,
     pub(crate) askers: BTreeMap<Ticket, Call>,
     pub(crate) last_ticket: u64,
+    /// The last turn that is durable.
+    pub(crate) durable: u64,
     alarm: u64,
     alarm_at: Option<u64>,
     has_rung: bool,
@@ -73,7 +77,16 @@ pub(crate) struct Live {
 impl Live {
     pub(crate) fn new(life: u64, shard: Shard<Oracle>) -> Self {
         let askers = BTreeMap::new();
-        Self { life, shard, askers, last_ticket: 0, alarm: 0, alarm_at: None, has_rung: false }
+        Self {
+            life,
+            shard,
+            askers,
+            last_ticket: 0,
+            durable: 0,
+            alarm: 0,
+            alarm_at: None,
+            has_rung: false,
+        }
     }
 
     /// A new ticket for this asker.
@@ -129,7 +142,19 @@ impl World {
         if matches!(request.ask, Ask::ReportText(_)) {
             return self.read_text(&request);
         }
+        if let Some(run) = self.earlier_run(&request) {
+            return self.reply(request.call, Told::Answer(Answer::RunStarted { run, existed: true }));
+        }
         self.server_hears(at, Inbound::Ask(request));
+    }
+
+    /// The door looks whether a start was made before, as it does in production: the coordinator
+    /// remembers the keys of runs that ended only while it lives.
+    fn earlier_run(&self, request: &Request) -> Option<RunId> {
+        let Ask::StartRun(run) = &request.ask else { return None };
+        let key = RunKey::Idempotency(run.idempotency.as_ref()?.key.clone());
+        let found = self.store.tables().run(shard_of(request.at.tenant), &key)?;
+        Some(found.id)
     }
 
     /// Puts something into a tenant's inbox.
@@ -262,6 +287,9 @@ impl World {
                 let on = on && self.has_faults;
                 pause_command(ticket, queue, on, now)
             }
+            Ask::StartRun(run) => Command::StartRun { ticket, run },
+            Ask::Signal(signal) => Command::Signal { ticket, signal },
+            Ask::Next(call) => Command::Next { ticket, call },
             Ask::ReportText(_) => return None,
         };
         Some((command, call.sent_at))
@@ -276,9 +304,33 @@ impl World {
         if let Err(error) = end {
             return self.server_drops_its_shard(at, &error);
         }
+        live.durable = turn.number;
         live.shard.on_committed(turn.number);
         self.carry_out(at);
+        self.compare_replay(at);
         self.plan_turn(at);
+    }
+
+    /// The facts that are kept give the state that the runs have, whenever nothing is under way.
+    fn compare_replay(&mut self, at: ShardAt) {
+        let it = &mut self.servers[at.server];
+        let Some(live) = &it.served[at.tenant].live else { return };
+        let is_quiet = live.shard.latest_turn() == live.durable;
+        if !is_quiet || !self.store.is_current(live.shard.claim()) || !it.dice.chance(REPLAYED) {
+            return;
+        }
+        let states = live.shard.coordinator().run_states();
+        if states.is_empty() {
+            return;
+        }
+        let (claim, now) = (live.shard.claim(), it.clock.now(self.clock));
+        let held = self.store.tables().restore(claim.shard);
+        let moment = Moment { now, wall: now, entropy: 0 };
+        let other = Shard::restore(claim, held, Limits::default(), (moment, ()));
+        self.notes.happened(Consequence::ReplayCompared);
+        self.notes.demand(other.coordinator().run_states() == states, "P1", || {
+            format!("the facts of the runs of {at} give another state than they have")
+        });
     }
 
     /// Carries out what may leave.

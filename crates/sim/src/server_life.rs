@@ -64,7 +64,10 @@ impl World {
         let live = restored.tasks.len() as u64;
         let oracle = Oracle::new(model, self.is_thorough, self.steps);
         let moment = Moment { now, wall, entropy };
-        let shard = Shard::restore(claim, restored, LIMITS, (moment, oracle));
+        let mut shard = Shard::restore(claim, restored, LIMITS, (moment, oracle));
+        // Half of the worlds go on with runs in small steps, so that a crash finds some not begun.
+        let begun_per_turn = [usize::MAX, 1, usize::MAX, 2][(self.seed % 4) as usize];
+        shard.coordinator_mut().set_begun_per_turn(begun_per_turn);
         self.lives += 1;
         self.served(at).live = Some(Live::new(self.lives, shard));
         self.tenants[tenant].front = server;
@@ -92,6 +95,7 @@ impl World {
             (has(is_blocked), Consequence::RestartWithBlockedTasks),
             (was_ambiguous, Consequence::AmbiguousCommitRecovered),
             (!restored.settings.pauses.is_empty(), Consequence::RestartWithPause),
+            (!restored.runs.is_empty(), Consequence::RestartWithRuns),
         ];
         for (_, consequence) in seen.into_iter().filter(|(has_happened, _)| *has_happened) {
             self.notes.happened(consequence);

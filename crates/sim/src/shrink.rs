@@ -18,7 +18,8 @@ pub fn shrink(config: &RunConfig) -> RunConfig {
         let before = smallest.clone();
         remove_faults(&mut smallest, &still_fails);
         remove_tasks(&mut smallest, &still_fails);
-        if before.faults == smallest.faults && before.skip == smallest.skip {
+        remove_workflows(&mut smallest, &still_fails);
+        if before.workflows == smallest.workflows && before.faults == smallest.faults && before.skip == smallest.skip {
             break;
         }
     }
@@ -31,6 +32,17 @@ fn remove_faults(smallest: &mut RunConfig, still_fails: &impl Fn(&RunConfig) -> 
         if still_fails(&without) {
             *smallest = without;
         }
+    }
+}
+
+/// The newest first: the others stay as they are.
+fn remove_workflows(smallest: &mut RunConfig, still_fails: &impl Fn(&RunConfig) -> bool) {
+    while let Some(workflows) = smallest.workflows.checked_sub(1) {
+        let without = RunConfig { workflows, ..smallest.clone() };
+        if !still_fails(&without) {
+            return;
+        }
+        *smallest = without;
     }
 }
 

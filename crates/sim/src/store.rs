@@ -320,13 +320,16 @@ impl World {
             if let Some(lease) = committed_lease(change) {
                 tenant.journal.check_commit(lease, notes);
             }
-            if let Change::TaskSubmitted(record) = change {
+            if let Change::TaskSubmitted(record) = change
+                && record.link.is_none()
+            {
                 let intent = crate::workload::intent_of(&record.parameters);
                 let is_keyed = record.idempotency.is_some();
                 tenant.journal.task_made(intent, is_keyed, record.id, notes);
             }
         }
         tenant.durable.check_blocked(&turn.changes, notes);
+        self.runs.take(turn, notes);
         Ok(())
     }
 

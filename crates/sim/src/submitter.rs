@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use coordinator::{Answer, SubmittedTask};
+use coordinator::{Answer, Signal, SubmittedTask};
 use model::{After, NewTask, QueueName, TaskId, Timestamp};
 
 use crate::agenda::Event;
@@ -13,6 +13,7 @@ use crate::message::{Ask, Call, Peer, Reply, Request, Told, Wire};
 use crate::oracle::Place;
 use crate::planted::WorldBug;
 use crate::rng::Dice;
+use crate::runs::SavedWorkflow;
 use crate::workload::{Intent, QUEUES, after_of, key_text, queue_name, submit_within};
 use crate::world::{Tenant, World, shard_of};
 
@@ -29,6 +30,8 @@ pub(crate) struct Submitter {
     pub(crate) half_open_until: u64,
     /// Wishes by the time of their submit.
     plan: BTreeMap<u64, Vec<u64>>,
+    /// Keys of runs by the time of their start.
+    runs: BTreeMap<u64, Vec<String>>,
     calls: BTreeMap<u64, Order>,
     acknowledged: Vec<(u64, TaskId)>,
     dice: Dice,
@@ -54,6 +57,9 @@ enum Wish {
     /// A task that is to run after one that nobody made.
     Orphan(u64),
     Pause(QueueName, bool),
+    StartRun(String),
+    /// The word that a node waits for.
+    Say(Box<Signal>),
     /// The same key with other content.
     Conflict(u64),
     Stop(TaskId),
@@ -65,6 +71,8 @@ enum Wish {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SubmitterTimer {
     Submit,
+    StartRuns,
+    Say,
     Meddle,
     GiveUp(u64),
 }
@@ -72,8 +80,10 @@ pub(crate) enum SubmitterTimer {
 impl Submitter {
     /// Whether everything that was to be submitted has been acknowledged.
     pub(crate) fn is_content(&self) -> bool {
-        let is_open = |order: &Order| matches!(order.wish, Wish::Submit { .. });
+        let is_open =
+            |order: &Order| matches!(order.wish, Wish::Submit { .. } | Wish::StartRun(_));
         self.plan.is_empty()
+            && self.runs.is_empty()
             && !self.calls.values().any(|order| is_open(order) && !order.is_repeated)
     }
 }
@@ -85,6 +95,7 @@ impl World {
                 tenant,
                 half_open_until: 0,
                 plan: BTreeMap::new(),
+                runs: BTreeMap::new(),
                 calls: BTreeMap::new(),
                 acknowledged: Vec::new(),
                 dice: Dice::of_parts(self.seed, 50 + number, 13),
@@ -100,9 +111,23 @@ impl World {
             let submitter = dice.index(self.submitters.len());
             self.submitters[submitter].plan.entry(at).or_default().push(number);
         }
+        self.plan_runs();
         for submitter in 0..self.submitters.len() {
             self.submitter_timer(submitter, 10, SubmitterTimer::Submit);
+            self.submitter_timer(submitter, 10, SubmitterTimer::StartRuns);
+            self.submitter_timer(submitter, 300, SubmitterTimer::Say);
             self.submitter_timer(submitter, 1_000, SubmitterTimer::Meddle);
+        }
+    }
+
+    fn plan_runs(&mut self) {
+        for number in 0..self.config.workflows {
+            let mut dice = Dice::of_parts(self.seed, number, 29);
+            let at = dice.below(self.config.safety_ms() / 2);
+            let submitter = dice.index(self.submitters.len());
+            let key = format!("run-{number}");
+            self.runs.want(&key, SavedWorkflow::of(self.seed, number));
+            self.submitters[submitter].runs.entry(at).or_default().push(key);
         }
     }
 
@@ -113,6 +138,8 @@ impl World {
     pub(crate) fn submitter_wakes(&mut self, submitter: usize, timer: SubmitterTimer) {
         match timer {
             SubmitterTimer::Submit => self.submitter_submits(submitter),
+            SubmitterTimer::StartRuns => self.submitter_starts_runs(submitter),
+            SubmitterTimer::Say => self.submitter_says(submitter),
             SubmitterTimer::Meddle => self.submitter_meddles(submitter),
             SubmitterTimer::GiveUp(number) => self.submitter_gives_up(submitter, number),
         }
@@ -134,6 +161,26 @@ impl World {
                     self.submitter_asks(submitter, wish, 1);
                 }
             }
+        }
+    }
+
+    fn submitter_starts_runs(&mut self, submitter: usize) {
+        while let Some(first) = self.submitters[submitter].runs.first_entry() {
+            if *first.key() > self.clock.now {
+                let after = *first.key() - self.clock.now;
+                return self.submitter_timer(submitter, after, SubmitterTimer::StartRuns);
+            }
+            for key in first.remove() {
+                self.submitter_asks(submitter, Wish::StartRun(key), 1);
+            }
+        }
+    }
+
+    fn submitter_says(&mut self, submitter: usize) {
+        let after = self.submitters[submitter].dice.between(100, 900);
+        self.submitter_timer(submitter, after, SubmitterTimer::Say);
+        if let Some(signal) = self.some_word(self.submitters[submitter].tenant) {
+            self.submitter_asks(submitter, Wish::Say(signal), 1);
         }
     }
 
@@ -175,6 +222,11 @@ impl World {
                 Ask::Submit(vec![NewTask { after, ..self.to_task(*number, None) }])
             }
             Wish::Pause(queue, on) => Ask::Pause(queue.clone(), *on),
+            Wish::StartRun(key) => {
+                let workflow = self.runs.workflow(key).expect("only wanted runs are started");
+                Ask::StartRun(Box::new(workflow.new_run(key)))
+            }
+            Wish::Say(signal) => Ask::Signal(signal.clone()),
             Wish::Conflict(number) => {
                 let mut task = self.to_task(*number, Some(format!("wish-{number}-0")));
                 if let Some(mark) = &mut task.idempotency {
@@ -215,8 +267,10 @@ impl World {
         match &mut wish {
             Wish::Submit { is_keyed: false, .. } => return,
             Wish::Submit { key_suffix, .. } => *key_suffix += u32::from(renames),
+            Wish::StartRun(_) => {}
             _ if tries > TRIES_MAX => return,
             Wish::Conflict(_)
+            | Wish::Say(_)
             | Wish::Orphan(_)
             | Wish::Pause(..)
             | Wish::Stop(_)
@@ -311,6 +365,15 @@ impl World {
             (Wish::Orphan(number), Answer::Submitted(made)) => {
                 notes.broken("P1", || format!("wish {number} runs after nobody: {made:?}"));
             }
+            (Wish::StartRun(key), Answer::RunStarted { run, .. }) => {
+                let kept = self.runs.run_of(&key);
+                notes.demand(kept == Some(run), "P1", || {
+                    format!("{key} was answered with run {run}, the store has {kept:?}")
+                });
+            }
+            (Wish::StartRun(_), answer) => {
+                notes.broken("P1", || format!("a start was answered by {answer:?}"));
+            }
             (Wish::Stop(task), Answer::Stopped) => journal.stopped(task, durable, notes),
             (Wish::Stop(task), Answer::NotLive) if !durable.tasks.contains_key(&task) => {
                 notes.happened(Consequence::ForeignTaskUnknown);
@@ -320,6 +383,7 @@ impl World {
                 Wish::Conflict(_)
                 | Wish::Orphan(_)
                 | Wish::Pause(..)
+                | Wish::Say(_)
                 | Wish::Stop(_)
                 | Wish::Requeue(_)
                 | Wish::Look(..),

@@ -19,6 +19,8 @@ pub struct Sweep {
     pub seeds: Vec<u64>,
     /// Wishes in each.
     pub tasks: u64,
+    /// Workflows in each.
+    pub workflows: u64,
     /// Threads.
     pub threads: usize,
     /// A bug to plant in each run.
@@ -42,6 +44,8 @@ pub struct SweepResult {
     pub counters: Counters,
     /// Tasks that lived.
     pub tasks: u64,
+    /// Runs of workflows.
+    pub runs: u64,
     /// Steps of coordinators.
     pub steps: u64,
     /// How long it took.
@@ -52,6 +56,7 @@ impl SweepResult {
     fn add(&mut self, result: RunResult) {
         self.counters.add(&result.counters);
         self.tasks += result.tasks;
+        self.runs += result.runs;
         self.steps += result.steps;
         if result.violation.is_some() {
             self.failed.push(result);
@@ -62,8 +67,10 @@ impl SweepResult {
 }
 
 impl Sweep {
-    fn config(&self, seed: u64) -> RunConfig {
-        RunConfig { bug: self.bug, ..RunConfig::of(seed, self.tasks) }
+    /// What is run for a seed.
+    pub fn config(&self, seed: u64) -> RunConfig {
+        let Self { tasks, workflows, bug, .. } = *self;
+        RunConfig { bug, workflows, ..RunConfig::of(seed, tasks) }
     }
 
     /// Runs the seeds. The result does not depend on the number of threads: seeds are handed out

@@ -5,14 +5,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use coordinator::{Answer, Grant, HeartbeatVerdict, Judgement, Verdict};
+use coordinator::{Answer, Grant, HeartbeatVerdict, Judgement, NextCall, NextEnd, Verdict};
 use model::{Failure, LeaseId, Offer, Report, ReportKey, ReportedOutcome, WorkerId};
+use shard::report_key::content_key;
 
 use crate::agenda::Event;
 use crate::faults::Fault;
 use crate::message::{Ask, Call, LeaseAsk, Peer, Reply, Request, Told, Wire};
 use crate::planted::WorldBug;
 use crate::rng::{Dice, scatter};
+use crate::runs::{Step, StepMove};
 use crate::workload::{Fate, intent_of};
 use crate::world::{World, tenant_of};
 
@@ -20,6 +22,8 @@ use crate::world::{World, tenant_of};
 const WAIT: u64 = 8_000;
 /// How long it waits for an answer that should come at once.
 const PATIENCE: u64 = 1_500;
+/// How long it waits for the next in line before it asks again.
+const NEXT_PATIENCE: u64 = 4_000;
 const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
 /// A worker process and what it believes.
@@ -63,10 +67,20 @@ impl Habits {
 /// One lease that a worker works under.
 #[derive(Debug)]
 pub(crate) struct Job {
-    intent: u64,
+    work: Work,
     beat_every: u64,
-    fate: Fate,
     is_reporting: bool,
+    /// A middleware that waits for the next in line takes no slot.
+    is_waiting: bool,
+}
+
+/// What a lease is for.
+#[derive(Debug)]
+enum Work {
+    /// A task that someone submitted.
+    Wish { intent: u64, fate: Fate },
+    /// A step of a run.
+    Step(Step),
 }
 
 /// A call that has not been answered.
@@ -74,6 +88,7 @@ pub(crate) struct Job {
 pub(crate) enum Asked {
     Lease,
     Beat(Vec<LeaseId>),
+    Next(LeaseId, Box<NextCall>),
     Report {
         reports: Vec<Report>,
         is_repeated: bool,
@@ -120,7 +135,8 @@ impl Worker {
     }
 
     fn free_slots(&self) -> u32 {
-        self.slots.saturating_sub(u32::try_from(self.jobs.len()).unwrap_or(u32::MAX))
+        let busy = self.jobs.values().filter(|job| !job.is_waiting).count();
+        self.slots.saturating_sub(u32::try_from(busy).unwrap_or(u32::MAX))
     }
 
     pub(crate) fn is_reporting(&self) -> bool {
@@ -253,14 +269,67 @@ impl World {
     fn worker_is_done(&mut self, worker: usize, lease: LeaseId) {
         let fails = self.has_faults;
         let it = &mut self.workers[worker];
-        let Some(job) = it.jobs.get_mut(&lease) else { return };
-        job.is_reporting = true;
-        let (fate, intent) = (job.fate, job.intent);
-        let report = make_report(it, lease, (intent, fate), fails && fate.fails);
+        let Some(job) = it.jobs.get_mut(&lease).filter(|job| !job.is_reporting) else { return };
+        let report = match &job.work {
+            Work::Wish { intent, fate } => {
+                let (intent, fate) = (*intent, *fate);
+                make_report(it, lease, (intent, fate), fails && fate.fails)
+            }
+            Work::Step(step) => match step.next_move() {
+                StepMove::Call { request, payload } => {
+                    return self.worker_calls_next(worker, lease, (request, &payload));
+                }
+                StepMove::Report(outcome) => {
+                    let key = content_key(&outcome);
+                    Report { lease, worker: it.id.clone(), key, outcome }
+                }
+            },
+        };
+        if let Some(job) = it.jobs.get_mut(&lease) {
+            job.is_reporting = true;
+        }
         it.outbox.push(report);
         // Some reports wait a little, so that several travel in one call.
         let after = if it.dice.chance(400) { 300 } else { 0 };
         self.worker_timer(worker, after, WorkerTimer::Flush);
+    }
+
+    /// A middleware hands on to the next in line, and works on its lease while it waits.
+    fn worker_calls_next(
+        &mut self,
+        worker: usize,
+        lease: LeaseId,
+        (request, payload): (String, &serde_json::Value),
+    ) {
+        let call = Box::new(NextCall {
+            lease,
+            worker: self.workers[worker].id.clone(),
+            request: request.into(),
+            payload: Bytes::from(payload.to_string()),
+            until: None,
+        });
+        let number =
+            self.worker_calls(worker, Ask::Next(call.clone()), Asked::Next(lease, call));
+        if let Some(job) = self.workers[worker].jobs.get_mut(&lease) {
+            job.is_waiting = true;
+            self.worker_timer(worker, 1, WorkerTimer::Ask);
+        }
+        self.worker_timer(worker, NEXT_PATIENCE, WorkerTimer::GiveUp(number));
+    }
+
+    fn worker_is_called_back(&mut self, worker: usize, number: u64, end: &NextEnd) {
+        let it = &mut self.workers[worker];
+        let Some(Asked::Next(lease, call)) = it.calls.remove(&number) else { return };
+        let Some(Job { work: Work::Step(step), is_waiting, .. }) = it.jobs.get_mut(&lease) else {
+            return;
+        };
+        *is_waiting = false;
+        if matches!(end, NextEnd::NotAllowed { .. }) {
+            it.jobs.remove(&lease);
+            return self.worker_timer(worker, 1, WorkerTimer::Ask);
+        }
+        step.on_called(&call.request, matches!(end, NextEnd::Succeeded(_)));
+        self.worker_timer(worker, 5, WorkerTimer::Done(lease));
     }
 
     fn worker_flushes(&mut self, worker: usize) {
@@ -300,6 +369,12 @@ impl World {
                     self.worker_reports(worker, again);
                 }
             }
+            Some(Asked::Next(lease, _)) => {
+                let lease = *lease;
+                it.calls.remove(&number);
+                // The call has a name: it is made again, and waits for the same end.
+                self.worker_is_done(worker, lease);
+            }
             Some(Asked::Lease | Asked::Beat(_) | Asked::Report { .. } | Asked::Noise(_)) | None => {
             }
         }
@@ -331,8 +406,9 @@ impl World {
                 Some(Asked::Noise(reports)) => {
                     self.worker_is_judged(worker, &reports, &judgements, false);
                 }
-                Some(Asked::Lease | Asked::Beat(_)) | None => {}
+                Some(Asked::Lease | Asked::Beat(_) | Asked::Next(..)) | None => {}
             },
+            Told::Answer(Answer::Next(end)) => self.worker_is_called_back(worker, number, &end),
             Told::Answer(_) | Told::Malformed => {
                 it.calls.remove(&number);
             }
@@ -349,7 +425,7 @@ impl World {
                 it.calls.remove(&number);
                 self.worker_timer(worker, after, WorkerTimer::Ask);
             }
-            Some(Asked::Report { .. }) => {
+            Some(Asked::Report { .. } | Asked::Next(..)) => {
                 self.worker_timer(worker, after, WorkerTimer::GiveUp(number));
             }
             Some(Asked::Lease | Asked::Beat(_) | Asked::Noise(_)) | None => {}
@@ -380,10 +456,20 @@ impl World {
         });
         let intent = intent_of(&grant.parameters);
         let fate = Fate::of(self.seed, intent, lease.epoch);
+        let work = match &grant.link {
+            None => Work::Wish { intent, fate },
+            Some(_) => {
+                let parameters = serde_json::from_slice(&grant.parameters).unwrap_or_default();
+                let step_type = grant.spec.demand.task_type.as_str();
+                Work::Step(Step::new(step_type, parameters, grant.attempt))
+            }
+        };
+        let is_step = matches!(work, Work::Step(_));
         let beat_every = u64::try_from(grant.heartbeat_every.as_millis()).unwrap_or(u64::MAX);
         let it = &mut self.workers[worker];
-        it.jobs.insert(lease, Job { intent, beat_every, fate, is_reporting: false });
-        if self.is_poison(intent) {
+        let job = Job { work, beat_every, is_reporting: false, is_waiting: false };
+        it.jobs.insert(lease, job);
+        if !is_step && self.is_poison(intent) {
             let after = self.workers[worker].dice.below(300);
             return self.worker_timer(worker, after, WorkerTimer::Die(lease));
         }
@@ -391,6 +477,7 @@ impl World {
         let first = if confirms { 1 } else { self.by_its_clock(worker, beat_every) };
         self.worker_timer(worker, first, WorkerTimer::Beat(lease));
         let takes = if self.has_faults { fate.takes } else { fate.takes.min(500) };
+        let takes = if is_step { takes.min(300) } else { takes };
         self.worker_timer(worker, takes, WorkerTimer::Done(lease));
     }
 

@@ -11,6 +11,7 @@ use crate::network::{Network, describe};
 use crate::oracle::{Journal, Model, Notes};
 use crate::planted::{Planted, WorldBug};
 use crate::rng::Dice;
+use crate::runs::RunBook;
 use crate::server::{Server, ShardAt};
 use crate::store::FakeStore;
 use crate::submitter::Submitter;
@@ -20,8 +21,12 @@ use crate::workload::Intent;
 
 /// Tenants that share servers and the store.
 pub(crate) const TENANTS: usize = 2;
-/// How long the faults last.
-pub(crate) const SAFETY_MS: u64 = 60_000;
+/// How long the faults last in a world with tasks.
+const SAFETY_MS: u64 = 60_000;
+/// Workflows that are run beside tasks.
+const WORKFLOWS: u64 = 3;
+/// Workflows that are run in a world without other tasks.
+pub const WORKFLOWS_ALONE: u64 = 10;
 /// A run that takes more steps than this does not come to its end.
 const EVENTS_MAX: u64 = 2_000_000;
 
@@ -32,6 +37,8 @@ pub struct RunConfig {
     pub seed: u64,
     /// How many wishes there are.
     pub tasks: u64,
+    /// How many workflows are run.
+    pub workflows: u64,
     /// Wishes that are left out.
     pub skip: BTreeSet<u64>,
     /// Faults that may happen.
@@ -45,8 +52,25 @@ pub struct RunConfig {
 impl RunConfig {
     /// The usual run of a seed.
     pub fn of(seed: u64, tasks: u64) -> Self {
-        let (skip, faults) = (BTreeSet::new(), FaultSet::ALL);
-        Self { seed, tasks, skip, faults, bug: None, is_verbose: false }
+        Self {
+            seed,
+            tasks,
+            workflows: WORKFLOWS,
+            skip: BTreeSet::new(),
+            faults: FaultSet::ALL,
+            bug: None,
+            is_verbose: false,
+        }
+    }
+
+    /// A seed whose world runs workflows and little else.
+    pub fn of_workflows(seed: u64) -> Self {
+        Self { workflows: WORKFLOWS_ALONE, ..Self::of(seed, 0) }
+    }
+
+    /// How long the faults last. Workflows alone are done sooner.
+    pub(crate) fn safety_ms(&self) -> u64 {
+        if self.tasks == 0 { SAFETY_MS / 3 } else { SAFETY_MS }
     }
 }
 
@@ -85,6 +109,7 @@ pub(crate) struct World {
     pub(crate) servers: Vec<Server>,
     pub(crate) workers: Vec<Worker>,
     pub(crate) submitters: Vec<Submitter>,
+    pub(crate) runs: RunBook,
     pub(crate) has_faults: bool,
     /// Whether the coordinator's own tables are checked after every step.
     pub(crate) is_thorough: bool,
@@ -112,6 +137,7 @@ impl World {
             servers: Vec::new(),
             workers: Vec::new(),
             submitters: Vec::new(),
+            runs: RunBook::default(),
             has_faults: true,
             is_thorough: seed.is_multiple_of(8),
             fault_dice: Dice::for_purpose(seed, "faults"),
@@ -126,7 +152,7 @@ impl World {
         world.spawn_submitters();
         world.spawn_workers();
         world.plan_faults();
-        world.agenda.plan(SAFETY_MS, Event::FaultsEnd);
+        world.agenda.plan(world.config.safety_ms(), Event::FaultsEnd);
         world
     }
 
@@ -158,6 +184,7 @@ impl World {
         for tenant in &self.tenants {
             tenant.journal.check_all(&tenant.durable, &mut self.notes);
         }
+        self.runs.check_ends(self.store.tables(), &mut self.notes);
     }
 
     fn happens(&mut self, event: Event) {
@@ -195,7 +222,7 @@ impl World {
         for (fault, times_max) in kinds {
             let mut dice = Dice::for_purpose(self.seed, fault.name().1);
             for _ in 0..dice.between(0, times_max) {
-                let at = dice.between(500, SAFETY_MS - 1_000);
+                let at = dice.between(500, self.config.safety_ms() - 1_000);
                 if self.faults.has(fault) {
                     self.agenda.plan(at, Event::Fault(fault));
                 }

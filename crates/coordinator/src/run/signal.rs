@@ -157,6 +157,12 @@ pub(crate) fn wanted_event(parameters: &Bytes) -> Option<String> {
     parsed(parameters).get("event").and_then(Value::as_str).map(str::to_owned)
 }
 
+/// The latest moment at which a delay that is under way can end, whatever the wall clock showed
+/// when it began.
+pub(crate) fn latest_delay_end(given: &Bytes, now: Timestamp) -> Timestamp {
+    delay_end(&parsed(given), now).unwrap_or(Timestamp::MAX)
+}
+
 fn delay_end(given: &Value, now: Timestamp) -> Result<Timestamp, UnitEnd> {
     let wrong = |reason: &str| UnitEnd::failed("E.FLOW.EXPRESSION", reason);
     if let Some(until) = given.get("until") {

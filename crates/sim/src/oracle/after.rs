@@ -11,7 +11,11 @@ impl Model {
     fn outcome(&self, task: TaskId) -> Option<Outcome> {
         match self.tasks.get(&task)?.place {
             Place::Settled(outcome) => Some(outcome),
-            Place::Waiting { .. } | Place::Blocked { .. } | Place::Ready | Place::Leased => None,
+            Place::Waiting { .. }
+            | Place::Blocked { .. }
+            | Place::Own { .. }
+            | Place::Ready
+            | Place::Leased => None,
         }
     }
 

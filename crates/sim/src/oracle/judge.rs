@@ -3,8 +3,8 @@
 use std::cmp::Reverse;
 
 use coordinator::{
-    Answer, Command, Effect, HeartbeatVerdict, Judgement, LostAuthority, Outcome, Refusal,
-    SubmittedTask, Verdict, Violation as Wrong,
+    Answer, Change, Command, Effect, HeartbeatVerdict, Judgement, LostAuthority, Outcome, Refusal,
+    Step, SubmittedTask, TaskState, Verdict, Violation as Wrong,
 };
 use model::{
     After, LeaseId, NewTask, QueueName, Report, ReportKey, ReportedOutcome, TaskId, Timestamp,
@@ -34,17 +34,17 @@ enum Standing {
 }
 
 impl Model {
-    /// Compares the answer in `effects` with the one that `command` must get. Called before the
-    /// facts of the same step are observed.
+    /// Compares the answer in a step with the one that `command` must get. Called before the facts
+    /// of the same step are observed.
     pub(crate) fn judge(
         &mut self,
         command: &Command,
-        effects: &[Effect],
+        step: &Step,
         heard: Heard,
         notes: &mut Notes,
     ) {
         let answer = |ticket| {
-            effects.iter().find_map(|effect| match effect {
+            step.effects.iter().find_map(|effect| match effect {
                 Effect::Answer { ticket: to, answer } if *to == ticket => Some(answer),
                 Effect::Answer { .. } | Effect::Load { .. } | Effect::Prepare { .. } => None,
             })
@@ -52,7 +52,9 @@ impl Model {
         match command {
             Command::Submit { ticket, tasks } => self.judge_submit(tasks, answer(*ticket), notes),
             Command::Report { ticket, reports } => {
+                self.stopping = step.changes.iter().filter_map(stopped).collect();
                 self.judge_reports(reports, answer(*ticket), heard, notes);
+                self.stopping.clear();
             }
             Command::Heartbeat { ticket, worker, leases } => {
                 let leases = self.leases_or_all(worker, leases.as_deref());
@@ -137,7 +139,9 @@ impl Model {
             let task = self.tasks.get(id)?;
             (task.place == Place::Ready).then_some((Reverse(task.spec.priority), *id))
         };
-        let ranks: Option<Vec<_>> = tasks.iter().map(rank).collect();
+        // Runs share in turn, so their tasks stand between the others as their turn comes.
+        let is_single = |id: &&TaskId| self.tasks.get(id).is_none_or(|task| !task.is_of_run);
+        let ranks: Option<Vec<_>> = tasks.iter().filter(is_single).map(rank).collect();
         let is_sorted = ranks.is_some_and(|ranks| ranks.is_sorted());
         let is_open = |(id, task): (&TaskId, &TaskModel)| {
             (task.place == Place::Ready && task.key.is_none()).then_some(*id)
@@ -240,7 +244,13 @@ impl Model {
         notes: &mut Notes,
     ) {
         let standing = self.standing(report.lease, &report.worker, heard.now);
+        // A report that ends a run stops the other tasks of the run, before the next report of the
+        // same command is judged.
+        let is_stopped = standing == Standing::Holder
+            && self.stopping.contains(&report.lease.task)
+            && judgement.verdict == Verdict::Cancelled(LostAuthority::TaskCancelled);
         let is_right = match (standing, judgement.verdict) {
+            _ if is_stopped => true,
             (Standing::Holder, Verdict::Committed) => true,
             (Standing::Committed(key), Verdict::Committed) => key == report.key,
             (Standing::Committed(key), Verdict::Rejected(Wrong::DuplicateReport)) => {
@@ -259,7 +269,7 @@ impl Model {
             let (number, epoch) = (lease.task.number(), lease.epoch);
             format!("report of task {number} epoch {epoch} by {}: {verdict:?}, but the facts say {standing:?}", report.worker)
         });
-        if standing == Standing::Holder {
+        if standing == Standing::Holder && !is_stopped {
             self.note_commit(report);
         }
         if standing == Standing::Lost {
@@ -420,7 +430,9 @@ impl Model {
 
     fn judge_requeue(&self, task: TaskId, answer: Option<&Answer>, notes: &mut Notes) {
         let place = self.tasks.get(&task).map(|task| task.place);
-        let may = matches!(place, Some(Place::Settled(outcome)) if outcome != Outcome::Completed);
+        let is_of_run = self.tasks.get(&task).is_some_and(|task| task.is_of_run);
+        let may = !is_of_run
+            && matches!(place, Some(Place::Settled(outcome)) if outcome != Outcome::Completed);
         let is_right = match answer {
             Some(Answer::Requeued) => may,
             Some(Answer::Refused(_)) => !may,
@@ -433,6 +445,13 @@ impl Model {
             notes.happened(Consequence::RequeuedByHand);
         }
     }
+}
+
+/// The task of a run that this fact stops.
+fn stopped(change: &Change) -> Option<TaskId> {
+    let Change::TaskSettled { task, progress, .. } = change else { return None };
+    let TaskState::Settled(settlement) = &progress.state else { return None };
+    (settlement.outcome == Outcome::Stopped).then_some(*task)
 }
 
 fn count_verdict(standing: Standing, verdict: Verdict, notes: &mut Notes) {

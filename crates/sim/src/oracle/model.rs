@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{
@@ -29,12 +30,17 @@ pub(crate) struct Model {
     pub(crate) marks: BTreeMap<IdempotencyKey, TaskId>,
     /// Queues that the coordinator was told to grant nothing from.
     pub(crate) paused: BTreeSet<QueueName>,
+    /// Tasks that the step at hand stops.
+    pub(super) stopping: BTreeSet<TaskId>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) struct TaskModel {
     pub(crate) spec: Arc<TaskSpec>,
     pub(crate) intent: u64,
+    pub(crate) is_of_run: bool,
+    /// How long it lets time pass.
+    delay: Option<Duration>,
     pub(crate) key: Option<ConcurrencyKey>,
     pub(crate) mark: Option<IdempotencyMark>,
     pub(crate) after: Vec<TaskId>,
@@ -60,6 +66,10 @@ pub(crate) enum Place {
     },
     /// Other tasks must complete first; then the moment counts.
     Blocked {
+        until: Timestamp,
+    },
+    /// Nobody executes it: time is to pass, or someone must say a word.
+    Own {
         until: Timestamp,
     },
     Ready,
@@ -115,9 +125,12 @@ impl Model {
     pub(crate) fn restored(&self, now: Timestamp) -> Self {
         let mut model = self.clone();
         for task in model.tasks.values_mut() {
-            // A wall clock that was set back must not lengthen a retry's pause either.
+            // A wall clock that was set back must not lengthen a retry's pause or a delay either.
             if let Place::Waiting { until, is_backoff: true } = &mut task.place {
                 *until = (*until).min(now.after(task.spec.retry.backoff_max));
+            }
+            if let (Place::Own { until }, Some(delay)) = (&mut task.place, task.delay) {
+                *until = (*until).min(now.after(delay));
             }
         }
         for task in model.tasks.values_mut().filter(|task| task.place == Place::Leased) {
@@ -161,6 +174,8 @@ impl Model {
         let task = TaskModel {
             spec: Arc::clone(&record.spec),
             intent: intent_of(&record.parameters),
+            is_of_run: record.link.is_some(),
+            delay: delay_of(record),
             key: record.concurrency_key.clone(),
             mark: record.idempotency.clone(),
             after: record.after.clone(),
@@ -413,7 +428,8 @@ fn check_settling_report(
     epoch: u32,
     (settlement, now, notes): (&Settlement, Option<Timestamp>, &mut Notes),
 ) {
-    let needs_report = settlement.outcome == Outcome::Completed;
+    let is_executed = !matches!(task.place, Place::Own { .. });
+    let needs_report = settlement.outcome == Outcome::Completed && is_executed;
     notes.demand(!needs_report || settlement.report.is_some(), "P2", || {
         format!("task {number} was completed without a report")
     });
@@ -440,7 +456,7 @@ fn check_may_start(
         Place::Blocked { until } => is_free && now.is_none_or(|now| until <= now),
         // Only a clock can say that the wait is over, and what is durable has none.
         Place::Waiting { until, .. } => now.is_none_or(|now| until <= now),
-        Place::Leased | Place::Settled(_) => false,
+        Place::Leased | Place::Settled(_) | Place::Own { .. } => false,
     };
     notes.demand(may_start, "P4", || format!("task {number} granted while {:?}", task.place));
     let rises = usize::try_from(epoch) == Ok(task.leases.len() + 1);
@@ -484,9 +500,18 @@ fn count_ending(ending: &Ending, now: Option<Timestamp>, notes: &mut Notes) {
     }
 }
 
+fn delay_of(record: &TaskRecord) -> Option<Duration> {
+    let given: serde_json::Value = serde_json::from_slice(&record.parameters).ok()?;
+    let is_delay = record.spec.demand.task_type.as_str() == "core.delay";
+    given["ms"].as_u64().filter(|_| is_delay).map(Duration::from_millis)
+}
+
 pub(super) fn place_of(state: &TaskState) -> Place {
     match state {
         TaskState::Waiting { until, why: WaitReason::After } => Place::Blocked { until: *until },
+        TaskState::Waiting { until, why: WaitReason::Delay | WaitReason::Signal } => {
+            Place::Own { until: *until }
+        }
         TaskState::Waiting { until, why } => {
             Place::Waiting { until: *until, is_backoff: *why == WaitReason::Backoff }
         }

@@ -55,6 +55,13 @@ impl Notes {
         }
     }
 
+    /// Something that was checked elsewhere is wrong.
+    pub(crate) fn wrong(&mut self, promise: &'static str, checked: Result<(), String>) {
+        if let Err(story) = checked {
+            self.broken(promise, || story);
+        }
+    }
+
     pub(crate) fn happened(&mut self, consequence: Consequence) {
         self.counters.happened(consequence);
     }

@@ -93,7 +93,7 @@ impl Oracle {
             model.end_waits(heard.now);
         }
         if let Some(command) = command.filter(|_| !is_loading) {
-            model.judge(command, &step.effects, heard, notes);
+            model.judge(command, step, heard, notes);
         }
         for change in &step.changes {
             model.observe(change, Some(heard.now), notes);

@@ -107,9 +107,11 @@ impl Model {
                 | Place::Blocked { .. }
                 | Place::Ready
                 | Place::Settled(_) => false,
+                // One of no length may have begun in this very step.
+                Place::Own { until } => until < now,
             };
             notes.demand(!is_due, "P5", || {
-                format!("the lease of task {} is over, but nobody took it back", id.number())
+                format!("task {} is {:?} after all that is due was done", id.number(), task.place)
             });
         }
     }
@@ -120,7 +122,7 @@ impl Model {
         let is_over = |(id, task): (&TaskId, &TaskModel)| match task.place {
             Place::Waiting { until, .. } => until <= now,
             Place::Blocked { until } => until <= now && self.is_free(*id),
-            Place::Ready | Place::Leased | Place::Settled(_) => false,
+            Place::Own { .. } | Place::Ready | Place::Leased | Place::Settled(_) => false,
         };
         let over: Vec<TaskId> =
             self.tasks.iter().filter(|one| is_over(*one)).map(|(id, _)| *id).collect();
@@ -140,7 +142,8 @@ fn check_due(
     notes: &mut Notes,
 ) {
     let due = match task.place {
-        Place::Waiting { until, .. } => until,
+        Place::Own { until: Timestamp::MAX } => return,
+        Place::Waiting { until, .. } | Place::Own { until } => until,
         Place::Blocked { until } if is_free => until,
         Place::Leased => match task.leases.last() {
             Some(lease) => lease.due(),

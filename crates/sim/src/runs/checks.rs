@@ -1,14 +1,13 @@
-//! What must be true of every turn that is kept.
+//! What must be true of every turn of a run that is kept.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use coordinator::{Change, RunChange, RunEnd, TaskState};
 use flow::Program;
 use model::{NodeLink, TaskId};
-use shard::Turn;
 
-/// What the kept turns say.
-#[derive(Default)]
+/// What the kept turns say of one run.
+#[derive(Debug, Default)]
 pub(super) struct Checks {
     graphs: BTreeMap<u32, u32>,
     links: BTreeMap<TaskId, NodeLink>,
@@ -18,32 +17,12 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    /// Takes a kept turn in; gives what is wrong with it.
-    pub(super) fn take(&mut self, program: &Program, turn: &Turn) -> Result<(), String> {
-        for change in &turn.runs {
-            self.take_run(change)?;
-        }
-        for change in &turn.changes {
-            if let Change::TaskSubmitted(record) = change
-                && let Some(link) = &record.link
-            {
-                self.links.insert(record.id, (**link).clone());
-            }
-        }
-        for change in &turn.changes {
-            self.take_end(program, change);
-        }
-        for change in &turn.changes {
-            if let Change::TaskSubmitted(record) = change
-                && let Some(link) = &record.link
-            {
-                self.check_start(program, link)?;
-            }
-        }
-        Ok(())
+    /// A new task of the run.
+    pub(super) fn take_link(&mut self, task: TaskId, link: &NodeLink) {
+        self.links.insert(task, link.clone());
     }
 
-    fn take_run(&mut self, change: &RunChange) -> Result<(), String> {
+    pub(super) fn take_run(&mut self, change: &RunChange) -> Result<(), String> {
         match change {
             RunChange::SubgraphOpened { frame, .. } => {
                 self.graphs.insert(frame.number, frame.graph);
@@ -71,7 +50,7 @@ impl Checks {
     }
 
     /// A plain node ends with its one task.
-    fn take_end(&mut self, program: &Program, change: &Change) {
+    pub(super) fn take_end(&mut self, program: &Program, change: &Change) {
         let Change::TaskSettled { task, progress, .. } = change else { return };
         let TaskState::Settled(_) = &progress.state else { return };
         let Some(link) = self.links.get(task) else { return };
@@ -82,7 +61,7 @@ impl Checks {
         }
     }
 
-    fn check_start(&mut self, program: &Program, link: &NodeLink) -> Result<(), String> {
+    pub(super) fn check_start(&mut self, program: &Program, link: &NodeLink) -> Result<(), String> {
         let graph = self.graphs.get(&link.frame).copied().unwrap_or(0);
         let node = &program.graphs[graph as usize].nodes[link.node as usize];
         for earlier in &node.waits_for {

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use crate::rng::Dice;
+use crate::rng::{Dice, scatter};
 
 /// Subgraphs are nested no deeper than this.
 const DEPTH_MAX: u32 = 2;
@@ -15,8 +15,9 @@ pub(super) struct Generator {
 }
 
 impl Generator {
-    pub(super) fn new(seed: u64) -> Self {
-        Self { dice: Dice::for_purpose(seed, "workflow"), last_id: 0 }
+    /// Makes the workflow of a seed that has this number.
+    pub(super) fn new(seed: u64, number: u64) -> Self {
+        Self { dice: Dice::of_parts(seed, scatter(number), 23), last_id: 0 }
     }
 
     fn id(&mut self) -> Uuid {
@@ -29,7 +30,7 @@ impl Generator {
         let mut nodes: Vec<Value> = Vec::new();
         let mut edges = Vec::new();
         let mut subgraphs = Vec::new();
-        for place in 0..n_nodes {
+        for _ in 0..n_nodes {
             let node = self.node(&nodes, depth, &mut subgraphs);
             for earlier in &nodes {
                 if self.dice.chance(250) {
@@ -38,7 +39,6 @@ impl Generator {
                     }));
                 }
             }
-            let _ = place;
             nodes.push(node);
         }
         json!({
