@@ -74,6 +74,12 @@ pub(crate) struct Job {
     is_waiting: bool,
 }
 
+impl Job {
+    pub(crate) fn is_wish(&self) -> bool {
+        matches!(self.work, Work::Wish { .. })
+    }
+}
+
 /// What a lease is for.
 #[derive(Debug)]
 enum Work {

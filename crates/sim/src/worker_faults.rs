@@ -186,8 +186,10 @@ impl World {
         let (own, tenant) = (self.workers[worker].id.clone(), self.workers[worker].tenant);
         let is_stranger = |other: &&Worker| (other.tenant, &other.id) != (tenant, &own);
         let strangers = self.workers.iter().filter(is_stranger);
-        let foreign: Vec<LeaseId> =
-            strangers.flat_map(|other| other.jobs.keys().copied()).collect();
+        // A lie about the next epoch may come true: then it is this worker's word, and counts. What
+        // a step of a run gives must not be a lie, or no interpreter could foresee its end.
+        let wishes = strangers.flat_map(|other| &other.jobs).filter(|(_, job)| job.is_wish());
+        let foreign: Vec<LeaseId> = wishes.map(|(lease, _)| *lease).collect();
         let lease = *self.workers[worker].dice.pick(&foreign)?;
         let epoch = u32::try_from(self.workers[worker].dice.between(100, 200)).ok()?;
         match kind {

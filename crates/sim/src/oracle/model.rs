@@ -352,6 +352,10 @@ impl Model {
         task.losses = 0;
         task.forgiven += 1;
         task.place = place_of(&progress.state);
+        // The fact carries the lease as a restart under another wall clock may have cut it.
+        if let (TaskState::Leased(lease), Some(last)) = (&progress.state, task.leases.last_mut()) {
+            last.attempt_ends_at = lease.attempt_ends_at;
+        }
     }
 
     fn settled(
