@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use model::{ConcurrencyKey, TaskId, Timestamp};
+use model::{ConcurrencyKey, TaskId, Timestamp, WorkerId};
 
 use crate::change::{Change, TaskRecord, TaskState, WaitReason};
 use crate::deadline::Deadline;
@@ -189,8 +189,18 @@ impl State {
                 let holder = lease.holder.clone();
                 self.workers.remove_held(&holder, id);
                 self.leave_key(id);
+                self.offer_freed_room(&holder);
             }
             TaskState::Settled(_) => panic!("a settled task is in no index"),
+        }
+    }
+
+    /// A lease of a worker ended, perhaps unheard: a request that its slots held back has room now.
+    fn offer_freed_room(&mut self, worker: &WorkerId) {
+        if self.placement.has_held_back()
+            && self.placement.look_again(self.workers.asking(worker))
+        {
+            self.placement.serve_lanes_for(worker);
         }
     }
 

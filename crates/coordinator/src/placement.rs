@@ -113,6 +113,8 @@ pub(crate) struct Placement {
     offers: Slab<OfferEntry>,
     offer_by_value: BTreeMap<Arc<Offer>, OfferIdx>,
     waiting: BTreeMap<Ticket, WaitingRequest>,
+    /// Waiting requests that were given nothing, perhaps because of their worker's own limits.
+    held_back: BTreeSet<Ticket>,
     pauses: BTreeMap<QueueName, Pause>,
     /// Ready tasks that not everyone may have.
     lanes: BTreeMap<LaneKey, Lane>,

@@ -4,10 +4,12 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use coordinator::{LoadKey, LoadTicket};
+use shard::sessions::LinkId;
 
 use crate::faults::Fault;
 use crate::message::Wire;
 use crate::server::ShardAt;
+use crate::session::{Direction, Sent, SessionTimer};
 use crate::submitter::SubmitterTimer;
 use crate::worker::WorkerTimer;
 
@@ -28,6 +30,16 @@ pub(crate) enum Event {
     StoreReplies { transaction: u64 },
     /// A read that a server asked for is done.
     LoadDone { at: ShardAt, life: u64, load: LoadTicket, keys: Vec<LoadKey> },
+    /// Something reaches its end of a worker's connection.
+    Frame { line: LinkId, direction: Direction, sent: Box<Sent> },
+    /// A server hears that a connection is gone.
+    LinkGone { server: usize, link: LinkId },
+    /// A connection's alarm rings on its server.
+    LinkTick { server: usize, link: LinkId, alarm: u64 },
+    /// A connection whose shard was rebuilt asks for its place again.
+    LinkAttaches { server: usize, link: LinkId },
+    /// A session worker's timer.
+    SessionWorker { worker: usize, process: u64, timer: SessionTimer },
     /// A worker's timer.
     Worker { worker: usize, process: u64, timer: WorkerTimer },
     /// A submitter's timer.

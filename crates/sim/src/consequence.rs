@@ -94,11 +94,37 @@ pub enum Consequence {
     ReplayCompared,
     /// A server started while runs were under way.
     RestartWithRuns,
+    /// A task was dispatched to a session worker in a frame.
+    DispatchedByFrame,
+    /// The ack of a result said COMMITTED.
+    CommittedByFrame,
+    /// A worker was told in a frame that a lease is over.
+    CancelReachedWorker,
+    /// A session went on over another connection.
+    SessionResumed,
+    /// A connection was told that a newer one speaks for its worker.
+    HandOver,
+    /// A connection got the windows that the one before it had.
+    WindowHandedOver,
+    /// A session went on without the windows that a connection before it had.
+    ParkedWindowLost,
+    /// A connection ended before what its frames had begun was done.
+    WindowDroppedUnsettled,
+    /// A connection kept its place when its shard was rebuilt.
+    LinkReattached,
+    /// A drain reached its worker in a frame.
+    DrainReachedWorker,
+    /// A worker was told to leave because the time of its drain was over.
+    DrainDeadlinePassed,
+    /// A task was ready, a fit worker asked, and the worker was drained.
+    DrainHeldTaskBack,
+    /// A server started while a worker was drained.
+    RestartWithDrain,
 }
 
 impl Consequence {
     /// All of them, with their words.
-    pub const ALL: [(Self, &'static str); 44] = [
+    pub const ALL: [(Self, &'static str); 57] = [
         (Self::Committed, "COMMITTED"),
         (Self::CancelledExpired, "CANCELLED (expired)"),
         (Self::CancelledSuperseded, "CANCELLED (superseded)"),
@@ -143,6 +169,19 @@ impl Consequence {
         (Self::RunNotCompared, "run lost too many workers"),
         (Self::ReplayCompared, "runs compared with a replay"),
         (Self::RestartWithRuns, "restart with live runs"),
+        (Self::DispatchedByFrame, "dispatched by frame"),
+        (Self::CommittedByFrame, "COMMITTED by frame"),
+        (Self::CancelReachedWorker, "cancel reached a worker"),
+        (Self::SessionResumed, "session resumed"),
+        (Self::HandOver, "hand-over of a session"),
+        (Self::WindowHandedOver, "windows handed over"),
+        (Self::ParkedWindowLost, "parked windows lost"),
+        (Self::WindowDroppedUnsettled, "windows dropped unsettled"),
+        (Self::LinkReattached, "connection reattached"),
+        (Self::DrainReachedWorker, "drain reached a worker"),
+        (Self::DrainDeadlinePassed, "drain deadline passed"),
+        (Self::DrainHeldTaskBack, "drain held a task back"),
+        (Self::RestartWithDrain, "restart with a drained worker"),
     ];
 
     fn position(self) -> usize {

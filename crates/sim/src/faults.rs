@@ -11,6 +11,8 @@ pub enum Fault {
     Reorder,
     /// F4: a message takes far longer than others.
     Delay,
+    /// F8: a connection is reset.
+    Reset,
     /// F9: a peer believes that it is connected, and every answer to it vanishes.
     HalfOpen,
     /// F13: a worker dies.
@@ -55,11 +57,12 @@ pub enum Fault {
 
 impl Fault {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::Drop,
         Self::Duplicate,
         Self::Reorder,
         Self::Delay,
+        Self::Reset,
         Self::HalfOpen,
         Self::WorkerKill,
         Self::WorkerPause,
@@ -89,6 +92,7 @@ impl Fault {
             Self::Duplicate => ("F2", "message duplicated"),
             Self::Reorder => ("F3", "message overtaken"),
             Self::Delay => ("F4", "message delayed"),
+            Self::Reset => ("F8", "connection reset"),
             Self::HalfOpen => ("F9", "answer vanished, half-open"),
             Self::WorkerKill => ("F13", "worker killed"),
             Self::WorkerPause => ("F14", "worker paused"),

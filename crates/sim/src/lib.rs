@@ -4,7 +4,7 @@
 //! end. Reading order: [`RunConfig`] and `world` (what exists, and the loop), `agenda` (what
 //! happens when), `server` and `server_life` (drive the shard as the production task
 //! does), `store`, `network`,
-//! `worker`, `worker_faults`, `submitter`, `workload` (what they do and suffer), `runs` (random
+//! `worker`, `worker_faults`, `session` (workers that hold sessions), `submitter`, `workload` (what they do and suffer), `runs` (random
 //! workflows, and how they must end), `oracle` (what must be true), `liveness`, then `seeds`,
 //! `sweep`, `shrink` and `report` (many seeds, and what to say).
 
@@ -25,6 +25,7 @@ mod runs;
 pub mod seeds;
 mod server;
 mod server_life;
+mod session;
 mod shrink;
 mod store;
 mod submitter;

@@ -47,6 +47,7 @@ impl World {
         self.submitters.iter().all(crate::submitter::Submitter::is_content)
             && self.all_tasks().all(|(_, task)| is_settled(task.place))
             && self.runs.live().next().is_none()
+            && !self.session_workers.iter().any(|worker| worker.is_alive && worker.is_reporting())
             && !self.workers.iter().any(|worker| worker.is_alive && worker.is_reporting())
     }
 

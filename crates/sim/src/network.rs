@@ -9,7 +9,9 @@ use crate::world::World;
 /// How bad the wire is in this run.
 #[derive(Clone, Debug)]
 pub(crate) struct Network {
-    latency: Dice,
+    pub(crate) latency: Dice,
+    /// For frames on connections.
+    pub(crate) frames: Dice,
     troubles: [Trouble; 4],
 }
 
@@ -36,6 +38,7 @@ impl Network {
         };
         Self {
             latency: Dice::for_purpose(seed, "latency"),
+            frames: Dice::for_purpose(seed, "frames"),
             troubles: [
                 trouble(Fault::Drop, &[0, 5, 20, 100]),
                 trouble(Fault::Duplicate, &[0, 10, 50]),

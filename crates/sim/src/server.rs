@@ -10,6 +10,8 @@ use coordinator::{
     Refusal, TaskRecord, TaskState, Ticket,
 };
 use model::{LeaseId, QueueName, RunId, Timestamp};
+use shard::sessions::{LinkId, LinkMessage};
+use shard::worker_link::{LinkCommand, RequestId};
 use shard::{Effect, Limits, Shard, Turn};
 use store::{CommitError, RunKey};
 
@@ -21,6 +23,7 @@ use crate::message::{Ask, Call, LeaseAsk, Peer, Request, Told};
 use crate::oracle::{Heard, Oracle};
 use crate::planted::WorldBug;
 use crate::rng::Dice;
+use crate::session::Link;
 use crate::world::{TENANTS, World, shard_of};
 
 /// So many of a thousand requests join the open turn when they come.
@@ -48,7 +51,16 @@ pub(crate) struct Server {
     pub(crate) paused_until: u64,
     pub(crate) clock: ProcessClock,
     pub(crate) served: [Served; TENANTS],
+    /// Connections of session workers.
+    pub(crate) links: BTreeMap<LinkId, Link>,
     pub(crate) dice: Dice,
+}
+
+/// Who waits for an answer of the coordinator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Asker {
+    Call(Call),
+    Link(LinkId, RequestId),
 }
 
 /// What a server has of one tenant.
@@ -65,7 +77,7 @@ pub(crate) struct Live {
     /// Tells this life from the ones before it.
     pub(crate) life: u64,
     pub(crate) shard: Shard<Oracle>,
-    pub(crate) askers: BTreeMap<Ticket, Call>,
+    pub(crate) askers: BTreeMap<Ticket, Asker>,
     pub(crate) last_ticket: u64,
     /// The last turn that is durable.
     pub(crate) durable: u64,
@@ -90,10 +102,10 @@ impl Live {
     }
 
     /// A new ticket for this asker.
-    pub(crate) fn ticket_for(&mut self, call: Call) -> Ticket {
+    pub(crate) fn ticket_for(&mut self, asker: Asker) -> Ticket {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
-        self.askers.insert(ticket, call);
+        self.askers.insert(ticket, asker);
         ticket
     }
 }
@@ -104,6 +116,10 @@ pub(crate) enum Inbound {
     Ask(Request),
     /// An order that the server's own doors give.
     Own(Command),
+    /// A question of a connection.
+    Link { asker: (LinkId, RequestId), command: LinkCommand, sent_at: u64 },
+    /// A connection speaks of its worker.
+    LinkMessage(LinkId, LinkMessage),
     /// A read is done, or failed.
     Loaded(LoadTicket, Option<Vec<(LoadKey, TaskRecord)>>),
 }
@@ -222,6 +238,14 @@ impl World {
             Inbound::Own(command) => {
                 self.with_shard(at, now, |shard, at| shard.on_message(at, command));
             }
+            Inbound::Link { asker: (link, request), command, sent_at } => {
+                let Some(live) = &mut self.served(at).live else { return };
+                let command = command.with_ticket(live.ticket_for(Asker::Link(link, request)));
+                self.with_shard(at, sent_at, |shard, at| shard.on_message(at, command));
+            }
+            Inbound::LinkMessage(link, message) => {
+                self.with_shard(at, now, |shard, at| shard.on_link(at, link, message));
+            }
             Inbound::Ask(request) => {
                 let Some((command, sent_at)) = self.command_of(request) else { return };
                 self.with_shard(at, sent_at, |shard, at| shard.on_message(at, command));
@@ -259,7 +283,7 @@ impl World {
     fn command_of(&mut self, request: Request) -> Option<(Command, u64)> {
         let Request { call, at, ask } = request;
         let now = self.server_now(at.server);
-        let ticket = self.served(at).live.as_mut()?.ticket_for(call);
+        let ticket = self.served(at).live.as_mut()?.ticket_for(Asker::Call(call));
         let command = match ask {
             Ask::Submit(tasks) => Command::Submit { ticket, tasks },
             Ask::Lease(ask) => Command::RequestLeases { ticket, request: lease_request(ask, now) },
@@ -342,7 +366,17 @@ impl World {
                 Effect::Answer { ticket, answer } => self.send_answer(at, ticket, answer),
                 Effect::Load { load, keys } => self.begin_load(at, load, keys),
                 Effect::Prepare { prepare, .. } => self.prepare(at, prepare),
-                Effect::Publish(_) | Effect::ToLink { .. } => {}
+                Effect::ToLink { link, word } => {
+                    if let Some(claimed) = self.link_is_told(at, link, word) {
+                        // The connection has gone: what it was given waits for the next one.
+                        let now = self.clock.now;
+                        self.with_shard(at, now, |shard, at| {
+                            shard.on_unclaimed(at, link, *claimed);
+                        });
+                        self.plan_turn(at);
+                    }
+                }
+                Effect::Publish(_) => {}
             }
         }
     }
@@ -357,16 +391,22 @@ impl World {
 
     fn send_answer(&mut self, at: ShardAt, ticket: Ticket, answer: Answer) {
         let Some(live) = &mut self.served(at).live else { return };
-        let call = live.askers.remove(&ticket);
-        if let Some(call) = call
-            && !self.is_known_gone(at.server, call)
-        {
-            let told = match answer {
-                Answer::Refused(Refusal::StoreUnavailable) => Told::Unavailable,
-                answer => Told::Answer(answer),
-            };
-            return self.reply(call, told);
-        }
+        let answer = match live.askers.remove(&ticket) {
+            Some(Asker::Call(call)) if !self.is_known_gone(at.server, call) => {
+                let told = match answer {
+                    Answer::Refused(Refusal::StoreUnavailable) => Told::Unavailable,
+                    answer => Told::Answer(answer),
+                };
+                return self.reply(call, told);
+            }
+            Some(Asker::Link(link, request)) => {
+                match self.link_is_answered(at.server, (link, request), answer) {
+                    Some(answer) => answer,
+                    None => return,
+                }
+            }
+            Some(Asker::Call(_)) | None => answer,
+        };
         let now = self.clock.now;
         self.with_shard(at, now, |shard, at| shard.on_undelivered(at, &answer));
         self.check_taken_back(at, &answer);

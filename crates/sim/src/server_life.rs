@@ -1,5 +1,7 @@
 //! How servers start, stand still, die, and take over from each other.
 
+use std::collections::BTreeMap;
+
 use coordinator::{Command, Moment, TaskState, Ticket, WaitReason};
 use shard::{Limits, Restored, Shard};
 use store::CommitError;
@@ -11,7 +13,7 @@ use crate::faults::Fault;
 use crate::message::{Peer, Told};
 use crate::oracle::Oracle;
 use crate::rng::{Dice, scatter};
-use crate::server::{Inbound, Live, Server, ShardAt, pause_command};
+use crate::server::{Asker, Inbound, Live, Server, ShardAt, pause_command};
 use crate::workload::{QUEUES, queue_name};
 use crate::world::{TENANTS, World};
 
@@ -29,6 +31,7 @@ impl World {
             paused_until: 0,
             clock: ProcessClock::start(self.clock),
             served: Default::default(),
+            links: BTreeMap::new(),
             dice: Dice::of_parts(self.seed, scatter(server as u64), 7),
         });
         for tenant in tenants.iter().copied() {
@@ -59,6 +62,7 @@ impl World {
         let now = self.server_now(server);
         let mut model = self.tenants[tenant].durable.restored(now);
         model.paused.extend(restored.settings.pauses.keys().cloned());
+        model.drained.extend(restored.settings.drains.keys().cloned());
         let entropy = self.servers[server].dice.bits();
         let wall = model::Timestamp::from_millis(self.clock.wall());
         let live = restored.tasks.len() as u64;
@@ -96,6 +100,7 @@ impl World {
             (was_ambiguous, Consequence::AmbiguousCommitRecovered),
             (!restored.settings.pauses.is_empty(), Consequence::RestartWithPause),
             (!restored.runs.is_empty(), Consequence::RestartWithRuns),
+            (!restored.settings.drains.is_empty(), Consequence::RestartWithDrain),
         ];
         for (_, consequence) in seen.into_iter().filter(|(has_happened, _)| *has_happened) {
             self.notes.happened(consequence);
@@ -107,6 +112,13 @@ impl World {
     pub(crate) fn server_drops_its_shard(&mut self, at: ShardAt, error: &CommitError) {
         self.refuse_askers(at);
         self.store.forget_queued(at);
+        if *error == CommitError::Fenced {
+            // Another server has the tenant: its workers look for it.
+            for line in self.lines_of(at.server, Some(at.tenant)) {
+                self.cut_line(line);
+            }
+        }
+        self.links_detach(at);
         let numbers = [3, at.server as u64, at.tenant as u64];
         self.trace.note(self.clock.now, &numbers, || format!("{at} lost a turn ({error})"));
         match error {
@@ -130,14 +142,17 @@ impl World {
     fn refuse_askers(&mut self, at: ShardAt) {
         let served = self.served(at);
         let live = served.live.take();
-        let mut calls: Vec<_> =
+        let mut askers: Vec<_> =
             live.map(|live| live.askers.into_values().collect()).unwrap_or_default();
-        calls.extend(served.inbox.drain(..).filter_map(|inbound| match inbound {
-            Inbound::Ask(request) => Some(request.call),
-            Inbound::Own(_) | Inbound::Loaded(..) => None,
+        askers.extend(served.inbox.drain(..).filter_map(|inbound| match inbound {
+            Inbound::Ask(request) => Some(Asker::Call(request.call)),
+            Inbound::Link { asker: (link, request), .. } => Some(Asker::Link(link, request)),
+            Inbound::Own(_) | Inbound::Loaded(..) | Inbound::LinkMessage(..) => None,
         }));
-        for call in calls {
-            if self.servers[at.server].dice.chance(500) {
+        for asker in askers {
+            if let Some(call) = self.refuse_asker(at.server, asker)
+                && self.servers[at.server].dice.chance(500)
+            {
                 self.reply(call, Told::Unavailable);
             }
         }
@@ -148,7 +163,11 @@ impl World {
         let it = &mut self.servers[server];
         it.is_alive = false;
         it.served = Default::default();
+        it.links.clear();
         it.paused_until = 0;
+        for line in self.lines_of(server, None) {
+            self.cut_line(line);
+        }
         let ghosts = self.store.abandon(server);
         self.ghosts_appear(ghosts);
         let led: Vec<usize> =
@@ -248,7 +267,9 @@ impl World {
         for server in 0..self.servers.len() {
             let at = ShardAt { server, tenant };
             let Some(live) = &mut self.served(at).live else { continue };
-            let gone = live.askers.iter().filter(|(_, call)| call.peer == Peer::Worker(worker));
+            let gone = live.askers.iter().filter(|(_, asker)| {
+                matches!(asker, Asker::Call(call) if call.peer == Peer::Worker(worker))
+            });
             let tickets: Vec<_> = gone.map(|(ticket, _)| *ticket).collect();
             for ticket in &tickets {
                 live.askers.remove(ticket);

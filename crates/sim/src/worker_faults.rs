@@ -70,10 +70,13 @@ impl World {
     }
 
     pub(crate) fn worker_killed(&mut self) {
-        let worker = self.fault_dice.index(self.workers.len());
+        let worker = self.fault_dice.index(self.workers.len() + self.session_workers.len());
         let back_in = self.fault_dice.heavy_tail(800, 4);
         self.fault(Fault::WorkerKill, || format!("worker {worker}, back in {back_in} ms"));
-        self.kill_worker(worker, back_in);
+        match worker.checked_sub(self.workers.len()) {
+            None => self.kill_worker(worker, back_in),
+            Some(worker) => self.kill_session_worker(worker, back_in),
+        }
     }
 
     /// Says what it can do before it asks for anything.
@@ -97,14 +100,21 @@ impl World {
     }
 
     pub(crate) fn worker_paused(&mut self) {
-        let worker = self.fault_dice.index(self.workers.len());
+        let worker = self.fault_dice.index(self.workers.len() + self.session_workers.len());
         let pause = self.fault_dice.heavy_tail(2_000, 4);
         self.fault(Fault::WorkerPause, || format!("worker {worker} for {pause} ms"));
-        self.workers[worker].paused_until = self.clock.now + pause;
+        let until = self.clock.now + pause;
+        match worker.checked_sub(self.workers.len()) {
+            None => self.workers[worker].paused_until = until,
+            Some(worker) => self.session_workers[worker].paused_until = until,
+        }
     }
 
     /// From here on every worker is honest, and there is one process for each id.
     pub(crate) fn heal_workers(&mut self) {
+        for worker in &mut self.session_workers {
+            worker.paused_until = self.clock.now.min(worker.paused_until);
+        }
         for worker in 0..self.workers.len() {
             let it = &mut self.workers[worker];
             (it.half_open_until, it.drift, it.habits) = (0, 1_000, Habits::default());

@@ -1,8 +1,9 @@
 //! One run: everything that exists, and the loop that moves it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::{ShardId, TaskId};
+use shard::sessions::LinkId;
 
 use crate::agenda::{Agenda, Event};
 use crate::clock::WorldClock;
@@ -13,6 +14,7 @@ use crate::planted::{Planted, WorldBug};
 use crate::rng::Dice;
 use crate::runs::RunBook;
 use crate::server::{Server, ShardAt};
+use crate::session::{Line, SessionWorker};
 use crate::store::FakeStore;
 use crate::submitter::Submitter;
 use crate::trace::Trace;
@@ -108,6 +110,8 @@ pub(crate) struct World {
     pub(crate) store: FakeStore,
     pub(crate) servers: Vec<Server>,
     pub(crate) workers: Vec<Worker>,
+    pub(crate) session_workers: Vec<SessionWorker>,
+    pub(crate) lines: BTreeMap<LinkId, Line>,
     pub(crate) submitters: Vec<Submitter>,
     pub(crate) runs: RunBook,
     pub(crate) has_faults: bool,
@@ -119,6 +123,8 @@ pub(crate) struct World {
     pub(crate) lives: u64,
     pub(crate) processes: u64,
     pub(crate) last_call: u64,
+    pub(crate) last_link: u64,
+    pub(crate) last_session: u64,
 }
 
 impl World {
@@ -136,6 +142,8 @@ impl World {
             store: FakeStore::new(seed, faults),
             servers: Vec::new(),
             workers: Vec::new(),
+            session_workers: Vec::new(),
+            lines: BTreeMap::new(),
             submitters: Vec::new(),
             runs: RunBook::default(),
             has_faults: true,
@@ -146,11 +154,14 @@ impl World {
             lives: 0,
             processes: 0,
             last_call: 0,
+            last_link: 0,
+            last_session: 0,
             config,
         };
         world.spawn_server(0, &[0, 1]);
         world.spawn_submitters();
         world.spawn_workers();
+        world.spawn_session_workers();
         world.plan_faults();
         world.agenda.plan(world.config.safety_ms(), Event::FaultsEnd);
         world
@@ -200,6 +211,13 @@ impl World {
             Event::StoreApplies { transaction } => self.store_applies(transaction),
             Event::StoreReplies { transaction } => self.store_replies(transaction),
             Event::LoadDone { at, life, load, keys } => self.load_done(at, life, (load, &keys)),
+            Event::Frame { line, direction, sent } => self.frame_arrives(line, direction, *sent),
+            Event::LinkGone { server, link } => self.link_gone(server, link),
+            Event::LinkTick { server, link, alarm } => self.link_tick(server, link, alarm),
+            Event::LinkAttaches { server, link } => self.link_attaches(server, link),
+            Event::SessionWorker { worker, process, timer } => {
+                self.session_worker_wakes(worker, process, timer);
+            }
             Event::Worker { worker, process, timer } => self.worker_wakes(worker, process, timer),
             Event::Submitter { submitter, timer } => self.submitter_wakes(submitter, timer),
             Event::Fault(fault) => self.planned_fault(fault),
@@ -210,6 +228,7 @@ impl World {
     /// Faults of processes, clocks and disks strike at moments that are drawn beforehand.
     fn plan_faults(&mut self) {
         let kinds = [
+            (Fault::Reset, 8),
             (Fault::HalfOpen, 4),
             (Fault::WorkerKill, 6),
             (Fault::WorkerPause, 5),
@@ -232,6 +251,7 @@ impl World {
 
     fn planned_fault(&mut self, fault: Fault) {
         match fault {
+            Fault::Reset => self.some_line_cut(),
             Fault::HalfOpen => self.became_half_open(),
             Fault::WorkerKill => self.worker_killed(),
             Fault::WorkerPause => self.worker_paused(),

@@ -34,6 +34,9 @@ impl Placement {
         if !is_drained {
             self.show(offer, rank, false);
         }
+        if request.is_limited() && self.ready_len > 0 {
+            self.held_back.insert(ticket);
+        }
         let before = self.waiting.insert(ticket, WaitingRequest { request, offer, rank });
         assert!(before.is_none(), "a ticket is used once");
     }
@@ -42,13 +45,40 @@ impl Placement {
         let entry = &mut self.offers[offer.0 as usize];
         entry.requests.insert(rank);
         for demand in &entry.demands {
-            let entry = &mut self.demands[demand.0 as usize];
-            entry.requests.insert(rank);
-            // A new request has been offered what is ready; one that comes back has not.
-            if is_back && !entry.ready.is_empty() && !entry.is_paused {
+            self.demands[demand.0 as usize].requests.insert(rank);
+        }
+        // A new request has been offered what is ready; one that comes back has not.
+        if is_back {
+            self.offer_again(offer);
+        }
+    }
+
+    /// What is ready and covered by this offer finds the requests that wait with it.
+    fn offer_again(&mut self, offer: OfferIdx) {
+        for demand in &self.offers[offer.0 as usize].demands {
+            let entry = &self.demands[demand.0 as usize];
+            if !entry.ready.is_empty() && !entry.is_paused {
                 self.unserved.insert(*demand);
             }
         }
+    }
+
+    /// Whether a worker that may take more could have been held back by its own limits.
+    pub(crate) fn has_held_back(&self) -> bool {
+        !self.held_back.is_empty()
+    }
+
+    /// A worker may take more: its requests that were held back are looked at again. Gives whether
+    /// there are any.
+    pub(crate) fn look_again(&mut self, tickets: impl Iterator<Item = Ticket>) -> bool {
+        let mut has_some = false;
+        for ticket in tickets {
+            if self.held_back.remove(&ticket) {
+                self.offer_again(self.waiting[&ticket].offer);
+                has_some = true;
+            }
+        }
+        has_some
     }
 
     fn hide(&mut self, offer: OfferIdx, rank: RequestRank) {
@@ -85,6 +115,7 @@ impl Placement {
 
     pub(crate) fn remove_waiting(&mut self, ticket: Ticket) -> Option<WaitingRequest> {
         let waiting = self.waiting.remove(&ticket)?;
+        self.held_back.remove(&ticket);
         self.hide(waiting.offer, waiting.rank);
         self.remove_offer_user(waiting.offer);
         Some(waiting)
@@ -103,9 +134,17 @@ impl Placement {
                 let request = &self.waiting[ticket].request;
                 !request.is_limited() || has_room(self, request, &wanted.task_type)
             };
+            let mut full = Vec::new();
             let mut tickets = requests.iter().map(|(_, ticket)| *ticket);
-            match tickets.find(takes) {
-                Some(ticket) if !ready.is_empty() && !is_paused => return Some(ticket),
+            let taker = tickets.find(|ticket| {
+                let takes = takes(ticket);
+                full.extend((!takes).then_some(*ticket));
+                takes
+            });
+            let is_open = !ready.is_empty() && !is_paused;
+            self.held_back.extend(full);
+            match taker {
+                Some(ticket) if is_open => return Some(ticket),
                 Some(_) | None => self.unserved.remove(&demand),
             };
         }

@@ -108,6 +108,22 @@ impl Journal {
         }
     }
 
+    /// The ack of a result said COMMITTED.
+    pub(crate) fn committed_by_frame(
+        &mut self,
+        report: &Report,
+        durable: &Model,
+        notes: &mut Notes,
+    ) {
+        let judgement = Judgement { verdict: Verdict::Committed, task_state: None };
+        self.verdict(report, judgement, durable, notes);
+    }
+
+    /// The ack of a result said CANCELLED.
+    pub(crate) fn lost_by_frame(&mut self, lease: LeaseId) {
+        self.lost.insert(lease);
+    }
+
     fn committed(&mut self, report: &Report, durable: &Model, notes: &mut Notes) {
         let (lease, key) = (report.lease, report.key);
         let number = lease.task.number();

@@ -64,7 +64,17 @@ impl Model {
             Command::Requeue { ticket, task } => self.judge_requeue(*task, answer(*ticket), notes),
             Command::Peek { ticket, .. } => self.judge_peek(answer(*ticket), notes),
             Command::SetPause { queue, pause, .. } => self.note_pause(queue, pause.is_some()),
-            Command::Unregister { worker, .. } => self.note_given_back(worker, heard.now, notes),
+            Command::Unregister { worker, .. } => {
+                self.leaving.remove(worker);
+                self.note_given_back(worker, None, (heard.now, notes));
+            }
+            Command::SetDrain { worker, on, .. } => {
+                if *on {
+                    self.leaving.insert(worker.clone());
+                } else {
+                    self.leaving.remove(worker);
+                }
+            }
             Command::Explain { ticket, .. }
             | Command::ListWorkers { ticket }
             | Command::ListQueues { ticket }
@@ -76,12 +86,19 @@ impl Model {
             | Command::Backfill { ticket, .. }
             | Command::Register { ticket, .. }
             | Command::NoteVerified { ticket, .. }
-            | Command::Drain { ticket, .. }
-            | Command::SetDrain { ticket, .. } => {
+            | Command::Drain { ticket, .. } => {
                 let is_answered = answer(*ticket).is_some();
                 notes.demand(is_answered, "P3", || format!("no answer to {command:?}"));
             }
             Command::ReturnLeases { leases } => self.note_returned(leases),
+            Command::LoseWorker { worker } => {
+                for lease in self.leases_or_all(worker, None) {
+                    self.note_lost(lease);
+                }
+            }
+            Command::GiveBack { worker, leases } => {
+                self.note_given_back(worker, Some(leases), (heard.now, notes));
+            }
             // Their answers come when there is something to say, or never.
             Command::StartRun { .. }
             | Command::Bindings { .. }
@@ -91,8 +108,6 @@ impl Model {
             | Command::Next { .. }
             | Command::Signal { .. }
             | Command::Underway { .. }
-            | Command::LoseWorker { .. }
-            | Command::GiveBack { .. }
             | Command::RequestLeases { .. }
             | Command::Watch { .. }
             | Command::Withdraw { .. }
@@ -119,10 +134,15 @@ impl Model {
     }
 
     /// A worker that leaves gives back what it still has a right to.
-    fn note_given_back(&mut self, worker: &WorkerId, now: Timestamp, notes: &mut Notes) {
-        for lease in self.leases_or_all(worker, None) {
+    fn note_given_back(
+        &mut self,
+        worker: &WorkerId,
+        leases: Option<&[LeaseId]>,
+        (now, notes): (Timestamp, &mut Notes),
+    ) {
+        for lease in self.leases_or_all(worker, leases) {
             let Some(lease) = self.lease_mut(lease) else { continue };
-            if lease.end.is_none() && lease.due() > now {
+            if lease.end.is_none() && lease.due() > now && lease.holder == *worker {
                 lease.end = Some(LeaseEnd::GivenBack);
                 notes.happened(Consequence::GivenBack);
             }

@@ -10,8 +10,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use coordinator::{
     Change, EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, TaskRecord, TaskState,
-    WaitReason,
+    TenantChange, WaitReason,
 };
+use shard::worker_link::session_leases::TIMEOUT_GRACE;
 use model::{
     ConcurrencyKey, IdempotencyKey, IdempotencyMark, LeaseId, QueueName, ReportKey, TaskId,
     TaskSpec, Timestamp, WorkerId,
@@ -30,6 +31,10 @@ pub(crate) struct Model {
     pub(crate) marks: BTreeMap<IdempotencyKey, TaskId>,
     /// Queues that the coordinator was told to grant nothing from.
     pub(crate) paused: BTreeSet<QueueName>,
+    /// Workers that people drained.
+    pub(crate) drained: BTreeSet<WorkerId>,
+    /// Workers that said of themselves that they want nothing new.
+    pub(super) leaving: BTreeSet<WorkerId>,
     /// Tasks that the step at hand stops.
     pub(super) stopping: BTreeSet<TaskId>,
 }
@@ -170,6 +175,24 @@ impl Model {
         }
     }
 
+    /// Takes a fact about the tenant in.
+    pub(crate) fn observe_tenant(&mut self, change: &TenantChange) {
+        match change {
+            TenantChange::WorkerDrained { worker, .. } => drop(self.drained.insert(worker.clone())),
+            TenantChange::WorkerUndrained { worker } => drop(self.drained.remove(worker)),
+            _ => {}
+        }
+    }
+
+    /// How many leases a worker holds.
+    pub(super) fn n_held(&self, worker: &WorkerId) -> usize {
+        let is_held = |task: &&TaskModel| {
+            task.place == Place::Leased
+                && task.leases.last().is_some_and(|lease| lease.holder == *worker)
+        };
+        self.tasks.values().filter(is_held).count()
+    }
+
     fn submitted(&mut self, record: &TaskRecord, notes: &mut Notes) {
         let task = TaskModel {
             spec: Arc::clone(&record.spec),
@@ -225,6 +248,10 @@ impl Model {
         let TaskState::Leased(lease) = &progress.state else { return };
         self.check_key(id, notes);
         self.check_not_paused(id, now, notes);
+        let is_drained = now.is_some() && self.drained.contains(&lease.holder);
+        notes.demand(!is_drained, "P5", || {
+            format!("task {} was granted to {}, which is drained", id.number(), lease.holder)
+        });
         let is_free = self.is_free(id);
         let number = id.number();
         let Some(task) = self.tasks.get_mut(&id) else {
@@ -417,6 +444,7 @@ fn end_of(lease: &LeaseModel, ending: &Ending, now: Option<Timestamp>) -> (bool,
             (now.is_none() || lease.end == Some(end), end)
         }
         Ending::Expired if was_given_back => (true, LeaseEnd::GivenBack),
+        Ending::Expired if lease.end == Some(LeaseEnd::Lost) => (true, LeaseEnd::Lost),
         Ending::Expired => (is_due(Some(lease.ends_at)), LeaseEnd::Lost),
         Ending::TimedOut => (is_due(lease.attempt_ends_at), LeaseEnd::Lost),
         Ending::Undelivered if was_returned => (true, LeaseEnd::Returned),
@@ -483,7 +511,13 @@ fn check_term(
     now: Option<Timestamp>,
     notes: &mut Notes,
 ) {
-    let end = task.spec.timeout.map(|timeout| lease.granted_at.after(timeout));
+    let mut end = task.spec.timeout.map(|timeout| lease.granted_at.after(timeout));
+    // A worker that holds a session is told the timeout, and has some time to say that it was too
+    // long.
+    let with_grace = end.map(|end| end.after(TIMEOUT_GRACE));
+    if lease.attempt_ends_at == with_grace {
+        end = with_grace;
+    }
     let term = lease.granted_at.after(task.spec.lease_ttl);
     let expires_at = end.map_or(term, |end| end.min(term));
     let is_right = lease.expires_at == expires_at

@@ -95,6 +95,9 @@ impl Oracle {
         if let Some(command) = command.filter(|_| !is_loading) {
             model.judge(command, step, heard, notes);
         }
+        for change in &step.tenant {
+            model.observe_tenant(change);
+        }
         for change in &step.changes {
             model.observe(change, Some(heard.now), notes);
         }

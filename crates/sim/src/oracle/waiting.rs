@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use coordinator::{Answer, Command, Effect, Ticket};
-use model::{Offer, TaskId, Timestamp};
+use model::{Offer, TaskId, Timestamp, WorkerId};
 
 use crate::consequence::Consequence;
 use crate::oracle::model::{Model, Place, TaskModel};
@@ -15,7 +15,15 @@ const KINDS_LOOKED_AT: usize = 32;
 
 /// Requests that a coordinator has heard and not answered.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct WaitingRequests(BTreeMap<Ticket, Arc<Offer>>);
+pub(crate) struct WaitingRequests(BTreeMap<Ticket, WaitingRequest>);
+
+/// A request that waits: who asks, for what, and how many leases it may hold.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct WaitingRequest {
+    worker: WorkerId,
+    offer: Arc<Offer>,
+    slots: Option<u32>,
+}
 
 impl WaitingRequests {
     pub(crate) fn observe(
@@ -26,7 +34,9 @@ impl WaitingRequests {
     ) {
         match command {
             Some(Command::RequestLeases { ticket, request }) => {
-                self.0.insert(*ticket, Arc::clone(&request.offer));
+                let (worker, slots) = (request.worker.clone(), request.slots);
+                let offer = Arc::clone(&request.offer);
+                self.0.insert(*ticket, WaitingRequest { worker, offer, slots });
             }
             Some(Command::Withdraw { ticket }) => {
                 self.0.remove(ticket);
@@ -36,7 +46,9 @@ impl WaitingRequests {
         for effect in effects {
             match effect {
                 Effect::Answer { ticket, answer: Answer::Leases(grants) } => {
-                    let Some(offer) = self.0.remove(ticket) else { continue };
+                    let Some(WaitingRequest { offer, .. }) = self.0.remove(ticket) else {
+                        continue;
+                    };
                     let other = grants.iter().find(|grant| !offer.covers(&grant.spec.demand));
                     notes.demand(other.is_none(), "P2", || {
                         format!("{other:?} was granted to a worker that offers {offer:?}")
@@ -60,7 +72,7 @@ impl Model {
         wakes_at: Option<Timestamp>,
         notes: &mut Notes,
     ) {
-        let offers: BTreeSet<&Arc<Offer>> = requests.0.values().collect();
+        let (drained, open) = self.requests_by_drain(requests);
         let ready = self.tasks.values().filter(|task| task.place == Place::Ready);
         let kinds: BTreeSet<_> = ready.map(|task| &task.spec.demand).collect();
         if kinds.len() > KINDS_LOOKED_AT {
@@ -82,7 +94,10 @@ impl Model {
                 notes.happened(Consequence::KeyMadeTaskWait);
                 continue;
             }
-            let is_fit = offers.iter().any(|offer| offer.covers(&task.spec.demand));
+            let is_fit = open.iter().any(|offer| offer.covers(&task.spec.demand));
+            if !is_fit && drained.iter().any(|offer| offer.covers(&task.spec.demand)) {
+                notes.happened(Consequence::DrainHeldTaskBack);
+            }
             if self.paused.contains(&task.spec.demand.queue) {
                 if is_fit {
                     notes.happened(Consequence::PauseHeldTaskBack);
@@ -96,6 +111,24 @@ impl Model {
                 )
             });
         }
+    }
+
+    /// The offers of drained workers that ask, and of those that may be granted something.
+    fn requests_by_drain<'a>(
+        &self,
+        requests: &'a WaitingRequests,
+    ) -> (BTreeSet<&'a Arc<Offer>>, BTreeSet<&'a Arc<Offer>>) {
+        let (mut drained, mut open) = (BTreeSet::new(), BTreeSet::new());
+        for WaitingRequest { worker, offer, slots } in requests.0.values() {
+            let has_room =
+                slots.is_none_or(|slots| self.n_held(worker) < usize::try_from(slots).unwrap_or(0));
+            if self.drained.contains(worker) || self.leaving.contains(worker) {
+                drained.insert(offer);
+            } else if has_room {
+                open.insert(offer);
+            }
+        }
+        (drained, open)
     }
 
     /// After the coordinator has looked at its deadlines: nothing that is due is left.
