@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use coordinator::{LoadKey, LoadTicket};
+use coordinator::{LoadKey, LoadTicket, PrepareTicket, ScheduleId};
+use model::Timestamp;
 use shard::sessions::LinkId;
 
 use crate::faults::Fault;
@@ -30,6 +31,8 @@ pub(crate) enum Event {
     StoreReplies { transaction: u64 },
     /// A read that a server asked for is done.
     LoadDone { at: ShardAt, life: u64, load: LoadTicket, keys: Vec<LoadKey> },
+    /// The run of a schedule's moment is compiled.
+    Prepared { at: ShardAt, life: u64, prepare: PrepareTicket, moment: (ScheduleId, Timestamp) },
     /// Something reaches its end of a worker's connection.
     Frame { line: LinkId, direction: Direction, sent: Box<Sent> },
     /// A server hears that a connection is gone.

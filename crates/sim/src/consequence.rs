@@ -120,11 +120,17 @@ pub enum Consequence {
     DrainHeldTaskBack,
     /// A server started while a worker was drained.
     RestartWithDrain,
+    /// A schedule started a run.
+    ScheduleFired,
+    /// A run was being prepared for a schedule when its server was lost, and was started after that.
+    ScheduleFiredAroundCrash,
+    /// A moment of a schedule passed or waited, because the run before went on.
+    ScheduleOverlapped,
 }
 
 impl Consequence {
     /// All of them, with their words.
-    pub const ALL: [(Self, &'static str); 57] = [
+    pub const ALL: [(Self, &'static str); 60] = [
         (Self::Committed, "COMMITTED"),
         (Self::CancelledExpired, "CANCELLED (expired)"),
         (Self::CancelledSuperseded, "CANCELLED (superseded)"),
@@ -182,6 +188,9 @@ impl Consequence {
         (Self::DrainDeadlinePassed, "drain deadline passed"),
         (Self::DrainHeldTaskBack, "drain held a task back"),
         (Self::RestartWithDrain, "restart with a drained worker"),
+        (Self::ScheduleFired, "schedule fired"),
+        (Self::ScheduleFiredAroundCrash, "schedule fired around a crash"),
+        (Self::ScheduleOverlapped, "schedule overlapped its run"),
     ];
 
     fn position(self) -> usize {

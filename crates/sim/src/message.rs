@@ -76,8 +76,17 @@ pub(crate) enum Ask {
     StartRun(Box<NewRun>),
     /// A person says the word that a node waits for.
     Signal(Box<Signal>),
+    /// A person drains a worker for so long, or lets it take work again.
+    Drain(WorkerId, Option<DrainWish>),
     /// A middleware calls the next in line.
     Next(Box<NextCall>),
+}
+
+/// How a person drains a worker.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DrainWish {
+    /// When it is to be gone.
+    pub(crate) gone_in: Option<Duration>,
 }
 
 #[derive(Clone, Debug)]

@@ -6,10 +6,10 @@ use std::fmt;
 use std::time::Duration;
 
 use coordinator::{
-    Answer, Command, LeaseRequest, LoadKey, LoadTicket, Moment, Pause, Preparation, PrepareTicket,
-    Refusal, TaskRecord, TaskState, Ticket,
+    Answer, Command, Drain, LeaseRequest, LoadKey, LoadTicket, Moment, Pause, Refusal, TaskRecord,
+    TaskState, Ticket,
 };
-use model::{LeaseId, QueueName, RunId, Timestamp};
+use model::{LeaseId, QueueName, RunId, Timestamp, WorkerId};
 use shard::sessions::{LinkId, LinkMessage};
 use shard::worker_link::{LinkCommand, RequestId};
 use shard::{Effect, Limits, Shard, Turn};
@@ -19,7 +19,7 @@ use crate::agenda::Event;
 use crate::clock::ProcessClock;
 use crate::consequence::Consequence;
 use crate::faults::Fault;
-use crate::message::{Ask, Call, LeaseAsk, Peer, Request, Told};
+use crate::message::{Ask, Call, DrainWish, LeaseAsk, Peer, Request, Told};
 use crate::oracle::{Heard, Oracle};
 use crate::planted::WorldBug;
 use crate::rng::Dice;
@@ -254,7 +254,7 @@ impl World {
     }
 
     /// Lets the shard act, with the oracle listening.
-    fn with_shard(
+    pub(crate) fn with_shard(
         &mut self,
         at: ShardAt,
         sent_at: u64,
@@ -314,6 +314,11 @@ impl World {
             Ask::StartRun(run) => Command::StartRun { ticket, run },
             Ask::Signal(signal) => Command::Signal { ticket, signal },
             Ask::Next(call) => Command::Next { ticket, call },
+            Ask::Drain(worker, wish) => {
+                // As with pauses, nobody drains any more when the faults are over.
+                let wish = wish.filter(|_| self.has_faults);
+                drain_command(ticket, worker, wish, now)
+            }
             Ask::ReportText(_) => return None,
         };
         Some((command, call.sent_at))
@@ -365,7 +370,9 @@ impl World {
             match effect {
                 Effect::Answer { ticket, answer } => self.send_answer(at, ticket, answer),
                 Effect::Load { load, keys } => self.begin_load(at, load, keys),
-                Effect::Prepare { prepare, .. } => self.prepare(at, prepare),
+                Effect::Prepare { prepare, schedule, due, .. } => {
+                    self.begin_prepare(at, prepare, (schedule, due));
+                }
                 Effect::ToLink { link, word } => {
                     if let Some(claimed) = self.link_is_told(at, link, word) {
                         // The connection has gone: what it was given waits for the next one.
@@ -379,14 +386,6 @@ impl World {
                 Effect::Publish(_) => {}
             }
         }
-    }
-
-    /// No workflow is saved in this world, so a schedule has nothing to start.
-    fn prepare(&mut self, at: ShardAt, prepare: PrepareTicket) {
-        let preparation = Preparation::Impossible("no workflow with this id".to_owned());
-        let now = self.clock.now;
-        self.with_shard(at, now, |shard, at| shard.on_prepared(at, prepare, preparation));
-        self.plan_turn(at);
     }
 
     fn send_answer(&mut self, at: ShardAt, ticket: Ticket, answer: Answer) {
@@ -527,6 +526,21 @@ fn lease_request(ask: LeaseAsk, now: Timestamp) -> LeaseRequest {
 pub(crate) fn pause_command(ticket: Ticket, queue: QueueName, on: bool, now: Timestamp) -> Command {
     let pause = on.then(|| Pause { by: "someone".into(), at: now });
     Command::SetPause { ticket, queue, pause }
+}
+
+pub(crate) fn drain_command(
+    ticket: Ticket,
+    worker: WorkerId,
+    wish: Option<DrainWish>,
+    now: Timestamp,
+) -> Command {
+    let drain = wish.map(|DrainWish { gone_in }| Drain {
+        by: "someone".into(),
+        at: now,
+        gone_by: gone_in.map(|gone_in| now.after(gone_in)),
+        reason: None,
+    });
+    Command::Drain { ticket, worker, drain }
 }
 
 fn before(now: Timestamp, millis: u64) -> Timestamp {

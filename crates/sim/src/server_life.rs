@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use coordinator::{Command, Moment, TaskState, Ticket, WaitReason};
+use model::WorkerId;
 use shard::{Limits, Restored, Shard};
 use store::CommitError;
 
@@ -13,7 +14,8 @@ use crate::faults::Fault;
 use crate::message::{Peer, Told};
 use crate::oracle::Oracle;
 use crate::rng::{Dice, scatter};
-use crate::server::{Asker, Inbound, Live, Server, ShardAt, pause_command};
+use crate::runs::{schedule_id, schedule_spec};
+use crate::server::{Asker, Inbound, Live, Server, ShardAt, drain_command, pause_command};
 use crate::workload::{QUEUES, queue_name};
 use crate::world::{TENANTS, World};
 
@@ -65,6 +67,12 @@ impl World {
         model.drained.extend(restored.settings.drains.keys().cloned());
         let entropy = self.servers[server].dice.bits();
         let wall = model::Timestamp::from_millis(self.clock.wall());
+        let schedule = schedule_id(tenant);
+        if self.has_faults && !restored.settings.schedules.contains_key(&schedule) {
+            let spec = Box::new(schedule_spec(self.seed, tenant, wall));
+            let add = Command::AddSchedule { ticket: Ticket(u64::MAX), schedule, spec };
+            self.served(at).inbox.push_back(Inbound::Own(add));
+        }
         let live = restored.tasks.len() as u64;
         let oracle = Oracle::new(model, self.is_thorough, self.steps);
         let moment = Moment { now, wall, entropy };
@@ -75,8 +83,9 @@ impl World {
         self.lives += 1;
         self.served(at).live = Some(Live::new(self.lives, shard));
         self.tenants[tenant].front = server;
+        self.schedules.interrupted(tenant);
         if !self.has_faults {
-            self.resume_queues();
+            self.undo_orders();
         }
         let numbers = [2, server as u64, tenant as u64, claim.epoch, live];
         self.trace.note(self.clock.now, &numbers, || {
@@ -248,17 +257,33 @@ impl World {
         }
     }
 
-    /// People let every queue go on. They say it again to a server that starts later.
-    pub(crate) fn resume_queues(&mut self) {
-        for (tenant, queue) in (0..TENANTS).flat_map(|tenant| QUEUES.map(|queue| (tenant, queue))) {
-            for server in 0..self.servers.len() {
-                let now = self.server_now(server);
-                let resume = pause_command(Ticket(u64::MAX), queue_name(queue), false, now);
-                let at = ShardAt { server, tenant };
-                self.served(at).inbox.push_back(Inbound::Own(resume));
-                self.plan_turn(at);
-            }
+    /// People let every queue go on and every worker take work, and remove the schedules. They say
+    /// it again to a server that starts later.
+    pub(crate) fn undo_orders(&mut self) {
+        let ticket = Ticket(u64::MAX);
+        for (server, tenant) in
+            (0..self.servers.len()).flat_map(|server| (0..TENANTS).map(move |one| (server, one)))
+        {
+            let (at, now) = (ShardAt { server, tenant }, self.server_now(server));
+            let resume = |queue| pause_command(ticket, queue_name(queue), false, now);
+            let undrain = |worker| drain_command(ticket, worker, None, now);
+            let schedule = schedule_id(tenant);
+            let orders: Vec<Command> = QUEUES
+                .map(resume)
+                .into_iter()
+                .chain(self.worker_names(tenant).into_iter().map(undrain))
+                .chain([Command::RemoveSchedule { ticket, schedule }])
+                .collect();
+            self.served(at).inbox.extend(orders.into_iter().map(Inbound::Own));
+            self.plan_turn(at);
         }
+    }
+
+    /// The names of a tenant's workers.
+    pub(crate) fn worker_names(&self, tenant: usize) -> Vec<WorkerId> {
+        let pulling = self.workers.iter().filter(|worker| worker.tenant == tenant);
+        let holding = self.session_workers.iter().filter(|worker| worker.tenant == tenant);
+        pulling.map(|one| one.id.clone()).chain(holding.map(|one| one.id.clone())).collect()
     }
 
     /// The socket of a dead worker closes: the server forgets what it asked for.

@@ -139,13 +139,6 @@ impl FakeStore {
         &self.tables
     }
 
-    /// Whether nothing of a tenant is on its way.
-    pub(crate) fn is_quiet(&self, tenant: usize) -> bool {
-        let is_own = |commit: &Commit| commit.at.tenant == tenant;
-        !self.writers.values().any(|writer| writer.queue.iter().any(is_own))
-            && !self.transactions.values().any(|one| one.commits.iter().any(is_own))
-    }
-
     /// A server dropped the shard of a tenant: what it had queued is forgotten.
     pub(crate) fn forget_queued(&mut self, at: ShardAt) {
         if let Some(writer) = self.writers.get_mut(&at.server) {
@@ -330,6 +323,7 @@ impl World {
         }
         tenant.durable.check_blocked(&turn.changes, notes);
         self.runs.take(turn, notes);
+        self.schedules.take(turn, &self.runs, notes);
         Ok(())
     }
 

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use coordinator::{Answer, Signal, SubmittedTask};
-use model::{After, NewTask, QueueName, TaskId, Timestamp};
+use model::{After, NewTask, QueueName, TaskId, Timestamp, WorkerId};
 
 use crate::agenda::Event;
 use crate::consequence::Consequence;
 use crate::faults::Fault;
-use crate::message::{Ask, Call, Peer, Reply, Request, Told, Wire};
+use crate::message::{Ask, Call, DrainWish, Peer, Reply, Request, Told, Wire};
 use crate::oracle::Place;
 use crate::planted::WorldBug;
 use crate::rng::Dice;
@@ -58,6 +58,7 @@ enum Wish {
     Orphan(u64),
     Pause(QueueName, bool),
     StartRun(String),
+    Drain(WorkerId, Option<DrainWish>),
     /// The word that a node waits for.
     Say(Box<Signal>),
     /// The same key with other content.
@@ -227,6 +228,7 @@ impl World {
                 Ask::StartRun(Box::new(workflow.new_run(key)))
             }
             Wish::Say(signal) => Ask::Signal(signal.clone()),
+            Wish::Drain(worker, wish) => Ask::Drain(worker.clone(), *wish),
             Wish::Conflict(number) => {
                 let mut task = self.to_task(*number, Some(format!("wish-{number}-0")));
                 if let Some(mark) = &mut task.idempotency {
@@ -270,6 +272,7 @@ impl World {
             Wish::StartRun(_) => {}
             _ if tries > TRIES_MAX => return,
             Wish::Conflict(_)
+            | Wish::Drain(..)
             | Wish::Say(_)
             | Wish::Orphan(_)
             | Wish::Pause(..)
@@ -288,7 +291,7 @@ impl World {
         }
         let it = &mut self.submitters[submitter];
         let after = it.dice.between(300, 2_500);
-        let kind = it.dice.below(14);
+        let kind = it.dice.below(18);
         let known = it.dice.pick(&it.acknowledged.clone()).copied();
         let is_foreign = it.dice.chance(30);
         self.submitter_timer(submitter, after, SubmitterTimer::Meddle);
@@ -308,6 +311,7 @@ impl World {
             6 => Wish::Orphan(intent),
             // Queues go on more often than they are paused, or little would happen at all.
             7..10 => Wish::Pause(self.some_queue(submitter), kind == 7),
+            14..18 => self.some_drain(submitter, kind < 16),
             _ => Wish::Look(task, kind % 5),
         };
         self.submitter_asks(submitter, wish, 1);
@@ -322,6 +326,15 @@ impl World {
         if let Some(task) = self.submitters[submitter].dice.pick(&foreign).copied() {
             self.submitter_asks(submitter, Wish::Stop(task), 1);
         }
+    }
+
+    /// Drains some worker for some time, or lets it take work again.
+    fn some_drain(&mut self, submitter: usize, on: bool) -> Wish {
+        let names = self.worker_names(self.submitters[submitter].tenant);
+        let dice = &mut self.submitters[submitter].dice;
+        let worker = dice.pick(&names).cloned().expect("every tenant has workers");
+        let gone_in = dice.chance(700).then(|| Duration::from_millis(dice.between(200, 5_000)));
+        Wish::Drain(worker, on.then_some(DrainWish { gone_in }))
     }
 
     fn some_queue(&mut self, submitter: usize) -> QueueName {
@@ -374,6 +387,10 @@ impl World {
             (Wish::StartRun(_), answer) => {
                 notes.broken("P1", || format!("a start was answered by {answer:?}"));
             }
+            (Wish::Drain(worker, wish), Answer::DrainSet) => {
+                let tenant = self.submitters[submitter].tenant;
+                self.worker_is_notified(tenant, &worker, wish);
+            }
             (Wish::Stop(task), Answer::Stopped) => journal.stopped(task, durable, notes),
             (Wish::Stop(task), Answer::NotLive) if !durable.tasks.contains_key(&task) => {
                 notes.happened(Consequence::ForeignTaskUnknown);
@@ -383,6 +400,7 @@ impl World {
                 Wish::Conflict(_)
                 | Wish::Orphan(_)
                 | Wish::Pause(..)
+                | Wish::Drain(..)
                 | Wish::Say(_)
                 | Wish::Stop(_)
                 | Wish::Requeue(_)

@@ -5,11 +5,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use coordinator::{Answer, Grant, HeartbeatVerdict, Judgement, NextCall, NextEnd, Verdict};
+use coordinator::{
+    Answer, DrainOrder, Grant, HeartbeatVerdict, Judgement, NextCall, NextEnd, Verdict,
+};
 use model::{Failure, LeaseId, Offer, Report, ReportKey, ReportedOutcome, WorkerId};
 use shard::report_key::content_key;
 
 use crate::agenda::Event;
+use crate::consequence::Consequence;
 use crate::faults::Fault;
 use crate::message::{Ask, Call, LeaseAsk, Peer, Reply, Request, Told, Wire};
 use crate::planted::WorldBug;
@@ -400,9 +403,13 @@ impl World {
         let number = reply.call.number;
         match reply.told {
             Told::Answer(Answer::Leases(grants)) => self.worker_is_granted(worker, number, grants),
-            Told::Answer(Answer::Heartbeats { verdicts, .. }) => {
+            Told::Answer(Answer::Heartbeats { verdicts, drain }) => {
                 if let Some(Asked::Beat(leases)) = it.calls.remove(&number) {
                     self.worker_hears_beats(worker, &leases, &verdicts);
+                }
+                if drain == Some(DrainOrder::Leave) {
+                    self.notes.happened(Consequence::DrainDeadlinePassed);
+                    self.worker_leaves(worker);
                 }
             }
             Told::Answer(Answer::Judgements(judgements)) => match it.calls.remove(&number) {

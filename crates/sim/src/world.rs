@@ -12,7 +12,7 @@ use crate::network::{Network, describe};
 use crate::oracle::{Journal, Model, Notes};
 use crate::planted::{Planted, WorldBug};
 use crate::rng::Dice;
-use crate::runs::RunBook;
+use crate::runs::{RunBook, ScheduleBook};
 use crate::server::{Server, ShardAt};
 use crate::session::{Line, SessionWorker};
 use crate::store::FakeStore;
@@ -87,7 +87,11 @@ pub(crate) struct Tenant {
 
 /// Whose task it is: the store numbers shards in the order of the tenants.
 pub(crate) fn tenant_of(task: TaskId) -> usize {
-    usize::try_from(task.shard().get()).map_or(0, |shard| shard.saturating_sub(1))
+    tenant_of_shard(task.shard())
+}
+
+pub(crate) fn tenant_of_shard(shard: ShardId) -> usize {
+    usize::try_from(shard.get()).map_or(0, |shard| shard.saturating_sub(1))
 }
 
 /// The shard of a tenant.
@@ -114,6 +118,7 @@ pub(crate) struct World {
     pub(crate) lines: BTreeMap<LinkId, Line>,
     pub(crate) submitters: Vec<Submitter>,
     pub(crate) runs: RunBook,
+    pub(crate) schedules: ScheduleBook,
     pub(crate) has_faults: bool,
     /// Whether the coordinator's own tables are checked after every step.
     pub(crate) is_thorough: bool,
@@ -146,6 +151,7 @@ impl World {
             lines: BTreeMap::new(),
             submitters: Vec::new(),
             runs: RunBook::default(),
+            schedules: ScheduleBook::default(),
             has_faults: true,
             is_thorough: seed.is_multiple_of(8),
             fault_dice: Dice::for_purpose(seed, "faults"),
@@ -158,6 +164,7 @@ impl World {
             last_session: 0,
             config,
         };
+        world.set_schedule_seed();
         world.spawn_server(0, &[0, 1]);
         world.spawn_submitters();
         world.spawn_workers();
@@ -211,6 +218,9 @@ impl World {
             Event::StoreApplies { transaction } => self.store_applies(transaction),
             Event::StoreReplies { transaction } => self.store_replies(transaction),
             Event::LoadDone { at, life, load, keys } => self.load_done(at, life, (load, &keys)),
+            Event::Prepared { at, life, prepare, moment } => {
+                self.prepared(at, life, (prepare, moment));
+            }
             Event::Frame { line, direction, sent } => self.frame_arrives(line, direction, *sent),
             Event::LinkGone { server, link } => self.link_gone(server, link),
             Event::LinkTick { server, link, alarm } => self.link_tick(server, link, alarm),
@@ -276,7 +286,7 @@ impl World {
         self.network.heal();
         self.store.heal();
         self.heal_workers();
-        self.resume_queues();
+        self.undo_orders();
         for submitter in &mut self.submitters {
             submitter.half_open_until = 0;
         }

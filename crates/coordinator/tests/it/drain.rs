@@ -199,8 +199,9 @@ fn a_worker_never_holds_more_than_its_slots() {
             0s      L2 of b to w1 until 30s
             2s      d is QUEUED
             3s      a is COMPLETED with 1
+            3s      L3 of c to w1 until 33s
             3s      w1: L1 COMMITTED; COMPLETED
-            4s      L3 of c to w1 until 34s
+            4s      w1 gets nothing
         "#]],
     );
 }

@@ -76,12 +76,6 @@ impl RunBook {
         self.made_of.get(key).copied()
     }
 
-    /// The keys of this beginning whose runs are durable.
-    pub(crate) fn keys_from(&self, beginning: &str) -> impl Iterator<Item = &str> {
-        let from = self.made_of.range(beginning.to_owned()..);
-        from.map(|(key, _)| key.as_str()).take_while(move |key| key.starts_with(beginning))
-    }
-
     pub(crate) fn is_live(&self, run: RunId) -> bool {
         self.runs.get(&run).is_some_and(|run| run.checks.end.is_none())
     }

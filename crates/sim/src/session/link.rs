@@ -1,12 +1,13 @@
 //! The server's end of a connection: drives the real link as the production driver does.
 
 use coordinator::{Answer, Command, Ticket};
-use model::Timestamp;
+use model::{Timestamp, WorkerId};
 use protocol::session::control::ResetCode;
 use protocol::session::envelope::Reader;
 use protocol::session::server_session::SessionAccept;
 use shard::sessions::{
-    Carried, ClaimError, Claimed, LinkId, LinkMessage, LinkWord, SessionClaim, SessionRecord,
+    Carried, ClaimError, Claimed, LinkId, LinkMessage, LinkWord, Notice, SessionClaim,
+    SessionRecord,
 };
 use shard::worker_link::{
     Applicant, LinkAsk, LinkCommand, LinkEvent, LinkOptions, Opening, Refusal, RequestId,
@@ -16,7 +17,7 @@ use shard::worker_link::{
 use super::wire::{Direction, Sent};
 use crate::agenda::Event;
 use crate::consequence::Consequence;
-use crate::message::Call;
+use crate::message::{Call, DrainWish};
 use crate::server::{Asker, Inbound, ShardAt};
 use crate::store::tenant_id;
 use crate::world::{World, shard_of};
@@ -410,6 +411,26 @@ impl World {
         }
         self.drive_link(at.server, id);
         None
+    }
+
+    /// The door tells a worker that a person drained it, or no longer does.
+    pub(crate) fn worker_is_notified(
+        &mut self,
+        tenant: usize,
+        worker: &WorkerId,
+        wish: Option<DrainWish>,
+    ) {
+        let at = ShardAt { server: self.tenants[tenant].front, tenant };
+        let live = self.served(at).live.as_ref();
+        let Some(link) = live.and_then(|live| live.shard.sessions().link_of(worker)) else { return };
+        let notice = match wish {
+            None => Notice::Undrain,
+            Some(DrainWish { gone_in }) => {
+                let deadline_ms = gone_in.and_then(|time| u64::try_from(time.as_millis()).ok());
+                Notice::Drain { reason: None, deadline_ms }
+            }
+        };
+        self.with_link(at.server, link, |link, now| link.link.on_notice(now, notice));
     }
 
     /// The shard was rebuilt and knows nothing of its connections.
