@@ -112,6 +112,7 @@ fn exit_of(code: ErrorCode) -> ExitCode {
         | ErrorCode::LimitWorkers
         | ErrorCode::LimitPauses
         | ErrorCode::LimitPlans
+        | ErrorCode::LimitWorkflows
         | ErrorCode::LimitRuns
         | ErrorCode::LimitSchedules
         | ErrorCode::LimitEvents

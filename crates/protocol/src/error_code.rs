@@ -125,6 +125,8 @@ pub enum ErrorCode {
     LimitPauses,
     /// The tenant keeps as many plans as it may.
     LimitPlans,
+    /// The tenant keeps as many workflows as it may.
+    LimitWorkflows,
     /// The tenant has as many tokens as it may have.
     LimitTokens,
     /// More requests than the coordinator can take right now.
@@ -154,7 +156,7 @@ pub struct ErrorEntry {
 
 impl ErrorCode {
     /// All codes, in the order of the table.
-    pub const ALL: [Self; 67] = [
+    pub const ALL: [Self; 68] = [
         Self::AuthInvalidToken,
         Self::AuthMissingToken,
         Self::AuthMtlsRequired,
@@ -216,6 +218,7 @@ impl ErrorCode {
         Self::LimitWorkers,
         Self::LimitPauses,
         Self::LimitPlans,
+        Self::LimitWorkflows,
         Self::LimitTokens,
         Self::LimitOverloaded,
         Self::StoreUnavailable,
@@ -592,6 +595,12 @@ impl ErrorCode {
                 429,
                 "The tenant keeps as many plans as it may.",
                 "forget some with `astra plan rm`",
+            ),
+            Self::LimitWorkflows => row(
+                "E.LIMIT.WORKFLOWS",
+                429,
+                "The tenant keeps as many workflows as it may.",
+                "save a new version of one that is there, instead of another workflow",
             ),
             Self::LimitTokens => row(
                 "E.LIMIT.TOKENS",

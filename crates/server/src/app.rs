@@ -28,10 +28,9 @@ use crate::doors::{http, tls};
 use crate::events::{Events, Tickets};
 use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
-use crate::plans::Plans;
 use crate::resources::Catalog;
 use crate::runs::programs::Programs;
-use crate::schedules::hooks::Hooks;
+use crate::schedules::hooks::HookCalls;
 use crate::scratch::Scratch;
 use crate::session_keys::SessionKeys;
 use crate::shards::{Common, Shards};
@@ -206,10 +205,8 @@ pub struct App {
     pub(crate) resources: Catalog,
     /// How tasks fare and what they put out.
     pub feedback: Arc<FeedbackHub>,
-    /// Plans, and the jobs that were made of them.
-    pub(crate) plans: Plans,
-    /// Workflows that calls from outside start.
-    pub(crate) hooks: Hooks,
+    /// Limits calls of webhooks.
+    pub(crate) hook_calls: HookCalls,
     /// Definitions that were made ready to run.
     pub(crate) programs: Arc<Programs>,
     /// The workers that speak the Redis protocol.
@@ -379,9 +376,8 @@ impl App {
             shutdown: shutdown.clone(),
         });
         Ok(Self {
-            plans: Plans::load(Arc::clone(&store)).await?,
             programs,
-            hooks: Hooks::load(Arc::clone(&store)).await?,
+            hook_calls: HookCalls::default(),
             crew: Crew::load(Arc::clone(&store), clock).await?,
             resp: Arc::new(Door::new(options.resp.shapes)),
             scratch: Scratch::new(Arc::clone(&store), shards.clone(), clock),

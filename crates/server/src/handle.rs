@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use coordinator::{Answer, Command, Ticket};
 use model::{ShardId, WorkerId};
-use shard::Shard;
+use shard::documents::TenantDocuments;
 use shard::sessions::{
     LinkId, LinkMessage, LinkWord, SessionClaim, SessionCounts, SessionRecord, SessionView,
 };
+use shard::{Shard, Tell};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::links::{Mailbox, ToLink, Told};
@@ -45,12 +46,14 @@ pub(crate) enum Message {
     CredentialGone { token_id: String },
     /// Someone looks at the shard. What was seen is told when it is durable.
     Look(Look),
+    /// Someone changes documents. What came of it is told when it is durable.
+    Change(Change),
 }
 
 /// Looks at a shard, and gives how that is told.
 pub(crate) type Look = Box<dyn FnOnce(&Shard) -> Tell + Send>;
-/// Tells what was seen.
-pub(crate) type Tell = Box<dyn FnOnce() + Send>;
+/// Changes documents, and gives how what came of it is told.
+pub(crate) type Change = Box<dyn FnOnce(&mut TenantDocuments) -> Tell + Send>;
 
 /// Why a question got no answer. Nothing that it asked for is promised, and all of it may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -173,16 +176,29 @@ impl CoordinatorHandle {
     }
 
     /// Looks at the shard; what it sees is durable when it comes back.
-    async fn look<A: Send + 'static>(
+    pub(crate) async fn look<A: Send + 'static>(
         &self,
         look: impl FnOnce(&Shard) -> A + Send + 'static,
     ) -> Result<A, AskError> {
         let (reply, seen) = oneshot::channel();
         self.send(Message::Look(Box::new(move |shard| {
             let seen = look(shard);
-            Box::new(move || drop(reply.send(seen)))
+            Tell::new(move || drop(reply.send(seen)))
         })))?;
         self.heard(seen.await)
+    }
+
+    /// Changes the tenant's documents; what came of it is durable when it comes back.
+    pub(crate) async fn change<A: Send + 'static>(
+        &self,
+        change: impl FnOnce(&mut TenantDocuments) -> A + Send + 'static,
+    ) -> Result<A, AskError> {
+        let (reply, changed) = oneshot::channel();
+        self.send(Message::Change(Box::new(move |documents| {
+            let answer = change(documents);
+            Tell::new(move || drop(reply.send(answer)))
+        })))?;
+        self.heard(changed.await)
     }
 
     /// Gives an order that nobody waits for.

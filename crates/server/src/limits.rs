@@ -428,11 +428,12 @@ fn resp_limits() -> Vec<LimitRow> {
 }
 
 fn job_limits() -> Vec<LimitRow> {
-    use plans::{action, job, registry};
+    use plans::{action, job};
+    use shard::documents;
     vec![
-        count("PLANS_MAX", registry::PLANS_MAX, "Plans that a tenant keeps."),
-        bytes("PLAN_BYTES_MAX", registry::PLAN_BYTES_MAX, "One plan."),
-        count("ACTIONS_MAX", registry::ACTIONS_MAX, "Actions that are remembered."),
+        count("PLANS_MAX", documents::PLANS_MAX, "Plans that a tenant keeps."),
+        bytes("PLAN_BYTES_MAX", documents::PLAN_BYTES_MAX, "One plan."),
+        count("ACTIONS_MAX", documents::ACTIONS_MAX, "Actions that are remembered."),
         count("INPUTS_MAX", action::INPUTS_MAX, "Inputs of one action."),
         count("NAME_CHARS_MAX", job::NAME_CHARS_MAX, "The name of a job, a plan or an action."),
         count("JOB_RETRIES_MAX", job::JOB_RETRIES_MAX, "Retries that a job may ask for."),
@@ -465,6 +466,16 @@ fn run_limits() -> Vec<LimitRow> {
             "Definitions that are remembered in that form.",
         ),
         bytes("PROGRAMS_BYTES_MAX", programs::PROGRAMS_BYTES_MAX, "The same, as text."),
+        count(
+            "WORKFLOWS_MAX",
+            shard::documents::WORKFLOWS_MAX,
+            "Workflows that a tenant keeps, deleted ones included.",
+        ),
+        bytes(
+            "BODY_IN_MEMORY_BYTES_MAX",
+            shard::documents::BODY_IN_MEMORY_BYTES_MAX,
+            "A plan that is kept in memory; a longer one is read when it is used.",
+        ),
         count(
             "WORKFLOW_NAME_CHARS_MAX",
             save::WORKFLOW_NAME_CHARS_MAX,
@@ -553,6 +564,7 @@ fn expression_limits() -> Vec<LimitRow> {
 
 fn schedule_limits() -> Vec<LimitRow> {
     use schedules::{backfill, hooks};
+    use shard::documents;
     vec![
         count("SCHEDULES_MAX", coordinator::SCHEDULES_MAX, "Schedules of one tenant."),
         count(
@@ -577,7 +589,7 @@ fn schedule_limits() -> Vec<LimitRow> {
             coordinator::WAITING_MOMENTS_MAX,
             "Times of a schedule that wait for the run before.",
         ),
-        count("HOOKS_MAX", hooks::HOOKS_MAX, "Webhooks of one tenant."),
+        count("HOOKS_MAX", documents::HOOKS_MAX, "Webhooks of one tenant."),
         bytes("HOOK_BODY_BYTES_MAX", hooks::HOOK_BODY_BYTES_MAX, "The body of a webhook's call."),
         count(
             "HOOK_CALLS_PER_MINUTE_MAX",

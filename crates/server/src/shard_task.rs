@@ -19,7 +19,7 @@ use futures_util::stream::FuturesUnordered;
 use model::{TenantId, WorkerId};
 use shard::projection::Publication;
 use shard::sessions::{LinkId, LinkMessage, LinkWord};
-use shard::{ClaimedShard, Effect, Limits, MESSAGES_PER_TURN_MAX, Shard};
+use shard::{ClaimedShard, Effect, Limits, MESSAGES_PER_TURN_MAX, Shard, Tell};
 use store::{CommitError, Committed, Store, StoreError, StoreFuture};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep};
@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::clock::{Clock, wall_now};
 use crate::dice::Dice;
 use crate::events::{Events, TenantEvents};
-use crate::handle::{Message, Tell};
+use crate::handle::Message;
 use crate::links::{Links, ToLink};
 use crate::metrics::Metrics;
 use crate::runs::programs::Programs;
@@ -282,13 +282,14 @@ impl<'a> Driver<'a> {
                 self.seen.push_back((self.shard.latest_turn(), tell));
                 self.tell_seen();
             }
+            Message::Change(change) => self.shard.on_documents(change),
         }
     }
 
     fn tell_seen(&mut self) {
         let durable = self.durable;
         while let Some((_, tell)) = self.seen.pop_front_if(|(turn, _)| *turn <= durable) {
-            tell();
+            tell.tell();
         }
     }
 
@@ -305,6 +306,8 @@ impl<'a> Driver<'a> {
             let is_here = is_quiet
                 && self.commits.is_empty()
                 && turn.n_facts() <= FACTS_HERE_MAX
+                // A long body would hold up everyone else on this thread.
+                && turn.documents.iter().all(|document| document.body.is_none())
                 && self.took <= COMMIT_HERE_MAX;
             let commit = if is_here { store.commit_here(turn) } else { store.commit(turn) };
             self.commits.push_back((number, commit));
@@ -330,6 +333,7 @@ impl<'a> Driver<'a> {
                 }
                 Effect::Publish(publication) => self.publish(*publication, committed),
                 Effect::ToLink { link, word } => self.pass_on(link, word),
+                Effect::Tell(tell) => tell.tell(),
             }
         }
     }

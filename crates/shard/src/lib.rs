@@ -3,11 +3,12 @@
 //!
 //! Reading order: `turn` (what one commit makes durable, and what comes back after a restart),
 //! `shard` (the turn loop), `projection` (what is told outside once it is durable), [`sessions`]
-//! (which workers are connected, and who takes over from whom), [`worker_link`] (one connection of a
-//! worker), what the doors share with it ([`artifacts`], [`report_key`], [`verdict_words`]), then
+//! (which workers are connected, and who takes over from whom), [`documents`] (what a tenant keeps as
+//! documents), [`worker_link`] (one connection of a worker), what the doors share with it ([`artifacts`], [`report_key`], [`verdict_words`]), then
 //! `planted` (mistakes that the simulation must find).
 
 pub mod artifacts;
+pub mod documents;
 pub mod planted;
 pub mod projection;
 pub mod report_key;
@@ -17,5 +18,5 @@ mod turn;
 pub mod verdict_words;
 pub mod worker_link;
 
-pub use shard::{Effect, Limits, MESSAGES_PER_TURN_MAX, Shard, TURNS_IN_FLIGHT_MAX, Tap};
-pub use turn::{ClaimedShard, Document, DocumentKind, Restored, Turn};
+pub use shard::{Effect, Limits, MESSAGES_PER_TURN_MAX, Shard, TURNS_IN_FLIGHT_MAX, Tap, Tell};
+pub use turn::{ClaimedShard, Document, DocumentBody, DocumentKind, Restored, Turn};

@@ -7,6 +7,7 @@
 //! the driver drops the whole value; nothing that depended on the commit has left it.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::sync::Arc;
 
 use coordinator::{
@@ -15,6 +16,7 @@ use coordinator::{
 };
 use model::{Timestamp, WorkerId};
 
+use crate::documents::TenantDocuments;
 use crate::planted::{self, Bug};
 use crate::projection::{Projections, Publication, WorkerNotice};
 use crate::sessions::{
@@ -34,6 +36,7 @@ pub struct Shard<T: Tap = ()> {
     limits: Limits,
     coordinator: Coordinator,
     sessions: SessionTable,
+    documents: TenantDocuments,
     projections: Projections,
     tap: T,
     open: OpenTurn,
@@ -96,6 +99,29 @@ pub enum Effect {
         /// What it is told.
         word: LinkWord,
     },
+    /// Tell whoever asked about documents.
+    Tell(Tell),
+}
+
+/// An answer together with the way to its asker, which the driver brought along.
+pub struct Tell(Box<dyn FnOnce() + Send>);
+
+impl Tell {
+    /// An answer that is told by calling this.
+    pub fn new(tell: impl FnOnce() + Send + 'static) -> Self {
+        Self(Box::new(tell))
+    }
+
+    /// Gives it to the asker.
+    pub fn tell(self) {
+        (self.0)();
+    }
+}
+
+impl fmt::Debug for Tell {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("Tell")
+    }
 }
 
 /// Sees every command and the step that came of it; `()` sees nothing.
@@ -116,13 +142,17 @@ struct OpenTurn {
     step: Step,
     documents: Vec<Document>,
     words: Vec<(LinkId, LinkWord)>,
+    tells: Vec<Tell>,
     publication: Publication,
 }
 
 impl OpenTurn {
     /// Whether nothing came of its messages.
     fn is_empty(&self) -> bool {
-        self.step.is_empty() && self.documents.is_empty() && self.words.is_empty()
+        self.step.is_empty()
+            && self.documents.is_empty()
+            && self.words.is_empty()
+            && self.tells.is_empty()
     }
 }
 
@@ -132,6 +162,7 @@ struct PendingTurn {
     number: u64,
     effects: Vec<Decided>,
     words: Vec<(LinkId, LinkWord)>,
+    tells: Vec<Tell>,
     publication: Publication,
 }
 
@@ -153,6 +184,7 @@ impl<T: Tap> Shard<T> {
             limits,
             coordinator,
             sessions: SessionTable::default(),
+            documents: TenantDocuments::default(),
             projections,
             tap,
             open: OpenTurn::default(),
@@ -164,17 +196,20 @@ impl<T: Tap> Shard<T> {
             shard.take_back(at, document);
         }
         shard.take_session_effects();
+        shard.documents.take_rows(&mut shard.open.documents);
         shard
     }
 
-    /// A document comes back. One that cannot be read is of no use to anyone, and goes.
+    /// A document comes back. A session that cannot be read is of no use to anyone, and goes.
     fn take_back(&mut self, at: Moment, document: Document) {
-        let Document { kind: DocumentKind::Session, key, json } = document;
-        if let Some(record) = json.as_deref().and_then(|json| serde_json::from_str(json).ok()) {
+        let Document { kind, key, json, .. } = document;
+        let json = json.unwrap_or_default();
+        if kind != DocumentKind::Session {
+            self.documents.restore(kind, key, &json);
+        } else if let Ok(record) = serde_json::from_str(&json) {
             self.sessions.restore(at.now, record);
         } else {
-            let gone = Document { kind: DocumentKind::Session, key, json: None };
-            self.open.documents.push(gone);
+            self.open.documents.push(Document { kind, key, json: None, body: None });
         }
     }
 
@@ -202,6 +237,11 @@ impl<T: Tap> Shard<T> {
     /// The workers that are connected, and who was.
     pub fn sessions(&self) -> &SessionTable {
         &self.sessions
+    }
+
+    /// What the tenant keeps as documents.
+    pub fn documents(&self) -> &TenantDocuments {
+        &self.documents
     }
 
     /// What watches the steps.
@@ -291,9 +331,18 @@ impl<T: Tap> Shard<T> {
         self.open.words.extend(self.sessions.links_of_credential(token_id).map(gone));
     }
 
+    /// Someone reads or changes documents. What came of it is told when the turn is durable, even
+    /// where nothing changed: a refusal may rest on what the same turn decided.
+    pub fn on_documents(&mut self, change: impl FnOnce(&mut TenantDocuments) -> Tell) {
+        self.open.messages += 1;
+        let tell = change(&mut self.documents);
+        self.documents.take_rows(&mut self.open.documents);
+        self.open.tells.push(tell);
+    }
+
     fn take_session_effects(&mut self) {
         let OpenTurn { documents, words, .. } = &mut self.open;
-        let document = |key, json| Document { kind: DocumentKind::Session, key, json };
+        let document = |key, json| Document { kind: DocumentKind::Session, key, json, body: None };
         while let Some(effect) = self.sessions.poll_effect() {
             match effect {
                 SessionEffect::Claimed { link, claimed } => {
@@ -346,7 +395,7 @@ impl<T: Tap> Shard<T> {
         if self.open.is_empty() {
             return None;
         }
-        let OpenTurn { step, documents, words, mut publication, .. } =
+        let OpenTurn { step, documents, words, tells, mut publication, .. } =
             std::mem::take(&mut self.open);
         self.last_turn += 1;
         let number = self.last_turn;
@@ -354,7 +403,7 @@ impl<T: Tap> Shard<T> {
         let turn = Turn { claim: self.claim, number, changes, runs, tenant, documents };
         publication.n_facts = turn.n_facts();
         publication.load = self.coordinator.load();
-        self.in_flight.push_back(PendingTurn { number, effects, words, publication });
+        self.in_flight.push_back(PendingTurn { number, effects, words, tells, publication });
         self.leave_early(&turn).then_some(turn)
     }
 
@@ -400,6 +449,7 @@ impl<T: Tap> Shard<T> {
             self.ready.extend(turn.effects.into_iter().map(Effect::from));
             let words = turn.words.into_iter();
             self.ready.extend(words.map(|(link, word)| Effect::ToLink { link, word }));
+            self.ready.extend(turn.tells.into_iter().map(Effect::Tell));
             self.tell_workers(notices);
         }
     }

@@ -1,5 +1,6 @@
 //! What one commit makes durable, and what comes back after a restart.
 
+use bytes::Bytes;
 use coordinator::{Change, RestoredRun, RunChange, TaskRecord, TenantChange, TenantSettings};
 use model::ShardId;
 
@@ -36,25 +37,50 @@ pub struct Document {
     pub kind: DocumentKind,
     /// Which one.
     pub key: String,
-    /// What it says; `None` removes it.
+    /// What it says; `None` removes it, with every body that it had.
     pub json: Option<String>,
+    /// A body that is too long for the row, or of which every version stays. A restore leaves it in
+    /// the store.
+    pub body: Option<DocumentBody>,
 }
 
-/// What a document is.
+/// What one version of a document says at length. It is kept until the document is removed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct DocumentBody {
+    /// Of which version.
+    pub version: u64,
+    /// JSON, as it was given.
+    pub bytes: Bytes,
+}
+
+/// What a document is. The order is that of the names, so that it is that of the rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum DocumentKind {
+    /// The jobs that were made of a plan together, by the name of their run.
+    Action,
+    /// A webhook, by the digest of the secret in its path.
+    Hook,
+    /// A plan, by its name.
+    Plan,
     /// A worker's session, by its instance id.
     Session,
+    /// A workflow that someone saved, by its id.
+    Workflow,
 }
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [Self; 1] = [Self::Session];
+    pub const ALL: [Self; 5] =
+        [Self::Action, Self::Hook, Self::Plan, Self::Session, Self::Workflow];
 
     /// Its name in the store.
     pub const fn name(self) -> &'static str {
         match self {
+            Self::Action => "action",
+            Self::Hook => "hook",
+            Self::Plan => "plan",
             Self::Session => "session",
+            Self::Workflow => "workflow",
         }
     }
 

@@ -383,7 +383,7 @@ impl World {
                         self.plan_turn(at);
                     }
                 }
-                Effect::Publish(_) => {}
+                Effect::Publish(_) | Effect::Tell(_) => {}
             }
         }
     }

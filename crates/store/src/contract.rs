@@ -14,7 +14,7 @@ use model::{
     IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId, Timestamp, TypeName,
     WorkerId,
 };
-use shard::{ClaimedShard, Restored, Turn};
+use shard::{ClaimedShard, DocumentKind, Restored, Turn};
 
 /// What an asynchronous call gives.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
@@ -65,43 +65,27 @@ pub trait Store: Send + Sync + 'static {
     /// Everything that belongs to a run, as it is durable now; empty for one that is not known.
     fn run_parts(&self, shard: ShardId, run: RunId) -> StoreFuture<Result<RunParts, StoreError>>;
 
-    /// Keeps the next version of a workflow, unless another version came first. A deleted one comes
-    /// back; its numbers go on.
-    fn put_workflow(
+    /// The newest version of a document whose body has a row of its own, unless a number says which,
+    /// as it is durable now.
+    fn document_version(
         &self,
-        write: WorkflowWrite,
-    ) -> StoreFuture<Result<WorkflowWritten, StoreError>>;
-
-    /// A version of a workflow, the newest unless a number says which; also of a deleted one.
-    fn workflow(
-        &self,
-        tenant: TenantId,
-        id: String,
+        shard: ShardId,
+        kind: DocumentKind,
+        key: String,
         version: Option<u64>,
-    ) -> StoreFuture<Result<Option<WorkflowVersion>, StoreError>>;
+    ) -> StoreFuture<Result<Option<DocumentVersion>, StoreError>>;
 
-    /// A page of a tenant's workflows that are not deleted, by id, without their definitions.
-    fn workflows(
+    /// Every such version of a document, newest first, without bodies.
+    fn document_versions(
         &self,
-        tenant: TenantId,
-        after: Option<String>,
-        limit: u32,
-    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>>;
+        shard: ShardId,
+        kind: DocumentKind,
+        key: String,
+    ) -> StoreFuture<Result<Vec<DocumentVersion>, StoreError>>;
 
-    /// Every version of a workflow, newest first, without their definitions.
-    fn workflow_versions(
-        &self,
-        tenant: TenantId,
-        id: String,
-    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>>;
-
-    /// Hides a workflow; its versions and its runs stay. `false` when there is none to hide.
-    fn delete_workflow(
-        &self,
-        tenant: TenantId,
-        id: String,
-        at: Timestamp,
-    ) -> StoreFuture<Result<bool, StoreError>>;
+    /// The tenant whose webhook has this digest. It is looked up in the documents themselves, so it
+    /// is found exactly as long as the webhook is durable.
+    fn tenant_of_hook(&self, digest: String) -> StoreFuture<Result<Option<TenantId>, StoreError>>;
 
     /// A page of tasks, newest first.
     fn list(&self, shard: ShardId, query: PageQuery) -> StoreFuture<Result<TaskPage, StoreError>>;
@@ -243,62 +227,15 @@ pub struct RunParts {
     pub tasks: Vec<TaskRecord>,
 }
 
-/// A version of a workflow that is to be kept.
+/// A version of a document whose body has a row of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkflowWrite {
-    /// Whose.
-    pub tenant: TenantId,
-    /// The workflow's id, as authored.
-    pub id: String,
-    /// A name for people.
-    pub name: String,
-    /// The version that it builds on; `None` takes what is there. 0 wants that there is none, or
-    /// that it was deleted.
-    pub base: Option<u64>,
-    /// The definition, as authored.
-    pub definition: Bytes,
-    /// SHA-256 of the canonical definition, in hexadecimal.
-    pub hash: String,
-    /// Who saved it.
-    pub author: String,
-    /// What changed, in the author's words.
-    pub comment: Option<String>,
-    /// When.
-    pub at: Timestamp,
-}
-
-/// What became of a write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WorkflowWritten {
-    /// It is kept under this number.
-    Saved(u64),
-    /// The newest version has the same hash, whatever the write builds on; nothing was written.
-    Same(u64),
-    /// Another version came first: this is the newest. 0 when there is none at all.
-    Conflict(u64),
-}
-
-/// A version of a workflow.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct WorkflowVersion {
-    /// The workflow's id.
-    pub id: String,
-    /// Its name in this version.
-    pub name: String,
-    /// Which version, from 1.
-    pub version: u64,
-    /// The definition; empty in lists.
-    pub definition: Bytes,
-    /// SHA-256 of the canonical definition, in hexadecimal.
-    pub hash: String,
-    /// Who saved it.
-    pub author: String,
-    /// What changed, in the author's words.
-    pub comment: Option<String>,
-    /// When it was saved.
-    pub saved_at: Timestamp,
-    /// When the workflow was deleted, if it was.
-    pub deleted_at: Option<Timestamp>,
+pub struct DocumentVersion {
+    /// The document's row, as it is now.
+    pub newest: String,
+    /// The document's row, as it was in this version.
+    pub json: String,
+    /// The body; empty in lists.
+    pub body: Bytes,
 }
 
 /// Which tasks a page shows.
@@ -333,14 +270,8 @@ pub struct TaskPage {
 pub enum NoteKind {
     /// A key that signs session tokens, by its id; these belong to no tenant.
     SessionKey,
-    /// A plan, by its name.
-    Plan,
-    /// The jobs that were made of a plan together, by the name of their run.
-    Action,
     /// A worker that registered over the Redis protocol, by its name.
     Member,
-    /// A workflow that is started by a call from outside, by the digest of the secret in its path.
-    Hook,
     /// How far the ids of events had gone before a shard's epoch numbered them, by the tenant's
     /// name. Read, and never written.
     EventFloor,
@@ -351,10 +282,7 @@ impl NoteKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::SessionKey => "session_key",
-            Self::Plan => "plan",
-            Self::Action => "action",
             Self::Member => "member",
-            Self::Hook => "hook",
             Self::EventFloor => "event_floor",
         }
     }

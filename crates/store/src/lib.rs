@@ -22,13 +22,11 @@ mod spec_document;
 pub mod sqlite;
 mod tables;
 mod words;
-mod workflow_tables;
 
 pub use claims::Claims;
 pub use contract::{
-    CommitError, Committed, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts, RunQuery,
-    ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow, WorkflowVersion,
-    WorkflowWrite, WorkflowWritten,
+    CommitError, Committed, DocumentVersion, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts,
+    RunQuery, ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow,
 };
 pub use memory::MemoryStore;
 pub use page::{PAGE_BYTES_MAX, ROWS_PER_LIST_MAX};

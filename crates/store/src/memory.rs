@@ -6,17 +6,16 @@ use std::time::Duration;
 
 use coordinator::{LoadKey, RunRecord, TaskRecord};
 use keyspace::row::KeyRow;
-use model::{QueueName, RunId, ShardId, TenantId, Timestamp};
+use model::{QueueName, RunId, ShardId, TenantId};
 use parking_lot::Mutex;
 
 use crate::claims::Claims;
 use crate::contract::{
-    CommitError, Committed, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts, RunQuery,
-    ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow, WorkflowVersion,
-    WorkflowWrite, WorkflowWritten,
+    CommitError, Committed, DocumentVersion, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts,
+    RunQuery, ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow,
 };
 use crate::tables::Tables;
-use shard::{ClaimedShard, Restored, Turn};
+use shard::{ClaimedShard, DocumentKind, Restored, Turn};
 
 /// [`Tables`] behind the contract. Clones share what they hold.
 #[derive(Clone, Debug, Default)]
@@ -136,46 +135,27 @@ impl Store for MemoryStore {
         self.ask(|inner| inner.tables.run_parts(shard, run))
     }
 
-    fn put_workflow(
+    fn document_version(
         &self,
-        write: WorkflowWrite,
-    ) -> StoreFuture<Result<WorkflowWritten, StoreError>> {
-        self.ask(|inner| inner.tables.put_workflow(write))
-    }
-
-    fn workflow(
-        &self,
-        tenant: TenantId,
-        id: String,
+        shard: ShardId,
+        kind: DocumentKind,
+        key: String,
         version: Option<u64>,
-    ) -> StoreFuture<Result<Option<WorkflowVersion>, StoreError>> {
-        self.ask(|inner| inner.tables.workflow(&tenant, &id, version))
+    ) -> StoreFuture<Result<Option<DocumentVersion>, StoreError>> {
+        self.ask(|inner| inner.tables.document_version(&(shard, kind, key), version))
     }
 
-    fn workflows(
+    fn document_versions(
         &self,
-        tenant: TenantId,
-        after: Option<String>,
-        limit: u32,
-    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
-        self.ask(|inner| inner.tables.workflows(&tenant, after.as_deref(), limit))
+        shard: ShardId,
+        kind: DocumentKind,
+        key: String,
+    ) -> StoreFuture<Result<Vec<DocumentVersion>, StoreError>> {
+        self.ask(|inner| inner.tables.document_versions(&(shard, kind, key)))
     }
 
-    fn workflow_versions(
-        &self,
-        tenant: TenantId,
-        id: String,
-    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
-        self.ask(|inner| inner.tables.workflow_versions(&tenant, &id))
-    }
-
-    fn delete_workflow(
-        &self,
-        tenant: TenantId,
-        id: String,
-        at: Timestamp,
-    ) -> StoreFuture<Result<bool, StoreError>> {
-        self.ask(|inner| inner.tables.delete_workflow(&tenant, &id, at))
+    fn tenant_of_hook(&self, digest: String) -> StoreFuture<Result<Option<TenantId>, StoreError>> {
+        self.ask(|inner| inner.tables.tenant_of_hook(&digest))
     }
 
     fn list(&self, shard: ShardId, query: PageQuery) -> StoreFuture<Result<TaskPage, StoreError>> {

@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use bytes::Bytes;
 use coordinator::{
     Change, EndedAttempt, LoadKey, Progress, RestoredRun, RunChange, RunRecord, StateWord,
     TaskFacts, TaskRecord, TaskState, TenantChange, TenantSettings,
 };
 use keyspace::row::{KeyRow, Write};
-use model::{IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId, Timestamp};
+use model::{IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId};
 
 use crate::contract::{
-    CommitError, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts, RunQuery, StoreError,
-    TaskPage, TokenRow, WorkflowVersion, WorkflowWrite, WorkflowWritten,
+    CommitError, DocumentVersion, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts, RunQuery,
+    StoreError, TaskPage, TokenRow,
 };
 use crate::page::{PageFill, ROWS_PER_LIST_MAX};
 use crate::planted::{self, Bug};
@@ -19,8 +20,10 @@ use crate::rows::{Contradiction, add_facts, check_order, check_runs_are_own};
 use crate::run_tables::RunTables;
 use crate::scratch_tables::ScratchTables;
 use crate::words::state_word;
-use crate::workflow_tables::WorkflowTables;
-use shard::{ClaimedShard, Document, DocumentKind, Restored, Turn};
+use shard::{ClaimedShard, Document, DocumentBody, DocumentKind, Restored, Turn};
+
+/// Whose, of which kind, and which one.
+type DocumentName = (ShardId, DocumentKind, String);
 
 /// The facts, without I/O, clock or locks.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -34,7 +37,7 @@ pub struct Tables {
     runs: RunTables,
     settings: BTreeMap<ShardId, TenantSettings>,
     documents: BTreeMap<ShardId, BTreeMap<(DocumentKind, String), String>>,
-    workflows: WorkflowTables,
+    bodies: BTreeMap<DocumentName, BTreeMap<u64, (String, Bytes)>>,
 }
 
 impl Tables {
@@ -81,11 +84,17 @@ impl Tables {
     /// Keeps, replaces or removes documents of a shard.
     pub fn apply_documents(&mut self, shard: ShardId, documents: &[Document]) {
         let kept = self.documents.entry(shard).or_default();
-        for Document { kind, key, json } in documents.iter().cloned() {
-            match json {
-                Some(json) => drop(kept.insert((kind, key), json)),
-                None => drop(kept.remove(&(kind, key))),
+        for Document { kind, key, json, body } in documents.iter().cloned() {
+            let name = (shard, kind, key.clone());
+            let Some(json) = json else {
+                self.bodies.remove(&name);
+                kept.remove(&(kind, key));
+                continue;
+            };
+            if let Some(DocumentBody { version, bytes }) = body {
+                self.bodies.entry(name).or_default().insert(version, (json.clone(), bytes));
             }
+            kept.insert((kind, key), json);
         }
         if kept.is_empty() {
             self.documents.remove(&shard);
@@ -279,6 +288,7 @@ impl Tables {
             kind: *kind,
             key: key.clone(),
             json: Some(json.clone()),
+            body: None,
         })
         .collect()
     }
@@ -328,39 +338,42 @@ impl Tables {
         self.runs.parts(run, own.cloned().collect())
     }
 
-    /// Keeps the next version of a workflow, unless another version came first.
-    pub fn put_workflow(&mut self, write: WorkflowWrite) -> WorkflowWritten {
-        self.workflows.put(write)
-    }
-
-    /// A version of a workflow, the newest unless a number says which.
-    pub fn workflow(
+    /// The newest version of a document whose body has a row of its own, unless a number says which.
+    pub fn document_version(
         &self,
-        tenant: &TenantId,
-        id: &str,
+        document: &DocumentName,
         version: Option<u64>,
-    ) -> Option<WorkflowVersion> {
-        self.workflows.get(tenant, id, version)
+    ) -> Option<DocumentVersion> {
+        let newest = self.document_json(document)?;
+        let bodies = self.bodies.get(document)?;
+        let version = version.or_else(|| bodies.keys().next_back().copied())?;
+        let (json, body) = bodies.get(&version)?.clone();
+        Some(DocumentVersion { newest, json, body })
     }
 
-    /// A page of a tenant's workflows that are not deleted, by id.
-    pub fn workflows(
-        &self,
-        tenant: &TenantId,
-        after: Option<&str>,
-        limit: u32,
-    ) -> Vec<WorkflowVersion> {
-        self.workflows.page(tenant, after, limit)
+    /// Every such version of a document, newest first, without bodies.
+    pub fn document_versions(&self, document: &DocumentName) -> Vec<DocumentVersion> {
+        let Some(newest) = self.document_json(document) else { return Vec::new() };
+        let bodies = self.bodies.get(document).into_iter().flatten().rev();
+        let version = |(_, (json, _)): (&u64, &(String, Bytes))| DocumentVersion {
+            newest: newest.clone(),
+            json: json.clone(),
+            body: Bytes::new(),
+        };
+        bodies.map(version).collect()
     }
 
-    /// Every version of a workflow, newest first.
-    pub fn workflow_versions(&self, tenant: &TenantId, id: &str) -> Vec<WorkflowVersion> {
-        self.workflows.versions(tenant, id)
+    fn document_json(&self, (shard, kind, key): &DocumentName) -> Option<String> {
+        self.documents.get(shard)?.get(&(*kind, key.clone())).cloned()
     }
 
-    /// Hides a workflow; `false` when there is none to hide.
-    pub fn delete_workflow(&mut self, tenant: &TenantId, id: &str, at: Timestamp) -> bool {
-        self.workflows.delete(tenant, id, at)
+    /// The tenant whose webhook has this digest.
+    pub fn tenant_of_hook(&self, digest: &str) -> Option<TenantId> {
+        let hook = (DocumentKind::Hook, digest.to_owned());
+        let has_it =
+            |shard: &ShardId| self.documents.get(shard).is_some_and(|own| own.contains_key(&hook));
+        let mut owners = self.shards.iter().filter(|(_, claim)| has_it(&claim.shard));
+        owners.next().map(|(tenant, _)| tenant.clone())
     }
 
     /// A page of tasks, newest first.

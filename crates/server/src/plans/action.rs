@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use coordinator::{Answer, Command, Refusal, StateWord, TaskRecord};
-use model::{IdempotencyMark, NewTask, TaskId, TenantId, Timestamp};
+use model::{IdempotencyMark, NewTask, TaskId};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use shard::documents::ActionHead;
 use shard::report_key::digest_of;
 use store::{PageQuery, StoreError};
 
 use super::delete::OPEN;
 use super::job::{JobProblem, OrderDesk, check_name};
-use super::registry::{KeepError, KeptAction};
+use super::kept::{self, KeepError};
 use crate::app::App;
 use crate::bulk::{self, BulkError};
 use crate::handle::{AskError, CoordinatorHandle};
@@ -78,14 +79,13 @@ pub(crate) struct SubmittedAction {
 pub(crate) async fn submit(
     app: &App,
     handle: &CoordinatorHandle,
-    tenant: &TenantId,
     json: &[u8],
 ) -> Result<SubmittedAction, ActionError> {
     let now = app.clock.now();
     let words = read(json)?;
-    let kept = app.plans.plan(tenant, &words.plan_id);
+    let kept = kept::plan(&*app.store, handle, &words.plan_id).await?;
     let kept = kept.ok_or_else(|| KeepError::NoPlan(words.plan_id.clone()))?;
-    let tasks = jobs(app, tenant, &words, json, now)?;
+    let tasks = jobs(app, handle, &words, json).await?;
     let jobs = tasks.len();
     let made = match handle.ask(|ticket| Command::Submit { ticket, tasks }).await? {
         Answer::Submitted(tasks) => tasks,
@@ -96,12 +96,8 @@ pub(crate) async fn submit(
         _ => return Err(AskError::Unavailable.into()),
     };
     let Words { action_id, plan_id, .. } = words;
-    let action = KeptAction { plan_id: plan_id.clone(), created_ms: now.as_millis(), jobs };
-    match app.plans.add_action(tenant, &action_id, action).await {
-        // The jobs are the same, so the action is: it was sent again.
-        Ok(()) | Err(KeepError::ActionExists(_)) => {}
-        Err(error) => return Err(error.into()),
-    }
+    let head = ActionHead { plan_id: plan_id.clone(), jobs: jobs as u64 };
+    kept::add_action(handle, &action_id, head, now).await?;
     Ok(SubmittedAction {
         action_id,
         plan_id,
@@ -142,12 +138,11 @@ fn read(json: &[u8]) -> Result<Words<'_>, JobProblem> {
     Ok(Words { action_id, plan_id, inputs, shared })
 }
 
-fn jobs(
+async fn jobs(
     app: &App,
-    tenant: &TenantId,
+    handle: &CoordinatorHandle,
     words: &Words<'_>,
     json: &[u8],
-    now: Timestamp,
 ) -> Result<Vec<NewTask>, JobProblem> {
     let digest = digest_of(b"astra.action.v1", &[json]);
     let (first, _) = digest.split_first_chunk().expect("32 bytes");
@@ -155,11 +150,11 @@ fn jobs(
     let none = vec![None];
     let inputs: Vec<Option<&RawValue>> = words.inputs.iter().copied().map(Some).collect();
     let inputs = if inputs.is_empty() { &none } else { &inputs };
-    let mut desk = OrderDesk::new(&app.plans, tenant, now);
+    let mut desk = OrderDesk::new(app, handle);
     let mut tasks = Vec::with_capacity(inputs.len());
     for (index, input) in inputs.iter().enumerate() {
         let job = job_json(words, *input, index);
-        let mut order = desk.read(&job, None)?;
+        let mut order = desk.read(&job, None).await?;
         if !order.after.is_empty() || order.job_id.is_some() {
             return Err(JobProblem::new("job_id and after belong to single jobs"));
         }

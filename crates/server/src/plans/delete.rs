@@ -1,12 +1,12 @@
 //! Forgetting a plan: only one whose jobs are all over.
 
 use coordinator::StateWord;
-use model::{ShardId, TenantId};
+use model::ShardId;
 use protocol::plan::{PLAN, PLAN_STEP};
 use serde::Deserialize;
 use store::{PageQuery, StoreError};
 
-use super::registry::KeepError;
+use super::kept::{self, KeepError};
 use crate::app::App;
 use crate::handle::CoordinatorHandle;
 
@@ -31,10 +31,9 @@ pub(crate) enum DeleteError {
 pub(crate) async fn delete(
     app: &App,
     handle: &CoordinatorHandle,
-    tenant: &TenantId,
     plan_id: &str,
 ) -> Result<(), DeleteError> {
-    if app.plans.plan(tenant, plan_id).is_none() {
+    if kept::plan(&*app.store, handle, plan_id).await?.is_none() {
         return Err(KeepError::NoPlan(plan_id.to_owned()).into());
     }
     for task_type in [PLAN, PLAN_STEP] {
@@ -43,7 +42,7 @@ pub(crate) async fn delete(
         }
     }
     // A job that is made of it meanwhile has its own copy.
-    Ok(app.plans.remove(tenant, plan_id).await?)
+    Ok(kept::remove_plan(handle, plan_id).await?)
 }
 
 /// The name of the plan in a job's parameters.

@@ -8,17 +8,19 @@ use std::time::Duration;
 use bytes::Bytes;
 use model::{
     Demand, IdempotencyKey, IdempotencyMark, NewTask, PRIORITY_LIMIT, QueueName, RetryPolicy,
-    RunName, TagKey, TagValue, TaskSpec, TenantId, Timestamp, ToolName, TypeName,
+    RunName, TagKey, TagValue, TaskSpec, Timestamp, ToolName, TypeName,
 };
 use protocol::plan::{PLAN, PLAN_STEP, Plan, PlanJob, PlanTask};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use shard::report_key::digest_of;
 
-use super::registry::Plans;
+use super::kept::{self, KeepError};
+use crate::app::App;
 use crate::doors::http::convert::tasks::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX};
 use crate::doors::http::json_path::describe;
 use crate::doors::http::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
+use crate::handle::CoordinatorHandle;
 
 /// The type of a job that is no plan: its payload means something to its worker alone.
 pub(crate) const FREE_JOB: &str = "job";
@@ -49,9 +51,9 @@ pub(crate) enum JobProblem {
     /// A field breaks its rule.
     #[error("{0}")]
     Invalid(String),
-    /// No plan of this name is kept.
-    #[error("Plan not found: {0}")]
-    NoPlan(String),
+    /// Its plan is not kept, or cannot be read right now.
+    #[error(transparent)]
+    Plan(#[from] KeepError),
 }
 
 impl JobProblem {
@@ -269,25 +271,31 @@ pub(crate) struct Order {
     pub(crate) job_id: Option<String>,
 }
 
-/// Makes tasks of jobs. Neighbours of one kind share their specification.
+/// Makes tasks of jobs. Neighbours of one kind share their specification, and those of one plan
+/// what was read of it.
 pub(crate) struct OrderDesk<'a> {
-    plans: &'a Plans,
-    tenant: &'a TenantId,
+    app: &'a App,
+    handle: &'a CoordinatorHandle,
     now: Timestamp,
     last: Option<Arc<TaskSpec>>,
+    last_plan: Option<Plan>,
 }
 
 impl<'a> OrderDesk<'a> {
-    pub(crate) fn new(plans: &'a Plans, tenant: &'a TenantId, now: Timestamp) -> Self {
-        Self { plans, tenant, now, last: None }
+    pub(crate) fn new(app: &'a App, handle: &'a CoordinatorHandle) -> Self {
+        Self { app, handle, now: app.clock.now(), last: None, last_plan: None }
     }
 
     /// Reads a job. `queue` is where it goes unless it says so itself.
-    pub(crate) fn read(&mut self, json: &Bytes, queue: Option<&str>) -> Result<Order, JobProblem> {
+    pub(crate) async fn read(
+        &mut self,
+        json: &Bytes,
+        queue: Option<&str>,
+    ) -> Result<Order, JobProblem> {
         let mut words = Words::read(json)?;
         let job_id = words.job_id.as_ref().map(|name| name.clone().into_owned());
         let after = std::mem::take(&mut words.after);
-        let plan = self.plan_of(&mut words)?;
+        let plan = self.plan_of(&mut words).await?;
         let run = match &words.action_id {
             Some(name) => {
                 Some(name.parse::<RunName>().map_err(|error| problem("action_id", &error))?)
@@ -326,7 +334,7 @@ impl<'a> OrderDesk<'a> {
     }
 
     /// The plan that the job executes, if it is one.
-    fn plan_of(&self, words: &mut Words<'_>) -> Result<Option<PlanJob>, JobProblem> {
+    async fn plan_of(&mut self, words: &mut Words<'_>) -> Result<Option<PlanJob>, JobProblem> {
         let unnamed = || words_plan_id(words.plan_id.as_deref(), words.job_id.as_deref());
         let plan = if let Some(inline) = words.plan.take() {
             let plan_id = inline.plan_id.unwrap_or_else(unnamed);
@@ -342,8 +350,7 @@ impl<'a> OrderDesk<'a> {
                 PlanTask { task_number: 1, command, args, timeout_secs, input_from_task: None };
             Plan { plan_id, plan_description: None, tasks: vec![task] }
         } else if let Some(plan_id) = &words.plan_id {
-            let kept = self.plans.plan(self.tenant, plan_id);
-            kept.ok_or_else(|| JobProblem::NoPlan(plan_id.clone()))?.plan.clone()
+            self.kept_plan(plan_id).await?.clone()
         } else {
             return Ok(None);
         };
@@ -360,6 +367,15 @@ impl<'a> OrderDesk<'a> {
         };
         job.check().map_err(|error| JobProblem::Invalid(error.to_string()))?;
         Ok(Some(job))
+    }
+
+    async fn kept_plan(&mut self, plan_id: &str) -> Result<&Plan, KeepError> {
+        if self.last_plan.as_ref().is_none_or(|last| last.plan_id != plan_id) {
+            let kept = kept::plan(&*self.app.store, self.handle, plan_id).await?;
+            let kept = kept.ok_or_else(|| KeepError::NoPlan(plan_id.to_owned()))?;
+            self.last_plan = Some(kept.plan);
+        }
+        Ok(self.last_plan.as_ref().expect("it was just read"))
     }
 
     fn spec(

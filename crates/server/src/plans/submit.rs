@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use coordinator::{Answer, Command, Refusal, SubmittedTask};
-use model::{ShardId, TaskId, TenantId};
+use model::{ShardId, TaskId};
 use store::StoreError;
 
 use super::job::{JobProblem, OrderDesk};
@@ -37,10 +37,9 @@ pub(crate) enum SubmitError {
 pub(crate) async fn submit(
     app: &App,
     handle: &CoordinatorHandle,
-    tenant: &TenantId,
     json: &Bytes,
 ) -> Result<SubmittedTask, SubmitError> {
-    let order = OrderDesk::new(&app.plans, tenant, app.clock.now()).read(json, None)?;
+    let order = OrderDesk::new(app, handle).read(json, None).await?;
     let mut task = order.task;
     after::wait_for(&mut task, tasks_of(app, handle.shard(), &order.after).await?);
     let tasks = vec![task];

@@ -14,6 +14,7 @@ use super::find;
 use super::programs::{CompileError, Programs, Ready};
 use crate::app::App;
 use crate::handle::{AskError, CoordinatorHandle};
+use crate::workflows::save;
 
 /// What a run may be given.
 pub(crate) const RUN_INPUTS_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -131,7 +132,7 @@ pub(crate) async fn start(
     {
         return Ok(Started { record, existed: true, warnings: Arc::default() });
     }
-    let (run, warnings) = ready_run(&*app.store, &app.programs, tenant, request).await?;
+    let (run, warnings) = ready_run(&*app.store, &app.programs, handle.shard(), request).await?;
     let (run, existed) = ask(&handle, run).await?;
     let record = find::row(app, run).await?.ok_or(AskError::Unavailable)?;
     Ok(Started { record, existed, warnings })
@@ -141,10 +142,10 @@ pub(crate) async fn start(
 pub(crate) async fn ready_run(
     store: &dyn Store,
     programs: &Programs,
-    tenant: &TenantId,
+    shard: ShardId,
     request: NewRunRequest,
 ) -> Result<(NewRun, Arc<[Problem]>), RunError> {
-    let (definition, version) = definition_of(store, tenant, request.source).await?;
+    let (definition, version) = definition_of(store, shard, request.source).await?;
     let ready = programs.compile(definition).await?;
     let retry_of = request.retry.as_ref().map(|retry| retry.of);
     let about = RunAbout {
@@ -189,8 +190,8 @@ async fn ask(handle: &CoordinatorHandle, run: NewRun) -> Result<(RunId, bool), R
 }
 
 /// Whether a run of this could be started at all.
-pub(crate) async fn check(app: &App, tenant: &TenantId, source: Source) -> Result<(), RunError> {
-    let (definition, _) = definition_of(&*app.store, tenant, source).await?;
+pub(crate) async fn check(app: &App, shard: ShardId, source: Source) -> Result<(), RunError> {
+    let (definition, _) = definition_of(&*app.store, shard, source).await?;
     app.programs.compile(definition).await?;
     Ok(())
 }
@@ -211,17 +212,16 @@ pub(crate) async fn earlier(
 
 async fn definition_of(
     store: &dyn Store,
-    tenant: &TenantId,
+    shard: ShardId,
     source: Source,
 ) -> Result<(Bytes, Option<u64>), RunError> {
     match source {
         Source::Inline(definition) => Ok((definition, None)),
         Source::Earlier { definition, version } => Ok((definition, version)),
         Source::Kept { workflow_id, version } => {
-            let found = store.workflow(tenant.clone(), workflow_id.clone(), version).await?;
-            let kept = found.filter(|kept| kept.deleted_at.is_none());
-            let kept = kept.ok_or(RunError::NoWorkflow { workflow_id, version })?;
-            Ok((kept.definition, Some(kept.version)))
+            let found = save::find(store, shard, &workflow_id, version).await?;
+            let kept = found.ok_or(RunError::NoWorkflow { workflow_id, version })?;
+            Ok((kept.definition, Some(kept.entry.version)))
         }
     }
 }

@@ -104,7 +104,7 @@ pub(crate) async fn backfill(
         return Ok(taken);
     }
     // Whoever asks for runs that can never start hears it now.
-    check(app, tenant, source(&schedule.spec)).await?;
+    check(app, handle.shard(), source(&schedule.spec)).await?;
     let (schedule, moments) = (schedule.id, taken.waiting.clone());
     match handle.ask(|ticket| Command::Backfill { ticket, schedule, moments }).await? {
         Answer::Schedule(_) => Ok(taken),

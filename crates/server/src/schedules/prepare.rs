@@ -51,7 +51,7 @@ impl Preparer {
         if let Some(record) = earlier(&*self.store, self.shard, mark).await? {
             return Ok(Preparation::Existing(record.id));
         }
-        let (run, _) = ready_run(&*self.store, &self.programs, &self.tenant, request).await?;
+        let (run, _) = ready_run(&*self.store, &self.programs, self.shard, request).await?;
         Ok(Preparation::Run(Box::new(run)))
     }
 }

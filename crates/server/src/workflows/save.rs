@@ -3,13 +3,16 @@
 
 use bytes::Bytes;
 use flow::Problem;
-use model::TenantId;
+use model::ShardId;
 use serde::Deserialize;
 use serde_json::Value;
-use store::{StoreError, WorkflowVersion, WorkflowWrite, WorkflowWritten};
+use shard::DocumentKind;
+use shard::documents::{Entry, NewDocument, WORKFLOWS_MAX, WorkflowHead, Written};
+use store::{DocumentVersion, Store, StoreError};
 use uuid::Uuid;
 
 use crate::app::App;
+use crate::handle::{AskError, CoordinatorHandle};
 use crate::runs::programs::CompileError;
 
 /// A workflow's name, as lists show it, in characters; the rest is cut off.
@@ -56,9 +59,12 @@ pub(crate) enum SaveError {
     /// The compiler ended before its answer.
     #[error(transparent)]
     Compile(CompileError),
-    /// The store could not keep it.
+    /// There are too many.
+    #[error("{WORKFLOWS_MAX} workflows are kept already")]
+    Full,
+    /// The shard did not answer.
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Ask(#[from] AskError),
 }
 
 fn conflict_words(newest: u64) -> String {
@@ -71,28 +77,27 @@ fn conflict_words(newest: u64) -> String {
 /// Keeps a version. The same workflow again makes no new one.
 pub(crate) async fn save(
     app: &App,
-    tenant: &TenantId,
+    handle: &CoordinatorHandle,
     new: NewVersion,
 ) -> Result<Saved, SaveError> {
     let Head { id, name } = head(&new.definition)?;
     let checked = app.programs.check(new.definition.clone()).await.map_err(SaveError::Compile)?;
-    let write = WorkflowWrite {
-        tenant: tenant.clone(),
-        id: id.to_string(),
-        name,
-        base: new.base,
-        definition: new.definition,
-        hash: checked.hash.clone(),
-        author: new.author,
-        comment: new.comment,
-        at: app.clock.now(),
+    let (id, base, hash) = (id.to_string(), new.base, checked.hash);
+    let document = NewDocument {
+        hash: hash.clone(),
+        by: new.author,
+        at_ms: app.clock.now().as_millis(),
+        head: WorkflowHead { name, comment: new.comment },
+        body: new.definition,
     };
-    match app.store.put_workflow(write).await? {
-        WorkflowWritten::Saved(version) | WorkflowWritten::Same(version) => {
-            let (id, hash) = (id.to_string(), checked.hash);
+    let key = id.clone();
+    match handle.change(move |documents| documents.workflows.put(&key, base, document)).await? {
+        Written::Saved(version) | Written::Same(version) => {
             Ok(Saved { id, version, hash, problems: checked.problems })
         }
-        WorkflowWritten::Conflict(newest) => Err(SaveError::Conflict { newest }),
+        Written::Conflict(newest) => Err(SaveError::Conflict { newest }),
+        // The doors take no definition that is too long.
+        Written::Full | Written::TooLarge(_) => Err(SaveError::Full),
     }
 }
 
@@ -118,15 +123,61 @@ fn head(definition: &[u8]) -> Result<Head, SaveError> {
     Ok(Head { id, name: name.chars().take(WORKFLOW_NAME_CHARS_MAX).collect() })
 }
 
-/// A version of a workflow that is not deleted: the newest, unless a number says which.
-pub(crate) async fn find(
-    app: &App,
-    tenant: &TenantId,
+/// A version of a workflow that is kept.
+pub(crate) struct KeptVersion {
+    /// What is known of it without its definition.
+    pub(crate) entry: Entry<WorkflowHead>,
+    /// As authored; empty in lists.
+    pub(crate) definition: Bytes,
+    /// Whether the workflow was deleted since.
+    pub(crate) is_deleted: bool,
+}
+
+impl KeptVersion {
+    fn read(id: &str, stored: DocumentVersion) -> Result<Self, StoreError> {
+        let read = |json: &str| {
+            let damaged = || StoreError::Damaged(format!("workflow {id}"));
+            Entry::<WorkflowHead>::read(json).ok_or_else(damaged)
+        };
+        let is_deleted = read(&stored.newest)?.hidden_ms.is_some();
+        Ok(Self { entry: read(&stored.json)?, definition: stored.body, is_deleted })
+    }
+}
+
+/// A version of a workflow, the newest unless a number says which; also of a deleted one.
+pub(crate) async fn any_version(
+    store: &dyn Store,
+    shard: ShardId,
     id: &str,
     version: Option<u64>,
-) -> Result<Option<WorkflowVersion>, StoreError> {
-    let found = app.store.workflow(tenant.clone(), id.to_owned(), version).await?;
-    Ok(found.filter(|kept| kept.deleted_at.is_none()))
+) -> Result<Option<KeptVersion>, StoreError> {
+    let read = store.document_version(shard, DocumentKind::Workflow, id.to_owned(), version);
+    read.await?.map(|stored| KeptVersion::read(id, stored)).transpose()
+}
+
+/// The same, unless the workflow is deleted.
+pub(crate) async fn find(
+    store: &dyn Store,
+    shard: ShardId,
+    id: &str,
+    version: Option<u64>,
+) -> Result<Option<KeptVersion>, StoreError> {
+    Ok(any_version(store, shard, id, version).await?.filter(|kept| !kept.is_deleted))
+}
+
+/// Every version of a workflow that is not deleted, newest first, without definitions.
+pub(crate) async fn versions(
+    store: &dyn Store,
+    shard: ShardId,
+    id: &str,
+) -> Result<Vec<KeptVersion>, StoreError> {
+    let stored = store.document_versions(shard, DocumentKind::Workflow, id.to_owned()).await?;
+    let mut versions = Vec::with_capacity(stored.len());
+    for stored in stored {
+        versions.push(KeptVersion::read(id, stored)?);
+    }
+    versions.retain(|version| !version.is_deleted);
+    Ok(versions)
 }
 
 #[cfg(test)]

@@ -27,6 +27,53 @@ async fn a_plan_is_kept_once_and_survives_a_restart() {
 }
 
 #[tokio::test]
+async fn a_long_plan_is_read_from_the_store_when_it_is_used() {
+    let server = TestServer::dev().await;
+    let mut long = dedupe();
+    long["tasks"][0]["args"] = vec!["x".repeat(1_000); 100].into();
+    let kept = server.post("/api/v1/plans", &long).await.expect(201);
+    let server = server.restart().await;
+    assert_eq!(server.post("/api/v1/plans", &long).await.expect(200), kept);
+    let job = server.post("/api/v1/jobs", &json!({"plan_id": "dedupe"})).await.expect(201);
+    assert_eq!(job["parameters"]["tasks"], kept["tasks"]);
+    server.post("/api/v1/plans", &dedupe()).await.refused(409, "E.PLAN.CONFLICT");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn a_server_that_lost_the_tenant_adds_no_plan() {
+    let store = store::MemoryStore::default();
+    let former = TestServer::dev_on(|_| std::sync::Arc::new(store.clone())).await;
+    former.until_ready().await;
+    let owner = TestServer::dev_on(|_| std::sync::Arc::new(store.clone())).await;
+    let kept = owner.post("/api/v1/plans", &dedupe()).await.expect(201);
+    let mut other = dedupe();
+    other["tasks"][1]["args"] = json!(["-c"]);
+    former.post("/api/v1/plans", &other).await.refused(503, "E.STORE.UNAVAILABLE");
+    owner.stop().await;
+    // It claims the tenant anew, and finds what the other one kept.
+    former.until_ready().await;
+    assert_eq!(former.get("/api/v1/plans/dedupe").await.expect(200), kept);
+    former.post("/api/v1/plans", &other).await.refused(409, "E.PLAN.CONFLICT");
+    former.stop().await;
+}
+
+#[tokio::test]
+async fn of_two_plans_of_one_name_at_once_one_wins() {
+    let server = TestServer::dev().await;
+    let mut other = dedupe();
+    other["tasks"][1]["args"] = json!(["-c"]);
+    let (one, two) = (dedupe(), other);
+    let (one, two) =
+        tokio::join!(server.post("/api/v1/plans", &one), server.post("/api/v1/plans", &two));
+    let (won, lost) = if one.status == 201 { (one, two) } else { (two, one) };
+    let kept = won.expect(201);
+    lost.refused(409, "E.PLAN.CONFLICT");
+    assert_eq!(server.get("/api/v1/plans/dedupe").await.expect(200), kept);
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn plans_are_listed_by_name_and_pattern_a_page_at_a_time() {
     let server = TestServer::dev().await;
     for name in ["b1", "a2", "a1", "a3"] {

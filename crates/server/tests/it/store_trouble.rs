@@ -6,13 +6,12 @@ use std::sync::Mutex;
 
 use coordinator::{LoadKey, RunChange, RunRecord, TaskRecord};
 use keyspace::row::KeyRow;
-use model::{QueueName, RunId, ShardId, TenantId, Timestamp};
+use model::{QueueName, RunId, ShardId, TenantId};
 use serde_json::json;
-use shard::{ClaimedShard, Restored, Turn};
+use shard::{ClaimedShard, DocumentKind, Restored, Turn};
 use store::{
-    CommitError, Committed, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts, RunQuery,
-    ScratchTurn, SqliteStore, Store, StoreError, StoreFuture, TaskPage, TokenRow, WorkflowVersion,
-    WorkflowWrite, WorkflowWritten,
+    CommitError, Committed, DocumentVersion, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts,
+    RunQuery, ScratchTurn, SqliteStore, Store, StoreError, StoreFuture, TaskPage, TokenRow,
 };
 
 use crate::flows::{node, workflow};
@@ -86,46 +85,27 @@ impl Store for TroubledStore {
         self.inner.run_parts(shard, run)
     }
 
-    fn put_workflow(
+    fn document_version(
         &self,
-        write: WorkflowWrite,
-    ) -> StoreFuture<Result<WorkflowWritten, StoreError>> {
-        self.inner.put_workflow(write)
-    }
-
-    fn workflow(
-        &self,
-        tenant: TenantId,
-        id: String,
+        shard: ShardId,
+        kind: DocumentKind,
+        key: String,
         version: Option<u64>,
-    ) -> StoreFuture<Result<Option<WorkflowVersion>, StoreError>> {
-        self.inner.workflow(tenant, id, version)
+    ) -> StoreFuture<Result<Option<DocumentVersion>, StoreError>> {
+        self.inner.document_version(shard, kind, key, version)
     }
 
-    fn workflows(
+    fn document_versions(
         &self,
-        tenant: TenantId,
-        after: Option<String>,
-        limit: u32,
-    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
-        self.inner.workflows(tenant, after, limit)
+        shard: ShardId,
+        kind: DocumentKind,
+        key: String,
+    ) -> StoreFuture<Result<Vec<DocumentVersion>, StoreError>> {
+        self.inner.document_versions(shard, kind, key)
     }
 
-    fn workflow_versions(
-        &self,
-        tenant: TenantId,
-        id: String,
-    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
-        self.inner.workflow_versions(tenant, id)
-    }
-
-    fn delete_workflow(
-        &self,
-        tenant: TenantId,
-        id: String,
-        at: Timestamp,
-    ) -> StoreFuture<Result<bool, StoreError>> {
-        self.inner.delete_workflow(tenant, id, at)
+    fn tenant_of_hook(&self, digest: String) -> StoreFuture<Result<Option<TenantId>, StoreError>> {
+        self.inner.tenant_of_hook(digest)
     }
 
     fn commit(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {

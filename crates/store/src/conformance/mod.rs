@@ -3,7 +3,7 @@
 //! Reading order: `promises` (short stories, one per promise), `replay` (any history, compared
 //! with [`Tables`](crate::Tables) after each part), `history` (makes valid histories),
 //! `sample` (tasks to play with), `run_promises`, `run_history` and `run_sample` (the same for
-//! runs), `workflow_promises`, `scratch` (the same for keys and values).
+//! runs), `scratch` (the same for keys and values).
 
 mod history;
 mod promises;
@@ -13,7 +13,6 @@ mod run_promises;
 mod run_sample;
 mod sample;
 mod scratch;
-mod workflow_promises;
 
 pub use promises::exercise;
 pub use replay::replay;
@@ -21,4 +20,3 @@ pub use run_promises::exercise_runs;
 pub use run_sample::{frame_opened, linked, node_ended, run_settled, run_started};
 pub use sample::{granted, settled, submitted, tenant};
 pub use scratch::{exercise_scratch, replay_scratch, string};
-pub use workflow_promises::exercise_workflows;

@@ -2,14 +2,15 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use coordinator::{Change, Drain, LoadKey, Pause, TenantChange};
 use model::{IdempotencyMark, TaskId};
 
 use super::history::Dice;
 use super::replay::replay;
 use super::sample::{at, granted, settled, submitted, tenant, worker};
-use crate::contract::{CommitError, Note, NoteKind, PageQuery, Store};
-use shard::{ClaimedShard, Document, DocumentKind, Turn};
+use crate::contract::{CommitError, DocumentVersion, Note, NoteKind, PageQuery, Store};
+use shard::{ClaimedShard, Document, DocumentBody, DocumentKind, Turn};
 
 /// Puts a store through every promise. `open` gives a fresh, empty store each time; `reopen`
 /// closes a store and opens it again with what it kept.
@@ -34,6 +35,8 @@ pub async fn exercise(
     a_run_lists_its_tasks(open().await).await;
     notes_are_kept_replaced_and_forgotten(open().await, &reopen).await;
     documents_are_kept_with_their_turn_and_fenced_with_it(open().await, &reopen).await;
+    versions_of_documents_stay_until_it_is_removed(open().await, &reopen).await;
+    a_webhook_leads_to_its_tenant_as_long_as_it_is_kept(open().await).await;
     for seed in 0..4 {
         let mut dice = Dice::new(seed);
         let choices: Vec<u32> =
@@ -276,7 +279,7 @@ async fn notes_are_kept_replaced_and_forgotten(
         member("w1", Some("{\"n\":2}")),
         member("w2", None),
         member("never", None),
-        note(NoteKind::Plan, "acme", "w1", Some("{}")),
+        note(NoteKind::EventFloor, "acme", "w1", Some("{}")),
         note(NoteKind::Member, "bolt", "w1", Some("{}")),
     ] {
         store.put_note(kept).await.expect("kept");
@@ -297,6 +300,7 @@ async fn documents_are_kept_with_their_turn_and_fenced_with_it(
         kind: DocumentKind::Session,
         key: key.into(),
         json: json.map(Into::into),
+        body: None,
     };
     let turn = |claim, documents| store.commit(Turn { documents, ..Turn::empty(claim) });
     let first = vec![
@@ -323,6 +327,92 @@ async fn documents_are_kept_with_their_turn_and_fenced_with_it(
     assert_eq!(kept, [document("w1", Some("{\"n\":2}")), document("w3", Some("{}"))]);
     let theirs = store.restore(other).await.expect("restores").documents;
     assert_eq!(theirs, [document("w1", Some("{}"))], "another tenant's");
+}
+
+/// Version `version` of a workflow.
+fn workflow(key: &str, version: u64, body: &'static str) -> Document {
+    Document {
+        kind: DocumentKind::Workflow,
+        key: key.into(),
+        json: Some(format!("{{\"version\":{version}}}")),
+        body: Some(DocumentBody { version, bytes: Bytes::from_static(body.as_bytes()) }),
+    }
+}
+
+async fn versions_of_documents_stay_until_it_is_removed(
+    store: Arc<dyn Store>,
+    reopen: &impl AsyncFn(Arc<dyn Store>) -> Arc<dyn Store>,
+) {
+    let (acme, other) = (claim(&store, "acme").await, claim(&store, "bolt").await);
+    let keep = async |store: &Arc<dyn Store>, claim, documents| {
+        store.commit(Turn { documents, ..Turn::empty(claim) }).await.map(|_| ())
+    };
+    let hidden =
+        Document { json: Some("{\"hidden\":1}".into()), body: None, ..workflow("a", 0, "") };
+    let first = vec![workflow("a", 1, "[ 1 ]\n"), workflow("a", 2, "{\t}"), workflow("b", 1, "1")];
+    keep(&store, acme, first).await.expect("kept");
+    keep(&store, other, vec![workflow("a", 1, "theirs")]).await.expect("kept");
+    keep(&store, acme, vec![hidden]).await.expect("kept");
+
+    let store = reopen(store).await;
+    let get = async |store: &Arc<dyn Store>, shard, key: &str, version| {
+        let kind = DocumentKind::Workflow;
+        store.document_version(shard, kind, key.into(), version).await.expect("reads")
+    };
+    let found = |version, body: &'static str| DocumentVersion {
+        newest: "{\"hidden\":1}".into(),
+        json: format!("{{\"version\":{version}}}"),
+        body: Bytes::from_static(body.as_bytes()),
+    };
+    assert_eq!(get(&store, acme.shard, "a", None).await, Some(found(2, "{\t}")));
+    assert_eq!(get(&store, acme.shard, "a", Some(1)).await, Some(found(1, "[ 1 ]\n")));
+    assert_eq!(get(&store, acme.shard, "a", Some(3)).await, None);
+    assert_eq!(get(&store, acme.shard, "c", None).await, None);
+    let versions = async |store: &Arc<dyn Store>, key: &str| {
+        let kind = DocumentKind::Workflow;
+        store.document_versions(acme.shard, kind, key.into()).await.expect("lists")
+    };
+    assert_eq!(versions(&store, "a").await, [found(2, ""), found(1, "")]);
+    let restored = store.restore(acme).await.expect("restores").documents;
+    assert_eq!(restored.len(), 2);
+    assert!(restored.iter().all(|one| one.body.is_none()), "bodies stay in the store");
+
+    let acme = claim(&store, "acme").await;
+    let gone = Document { json: None, body: None, ..workflow("a", 0, "") };
+    keep(&store, acme, vec![gone]).await.expect("kept");
+    assert_eq!(versions(&store, "a").await, []);
+    assert_eq!(get(&store, acme.shard, "a", Some(1)).await, None);
+    assert!(get(&store, acme.shard, "b", None).await.is_some());
+    let theirs = get(&store, other.shard, "a", None).await.map(|version| version.body);
+    assert_eq!(theirs.as_deref(), Some(&b"theirs"[..]), "another tenant's");
+}
+
+async fn a_webhook_leads_to_its_tenant_as_long_as_it_is_kept(store: Arc<dyn Store>) {
+    let (acme, bolt) = (claim(&store, "acme").await, claim(&store, "bolt").await);
+    let document = |kind, key: &str, json: Option<&str>| Document {
+        kind,
+        key: key.into(),
+        json: json.map(Into::into),
+        body: None,
+    };
+    let hook = |key, json| document(DocumentKind::Hook, key, json);
+    let keep = async |claim, document| {
+        let turn = Turn { documents: vec![document], ..Turn::empty(claim) };
+        store.commit(turn).await.map(|_| ())
+    };
+    let owner = async |digest: &str| store.tenant_of_hook(digest.into()).await.expect("reads");
+    keep(acme, hook("d1", Some("{}"))).await.expect("kept");
+    keep(bolt, hook("d2", Some("{}"))).await.expect("kept");
+    keep(bolt, document(DocumentKind::Plan, "d3", Some("{}"))).await.expect("kept");
+    let (acmes, bolts) = (Some(tenant("acme")), Some(tenant("bolt")));
+    assert_eq!((owner("d1").await, owner("d2").await), (acmes, bolts.clone()));
+    assert_eq!((owner("d3").await, owner("").await), (None, None), "nobody's webhooks");
+    keep(acme, hook("d1", None)).await.expect("kept");
+    assert_eq!((owner("d1").await, owner("d2").await), (None, bolts));
+    // A stale claim adds none.
+    claim(&store, "acme").await;
+    assert_eq!(keep(acme, hook("d4", Some("{}"))).await, Err(CommitError::Fenced));
+    assert_eq!(owner("d4").await, None);
 }
 
 async fn settings_are_kept_with_their_turn_and_fenced_with_it(

@@ -14,7 +14,7 @@ use super::run_history::{all_runs, next_run_change};
 use super::sample::tenant;
 use crate::contract::{PageQuery, RunKey, RunQuery, Store, TokenRow};
 use crate::tables::Tables;
-use shard::{ClaimedShard, Document, DocumentKind, Turn};
+use shard::{ClaimedShard, Document, DocumentBody, DocumentKind, Turn};
 
 const TENANTS: [&str; 2] = ["acme", "bolt"];
 
@@ -153,11 +153,28 @@ impl Player {
             self.compare_pages(shard.claim.shard).await;
             self.compare_runs(shard.claim.shard).await;
             self.compare_run_pages(shard.claim.shard).await;
+            self.compare_versions(shard.claim.shard).await;
             let dead = self.store.count_dead(shard.claim.shard).await.expect("counts");
             assert_eq!(dead, self.tables.count_dead(shard.claim.shard));
         }
         assert_eq!(self.store.tokens().await.expect("tokens"), self.tables.tokens());
         assert_eq!(self.store.tenants().await.expect("tenants"), self.tables.tenants());
+    }
+
+    async fn compare_versions(&self, shard: ShardId) {
+        let (store, tables) = (&self.store, &self.tables);
+        for key in (0..5).map(|number| format!("d{number}")) {
+            // The same digest may be in both shards here; then either may be named.
+            let hook = store.tenant_of_hook(key.clone()).await.expect("reads");
+            assert_eq!(hook.is_some(), tables.tenant_of_hook(&key).is_some());
+            for kind in DocumentKind::ALL {
+                let name = (shard, kind, key.clone());
+                let versions = store.document_versions(shard, kind, key.clone()).await;
+                assert_eq!(versions.expect("lists"), tables.document_versions(&name));
+                let newest = store.document_version(shard, kind, key.clone(), None).await;
+                assert_eq!(newest.expect("reads"), tables.document_version(&name, None));
+            }
+        }
     }
 
     /// By every key there is, in either shard, and by some that name nothing.
@@ -226,7 +243,12 @@ impl Player {
 fn next_document(dice: &mut Dice) -> Document {
     let key = format!("d{}", dice.roll(5));
     let json = (!dice.one_in(3)).then(|| format!("{{\"n\":{}}}", dice.roll(100)));
-    Document { kind: DocumentKind::Session, key, json }
+    let kind = [DocumentKind::Session, DocumentKind::Workflow, DocumentKind::Hook][dice.roll(3)];
+    // A version is written once.
+    let version = 1 + u64::try_from(dice.roll(1 << 30)).expect("fits");
+    let bytes = Bytes::from(format!("[ {version} ]"));
+    let body = (json.is_some() && dice.one_in(2)).then_some(DocumentBody { version, bytes });
+    Document { kind, key, json, body }
 }
 
 /// A fact about a tenant; none depends on what is there.

@@ -34,6 +34,10 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "0011_settings", sql: include_str!("migrations/0011_settings.sql") },
     Migration { name: "0012_documents", sql: include_str!("migrations/0012_documents.sql") },
     Migration { name: "0013_schedules", sql: include_str!("migrations/0013_schedules.sql") },
+    Migration {
+        name: "0014_documents_of_tenants",
+        sql: include_str!("migrations/0014_documents_of_tenants.sql"),
+    },
 ];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (

@@ -4,8 +4,8 @@
 //! `queue` and `writer` (one thread writes everything, in order), `part` (what shares a
 //! transaction), `commit` (rows of tasks), `run_commit` (rows of runs), `scratch` (rows of keys and
 //! values), `checkpoint` (keeps the write-ahead log short), `restore`, `read` and `run_read` (pages
-//! and look-ups), `record` and `run_record` (rows become tasks and runs again), `workflow` (what
-//! people saved).
+//! and look-ups), `record` and `run_record` (rows become tasks and runs again), `documents`
+//! (what a tenant keeps beside its tasks).
 //!
 //! What is promised: an answer of `commit` means that the turn is synced to the disk; a turn is
 //! kept as a whole or not at all; a turn of a stale claim is never kept; nothing is ever deleted
@@ -30,7 +30,6 @@ mod schedules;
 mod scratch;
 mod settings;
 mod store;
-mod workflow;
 mod writer;
 
 pub use store::SqliteStore;

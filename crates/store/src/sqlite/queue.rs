@@ -3,13 +3,11 @@
 use std::mem;
 use std::time::Duration;
 
-use model::{ShardId, TenantId, Timestamp};
+use model::{ShardId, TenantId};
 use parking_lot::{Condvar, Mutex};
 use tokio::sync::oneshot;
 
-use crate::contract::{
-    CommitError, Committed, Note, ScratchTurn, StoreError, TokenRow, WorkflowWrite, WorkflowWritten,
-};
+use crate::contract::{CommitError, Committed, Note, ScratchTurn, StoreError, TokenRow};
 use shard::{ClaimedShard, Turn};
 
 /// One thing to do.
@@ -29,10 +27,6 @@ pub(super) enum Job {
     PutToken(Box<TokenRow>, Reply<Result<(), StoreError>>),
     /// Keep a small document.
     PutNote(PendingNote),
-    /// Keep the next version of a workflow.
-    PutWorkflow(Box<WorkflowWrite>, Reply<Result<WorkflowWritten, StoreError>>),
-    /// Hide a workflow.
-    DeleteWorkflow(TenantId, String, Timestamp, Reply<Result<bool, StoreError>>),
     /// Write and sync something.
     Probe(Reply<Result<(), StoreError>>),
     /// The background checkpoint is over.

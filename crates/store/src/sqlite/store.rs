@@ -7,11 +7,12 @@ use std::thread::{self, JoinHandle};
 
 use coordinator::{LoadKey, RunRecord, TaskRecord};
 use keyspace::row::KeyRow;
-use model::{QueueName, RunId, ShardId, TenantId, Timestamp};
+use model::{QueueName, RunId, ShardId, TenantId};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use super::checkpoint::Checkpoints;
+use super::documents;
 use super::failpoint::Failpoint;
 use super::open::DataFolder;
 use super::queue::{Job, PendingNote, PendingScratch, PendingTurn, Queue, Reply};
@@ -19,16 +20,14 @@ use super::read::{self, Readers};
 use super::restore;
 use super::run_read;
 use super::scratch;
-use super::workflow;
 use super::writer::Writer;
 use crate::claims::Claims;
 use crate::contract::{
-    CommitError, Committed, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts, RunQuery,
-    ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow, WorkflowVersion,
-    WorkflowWrite, WorkflowWritten,
+    CommitError, Committed, DocumentVersion, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts,
+    RunQuery, ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow,
 };
 use crate::spec_document::LastDocument;
-use shard::{ClaimedShard, Restored, Turn};
+use shard::{ClaimedShard, DocumentKind, Restored, Turn};
 
 const WRITER_GONE: &str = "its writer has ended";
 
@@ -181,47 +180,28 @@ impl Store for SqliteStore {
         self.readers.ask(move |connection| run_read::run_parts(connection, shard, run))
     }
 
-    fn put_workflow(
+    fn document_version(
         &self,
-        write: WorkflowWrite,
-    ) -> StoreFuture<Result<WorkflowWritten, StoreError>> {
-        self.order(|reply| Job::PutWorkflow(Box::new(write), reply))
-    }
-
-    fn workflow(
-        &self,
-        tenant: TenantId,
-        id: String,
+        shard: ShardId,
+        kind: DocumentKind,
+        key: String,
         version: Option<u64>,
-    ) -> StoreFuture<Result<Option<WorkflowVersion>, StoreError>> {
-        self.readers.ask(move |connection| workflow::get(connection, &tenant, &id, version))
-    }
-
-    fn workflows(
-        &self,
-        tenant: TenantId,
-        after: Option<String>,
-        limit: u32,
-    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
+    ) -> StoreFuture<Result<Option<DocumentVersion>, StoreError>> {
         self.readers
-            .ask(move |connection| workflow::page(connection, &tenant, after.as_deref(), limit))
+            .ask(move |connection| documents::version(connection, (shard, kind, &key), version))
     }
 
-    fn workflow_versions(
+    fn document_versions(
         &self,
-        tenant: TenantId,
-        id: String,
-    ) -> StoreFuture<Result<Vec<WorkflowVersion>, StoreError>> {
-        self.readers.ask(move |connection| workflow::versions(connection, &tenant, &id))
+        shard: ShardId,
+        kind: DocumentKind,
+        key: String,
+    ) -> StoreFuture<Result<Vec<DocumentVersion>, StoreError>> {
+        self.readers.ask(move |connection| documents::versions(connection, (shard, kind, &key)))
     }
 
-    fn delete_workflow(
-        &self,
-        tenant: TenantId,
-        id: String,
-        at: Timestamp,
-    ) -> StoreFuture<Result<bool, StoreError>> {
-        self.order(|reply| Job::DeleteWorkflow(tenant, id, at, reply))
+    fn tenant_of_hook(&self, digest: String) -> StoreFuture<Result<Option<TenantId>, StoreError>> {
+        self.readers.ask(move |connection| documents::tenant_of_hook(connection, &digest))
     }
 
     fn list(&self, shard: ShardId, query: PageQuery) -> StoreFuture<Result<TaskPage, StoreError>> {

@@ -20,7 +20,6 @@ use super::failpoint::{Failpoint, Place};
 use super::open::checkpoint_all;
 use super::part::Part;
 use super::queue::{Job, PendingNote, PendingScratch, PendingTurn, Queue};
-use super::workflow;
 use crate::claims::Claims;
 use crate::contract::{CommitError, Note, StoreError, TokenRow};
 use crate::spec_document::LastDocument;
@@ -162,13 +161,6 @@ impl Writer {
             Job::RaiseEpoch(claim, reply) => drop(reply.send(self.raise_epoch(claim))),
             Job::PutToken(token, reply) => {
                 drop(reply.send(self.keep(|connection| put_token(connection, &token))));
-            }
-            Job::PutWorkflow(write, reply) => {
-                drop(reply.send(self.keep(|connection| workflow::put(connection, &write))));
-            }
-            Job::DeleteWorkflow(tenant, id, at, reply) => {
-                let delete = |connection: &_| workflow::delete(connection, &tenant, &id, at);
-                drop(reply.send(self.keep(delete)));
             }
             Job::Probe(reply) => drop(reply.send(self.keep(probe))),
             Job::CheckpointEnded => self.checkpoints.on_ended(&self.connection),

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 use proptest::collection::vec;
 use proptest::prelude::*;
-use store::conformance::{
-    exercise, exercise_runs, exercise_scratch, exercise_workflows, replay, replay_scratch,
-};
+use store::conformance::{exercise, exercise_runs, exercise_scratch, replay, replay_scratch};
 use store::{MemoryStore, Store};
 
 use crate::support::{Place, block_on};
@@ -21,7 +19,6 @@ fn memory_keeps_the_promises() {
     block_on(async {
         exercise(open_memory, async |store| store).await;
         exercise_runs(open_memory).await;
-        exercise_workflows(open_memory, async |store| store).await;
         exercise_scratch(open_memory, async |store| store).await;
     });
 }
@@ -43,7 +40,6 @@ fn sqlite_keeps_the_promises() {
     block_on(async {
         exercise(open, reopen).await;
         exercise_runs(open).await;
-        exercise_workflows(open, reopen).await;
         exercise_scratch(open, reopen).await;
     });
 }

@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use coordinator::{Change, RunChange, TaskState};
-use model::{RunId, Timestamp};
-use shard::{ClaimedShard, Restored, Turn};
+use model::RunId;
+use shard::{ClaimedShard, Document, DocumentBody, DocumentKind, Restored, Turn};
 use store::conformance::{linked, node_ended, run_started, tenant};
-use store::{CommitError, Store, WorkflowWrite, WorkflowWritten};
+use store::{CommitError, Store};
 
 use crate::support::{block_on, claim, commit, empty, fill, folder, life, live, open, raw, submit};
 
@@ -66,26 +66,31 @@ fn a_run_that_finds_no_room_takes_its_tasks_with_it() {
     block_on(async {
         let shard = claim(&store).await;
         let run = RunId::of(shard.shard, 1);
+        let bytes = Bytes::from(format!("\"{}\"", "x".repeat(100_000)));
+        let workflow = Document {
+            kind: DocumentKind::Workflow,
+            key: "a".into(),
+            json: Some("{}".into()),
+            body: Some(DocumentBody { version: 1, bytes }),
+        };
         let turn = |claim| {
             let mut start = run_started(run);
             if let RunChange::RunStarted(record) = &mut start {
                 record.definition = Bytes::from(format!("\"{}\"", "x".repeat(100_000)));
             }
             let changes = vec![linked(submit(claim, 0), run, 0)];
-            Turn { changes, runs: vec![start, node_ended(run, 0, 1)], ..Turn::empty(claim) }
+            let runs = vec![start, node_ended(run, 0, 1)];
+            Turn { changes, runs, documents: vec![workflow.clone()], ..Turn::empty(claim) }
         };
         fill(folder.path(), &store);
         let failed = store.commit(turn(shard)).await;
         assert!(matches!(&failed, Err(CommitError::Unavailable(why)) if why.contains("full")));
-        let workflow = WorkflowWrite { definition: Bytes::from("x".repeat(100_000)), ..workflow() };
-        assert!(store.put_workflow(workflow.clone()).await.is_err());
 
         empty(&store);
         let shard = claim(&store).await;
         let restored = store.restore(shard).await.expect("restores");
         assert_eq!(restored, Restored { next_run: 1, ..Restored::default() });
         store.commit(turn(shard)).await.expect("there is room again");
-        assert_eq!(store.put_workflow(workflow).await, Ok(WorkflowWritten::Saved(1)));
     });
     drop(store);
     let store = open(folder.path());
@@ -94,22 +99,8 @@ fn a_run_that_finds_no_room_takes_its_tasks_with_it() {
         let restored = store.restore(shard).await.expect("restores");
         let [run] = &restored.runs[..] else { panic!("one run: {:?}", restored.runs.len()) };
         assert_eq!((run.record.definition.len(), run.ended.len()), (100_002, 1));
-        assert_eq!(restored.tasks.len(), 1);
+        assert_eq!((restored.tasks.len(), restored.documents.len()), (1, 1));
     });
-}
-
-fn workflow() -> WorkflowWrite {
-    WorkflowWrite {
-        tenant: tenant("acme"),
-        id: "a".into(),
-        name: String::new(),
-        base: Some(0),
-        definition: Bytes::new(),
-        hash: String::new(),
-        author: String::new(),
-        comment: None,
-        at: Timestamp::from_millis(1),
-    }
 }
 
 #[test]

@@ -12,18 +12,20 @@ use protocol::rest::actions::{
     Action, ActionCounts, ActionJob, Actions, StoppedAction, SubmitAction, SubmittedAction,
 };
 use protocol::rest::problem::Problem;
+use shard::documents::{ActionHead, Entry};
 use shard::verdict_words::state_word;
 
 use super::answers::state_of;
 use super::body::JsonBytes;
 use super::gate::Coordinator;
 use super::params::{PathName, QueryPairs};
-use super::plans::no_plan;
 use super::problem::{ApiError, json};
 use crate::app::App;
 use crate::plans::action::{self, ActionError, Counts};
 use crate::plans::job::{JobProblem, job_id_in};
-use crate::plans::registry::KeptAction;
+use crate::plans::kept;
+
+type KeptAction = Arc<Entry<ActionHead>>;
 
 /// Actions on a page: the jobs of each are counted.
 pub(crate) const PAGE_ACTIONS_MAX: usize = 100;
@@ -54,8 +56,7 @@ pub(super) async fn submit(
 ) -> Result<Response, ApiError> {
     // Read once to name fields that are wrong or unknown; the jobs are made of the bytes.
     body.read::<SubmitAction>()?;
-    let tenant = &coordinator.caller.tenant;
-    let made = action::submit(&app, &coordinator.handle, tenant, body.bytes()).await?;
+    let made = action::submit(&app, &coordinator.handle, body.bytes()).await?;
     let status = if made.existed { StatusCode::OK } else { StatusCode::CREATED };
     let submitted = SubmittedAction {
         action_id: made.action_id,
@@ -86,15 +87,14 @@ pub(super) async fn list(
     query: QueryPairs,
 ) -> Result<Response, ApiError> {
     let (skip, limit) = query.only(&["limit", "offset"])?.page(PAGE_ACTIONS_DEFAULT)?;
-    let tenant = &coordinator.caller.tenant;
-    let kept = app.plans.actions(tenant, skip, limit.min(PAGE_ACTIONS_MAX));
+    let limit = limit.min(PAGE_ACTIONS_MAX);
+    let (kept, total) = kept::actions(&coordinator.handle, skip, limit).await?;
     let mut actions = Vec::with_capacity(kept.len());
     for (name, kept) in kept {
         let records = action::records(&app, &coordinator.handle, &name).await?;
         actions.push(summary(name, &kept, &records));
     }
-    let total = app.plans.action_count(tenant) as u64;
-    Ok(json(StatusCode::OK, &Actions { actions, total }))
+    Ok(json(StatusCode::OK, &Actions { actions, total: total as u64 }))
 }
 
 /// Look at an action
@@ -114,7 +114,7 @@ pub(super) async fn show(
     coordinator: Coordinator,
     path: PathName,
 ) -> Result<Response, ApiError> {
-    let kept = find(&app, &coordinator, path.as_str())?;
+    let kept = find(&coordinator, path.as_str()).await?;
     Ok(json(StatusCode::OK, &look(&app, &coordinator, path.as_str(), &kept).await?))
 }
 
@@ -137,14 +137,14 @@ pub(super) async fn cancel(
     coordinator: Coordinator,
     path: PathName,
 ) -> Result<Response, ApiError> {
-    let kept = find(&app, &coordinator, path.as_str())?;
+    let kept = find(&coordinator, path.as_str()).await?;
     let stopped = action::stop(&app, &coordinator.handle, path.as_str()).await? as u64;
     let action = look(&app, &coordinator, path.as_str(), &kept).await?;
     Ok(json(StatusCode::OK, &StoppedAction { stopped, action }))
 }
 
-fn find(app: &App, coordinator: &Coordinator, name: &str) -> Result<KeptAction, ApiError> {
-    app.plans.action(&coordinator.caller.tenant, name).ok_or_else(|| {
+async fn find(coordinator: &Coordinator, name: &str) -> Result<KeptAction, ApiError> {
+    kept::action(&coordinator.handle, name).await?.ok_or_else(|| {
         ApiError::new(ErrorCode::ActionNotFound, format!("no action with the name {name}"))
     })
 }
@@ -164,9 +164,9 @@ fn summary(action_id: String, kept: &KeptAction, records: &[TaskRecord]) -> Acti
     let counts = Counts::of(records);
     Action {
         action_id,
-        plan_id: kept.plan_id.clone(),
+        plan_id: kept.head.plan_id.clone(),
         state: state_word(counts.state()),
-        created_at: Timestamp::from_millis(kept.created_ms).to_string(),
+        created_at: Timestamp::from_millis(kept.at_ms).to_string(),
         counts: ActionCounts {
             total: counts.total() as u64,
             waiting: counts.scheduled as u64,
@@ -209,7 +209,7 @@ impl From<JobProblem> for ApiError {
     fn from(problem: JobProblem) -> Self {
         match problem {
             JobProblem::Invalid(text) => Self::new(ErrorCode::RequestInvalid, text),
-            JobProblem::NoPlan(name) => no_plan(&name),
+            JobProblem::Plan(error) => error.into(),
         }
     }
 }

@@ -11,9 +11,10 @@ use protocol::rest::hooks::{CreatedHook, Hook, HookPage, NewHook};
 use protocol::rest::problem::Problem;
 use protocol::rest::runs::RunRef;
 use serde_json::{Map, Value, json as value};
+use shard::documents::HookHead;
 
 use super::body::{Json, read_json};
-use super::gate::{Asker, AskerName};
+use super::gate::{AskerName, Coordinator};
 use super::params::{PathName, QueryPairs};
 use super::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
 use super::problem::{ApiError, json};
@@ -23,7 +24,7 @@ use crate::app::App;
 use crate::clock::wall_now;
 use crate::runs::start::{NewRunRequest, Source, start};
 use crate::runs::view;
-use crate::schedules::hooks::{HOOK_BODY_BYTES_MAX, HookError, KeptHook};
+use crate::schedules::hooks::{self, HOOK_BODY_BYTES_MAX, HookError};
 
 /// Headers that are the caller's own business.
 const HIDDEN_HEADERS: [header::HeaderName; 3] =
@@ -45,37 +46,39 @@ const HIDDEN_HEADERS: [header::HeaderName; 3] =
 )]
 pub(super) async fn create(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     AskerName(created_by): AskerName,
     Json(body): Json<NewHook>,
 ) -> Result<Response, ApiError> {
-    let hook = KeptHook {
+    let hook = HookHead {
         hook_id: String::new(),
         name: checked_name(body.name)?,
-        workflow_id: workflow_of(&app, &caller.tenant, &body.workflow_id, None).await?,
-        created_ms: wall_now().as_millis(),
-        created_by,
+        workflow_id: workflow_of(&app, &coordinator, &body.workflow_id, None).await?,
     };
-    let (token, hook) = app.hooks.add(&caller.tenant, hook).await?;
+    let made = hooks::add(&coordinator.handle, hook, (created_by, wall_now())).await?;
+    let (hook_id, token) = made;
     let url = format!("/hooks/{token}");
-    Ok(json(StatusCode::CREATED, &CreatedHook { hook_id: hook.hook_id, token, url }))
+    Ok(json(StatusCode::CREATED, &CreatedHook { hook_id, token, url }))
 }
 
 /// List webhooks
 #[utoipa::path(
     get, path = "/api/v1/hooks", tag = "schedules", operation_id = "list_hooks",
-    responses((status = 200, body = HookPage, description = "Oldest first, without secrets."))
+    responses(
+        (status = 200, body = HookPage, description = "Oldest first, without secrets."),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+    )
 )]
-pub(super) async fn list(State(app): State<Arc<App>>, Asker(caller): Asker) -> Response {
-    let kept = app.hooks.of_tenant(&caller.tenant);
-    let items = kept.into_iter().map(|hook| Hook {
-        hook_id: hook.hook_id,
-        name: hook.name,
-        workflow_id: hook.workflow_id,
-        created_at: model::Timestamp::from_millis(hook.created_ms).to_string(),
-        created_by: hook.created_by,
+pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError> {
+    let kept = hooks::list(&coordinator.handle).await?;
+    let items = kept.iter().map(|hook| Hook {
+        hook_id: hook.head.hook_id.clone(),
+        name: hook.head.name.clone(),
+        workflow_id: hook.head.workflow_id.clone(),
+        created_at: model::Timestamp::from_millis(hook.at_ms).to_string(),
+        created_by: hook.by.clone(),
     });
-    json(StatusCode::OK, &HookPage { items: items.collect(), next_cursor: None })
+    Ok(json(StatusCode::OK, &HookPage { items: items.collect(), next_cursor: None }))
 }
 
 /// Forget a webhook
@@ -92,10 +95,10 @@ pub(super) async fn list(State(app): State<Arc<App>>, Asker(caller): Asker) -> R
 )]
 pub(super) async fn remove(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     path: PathName,
 ) -> Result<StatusCode, ApiError> {
-    app.hooks.remove(&caller.tenant, path.as_str()).await?;
+    hooks::remove(&coordinator.handle, &app.hook_calls, path.as_str()).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -130,18 +133,18 @@ pub(super) async fn call(
     request: Request,
 ) -> Result<Response, ApiError> {
     // Whoever does not know the secret sends nothing.
-    let owned = app.hooks.call(path.as_str())?;
+    let (tenant, hook) = hooks::call(&app, path.as_str()).await?;
     let key = key_of(&headers)?;
     let body = read_json(request.into_body(), HOOK_BODY_BYTES_MAX).await?;
     let request = NewRunRequest {
-        source: Source::Kept { workflow_id: owned.hook.workflow_id, version: None },
+        source: Source::Kept { workflow_id: hook.head.workflow_id.clone(), version: None },
         inputs: inputs(&body, &headers, &query)?,
         client_id: None,
         mark: None,
-        started_by: format!("hook {}", owned.hook.hook_id),
+        started_by: format!("hook {}", hook.head.hook_id),
         retry: None,
     };
-    let made = start(&app, &owned.tenant, request.under(key)).await?;
+    let made = start(&app, &tenant, request.under(key)).await?;
     let mut answer = view::started(&made);
     // Whoever calls need not know what the workflow looks like inside.
     answer.warnings.clear();
@@ -184,6 +187,7 @@ impl From<HookError> for ApiError {
                 Self { again_in: Some(again_in), ..Self::new(ErrorCode::LimitOverloaded, message) }
             }
             HookError::NoRandomness => Self::internal(message),
+            HookError::Ask(error) => error.into(),
             HookError::Store(error) => error.into(),
         }
     }

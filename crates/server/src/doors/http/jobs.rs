@@ -44,8 +44,7 @@ pub(super) async fn submit(
 ) -> Result<Response, ApiError> {
     // Read once to name fields that are wrong; the job is made of the bytes.
     body.read::<SubmitJob>()?;
-    let tenant = &coordinator.caller.tenant;
-    let made = submit::submit(&app, &coordinator.handle, tenant, body.bytes()).await?;
+    let made = submit::submit(&app, &coordinator.handle, body.bytes()).await?;
     let status = if made.existed { StatusCode::OK } else { StatusCode::CREATED };
     Ok(json(status, &answers::task(&load(&app, made.task).await?)?))
 }

@@ -11,12 +11,12 @@ use protocol::rest::plans::{DeletedPlan, Plan, PlanSummary, Plans, SubmitPlan};
 use protocol::rest::problem::Problem;
 
 use super::body::Json;
-use super::gate::{Asker, Coordinator};
+use super::gate::Coordinator;
 use super::params::{PathName, QueryPairs};
 use super::problem::{ApiError, json};
 use crate::app::App;
 use crate::plans::delete::{DeleteError, delete};
-use crate::plans::registry::{KeepError, KeptPlan};
+use crate::plans::kept::{self, KeepError, KeptPlan, ListedPlan};
 
 const PAGE_PLANS_DEFAULT: i64 = 50;
 
@@ -37,16 +37,14 @@ const PAGE_PLANS_DEFAULT: i64 = 50;
 )]
 pub(super) async fn submit(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     Json(body): Json<SubmitPlan>,
 ) -> Result<Response, ApiError> {
     let plan = protocol::plan::Plan::from(body);
     plan.check()
         .map_err(|problem| ApiError::new(ErrorCode::RequestInvalid, problem.to_string()))?;
-    let plan_id = plan.plan_id.clone();
-    let is_new = app.plans.add(&caller.tenant, plan, app.clock.now()).await?;
-    let kept = app.plans.plan(&caller.tenant, &plan_id);
-    let kept = kept.ok_or_else(|| ApiError::from(KeepError::NoPlan(plan_id)))?;
+    let is_new = kept::add_plan(&coordinator.handle, &plan, app.clock.now()).await?;
+    let kept = find(&app, &coordinator, &plan.plan_id).await?;
     let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok(json(status, &whole(&kept)))
 }
@@ -65,16 +63,15 @@ pub(super) async fn submit(
     )
 )]
 pub(super) async fn list(
-    State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     query: QueryPairs,
 ) -> Result<Response, ApiError> {
     let query = query.only(&["pattern", "limit", "offset"])?;
     let (skip, limit) = query.page(PAGE_PLANS_DEFAULT)?;
     let pattern = query.first("pattern").unwrap_or("*");
-    let mut plans = app.plans.plans(&caller.tenant);
-    plans.retain(|kept| keyspace::matches(pattern.as_bytes(), kept.plan.plan_id.as_bytes()));
-    let page = plans.iter().skip(skip).take(limit).map(|kept| summary(kept));
+    let mut plans = kept::plans(&coordinator.handle).await?;
+    plans.retain(|(name, _)| keyspace::matches(pattern.as_bytes(), name.as_bytes()));
+    let page = plans.iter().skip(skip).take(limit).map(summary);
     Ok(json(StatusCode::OK, &Plans { plans: page.collect(), total: plans.len() as u64 }))
 }
 
@@ -89,12 +86,15 @@ pub(super) async fn list(
 )]
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     path: PathName,
 ) -> Result<Response, ApiError> {
-    let kept = app.plans.plan(&caller.tenant, path.as_str());
-    let kept = kept.ok_or_else(|| ApiError::from(KeepError::NoPlan(path.as_str().to_owned())))?;
-    Ok(json(StatusCode::OK, &whole(&kept)))
+    Ok(json(StatusCode::OK, &whole(&find(&app, &coordinator, path.as_str()).await?)))
+}
+
+async fn find(app: &App, coordinator: &Coordinator, plan_id: &str) -> Result<KeptPlan, ApiError> {
+    let kept = kept::plan(&*app.store, &coordinator.handle, plan_id).await?;
+    kept.ok_or_else(|| KeepError::NoPlan(plan_id.to_owned()).into())
 }
 
 /// Forget a plan
@@ -116,7 +116,7 @@ pub(super) async fn remove(
     path: PathName,
 ) -> Result<Response, ApiError> {
     let plan_id = path.as_str().to_owned();
-    delete(&app, &coordinator.handle, &coordinator.caller.tenant, &plan_id).await?;
+    delete(&app, &coordinator.handle, &plan_id).await?;
     Ok(json(StatusCode::OK, &DeletedPlan { plan_id }))
 }
 
@@ -129,12 +129,12 @@ fn whole(kept: &KeptPlan) -> Plan {
     }
 }
 
-fn summary(kept: &KeptPlan) -> PlanSummary {
+fn summary((plan_id, kept): &ListedPlan) -> PlanSummary {
     PlanSummary {
-        plan_id: kept.plan.plan_id.clone(),
-        plan_description: kept.plan.plan_description.clone(),
-        task_count: kept.plan.tasks.len() as u64,
-        created_at: Timestamp::from_millis(kept.created_ms).to_string(),
+        plan_id: plan_id.clone(),
+        plan_description: kept.head.description.clone(),
+        task_count: kept.head.task_count,
+        created_at: Timestamp::from_millis(kept.at_ms).to_string(),
     }
 }
 
@@ -152,6 +152,7 @@ impl From<KeepError> for ApiError {
             KeepError::NoPlan(name) => no_plan(&name),
             KeepError::PlanTooLarge(_) => Self::new(ErrorCode::RequestInvalid, error.to_string()),
             KeepError::PlansFull => Self::new(ErrorCode::LimitPlans, error.to_string()),
+            KeepError::Ask(error) => error.into(),
             KeepError::Store(error) => error.into(),
         }
     }
@@ -171,6 +172,6 @@ impl From<DeleteError> for ApiError {
 }
 
 /// The same words for a plan that never was and for one of another tenant.
-pub(super) fn no_plan(name: &str) -> ApiError {
+fn no_plan(name: &str) -> ApiError {
     ApiError::new(ErrorCode::PlanNotFound, format!("no plan with the name {name}"))
 }

@@ -9,7 +9,7 @@ use coordinator::{
     Answer, Calendar, CalendarError, Command, FiredMoment, Overlap, ScheduleEdit, ScheduleId,
     ScheduleRecord, ScheduleSpec, Ticket,
 };
-use model::{RunId, TenantId, Timestamp};
+use model::{RunId, Timestamp};
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::Problem;
 use protocol::rest::runs::RunRef;
@@ -59,10 +59,9 @@ pub(super) async fn create(
     AskerName(created_by): AskerName,
     Json(body): Json<NewSchedule>,
 ) -> Result<Response, ApiError> {
-    let tenant = &coordinator.caller.tenant;
     let spec = ScheduleSpec {
         name: checked_name(body.name)?,
-        workflow_id: workflow_of(&app, tenant, &body.workflow_id, body.version).await?,
+        workflow_id: workflow_of(&app, &coordinator, &body.workflow_id, body.version).await?,
         version: body.version,
         cron: body.cron,
         timezone: body.timezone.unwrap_or_else(|| ZONE_DEFAULT.to_owned()),
@@ -89,7 +88,7 @@ pub(super) fn checked_name(name: Option<String>) -> Result<Option<String>, ApiEr
 /// The id of a workflow that is kept, in the one form in which it is.
 pub(super) async fn workflow_of(
     app: &App,
-    tenant: &TenantId,
+    coordinator: &Coordinator,
     workflow_id: &str,
     version: Option<u64>,
 ) -> Result<String, ApiError> {
@@ -98,7 +97,7 @@ pub(super) async fn workflow_of(
         ApiError::new(ErrorCode::WorkflowNotFound, message)
     };
     let id = Uuid::try_parse(workflow_id).map_err(|_| unknown())?.to_string();
-    find(app, tenant, &id, version).await?.ok_or_else(unknown)?;
+    find(&*app.store, coordinator.handle.shard(), &id, version).await?.ok_or_else(unknown)?;
     Ok(id)
 }
 
@@ -193,8 +192,7 @@ pub(super) async fn change(
         calendar(&new)?;
     }
     if edit.workflow_id.is_some() || edit.version.is_some() {
-        let tenant = &coordinator.caller.tenant;
-        let id = workflow_of(&app, tenant, &new.workflow_id, new.version).await?;
+        let id = workflow_of(&app, &coordinator, &new.workflow_id, new.version).await?;
         edit.workflow_id = Some(id);
     }
     edited(&coordinator, before.id, edit).await

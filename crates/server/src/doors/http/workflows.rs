@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
-use model::TenantId;
+use model::Timestamp;
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::Problem;
 use protocol::rest::workflows::{
@@ -14,11 +14,12 @@ use protocol::rest::workflows::{
     WorkflowSummary, WorkflowVersion, WorkflowVersions,
 };
 use serde_json::Value;
+use shard::documents::{Entry, TenantDocuments, WorkflowHead};
 use uuid::Uuid;
 
 use super::body::{DefinitionBytes, Json};
 use super::convert::{NumberRange, RUNS_LIMIT, WORKFLOW_VERSION, prose};
-use super::gate::{Asker, AskerName};
+use super::gate::{AskerName, Coordinator};
 use super::params::{PathName, QueryPairs};
 use super::problem::{ApiError, json, json_bytes};
 use super::runs::limit_of;
@@ -26,7 +27,9 @@ use crate::app::App;
 use crate::runs::definition::Object;
 use crate::runs::view::problem;
 use crate::workflows::diff;
-use crate::workflows::save::{COMMENT_CHARS_MAX, NewVersion, SaveError, Saved, find, save};
+use crate::workflows::save::{
+    self, COMMENT_CHARS_MAX, KeptVersion, NewVersion, SaveError, Saved, find, save,
+};
 
 /// Keep a workflow
 ///
@@ -47,12 +50,13 @@ use crate::workflows::save::{COMMENT_CHARS_MAX, NewVersion, SaveError, Saved, fi
         (status = 201, body = SavedWorkflow, description = "The first version."),
         (status = 409, body = Problem, description = "E.WORKFLOW.CONFLICT"),
         (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 429, body = Problem, description = "E.LIMIT.WORKFLOWS"),
         (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
     )
 )]
 pub(super) async fn submit(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     saver: Saver,
     DefinitionBytes(body): DefinitionBytes,
 ) -> Result<Response, ApiError> {
@@ -64,7 +68,7 @@ pub(super) async fn submit(
         author: saver.name,
         comment: saver.comment,
     };
-    Ok(saved(&save(&app, &caller.tenant, new).await?))
+    Ok(saved(&save(&app, &coordinator.handle, new).await?))
 }
 
 fn saved(saved: &Saved) -> Response {
@@ -96,7 +100,8 @@ impl From<SaveError> for ApiError {
             SaveError::Conflict { .. } => Self::new(ErrorCode::WorkflowConflict, message),
             SaveError::Compile(_) => Self::new(ErrorCode::RequestInvalid, message)
                 .with_hint("it nests too deep, or holds something that is no JSON"),
-            SaveError::Store(error) => error.into(),
+            SaveError::Full => Self::new(ErrorCode::LimitWorkflows, message),
+            SaveError::Ask(error) => error.into(),
         }
     }
 }
@@ -164,25 +169,29 @@ fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     )
 )]
 pub(super) async fn list(
-    State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     query: QueryPairs,
 ) -> Result<Response, ApiError> {
     let query = query.only(&["limit", "cursor"])?;
     let limit = limit_of(&query, RUNS_LIMIT)?;
     let after = query.first("cursor").map(str::to_owned);
-    let page = app.store.workflows(caller.tenant, after, limit).await?;
-    let is_full = page.len() >= limit as usize;
-    let next_cursor = page.last().filter(|_| is_full).map(|last| last.id.clone());
-    let items = page.into_iter().map(|kept| WorkflowSummary {
-        workflow_id: kept.id,
-        name: kept.name,
+    let limit = limit as usize;
+    let summary = |(id, kept): (&String, &Arc<Entry<WorkflowHead>>)| WorkflowSummary {
+        workflow_id: id.clone(),
+        name: kept.head.name.clone(),
         version: kept.version,
-        definition_hash: kept.hash,
-        updated_at: kept.saved_at.to_string(),
-        updated_by: kept.author,
-    });
-    Ok(json(StatusCode::OK, &WorkflowPage { items: items.collect(), next_cursor }))
+        definition_hash: kept.hash.clone(),
+        updated_at: Timestamp::from_millis(kept.at_ms).to_string(),
+        updated_by: kept.by.clone(),
+    };
+    let page = move |shard: &shard::Shard| -> Vec<_> {
+        let kept = shard.documents().workflows.by_name(after.as_deref().unwrap_or_default());
+        kept.take(limit).map(summary).collect()
+    };
+    let items = coordinator.handle.look(page).await?;
+    let next_cursor =
+        items.last().filter(|_| items.len() >= limit).map(|last| last.workflow_id.clone());
+    Ok(json(StatusCode::OK, &WorkflowPage { items, next_cursor }))
 }
 
 /// Look at a workflow
@@ -204,25 +213,26 @@ pub(super) async fn list(
 )]
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     path: PathName,
     query: QueryPairs,
 ) -> Result<Response, ApiError> {
     let query = query.only(&[WORKFLOW_VERSION.name()])?;
     let version = query.number(WORKFLOW_VERSION)?.map(i64::unsigned_abs);
-    let kept = kept(&app, &caller.tenant, &path, version).await?;
+    let kept = kept(&app, &coordinator, &path, version).await?;
     let mut response = json_bytes(StatusCode::OK, kept.definition.to_vec());
-    tag(&mut response, kept.version);
+    tag(&mut response, kept.entry.version);
     Ok(response)
 }
 
 async fn kept(
     app: &App,
-    tenant: &TenantId,
+    coordinator: &Coordinator,
     path: &PathName,
     version: Option<u64>,
-) -> Result<store::WorkflowVersion, ApiError> {
-    let found = find(app, tenant, &id_of(path)?, version).await?;
+) -> Result<KeptVersion, ApiError> {
+    let shard = coordinator.handle.shard();
+    let found = find(&*app.store, shard, &id_of(path)?, version).await?;
     found.ok_or_else(|| no_workflow(path.as_str(), version))
 }
 
@@ -256,11 +266,12 @@ fn no_workflow(id: &str, version: Option<u64>) -> ApiError {
 )]
 pub(super) async fn remove(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     path: PathName,
 ) -> Result<StatusCode, ApiError> {
-    let id = id_of(&path)?;
-    if app.store.delete_workflow(caller.tenant, id, app.clock.now()).await? {
+    let (id, at_ms) = (id_of(&path)?, app.clock.now().as_millis());
+    let hide = move |documents: &mut TenantDocuments| documents.workflows.hide(&id, at_ms);
+    if coordinator.handle.change(hide).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
     Err(no_workflow(path.as_str(), None))
@@ -279,21 +290,21 @@ pub(super) async fn remove(
 )]
 pub(super) async fn versions(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     path: PathName,
 ) -> Result<Response, ApiError> {
     let id = id_of(&path)?;
-    let kept = app.store.workflow_versions(caller.tenant, id.clone()).await?;
-    if kept.iter().all(|version| version.deleted_at.is_some()) {
+    let kept = save::versions(&*app.store, coordinator.handle.shard(), &id).await?;
+    if kept.is_empty() {
         return Err(no_workflow(path.as_str(), None));
     }
-    let items = kept.into_iter().map(|kept| WorkflowVersion {
-        version: kept.version,
-        name: kept.name,
-        definition_hash: kept.hash,
-        saved_at: kept.saved_at.to_string(),
-        author: kept.author,
-        comment: kept.comment,
+    let items = kept.into_iter().map(|KeptVersion { entry, .. }| WorkflowVersion {
+        version: entry.version,
+        name: entry.head.name,
+        definition_hash: entry.hash,
+        saved_at: Timestamp::from_millis(entry.at_ms).to_string(),
+        author: entry.by,
+        comment: entry.head.comment,
     });
     Ok(json(StatusCode::OK, &WorkflowVersions { workflow_id: id, items: items.collect() }))
 }
@@ -316,17 +327,17 @@ pub(super) async fn versions(
 )]
 pub(super) async fn diff(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     path: PathName,
     query: QueryPairs,
 ) -> Result<Response, ApiError> {
     let query = query.only(&["from", "to"])?;
     let number = |name| query.number(WORKFLOW_VERSION.named(name));
     let (from, to) = (number("from")?.map(i64::unsigned_abs), number("to")?.map(i64::unsigned_abs));
-    let new = kept(&app, &caller.tenant, &path, to).await?;
-    let from = from.unwrap_or_else(|| new.version.saturating_sub(1).max(1));
-    let old = kept(&app, &caller.tenant, &path, Some(from)).await?;
-    let (from, to) = (old.version, new.version);
+    let new = kept(&app, &coordinator, &path, to).await?;
+    let from = from.unwrap_or_else(|| new.entry.version.saturating_sub(1).max(1));
+    let old = kept(&app, &coordinator, &path, Some(from)).await?;
+    let (from, to) = (old.entry.version, new.entry.version);
     let comparing = tokio::task::spawn_blocking(move || {
         let read = |definition: &Bytes| serde_json::from_slice::<Value>(definition);
         Some(diff::diff(&read(&old.definition).ok()?, &read(&new.definition).ok()?))
@@ -353,21 +364,21 @@ pub(super) async fn diff(
 )]
 pub(super) async fn restore(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    coordinator: Coordinator,
     AskerName(author): AskerName,
     path: PathName,
     Json(body): Json<RestoreWorkflow>,
 ) -> Result<Response, ApiError> {
-    let tenant = &caller.tenant;
-    let old = app.store.workflow(tenant.clone(), id_of(&path)?, Some(body.version)).await?;
+    let (handle, id) = (&coordinator.handle, id_of(&path)?);
+    let old = save::any_version(&*app.store, handle.shard(), &id, Some(body.version)).await?;
     let old = old.ok_or_else(|| no_workflow(path.as_str(), Some(body.version)))?;
     let new = NewVersion {
         definition: old.definition,
         base: None,
         author,
-        comment: Some(format!("version {} again", old.version)),
+        comment: Some(format!("version {} again", old.entry.version)),
     };
-    let made = save(&app, tenant, new).await?;
+    let made = save(&app, handle, new).await?;
     let mut response = saved(&made);
     *response.status_mut() = StatusCode::OK;
     Ok(response)

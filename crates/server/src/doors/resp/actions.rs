@@ -1,24 +1,30 @@
 //! `ACTION.*`.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use serde_json::{Value, json};
+use shard::documents::{ActionHead, Entry};
 
 use super::answers::{ask_error, job_id, refusal, store_error};
 use super::connection::Connection;
 use super::jobs::{ListWords, arity, text_of};
 use super::plans::keep_error;
 use crate::plans::action::{self, ActionError, Counts};
-use crate::plans::registry::KeptAction;
+use crate::plans::job::JobProblem;
+use crate::plans::kept;
 
 /// Actions that a list with a status looks at, newest first.
 const LOOKED_AT_MAX: usize = 1_000;
 
 fn action_error(error: ActionError) -> Reply {
     match error {
-        ActionError::Invalid(problem) => Reply::error(format!("ERR {problem}")),
-        ActionError::Keep(error) => keep_error(error),
+        ActionError::Invalid(JobProblem::Plan(error)) | ActionError::Keep(error) => {
+            keep_error(error)
+        }
+        ActionError::Invalid(JobProblem::Invalid(text)) => Reply::error(format!("ERR {text}")),
         ActionError::Refused(why) => refusal(&why),
         ActionError::Ask(error) => ask_error(error),
         ActionError::Store(error) => store_error(&error),
@@ -29,7 +35,7 @@ impl Connection {
     pub(super) async fn on_action_submit(&mut self, request: &Request) -> Result<Reply, Reply> {
         let [_, json] = &request.arguments[..] else { return Err(arity(request)) };
         let member = self.member();
-        let made = action::submit(&self.app, &member.handle, member.tenant(), json).await;
+        let made = action::submit(&self.app, &member.handle, json).await;
         let made = made.map_err(action_error)?;
         if self.client.is_person {
             let (name, jobs) = (&made.action_id, made.jobs_created);
@@ -41,7 +47,7 @@ impl Connection {
     async fn counted(
         &self,
         action_id: &str,
-        action: &KeptAction,
+        action: &Entry<ActionHead>,
     ) -> Result<(Value, Vec<String>), Reply> {
         let handle = &self.member().handle;
         let records = action::records(&self.app, handle, action_id).await;
@@ -50,9 +56,9 @@ impl Connection {
         let names = records.iter().map(|record| job_id(record.id, &record.parameters)).collect();
         let line = json!({
             "action_id": action_id,
-            "plan_id": action.plan_id,
+            "plan_id": action.head.plan_id,
             "status": counts.status(),
-            "created_at": action.created_ms / 1_000,
+            "created_at": action.at_ms / 1_000,
             "jobs_total": counts.total(),
             "jobs_pending": counts.pending + counts.scheduled,
             "jobs_running": counts.running,
@@ -64,15 +70,15 @@ impl Connection {
         Ok((line, names))
     }
 
-    fn action(&self, action_id: &str) -> Result<KeptAction, Reply> {
-        let found = self.app.plans.action(self.member().tenant(), action_id);
+    async fn action(&self, action_id: &str) -> Result<Arc<Entry<ActionHead>>, Reply> {
+        let found = kept::action(&self.member().handle, action_id).await.map_err(ask_error)?;
         found.ok_or_else(|| Reply::error(format!("ERR Action not found: {action_id}")))
     }
 
     pub(super) async fn on_action_status(&mut self, request: &Request) -> Result<Reply, Reply> {
         let [_, action_id] = &request.arguments[..] else { return Err(arity(request)) };
         let action_id = text_of(action_id)?;
-        let (line, _) = self.counted(action_id, &self.action(action_id)?).await?;
+        let (line, _) = self.counted(action_id, &*self.action(action_id).await?).await?;
         Ok(Reply::Bulk(Bytes::from(line.to_string())))
     }
 
@@ -81,7 +87,7 @@ impl Connection {
         let [_, action_id, rest @ ..] = &request.arguments[..] else { return Err(arity(request)) };
         let action_id = text_of(action_id)?;
         let list = ListWords::read(rest)?;
-        let (mut line, names) = self.counted(action_id, &self.action(action_id)?).await?;
+        let (mut line, names) = self.counted(action_id, &*self.action(action_id).await?).await?;
         let page: Vec<String> =
             names.into_iter().skip(list.offset).take(list.limit as usize).collect();
         line["summary"] = json!({
@@ -104,12 +110,11 @@ impl Connection {
     pub(super) async fn on_action_list(&mut self, request: &Request) -> Result<Reply, Reply> {
         let list = ListWords::read(&request.arguments[1..])?;
         let wanted = list.words.first().copied().filter(|word| *word != "all");
-        let (limit, tenant) = (list.limit as usize, self.member().tenant());
-        let actions = match wanted {
-            None => self.app.plans.actions(tenant, list.offset, limit),
-            // What an action came to is only known from its jobs.
-            Some(_) => self.app.plans.actions(tenant, 0, LOOKED_AT_MAX),
-        };
+        let limit = list.limit as usize;
+        // What an action came to is only known from its jobs.
+        let (skip, most) = wanted.map_or((list.offset, limit), |_| (0, LOOKED_AT_MAX));
+        let actions = kept::actions(&self.member().handle, skip, most).await;
+        let (actions, _) = actions.map_err(ask_error)?;
         let mut to_skip = if wanted.is_some() { list.offset } else { 0 };
         let mut lines = Vec::new();
         for (action_id, action) in actions {

@@ -139,7 +139,7 @@ impl Connection {
             "CAPABILITY.SEARCH" => self.on_capability_search(request).await,
             "PLAN.SUBMIT" => self.on_plan_submit(request).await,
             "PLAN.GET" => self.on_plan_get(request).await,
-            "PLAN.LIST" => self.on_plan_list(request),
+            "PLAN.LIST" => self.on_plan_list(request).await,
             "PLAN.DELETE" => self.on_plan_delete(request).await,
             "ACTION.SUBMIT" => self.on_action_submit(request).await,
             "ACTION.STATUS" => self.on_action_status(request).await,

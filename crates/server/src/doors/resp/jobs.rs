@@ -11,8 +11,8 @@ use super::answers::{ask_error, job_status, job_view, json_bulk, refusal, store_
 use super::connection::Connection;
 use super::convert::job_types;
 use crate::handle::AskError;
-use crate::plans::action;
 use crate::plans::job::name_key;
+use crate::plans::{action, kept};
 
 /// Jobs that one list shows.
 pub(crate) const LISTED_JOBS_MAX: u32 = 1_000;
@@ -185,7 +185,8 @@ impl Connection {
         let [_, action_id, rest @ ..] = &request.arguments[..] else { return Err(arity(request)) };
         let action_id = text_of(action_id)?;
         let list = ListWords::read(rest)?;
-        if self.app.plans.action(self.member().tenant(), action_id).is_none() {
+        let action = kept::action(&self.member().handle, action_id).await;
+        if action.map_err(ask_error)?.is_none() {
             return Err(Reply::error(format!("ERR Action not found: {action_id}")));
         }
         let states = wanted_states(&list)?;

@@ -6,15 +6,16 @@ use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use serde_json::json;
 
-use super::answers::store_error;
+use super::answers::{ask_error, store_error};
 use super::connection::Connection;
 use super::jobs::{ListWords, arity, text_of};
 use crate::doors::http::json_path::{describe, is_object};
 use crate::plans::delete::{DeleteError, delete};
-use crate::plans::registry::KeepError;
+use crate::plans::kept::{self, KeepError, ListedPlan};
 
 pub(super) fn keep_error(error: KeepError) -> Reply {
     match error {
+        KeepError::Ask(error) => ask_error(error),
         KeepError::Store(error) => store_error(&error),
         other => Reply::error(format!("ERR {other}")),
     }
@@ -34,9 +35,9 @@ impl Connection {
             Reply::error(format!("ERR a plan is a JSON object, like {like}: {why}"))
         })?;
         plan.check().map_err(|problem| Reply::error(format!("ERR {problem}")))?;
-        let plan_id = plan.plan_id.clone();
-        let (tenant, now) = (self.member().tenant(), self.app.clock.now());
-        self.app.plans.add(tenant, plan, now).await.map_err(keep_error)?;
+        let (handle, now) = (&self.member().handle, self.app.clock.now());
+        kept::add_plan(handle, &plan, now).await.map_err(keep_error)?;
+        let plan_id = plan.plan_id;
         if self.client.is_person {
             return Ok(Reply::simple(format!("OK plan_id={plan_id}")));
         }
@@ -59,23 +60,21 @@ impl Connection {
     }
 
     /// `PLAN.LIST [pattern] [LIMIT n] [OFFSET n]`: one document for each plan.
-    pub(super) fn on_plan_list(&mut self, request: &Request) -> Result<Reply, Reply> {
+    pub(super) async fn on_plan_list(&mut self, request: &Request) -> Result<Reply, Reply> {
         let list = ListWords::read(&request.arguments[1..])?;
         let pattern = list.words.first().copied().unwrap_or("*");
-        let plans = self.app.plans.plans(self.member().tenant());
-        let fitting = plans
-            .iter()
-            .filter(|kept| keyspace::matches(pattern.as_bytes(), kept.plan.plan_id.as_bytes()));
+        let plans = kept::plans(&self.member().handle).await.map_err(ask_error)?;
+        let fits = |name: &str| keyspace::matches(pattern.as_bytes(), name.as_bytes());
+        let fitting = plans.iter().filter(|(name, _)| fits(name));
         let page = fitting.skip(list.offset).take(list.limit as usize);
-        let line = |kept: &std::sync::Arc<crate::plans::registry::KeptPlan>| {
-            let plan = &kept.plan;
+        let line = |(plan_id, kept): &ListedPlan| {
             let line = json!({
-                "plan_id": plan.plan_id,
-                "description": plan.plan_description,
-                "plan_description": plan.plan_description,
-                "task_count": plan.tasks.len(),
+                "plan_id": plan_id,
+                "description": kept.head.description,
+                "plan_description": kept.head.description,
+                "task_count": kept.head.task_count,
                 // Text: clients of this list read no number here.
-                "created_at": (kept.created_ms / 1_000).to_string(),
+                "created_at": (kept.at_ms / 1_000).to_string(),
             });
             Reply::Bulk(Bytes::from(line.to_string()))
         };
@@ -87,7 +86,7 @@ impl Connection {
         let [_, plan_id] = &request.arguments[..] else { return Err(arity(request)) };
         let plan_id = text_of(plan_id)?;
         let member = self.member();
-        let deleted = delete(&self.app, &member.handle, member.tenant(), plan_id).await;
+        let deleted = delete(&self.app, &member.handle, plan_id).await;
         deleted.map_err(|error| match error {
             DeleteError::Keep(error) => keep_error(error),
             active @ DeleteError::Active(_) => Reply::error(format!("ERR {active}")),

@@ -13,10 +13,11 @@ use protocol::resp::request::Request;
 use super::answers::{ask_error, refusal};
 use super::connection::Connection;
 use super::convert::{PROCESSING, SCHEDULED, queue_in};
+use super::plans::keep_error;
 use crate::doors::http::convert::tasks::TASKS_PER_SUBMIT_MAX;
 use crate::handle::AskError;
 use crate::plans::after;
-use crate::plans::job::{Order, OrderDesk};
+use crate::plans::job::{JobProblem, Order, OrderDesk};
 
 /// What one request asks for.
 struct Wanted {
@@ -49,17 +50,17 @@ impl Connection {
     /// A run of submits is one submit to the coordinator: they share their commit.
     pub(super) async fn answer_submits(&mut self, run: &[Request]) {
         let mut batch = Batch::default();
-        let (app, tenant) = (Arc::clone(&self.app), self.member().tenant().clone());
-        let mut desk = OrderDesk::new(&app.plans, &tenant, app.clock.now());
+        let (app, handle) = (Arc::clone(&self.app), self.member().handle.clone());
+        let mut desk = OrderDesk::new(&app, &handle);
         for request in run {
             if let Some(reply) = self.refuse_role(request) {
                 batch.fates.push(Fate::Refused(reply));
                 continue;
             }
-            let (wanted, orders) = match read(request, &mut desk) {
+            let (wanted, orders) = match read(request, &mut desk).await {
                 Ok(read) => read,
-                Err(text) => {
-                    batch.fates.push(Fate::Refused(Reply::error(format!("ERR {text}"))));
+                Err(reply) => {
+                    batch.fates.push(Fate::Refused(reply));
                     continue;
                 }
             };
@@ -211,14 +212,20 @@ fn submitted(
 }
 
 /// What a request asks for, job by job.
-fn read(request: &Request, desk: &mut OrderDesk<'_>) -> Result<(Wanted, Vec<Order>), String> {
-    let wanted = wanted(request)?;
+async fn read(request: &Request, desk: &mut OrderDesk<'_>) -> Result<(Wanted, Vec<Order>), Reply> {
+    let refused = |text: String| Reply::error(format!("ERR {text}"));
+    let wanted = wanted(request).map_err(refused)?;
     if wanted.jobs.len() > TASKS_PER_SUBMIT_MAX {
-        return Err(format!("more than {TASKS_PER_SUBMIT_MAX} jobs at once"));
+        return Err(refused(format!("more than {TASKS_PER_SUBMIT_MAX} jobs at once")));
     }
-    let read = |json: &Bytes| desk.read(json, wanted.queue.as_deref());
-    let orders: Result<Vec<Order>, _> = wanted.jobs.iter().map(read).collect();
-    let orders = orders.map_err(|problem| problem.to_string())?;
+    let mut orders = Vec::with_capacity(wanted.jobs.len());
+    for json in &wanted.jobs {
+        let order = desk.read(json, wanted.queue.as_deref()).await;
+        orders.push(order.map_err(|problem| match problem {
+            JobProblem::Plan(error) => keep_error(error),
+            JobProblem::Invalid(text) => refused(text),
+        })?);
+    }
     Ok((wanted, orders))
 }
 

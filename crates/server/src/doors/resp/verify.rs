@@ -57,12 +57,9 @@ impl Connection {
             "timeout_secs": VERIFY_WITHIN.as_secs(),
             "priority": model::PRIORITY_LIMIT,
         });
-        let task = {
-            let tenant = self.member().tenant();
-            let mut desk = OrderDesk::new(&self.app.plans, tenant, self.app.clock.now());
-            let order = desk.read(&Bytes::from(job.to_string()), None);
-            order.map_err(|problem| invalid(problem.to_string()))?.task
-        };
+        let mut desk = OrderDesk::new(&self.app, &self.member().handle);
+        let order = desk.read(&Bytes::from(job.to_string()), None).await;
+        let task = order.map_err(|problem| invalid(problem.to_string()))?.task;
         let output = self.challenge(task).await?;
         self.note_verified(&claimant, tool, output.clone()).await?;
         Ok(Reply::simple(format!("OK worker_id={claimant} output=\"{output}\"")))

@@ -9,10 +9,11 @@ use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use serde_json::{Value, json};
 
-use super::answers::{job_id, job_view, seconds, status_word, store_error};
+use super::answers::{ask_error, job_id, job_view, seconds, status_word, store_error};
 use super::connection::Connection;
 use super::jobs::arity;
-use crate::plans::action;
+use super::plans::keep_error;
+use crate::plans::{action, kept};
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
 
@@ -56,13 +57,14 @@ impl Connection {
             ["worker", worker, field] => Ok(self.worker_field(worker, field)),
             ["capability", tool, "workers"] => Ok(self.capable(tool)),
             ["plans", "all"] => {
-                let plans = self.app.plans.plans(self.member().tenant());
-                let names = plans.iter().map(|kept| bytes_of(&kept.plan.plan_id));
+                let plans = kept::plans(&self.member().handle).await.map_err(ask_error)?;
+                let names = plans.iter().map(|(name, _)| bytes_of(name));
                 Ok(members(names.collect()))
             }
             ["actions", "all"] => {
                 let most = super::jobs::LISTED_JOBS_MAX as usize;
-                let actions = self.app.plans.actions(self.member().tenant(), 0, most);
+                let actions = kept::actions(&self.member().handle, 0, most).await;
+                let (actions, _) = actions.map_err(ask_error)?;
                 Ok(members(actions.iter().map(|(name, _)| bytes_of(name)).collect()))
             }
             ["workers", "all"] => {
@@ -101,9 +103,9 @@ impl Connection {
 
     /// A plan that is kept, or the one that a job of this name brought along.
     pub(super) async fn plan_document(&self, plan_id: &str) -> Result<Option<Value>, Reply> {
-        let kept = self.app.plans.plan(self.member().tenant(), plan_id);
-        let (plan, created_ms) = if let Some(kept) = kept {
-            (kept.plan.clone(), kept.created_ms)
+        let kept = kept::plan(&*self.app.store, &self.member().handle, plan_id).await;
+        let (plan, created_ms) = if let Some(kept) = kept.map_err(keep_error)? {
+            (kept.plan, kept.created_ms)
         } else {
             let Some(record) = self.find_record(plan_id).await? else { return Ok(None) };
             let Ok(job) = serde_json::from_slice::<PlanJob>(&record.parameters) else {
@@ -122,16 +124,15 @@ impl Connection {
     }
 
     async fn action_view(&self, action_id: &str) -> Result<Option<View>, Reply> {
-        let Some(kept) = self.app.plans.action(self.member().tenant(), action_id) else {
-            return Ok(None);
-        };
+        let kept = kept::action(&self.member().handle, action_id).await.map_err(ask_error)?;
+        let Some(kept) = kept else { return Ok(None) };
         let records = action::records(&self.app, &self.member().handle, action_id).await;
         let counts = action::Counts::of(&records.map_err(|error| store_error(&error))?);
         Ok(Some(View::Document(json!({
             "action_id": action_id,
-            "plan_id": kept.plan_id,
+            "plan_id": kept.head.plan_id,
             "status": counts.status(),
-            "created_at": kept.created_ms / 1_000,
+            "created_at": kept.at_ms / 1_000,
             "jobs_total": counts.total(),
             "jobs_completed": counts.completed,
             "jobs_failed": counts.failed + counts.dead,
@@ -197,6 +198,8 @@ impl Connection {
         let mut all: Vec<(String, &'static str)> =
             filled.map(|view| (format!("queue:{}", view.queue), "list")).collect();
         all.extend(self.kept_names());
+        let plans = kept::plans(&self.member().handle).await.unwrap_or_default();
+        all.extend(plans.into_iter().map(|(name, _)| (format!("plan:{name}"), "hash")));
         all
     }
 
@@ -219,8 +222,6 @@ impl Connection {
         });
         let mut names: Vec<_> = names.into_iter().map(|name| (name, "string")).collect();
         names.extend(tools.iter().map(|tool| (format!("capability:{tool}:workers"), "set")));
-        let plans = self.app.plans.plans(tenant);
-        names.extend(plans.iter().map(|kept| (format!("plan:{}", kept.plan.plan_id), "hash")));
         names
     }
 

@@ -2,8 +2,11 @@
 
 use coordinator::{TaskState, WaitReason};
 use rusqlite::Connection;
+use shard::DocumentKind;
+use shard::documents::{ActionHead, Entry, HookHead, PlanHead, WorkflowHead};
 
 use super::{CREATE_LIST, MIGRATIONS, digest, migrate, take_step};
+use crate::sqlite::documents;
 use crate::sqlite::read::{load, tokens};
 use crate::sqlite::restore::restore;
 
@@ -263,6 +266,7 @@ fn sessions_that_were_notes_are_documents_of_their_tenant() {
         kind: shard::DocumentKind::Session,
         key: "i-1".to_owned(),
         json: Some(json.to_owned()),
+        body: None,
     };
     assert_eq!(restored(7), [kept(r#"{"session_id":"s"}"#)]);
     // A tenant that had only sessions has a shard, and them.
@@ -335,3 +339,77 @@ const OLDER_SCHEDULES: &str = r#"
      '{"name":null,"workflow_id":"w","version":null,"cron":"0 3 * * *",
        "timezone":"UTC","inputs":{},"overlap":"skip","paused":true,
        "created_ms":5,"created_by":"ada","handled_ms":70}')"#;
+
+#[test]
+fn plans_actions_webhooks_and_workflows_become_documents_of_their_tenant() {
+    let mut connection = Connection::open_in_memory().expect("memory");
+    connection.execute_batch(CREATE_LIST).expect("a list");
+    for (version, migration) in (1_i64..).zip(&MIGRATIONS[..13]) {
+        take_step(&connection, version, migration).expect("an older step");
+    }
+    connection.execute_batch(OLDER_DOCUMENTS).expect("older rows");
+    migrate(&mut connection).expect("the newer steps");
+
+    let shard = |tenant: &str| {
+        let id = "SELECT id FROM shards WHERE tenant = ?1";
+        let id = connection.query_row(id, [tenant], |row| row.get(0)).expect("a shard");
+        model::ShardId::new(id).expect("fits")
+    };
+    let acme = shard("acme");
+    let restored = restore(&connection, acme).expect("restores");
+    let rows: Vec<_> = restored.documents.iter().map(|row| (row.kind.name(), &*row.key)).collect();
+    assert_eq!(rows, [("action", "a1"), ("hook", "d1"), ("plan", "p1"), ("workflow", "w1")]);
+    let json = |idx: usize| restored.documents[idx].json.as_deref().expect("a text");
+    let action = Entry::<ActionHead>::read(json(0)).expect("reads");
+    assert_eq!((action.at_ms, &*action.head.plan_id, action.head.jobs), (6, "p1", 3));
+    let hook = Entry::<HookHead>::read(json(1)).expect("reads");
+    assert_eq!((hook.at_ms, &*hook.by, hook.head.name), (7, "ada", None));
+    assert_eq!((&*hook.head.hook_id, &*hook.head.workflow_id), ("h1", "w1"));
+    let plan = Entry::<PlanHead>::read(json(2)).expect("reads");
+    assert_eq!((plan.at_ms, plan.head.description.as_deref()), (5, Some("\"ß\"")));
+    let body = plan.body.expect("in its row");
+    let steps = r#"{"plan_id":"p1","plan_description":"\"ß\"","tasks":[{"task_number":1}]}"#;
+    assert_eq!((plan.head.task_count, &body[..]), (1, steps.as_bytes()));
+
+    let workflow = Entry::<WorkflowHead>::read(json(3)).expect("reads");
+    assert_eq!((workflow.version, workflow.hidden_ms, &*workflow.hash), (2, Some(9), "h2"));
+    let versions =
+        documents::versions(&connection, (acme, DocumentKind::Workflow, "w1")).expect("lists");
+    let read = |json: &str| Entry::<WorkflowHead>::read(json).expect("reads");
+    let versions: Vec<_> = versions.iter().map(|one| read(&one.json)).collect();
+    let [second, first] = &versions[..] else { panic!("two versions") };
+    assert_eq!((second.version, first.version, first.hidden_ms), (2, 1, None));
+    assert_eq!((&*first.by, first.at_ms, first.size), ("bob", 3, 6));
+    assert_eq!((first.head.comment.as_deref(), &*first.head.name), (Some("new"), "Smoke"));
+    let stored = documents::version(&connection, (acme, DocumentKind::Workflow, "w1"), Some(1));
+    assert_eq!(&stored.expect("reads").expect("there").body[..], b"{\t1\n }", "as authored");
+
+    // A tenant that had only these has a shard.
+    let bolt = restore(&connection, shard("bolt")).expect("restores").documents;
+    assert_eq!(bolt.iter().map(|row| &*row.key).collect::<Vec<_>>(), ["w1"]);
+    let owner = documents::tenant_of_hook(&connection, "d1").expect("reads");
+    assert_eq!(owner.map(|tenant| tenant.to_string()).as_deref(), Some("acme"));
+    let left = "SELECT group_concat(kind || key) FROM (SELECT kind, key FROM notes ORDER BY 1, 2)";
+    let left: String = connection.query_row(left, [], |row| row.get(0)).expect("reads");
+    assert_eq!(left, "hookbroken,memberm", "what cannot be read stays");
+}
+
+const OLDER_DOCUMENTS: &str = r#"
+    INSERT INTO shards (id, tenant, epoch) VALUES (7, 'acme', 3);
+    INSERT INTO notes (kind, tenant, key, json) VALUES
+    ('plan', 'acme', 'p1',
+     '{"plan":{"plan_id":"p1","plan_description":"\"ß\"","tasks":[{"task_number":1}]},
+       "created_ms":5}'),
+    ('action', 'acme', 'a1', '{"plan_id":"p1","created_ms":6,"jobs":3}'),
+    ('hook', 'acme', 'd1',
+     '{"hook_id":"h1","name":null,"workflow_id":"w1","created_ms":7,"created_by":"ada"}'),
+    ('hook', 'acme', 'broken', '{"hook_id":7}'),
+    ('member', 'acme', 'm', '{}');
+    INSERT INTO workflows (tenant, id, newest, deleted_at) VALUES
+    ('acme', 'w1', 2, 9), ('bolt', 'w1', 1, NULL);
+    INSERT INTO workflow_versions
+        (tenant, id, version, name, hash, author, comment, saved_at, definition)
+    VALUES
+    ('acme', 'w1', 1, 'Smoke', 'h1', 'bob', 'new', 3, '{' || char(9) || '1' || char(10) || ' }'),
+    ('acme', 'w1', 2, 'Smoke', 'h2', 'bob', NULL, 4, '{}'),
+    ('bolt', 'w1', 1, '', 'h', '', NULL, 1, '{}')"#;

@@ -1,0 +1,164 @@
+//! The plans and actions that a tenant keeps. What becomes of them is decided in its shard.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use model::Timestamp;
+use protocol::plan::Plan;
+use shard::DocumentKind;
+use shard::documents::{
+    ActionHead, Entry, NewDocument, PLAN_BYTES_MAX, PLANS_MAX, PlanHead, Written, body_hash,
+};
+use store::{Store, StoreError};
+
+use crate::handle::{AskError, CoordinatorHandle};
+
+/// A plan that is kept.
+#[derive(Clone, Debug)]
+pub(crate) struct KeptPlan {
+    pub(crate) plan: Plan,
+    /// Milliseconds since 1970.
+    pub(crate) created_ms: u64,
+}
+
+/// A plan's name and what lists show of it.
+pub(crate) type ListedPlan = (String, Arc<Entry<PlanHead>>);
+/// An action's name and what is remembered of it.
+pub(crate) type ListedAction = (String, Arc<Entry<ActionHead>>);
+
+/// Why a plan or an action is not kept, or not found.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum KeepError {
+    /// Another plan has the name.
+    #[error("Plan already exists: {0}")]
+    PlanExists(String),
+    /// Another action has the name.
+    #[error("Action already exists: {0}")]
+    ActionExists(String),
+    /// There are too many.
+    #[error("{PLANS_MAX} plans are kept already; delete some")]
+    PlansFull,
+    /// It is too long.
+    #[error("the plan has {0} bytes; at most {PLAN_BYTES_MAX} are taken")]
+    PlanTooLarge(usize),
+    /// There is no such plan.
+    #[error("Plan not found: {0}")]
+    NoPlan(String),
+    /// The shard did not answer.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// The store does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Keeps a new plan. The same plan again changes nothing: `false`.
+pub(crate) async fn add_plan(
+    handle: &CoordinatorHandle,
+    plan: &Plan,
+    now: Timestamp,
+) -> Result<bool, KeepError> {
+    let body = Bytes::from(serde_json::to_vec(plan).expect("plans are JSON"));
+    let new = NewDocument {
+        hash: body_hash(&body),
+        by: String::new(),
+        at_ms: now.as_millis(),
+        head: PlanHead {
+            description: plan.plan_description.clone(),
+            task_count: plan.tasks.len() as u64,
+        },
+        body,
+    };
+    let key = plan.plan_id.clone();
+    match handle.change(move |documents| documents.plans.put(&key, Some(0), new)).await? {
+        Written::Saved(_) => Ok(true),
+        Written::Same(_) => Ok(false),
+        Written::Conflict(_) => Err(KeepError::PlanExists(plan.plan_id.clone())),
+        Written::Full => Err(KeepError::PlansFull),
+        Written::TooLarge(bytes) => Err(KeepError::PlanTooLarge(bytes)),
+    }
+}
+
+/// Forgets a plan; jobs that were made of it keep their own copy.
+pub(crate) async fn remove_plan(
+    handle: &CoordinatorHandle,
+    plan_id: &str,
+) -> Result<(), KeepError> {
+    let key = plan_id.to_owned();
+    let is_gone = handle.change(move |documents| documents.plans.remove(&key)).await?;
+    is_gone.then_some(()).ok_or_else(|| KeepError::NoPlan(plan_id.to_owned()))
+}
+
+/// A plan with its steps. Those of a long one are read from the store.
+pub(crate) async fn plan(
+    store: &dyn Store,
+    handle: &CoordinatorHandle,
+    plan_id: &str,
+) -> Result<Option<KeptPlan>, KeepError> {
+    let key = plan_id.to_owned();
+    let found = handle.look(move |shard| shard.documents().plans.get(&key).cloned()).await?;
+    let Some(entry) = found else { return Ok(None) };
+    let (created_ms, body) = if let Some(body) = &entry.body {
+        (entry.at_ms, body.clone())
+    } else {
+        let kind = DocumentKind::Plan;
+        let read = store.document_version(handle.shard(), kind, plan_id.to_owned(), None);
+        // It may have been removed, or replaced, since its entry was looked at.
+        let Some(stored) = read.await? else { return Ok(None) };
+        let entry = Entry::<PlanHead>::read(&stored.json).ok_or_else(|| damaged(plan_id))?;
+        (entry.at_ms, stored.body)
+    };
+    let plan = serde_json::from_slice(&body).map_err(|_| damaged(plan_id))?;
+    Ok(Some(KeptPlan { plan, created_ms }))
+}
+
+fn damaged(plan_id: &str) -> StoreError {
+    StoreError::Damaged(format!("plan {plan_id}"))
+}
+
+/// Every plan, by name.
+pub(crate) async fn plans(handle: &CoordinatorHandle) -> Result<Vec<ListedPlan>, AskError> {
+    let look = |shard: &shard::Shard| {
+        let plans = shard.documents().plans.by_name("");
+        plans.map(|(name, entry)| (name.clone(), Arc::clone(entry))).collect()
+    };
+    handle.look(look).await
+}
+
+/// Remembers an action once its jobs are made. One that is remembered stays as it is: its jobs are
+/// the same, so it was sent again.
+pub(crate) async fn add_action(
+    handle: &CoordinatorHandle,
+    action_id: &str,
+    head: ActionHead,
+    now: Timestamp,
+) -> Result<(), AskError> {
+    let (hash, by, at_ms) = (String::new(), String::new(), now.as_millis());
+    let new = NewDocument { hash, by, at_ms, head, body: Bytes::new() };
+    let key = action_id.to_owned();
+    handle.change(move |documents| documents.actions.put(&key, Some(0), new)).await.map(drop)
+}
+
+/// What is remembered of an action.
+pub(crate) async fn action(
+    handle: &CoordinatorHandle,
+    action_id: &str,
+) -> Result<Option<Arc<Entry<ActionHead>>>, AskError> {
+    let key = action_id.to_owned();
+    handle.look(move |shard| shard.documents().actions.get(&key).cloned()).await
+}
+
+/// A page of actions, newest first, and how many are remembered.
+pub(crate) async fn actions(
+    handle: &CoordinatorHandle,
+    skip: usize,
+    limit: usize,
+) -> Result<(Vec<ListedAction>, usize), AskError> {
+    let look = move |shard: &shard::Shard| {
+        let actions = &shard.documents().actions;
+        let page = actions.newest_first().skip(skip).take(limit);
+        let page = page.map(|(name, entry)| (name.clone(), Arc::clone(entry))).collect();
+        (page, actions.len())
+    };
+    handle.look(look).await
+}
