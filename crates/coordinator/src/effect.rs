@@ -422,6 +422,8 @@ pub enum Refusal {
         /// Its name.
         worker: WorkerId,
     },
+    /// A worker of another credential lives under this name.
+    WorkerNameTaken,
     /// No worker has that work of the run yet.
     NotBound,
     /// Too many runs are kept from workers, or one from too many, or it has too many bindings.

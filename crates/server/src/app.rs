@@ -21,10 +21,9 @@ use crate::auth::Auth;
 use crate::clock::Clock;
 use crate::doors::resp::listener::Door;
 pub use crate::doors::resp::listener::Shapes;
-use crate::doors::resp::{self, Crew};
 use crate::doors::tls::TlsError;
 use crate::doors::ws::listener::WS_CONNECTIONS_MAX;
-use crate::doors::{http, tls};
+use crate::doors::{http, resp, tls};
 use crate::events::{Events, Tickets};
 use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
@@ -209,8 +208,6 @@ pub struct App {
     pub(crate) hook_calls: HookCalls,
     /// Definitions that were made ready to run.
     pub(crate) programs: Arc<Programs>,
-    /// The workers that speak the Redis protocol.
-    pub(crate) crew: Crew,
     /// What connections of the Redis door share.
     pub(crate) resp: Arc<Door>,
     /// Who listens to tasks.
@@ -378,7 +375,6 @@ impl App {
         Ok(Self {
             programs,
             hook_calls: HookCalls::default(),
-            crew: Crew::load(Arc::clone(&store), clock).await?,
             resp: Arc::new(Door::new(options.resp.shapes)),
             scratch: Scratch::new(Arc::clone(&store), shards.clone(), clock),
             session_keys: SessionKeys::load(Arc::clone(&store), clock.now()).await?,

@@ -7,11 +7,13 @@ use coordinator::{Answer, Command, Ticket};
 use model::{ShardId, WorkerId};
 use shard::documents::TenantDocuments;
 use shard::sessions::{
-    LinkId, LinkMessage, LinkWord, SessionClaim, SessionCounts, SessionRecord, SessionView,
+    LinkId, LinkMessage, LinkWord, MemberMessage, SessionClaim, SessionCounts, SessionRecord,
+    SessionView,
 };
 use shard::{Shard, Tell};
 use tokio::sync::{mpsc, oneshot};
 
+use crate::doors::resp::WorkerRegistry;
 use crate::links::{Mailbox, ToLink, Told};
 
 /// Questions that wait to be taken up; one more is refused.
@@ -23,6 +25,7 @@ pub struct CoordinatorHandle {
     shard: ShardId,
     inbox: mpsc::Sender<Message>,
     tickets: Arc<AtomicU64>,
+    workers: Arc<WorkerRegistry>,
 }
 
 /// What travels to the loop.
@@ -39,6 +42,12 @@ pub(crate) enum Message {
         claim: SessionClaim,
         reply: oneshot::Sender<LinkWord>,
         mailbox: Box<Mailbox>,
+    },
+    /// A worker without a session says who it is, perhaps with a question about it.
+    Member {
+        worker: WorkerId,
+        message: MemberMessage,
+        ask: Option<(Command, Ticket, oneshot::Sender<Answer>)>,
     },
     /// Something for the connection of a worker; the reply says whether there is one.
     ToWorker { worker: WorkerId, word: ToLink, reply: oneshot::Sender<bool> },
@@ -73,7 +82,13 @@ impl CoordinatorHandle {
     /// A handle and the receiving end for the loop.
     pub(crate) fn new(shard: ShardId) -> (Self, mpsc::Receiver<Message>) {
         let (inbox, receiver) = mpsc::channel(INBOX_MAX);
-        (Self { shard, inbox, tickets: Arc::new(AtomicU64::new(1)) }, receiver)
+        let tickets = Arc::new(AtomicU64::new(1));
+        (Self { shard, inbox, tickets, workers: Arc::default() }, receiver)
+    }
+
+    /// What the Redis door knows of this tenant's workers.
+    pub(crate) fn workers(&self) -> &Arc<WorkerRegistry> {
+        &self.workers
     }
 
     /// The shard behind this handle; ids of other shards are unknown to it.
@@ -86,9 +101,32 @@ impl CoordinatorHandle {
     /// When the caller goes away while it waits, the coordinator is told to forget the request;
     /// leases that were granted meanwhile are taken back.
     pub async fn ask(&self, command: impl FnOnce(Ticket) -> Command) -> Result<Answer, AskError> {
+        let message = |command, ticket, reply| Message::Ask { command, ticket, reply };
+        self.ask_in(command, message).await
+    }
+
+    /// Asks on behalf of a worker that says who it is; refused where that is.
+    pub(crate) async fn ask_as_member(
+        &self,
+        (worker, message): (WorkerId, MemberMessage),
+        command: impl FnOnce(Ticket) -> Command,
+    ) -> Result<Answer, AskError> {
+        let message = |command, ticket, reply| Message::Member {
+            worker,
+            message,
+            ask: Some((command, ticket, reply)),
+        };
+        self.ask_in(command, message).await
+    }
+
+    async fn ask_in(
+        &self,
+        command: impl FnOnce(Ticket) -> Command,
+        message: impl FnOnce(Command, Ticket, oneshot::Sender<Answer>) -> Message,
+    ) -> Result<Answer, AskError> {
         let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
-        self.send(Message::Ask { command: command(ticket), ticket, reply })?;
+        self.send(message(command(ticket), ticket, reply))?;
         let mut question = Question { handle: self, ticket, answer: Some(answer) };
         let answer = question.answered().await;
         self.heard(answer)
@@ -139,7 +177,15 @@ impl CoordinatorHandle {
 
     /// A connection says something that must not be lost, even where the inbox is full.
     pub(crate) fn tell_link(&self, link: LinkId, message: LinkMessage) {
-        let message = Message::Link { link, message, reply: None };
+        self.send_surely(Message::Link { link, message, reply: None });
+    }
+
+    /// A worker without a session says who it is; nobody waits for an answer.
+    pub(crate) fn tell_member(&self, worker: WorkerId, message: MemberMessage) {
+        self.send_surely(Message::Member { worker, message, ask: None });
+    }
+
+    fn send_surely(&self, message: Message) {
         if let Err(mpsc::error::TrySendError::Full(message)) = self.inbox.try_send(message)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
@@ -170,9 +216,9 @@ impl CoordinatorHandle {
         self.look(view).await
     }
 
-    /// How many workers with a session are remembered, and how many were forgotten.
-    pub(crate) async fn session_counts(&self) -> Result<SessionCounts, AskError> {
-        self.look(|shard| shard.sessions().counts()).await
+    /// How many workers are remembered and how many were forgotten: with a session, and without.
+    pub(crate) async fn worker_counts(&self) -> Result<[SessionCounts; 2], AskError> {
+        self.look(|shard| [shard.sessions().counts(), shard.sessions().member_counts()]).await
     }
 
     /// Looks at the shard; what it sees is durable when it comes back.

@@ -297,11 +297,15 @@ fn session_limits() -> Vec<LimitRow> {
         ),
         count("TAKEOVERS_MAX", TAKEOVERS_MAX, "Takeovers of one worker per minute."),
         span("PARKED_FOR", PARKED_FOR, "How long a cut session keeps its frames."),
-        count("SESSIONS_MAX", SESSIONS_MAX, "Workers that are remembered, per tenant."),
+        count(
+            "SESSIONS_MAX",
+            SESSIONS_MAX,
+            "Workers that are remembered, per tenant and at all doors.",
+        ),
         span(
             "SESSION_KEPT_FOR",
             SESSION_KEPT_FOR,
-            "A worker without a connection is forgotten after this.",
+            "A worker with a session but no connection is forgotten after this.",
         ),
         count(
             "SESSION_KEYS_MAX",
@@ -376,10 +380,10 @@ fn scratch_limits() -> Vec<LimitRow> {
 
 fn resp_limits() -> Vec<LimitRow> {
     use resp::{
-        capabilities, connection, crew_member, gate, jobs, listener, pops, pubsub, queues, wire,
+        capabilities, connection, gate, jobs, listener, pops, pubsub, queues, resp_worker, wire,
         workers,
     };
-    use shard::sessions::{MEMBER_KEPT_FOR, MEMBERS_MAX};
+    use shard::sessions::{DEAD_AFTER, MEMBER_KEPT_FOR};
     vec![
         count("RESP_CONNECTIONS_MAX", listener::RESP_CONNECTIONS_MAX, "Redis clients."),
         count(
@@ -416,12 +420,11 @@ fn resp_limits() -> Vec<LimitRow> {
         bytes("STATS_BYTES_MAX", workers::STATS_BYTES_MAX, "The numbers of a heartbeat."),
         count("TOOLS_LISTED_MAX", workers::TOOLS_LISTED_MAX, "Tools of a worker in WORKERS.LIST."),
         count("FOUND_MAX", capabilities::FOUND_MAX, "Capabilities that one search gives."),
-        count("MEMBERS_MAX", MEMBERS_MAX, "Redis workers that are remembered, per tenant."),
         span("MEMBER_KEPT_FOR", MEMBER_KEPT_FOR, "A silent Redis worker is forgotten after this."),
-        span("DEAD_AFTER", crew_member::DEAD_AFTER, "A silent Redis worker is dead after this."),
+        span("DEAD_AFTER", DEAD_AFTER, "A silent Redis worker is dead after this."),
         count(
             "HELD_REMEMBERED_MAX",
-            crew_member::HELD_REMEMBERED_MAX,
+            resp_worker::HELD_REMEMBERED_MAX,
             "Jobs of a Redis worker whose leases are found without the store.",
         ),
     ]

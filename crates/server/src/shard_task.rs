@@ -27,6 +27,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::{Clock, wall_now};
 use crate::dice::Dice;
+use crate::doors::resp::WorkerRegistry;
 use crate::events::{Events, TenantEvents};
 use crate::handle::Message;
 use crate::links::{Links, ToLink};
@@ -59,6 +60,8 @@ pub(crate) struct TaskParts {
     pub(crate) events: Arc<Events>,
     /// Compiles what schedules start.
     pub(crate) programs: Arc<Programs>,
+    /// What the Redis door knows of workers.
+    pub(crate) workers: Arc<WorkerRegistry>,
     /// Whether the shard answers right now.
     pub(crate) is_ready: Arc<AtomicBool>,
     /// Where others find the claim.
@@ -162,6 +165,7 @@ impl<'a> Driver<'a> {
         let mut rng = Dice::seeded();
         let at = Moment { now: parts.clock.now(), wall: wall_now(), entropy: rng.roll() };
         let shard = Shard::restore(claim, restored, Limits::default(), (at, ()));
+        parts.workers.restore(shard.sessions().registrations());
         tracing::info!(tenant = %parts.tenant, live_tasks, epoch = claim.epoch, "shard restored");
         Ok(Self {
             parts,
@@ -276,6 +280,13 @@ impl<'a> Driver<'a> {
                 // Whoever asked may have gone.
                 let _ = reply.send(self.tell_worker(&worker, word));
             }
+            Message::Member { worker, message, ask } => {
+                let command = ask.map(|(command, ticket, reply)| {
+                    self.replies.insert(ticket, reply);
+                    command
+                });
+                self.shard.on_member(at, (&worker, message), command);
+            }
             Message::CredentialGone { token_id } => self.shard.on_credential_gone(&token_id),
             Message::Look(look) => {
                 let tell = look(&self.shard);
@@ -377,6 +388,9 @@ impl<'a> Driver<'a> {
     fn publish(&mut self, publication: Publication, committed: Committed) {
         let TaskParts { tenant, metrics, updates, .. } = self.parts;
         metrics.observe_turn(tenant, &publication, committed.took);
+        if !publication.members.is_empty() {
+            self.parts.workers.apply(publication.members);
+        }
         updates.note_timed_out(tenant, &publication.numbers.timed_out);
         if !publication.updates.is_empty() {
             updates.tell(tenant, publication.updates);

@@ -117,6 +117,7 @@ impl Shards {
             updates: Arc::clone(&common.updates),
             events: Arc::clone(&common.events),
             programs: Arc::clone(&common.programs),
+            workers: Arc::clone(handle.workers()),
             is_ready: Arc::clone(&is_ready),
             claim: current.clone(),
             shutdown: common.shutdown.clone(),

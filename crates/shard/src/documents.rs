@@ -106,7 +106,7 @@ impl TenantDocuments {
     /// A row comes back. One that cannot be read is left in the store as it is.
     pub(crate) fn restore(&mut self, kind: DocumentKind, key: String, json: &str) {
         match kind {
-            DocumentKind::Session => {} // The table of sessions has them.
+            DocumentKind::Session | DocumentKind::Member => {} // The table of workers has them.
             DocumentKind::Plan => self.plans.restore(key, json),
             DocumentKind::Action => self.actions.restore(key, json),
             DocumentKind::Hook => self.hooks.restore(key, json),

@@ -1,4 +1,5 @@
-//! Which workers of one tenant are connected, who was, and who takes over from whom.
+//! Which workers of one tenant are connected, who was, and who takes over from whom: those with a
+//! session, by their instance id, and those without, by their name (`members`).
 //!
 //! A part of the shard: calls carry the time, [`SessionTable::poll_effect`] says what came of them.
 //! Rows are written in the turn, and whoever claims, opens or hands over hears of it when the turn
@@ -12,12 +13,14 @@ mod record;
 mod tests;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::{Timestamp, WorkerId};
 use protocol::rest::workers::KeptResources;
 
-pub use self::members::{MEMBER_KEPT_FOR, MEMBERS_MAX, MemberTable};
+use self::members::Members;
+pub use self::members::{DEAD_AFTER, MEMBER_KEPT_FOR, MemberError, MemberMessage, Registration};
 pub use self::notice::{Call, Carried, Notice, Revoked};
 pub use self::record::{RENEWAL_EVERY, SessionRecord, TOKEN_LIFETIME};
 
@@ -33,10 +36,11 @@ pub const PARKED_FOR: Duration = Duration::from_mins(5);
 const NAME_KEPT_FOR: Duration = Duration::from_mins(1);
 /// How long a connection may take to hand its session on.
 pub const HANDOVER_WITHIN: Duration = Duration::from_secs(2);
-/// Workers of one tenant that are remembered. Beyond it the least recently seen worker without a
-/// connection is forgotten; if all are connected, a new worker is refused.
+/// Workers of one tenant that are remembered, with a session and without. Beyond it the least
+/// recently seen one is forgotten that is not here; if all are here, a new worker is refused.
 pub const SESSIONS_MAX: usize = 25_000;
-/// A worker without a connection is forgotten after this: no token of it can be good any more.
+/// A worker with a session but without a connection is forgotten after this: no token of it can be
+/// good any more.
 pub const SESSION_KEPT_FOR: Duration = Duration::from_hours(25);
 
 /// Names one connection, for as long as the process runs.
@@ -153,6 +157,20 @@ pub enum SessionEffect {
         /// Whose.
         instance_id: String,
     },
+    /// Makes the registration of a worker without a session durable.
+    KeepMember {
+        /// Whose.
+        worker: WorkerId,
+        /// What it registered.
+        registration: Arc<Registration>,
+    },
+    /// A worker without a session is forgotten.
+    ForgetMember {
+        /// Which one.
+        worker: WorkerId,
+        /// Whether the store knows of it.
+        was_registered: bool,
+    },
 }
 
 /// What a worker said of itself last.
@@ -197,8 +215,12 @@ pub struct SessionCounts {
 /// The workers of one tenant.
 #[derive(Debug)]
 pub struct SessionTable {
+    /// Workers with a session, by instance id.
     entries: BTreeMap<String, Entry>,
+    /// Whose name it is, of workers with a session.
     names: BTreeMap<WorkerId, String>,
+    /// Workers without a session.
+    members: Members,
     /// Which instance a connection speaks for, wants to speak for, or has yet to hand over.
     links: BTreeMap<LinkId, String>,
     /// Instances without a connection, least recently seen first.
@@ -265,6 +287,7 @@ impl SessionTable {
         Self {
             entries: BTreeMap::new(),
             names: BTreeMap::new(),
+            members: Members::default(),
             links: BTreeMap::new(),
             away: BTreeSet::new(),
             parked: VecDeque::new(),
@@ -284,9 +307,10 @@ impl SessionTable {
             return;
         };
         let seen_at = record.token_issued_at();
+        self.forget_namesake(&worker, &instance_id);
         let entry = Entry { record: Some(record), seen_at, ..Entry::away(worker, now) };
         self.insert(instance_id, entry);
-        self.make_room_for(0);
+        self.make_room_for(now, 0);
     }
 
     /// Adds a worker without a connection.
@@ -333,7 +357,7 @@ impl SessionTable {
         if self.links.get(&link).is_some_and(|held| *held != claim.instance_id) {
             self.on_link_gone(now, link);
         }
-        self.free_bound_name(now, claim)?;
+        self.check_bound_name(now, claim)?;
         if !self.entries.contains_key(&claim.instance_id) {
             self.add(now, claim)?;
         }
@@ -360,52 +384,50 @@ impl SessionTable {
         }
     }
 
-    /// Frees the only name that a claim may have, or refuses it. The instance that had the name is
-    /// forgotten: it is not connected, and cannot come back under this name.
-    fn free_bound_name(&mut self, now: Timestamp, claim: &SessionClaim) -> Result<(), ClaimError> {
+    /// Whether a claim gets the only name that it may have.
+    fn check_bound_name(&self, now: Timestamp, claim: &SessionClaim) -> Result<(), ClaimError> {
         let Some(bound) = &claim.bound else { return Ok(()) };
         let entry = self.entries.get(&claim.instance_id);
         if let Some(entry) = entry.filter(|entry| entry.worker != *bound) {
             return Err(ClaimError::OtherWorker(entry.worker.clone()));
         }
         let holder = self.names.get(bound).filter(|holder| **holder != claim.instance_id);
-        let Some(holder) = holder.cloned() else { return Ok(()) };
-        if let Some(entry) = self.entries.get(&holder)
-            && entry.presence.speaker().is_some()
-        {
+        let is_here =
+            holder.is_some_and(|holder| self.entries[holder].presence.speaker().is_some());
+        if is_here || self.is_anothers(now, bound, claim.token_id.as_deref()) {
             return Err(ClaimError::NameTaken(bound.clone()));
-        }
-        self.forget(&holder);
-        if let Some(entry) = self.entries.get_mut(&claim.instance_id) {
-            entry.is_successor = true;
-            self.names.insert(bound.clone(), claim.instance_id.clone());
-        } else {
-            let entry = Entry { is_successor: true, ..Entry::away(bound.clone(), now) };
-            self.insert(claim.instance_id.clone(), entry);
         }
         Ok(())
     }
 
     fn add(&mut self, now: Timestamp, claim: &SessionClaim) -> Result<(), ClaimError> {
-        if !self.make_room_for(1) {
-            return Err(ClaimError::TableFull);
-        }
         let worker = match &claim.bound {
             Some(bound) => bound.clone(),
             None => {
                 names::unique(&claim.given_name, &claim.instance_id, |name| self.is_free(name, now))
             }
         };
-        self.insert(claim.instance_id.clone(), Entry::away(worker, now));
+        let is_successor = self.forget_namesake(&worker, &claim.instance_id);
+        if !self.make_room_for(now, 1) {
+            return Err(ClaimError::TableFull);
+        }
+        let entry = Entry { is_successor, ..Entry::away(worker, now) };
+        self.insert(claim.instance_id.clone(), entry);
         Ok(())
     }
 
-    fn is_free(&self, name: &WorkerId, now: Timestamp) -> bool {
-        let entry = self.names.get(name).and_then(|instance_id| self.entries.get(instance_id));
-        entry.is_none_or(|entry| match entry.presence {
-            Presence::Away { since, .. } => now.since(since) >= NAME_KEPT_FOR,
-            Presence::Waiting { .. } | Presence::Here { .. } => false,
+    /// Forgets the other instance that had a name: it cannot come back under it.
+    fn forget_namesake(&mut self, name: &WorkerId, instance_id: &str) -> bool {
+        let holder = self.names.get(name).filter(|holder| *holder != instance_id).cloned();
+        holder.is_some_and(|holder| {
+            self.forget(&holder);
+            true
         })
+    }
+
+    fn is_free(&self, name: &WorkerId, now: Timestamp) -> bool {
+        self.names.get(name).is_none_or(|holder| self.entries[holder].has_left(now))
+            && self.members.get(name).is_none_or(|member| !member.is_alive(now))
     }
 
     /// Seats a connection in an entry that exists.
@@ -597,6 +619,9 @@ impl SessionTable {
             let instance_id = instance_id.clone();
             self.evict(&instance_id);
         }
+        while let Some(worker) = self.members.overdue(now) {
+            self.evict_member(&worker);
+        }
     }
 
     /// The connection before is stuck or gone; its windows are lost with it.
@@ -611,10 +636,18 @@ impl SessionTable {
     }
 
     /// Forgets the least recently seen until there is room for so many more.
-    fn make_room_for(&mut self, n_more: usize) -> bool {
-        while self.entries.len() + n_more > self.sessions_max {
-            let Some((_, instance_id)) = self.away.first().cloned() else { return false };
-            self.evict(&instance_id);
+    fn make_room_for(&mut self, now: Timestamp, n_more: usize) -> bool {
+        while self.entries.len() + self.members.len() + n_more > self.sessions_max {
+            let (away, silent) = (self.away.first().cloned(), self.members.replaceable(now));
+            match (away, silent) {
+                (Some((seen_at, instance_id)), silent)
+                    if silent.as_ref().is_none_or(|(heard_at, _)| seen_at <= *heard_at) =>
+                {
+                    self.evict(&instance_id);
+                }
+                (_, Some((_, worker))) => self.evict_member(&worker),
+                (_, None) => return false,
+            }
         }
         true
     }
@@ -699,14 +732,15 @@ impl SessionTable {
         })
     }
 
-    /// How many workers are remembered, and how many were forgotten.
+    /// How many workers with a session are remembered, and how many were forgotten.
     pub fn counts(&self) -> SessionCounts {
         SessionCounts { known: self.entries.len(), evicted: self.evicted }
     }
 
     /// What must hold after every step.
     pub fn check_invariants(&self) {
-        assert!(self.entries.len() <= self.sessions_max, "bounded");
+        assert!(self.entries.len() + self.members.len() <= self.sessions_max, "bounded");
+        self.members.check_invariants();
         let mut n_away = 0;
         for (instance_id, entry) in &self.entries {
             let key = |at: Timestamp| (at, instance_id.clone());
@@ -730,7 +764,7 @@ impl SessionTable {
             }
         }
         assert_eq!(n_away, self.away.len(), "nobody else can be evicted");
-        assert!(self.names.len() <= self.entries.len(), "a name belongs to a worker");
+        assert_eq!(self.names.len(), self.entries.len(), "a name belongs to one worker");
     }
 }
 
@@ -744,6 +778,14 @@ impl Entry {
             takeovers: VecDeque::new(),
             heartbeat: None,
             is_successor: false,
+        }
+    }
+
+    /// Whether its name is free for others.
+    fn has_left(&self, now: Timestamp) -> bool {
+        match self.presence {
+            Presence::Away { since, .. } => now.since(since) >= NAME_KEPT_FOR,
+            Presence::Waiting { .. } | Presence::Here { .. } => false,
         }
     }
 

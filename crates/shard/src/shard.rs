@@ -11,8 +11,8 @@ use std::fmt;
 use std::sync::Arc;
 
 use coordinator::{
-    Answer, Command, Coordinator, Effect as Decided, LoadKey, LoadTicket, Moment, Preparation,
-    PrepareTicket, ScheduleId, ScheduleSpec, Step, TaskRecord, Ticket,
+    Answer, Command, Coordinator, Effect as Decided, LeaseRequest, LoadKey, LoadTicket, Moment,
+    Preparation, PrepareTicket, Refusal, ScheduleId, ScheduleSpec, Step, TaskRecord, Ticket,
 };
 use model::{Timestamp, WorkerId};
 
@@ -20,7 +20,8 @@ use crate::documents::TenantDocuments;
 use crate::planted::{self, Bug};
 use crate::projection::{Projections, Publication, WorkerNotice};
 use crate::sessions::{
-    Claimed, LinkId, LinkMessage, LinkWord, Notice, Revoked, SessionEffect, SessionTable,
+    Claimed, LinkId, LinkMessage, LinkWord, MemberError, MemberMessage, Notice, Revoked,
+    SessionEffect, SessionTable,
 };
 use crate::turn::{ClaimedShard, Document, DocumentKind, Restored, Turn};
 
@@ -153,6 +154,7 @@ impl OpenTurn {
             && self.documents.is_empty()
             && self.words.is_empty()
             && self.tells.is_empty()
+            && self.publication.members.is_empty()
     }
 }
 
@@ -204,11 +206,18 @@ impl<T: Tap> Shard<T> {
     fn take_back(&mut self, at: Moment, document: Document) {
         let Document { kind, key, json, .. } = document;
         let json = json.unwrap_or_default();
-        if kind != DocumentKind::Session {
-            self.documents.restore(kind, key, &json);
-        } else if let Ok(record) = serde_json::from_str(&json) {
-            self.sessions.restore(at.now, record);
-        } else {
+        let is_read = match kind {
+            DocumentKind::Session => serde_json::from_str(&json)
+                .map(|record| self.sessions.restore(at.now, record))
+                .is_ok(),
+            DocumentKind::Member => {
+                let read = key.parse().ok().zip(serde_json::from_str(&json).ok());
+                read.map(|(worker, own)| self.sessions.restore_member(at.now, worker, own))
+                    .is_some()
+            }
+            kind => return self.documents.restore(kind, key, &json),
+        };
+        if !is_read {
             self.open.documents.push(Document { kind, key, json: None, body: None });
         }
     }
@@ -325,6 +334,29 @@ impl<T: Tap> Shard<T> {
         self.take_session_effects();
     }
 
+    /// A worker without a session says who it is, perhaps with a command that tells the coordinator
+    /// the same. The command is refused where the worker is.
+    pub fn on_member(
+        &mut self,
+        at: Moment,
+        (worker, message): (&WorkerId, MemberMessage),
+        command: Option<Command>,
+    ) {
+        self.open.messages += 1;
+        let taken_in = self.sessions.on_member(at.now, worker, message);
+        self.take_session_effects();
+        let Some(command) = command else { return };
+        let refusal = match taken_in {
+            Ok(()) => return self.handle(at, command),
+            Err(MemberError::NameTaken) => Refusal::WorkerNameTaken,
+            Err(MemberError::TableFull) => Refusal::WorkersFull,
+        };
+        if let Some(ticket) = command.ticket() {
+            let answer = Answer::Refused(refusal);
+            self.open.step.effects.push(Decided::Answer { ticket, answer });
+        }
+    }
+
     /// A credential is no longer good: the sessions that it opened end.
     pub fn on_credential_gone(&mut self, token_id: &str) {
         let gone = |link| (link, LinkWord::Notice(Notice::CredentialGone));
@@ -341,8 +373,10 @@ impl<T: Tap> Shard<T> {
     }
 
     fn take_session_effects(&mut self) {
-        let OpenTurn { documents, words, .. } = &mut self.open;
-        let document = |key, json| Document { kind: DocumentKind::Session, key, json, body: None };
+        let OpenTurn { documents, words, publication, .. } = &mut self.open;
+        let document = |kind, key, json| Document { kind, key, json, body: None };
+        let session = |key, json| document(DocumentKind::Session, key, json);
+        let member = |key, json| document(DocumentKind::Member, key, json);
         while let Some(effect) = self.sessions.poll_effect() {
             match effect {
                 SessionEffect::Claimed { link, claimed } => {
@@ -351,10 +385,21 @@ impl<T: Tap> Shard<T> {
                 SessionEffect::HandOver { link } => words.push((link, LinkWord::HandOver)),
                 SessionEffect::Keep(record) => {
                     let json = serde_json::to_string(&record).expect("texts and numbers are JSON");
-                    documents.push(document(record.instance_id, Some(json)));
+                    documents.push(session(record.instance_id, Some(json)));
                 }
                 SessionEffect::Forget { instance_id } => {
-                    documents.push(document(instance_id, None));
+                    documents.push(session(instance_id, None));
+                }
+                SessionEffect::KeepMember { worker, registration } => {
+                    let json = serde_json::to_string(&*registration).expect("texts are JSON");
+                    documents.push(member(worker.to_string(), Some(json)));
+                    publication.members.push((worker, Some(registration)));
+                }
+                SessionEffect::ForgetMember { worker, was_registered } => {
+                    if was_registered {
+                        documents.push(member(worker.to_string(), None));
+                    }
+                    publication.members.push((worker, None));
                 }
             }
         }
@@ -371,6 +416,11 @@ impl<T: Tap> Shard<T> {
 
     fn handle(&mut self, at: Moment, command: Command) {
         self.tap.before(at, Some(&command));
+        if let Command::Heartbeat { worker, .. }
+        | Command::RequestLeases { request: LeaseRequest { worker, .. }, .. } = &command
+        {
+            self.sessions.hear(at.now, worker);
+        }
         self.projections.overhear(&command, at, &mut self.open.publication);
         let step = self.coordinator.handle(at, command);
         self.take(at, step);

@@ -60,6 +60,8 @@ pub enum DocumentKind {
     Action,
     /// A webhook, by the digest of the secret in its path.
     Hook,
+    /// What a worker without a session registered, by its name.
+    Member,
     /// A plan, by its name.
     Plan,
     /// A worker's session, by its instance id.
@@ -70,14 +72,21 @@ pub enum DocumentKind {
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [Self; 5] =
-        [Self::Action, Self::Hook, Self::Plan, Self::Session, Self::Workflow];
+    pub const ALL: [Self; 6] = [
+        Self::Action,
+        Self::Hook,
+        Self::Member,
+        Self::Plan,
+        Self::Session,
+        Self::Workflow,
+    ];
 
     /// Its name in the store.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Action => "action",
             Self::Hook => "hook",
+            Self::Member => "member",
             Self::Plan => "plan",
             Self::Session => "session",
             Self::Workflow => "workflow",

@@ -270,8 +270,6 @@ pub struct TaskPage {
 pub enum NoteKind {
     /// A key that signs session tokens, by its id; these belong to no tenant.
     SessionKey,
-    /// A worker that registered over the Redis protocol, by its name.
-    Member,
     /// How far the ids of events had gone before a shard's epoch numbered them, by the tenant's
     /// name. Read, and never written.
     EventFloor,
@@ -282,7 +280,6 @@ impl NoteKind {
     pub const fn name(self) -> &'static str {
         match self {
             Self::SessionKey => "session_key",
-            Self::Member => "member",
             Self::EventFloor => "event_floor",
         }
     }

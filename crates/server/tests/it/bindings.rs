@@ -4,8 +4,9 @@ use futures_util::{SinkExt, StreamExt};
 use hyper::Method;
 use protocol::rest::tokens::Role;
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
-use tokio_websockets::{ClientBuilder, MaybeTlsStream, Message, WebSocketStream};
+use tokio_websockets::{ClientBuilder, Message, WebSocketStream};
 
 use crate::support::{TestServer, lease_path};
 
@@ -107,6 +108,35 @@ async fn a_bound_worker_takes_its_name_back_and_no_other_s_instance() {
     server.stop().await;
 }
 
+/// A worker that is cut off in the middle of its handshake is not here. It may try as often as it
+/// likes, which is no fight over its identity, and another instance gets its name at once.
+#[tokio::test]
+async fn a_handshake_that_is_cut_off_leaves_nobody_behind() {
+    let server = TestServer::locked().await;
+    for (worker, cut) in [
+        ("w1", Reached::Upgrade),
+        ("w2", Reached::Handshake),
+        ("w3", Reached::Ack),
+        ("w4", Reached::Register),
+        ("w5", Reached::Accept),
+    ] {
+        let token = token_of(&bind(&server, worker).await);
+        // More often than an identity may change hands in a minute.
+        for _ in 0..6 {
+            Peer::cut_off(&server, &token, worker, cut).await;
+        }
+        let own = Peer::open(&server, &token, worker, worker).await;
+        own.unwrap_or_else(|refused| panic!("{cut:?}: {refused}")).cut().await;
+        Peer::cut_off(&server, &token, worker, cut).await;
+        let instance = format!("other-{worker}");
+        let other = Peer::open(&server, &token, worker, &instance).await;
+        let _other = other.unwrap_or_else(|refused| panic!("{cut:?}: {refused}"));
+        let shown = server.get(&format!("/api/v1/workers/{worker}")).await.expect(200);
+        assert_eq!(shown["session"]["instance_id"], instance.as_str(), "{cut:?}");
+    }
+    server.stop().await;
+}
+
 async fn bind(server: &TestServer, worker: &str) -> Value {
     let body = json!({"role": "worker", "worker_id": worker});
     server.post("/api/v1/tokens", &body).await.expect(201)
@@ -125,9 +155,19 @@ async fn workers(server: &TestServer) -> Vec<String> {
     names
 }
 
+/// How far a handshake gets before its connection is cut.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Reached {
+    Upgrade,
+    Handshake,
+    Ack,
+    Register,
+    Accept,
+}
+
 /// A worker on a WebSocket, as far as its first words.
 #[derive(Debug)]
-struct Peer(WebSocketStream<MaybeTlsStream<TcpStream>>);
+struct Peer(WebSocketStream<TcpStream>);
 
 impl Peer {
     /// Opens a session; the refusal's payload if there is one.
@@ -137,22 +177,56 @@ impl Peer {
         name: &str,
         instance: &str,
     ) -> Result<Self, Value> {
+        Self::go(server, token, (name, instance), Reached::Accept).await
+    }
+
+    /// Ends its connection in the middle of the handshake, with its own name as the instance's.
+    async fn cut_off(server: &TestServer, token: &str, name: &str, cut: Reached) {
+        let peer = Self::go(server, token, (name, name), cut).await;
+        peer.unwrap_or_else(|refused| panic!("{cut:?}: {refused}")).cut().await;
+    }
+
+    async fn go(
+        server: &TestServer,
+        token: &str,
+        (name, instance): (&str, &str),
+        until: Reached,
+    ) -> Result<Self, Value> {
         let address = format!("ws://{}/ws/worker", server.address());
         let builder = ClientBuilder::new().uri(&address).expect("an address");
-        let (socket, _) = builder.connect().await.expect("a door");
+        let stream = TcpStream::connect(server.address()).await.expect("a door");
+        let (socket, _) = builder.connect_on(stream).await.expect("a WebSocket");
         let mut peer = Self(socket);
         let worker = json!({"worker_name": name, "worker_instance_id": instance,
             "version": "0.1.0", "hostname": "here"});
         let auth = json!({"mode": "token", "token": token});
         let hello = json!({"protocol": 1, "auth": auth, "worker": worker});
-        peer.say("control.handshake", instance, &hello).await;
-        peer.until("control.ack").await?;
         let capabilities = json!({"concurrency": {"max_parallel": 1, "per_node_limits": {}},
             "runtimes": ["native"], "features": []});
         let register = json!({"capabilities": capabilities, "payload_types": [], "packages": []});
-        peer.say("control.register", instance, &register).await;
-        peer.until("control.session.accept").await?;
+        if until >= Reached::Handshake {
+            peer.say("control.handshake", instance, &hello).await;
+        }
+        if until >= Reached::Ack {
+            peer.until("control.ack").await?;
+        }
+        if until >= Reached::Register {
+            peer.say("control.register", instance, &register).await;
+        }
+        if until >= Reached::Accept {
+            peer.until("control.session.accept").await?;
+        }
         Ok(peer)
+    }
+
+    /// Ends the connection without a goodbye, as the end of a process does. Returns when the server
+    /// has ended it as well.
+    async fn cut(mut self) {
+        let stream = self.0.get_mut();
+        stream.shutdown().await.expect("its own end");
+        let mut rest = Vec::new();
+        // What comes after the cut, and how the server ends its side, is of no interest.
+        let _ = stream.read_to_end(&mut rest).await;
     }
 
     async fn say(&mut self, kind: &str, instance: &str, payload: &Value) {

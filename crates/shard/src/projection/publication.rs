@@ -1,5 +1,7 @@
 //! All that one turn tells outside.
 
+use std::sync::Arc;
+
 use coordinator::{Command, Load, Moment, Step};
 use model::{Timestamp, WorkerId};
 
@@ -9,6 +11,7 @@ use super::live_runs::LiveRuns;
 use super::notices::{RunWorkers, WorkerNotice, revoked};
 use super::numbers::Numbers;
 use super::updates::TaskUpdate;
+use crate::sessions::Registration;
 use crate::turn::Restored;
 
 /// What a turn made true, for those who follow it and decide nothing.
@@ -22,6 +25,8 @@ pub struct Publication {
     pub load: Load,
     /// What is counted.
     pub numbers: Numbers,
+    /// Workers without a session that registered, or were forgotten (`None`), in order.
+    pub members: Vec<(WorkerId, Option<Arc<Registration>>)>,
     /// What workers are told, in order.
     pub notices: Vec<(WorkerId, WorkerNotice)>,
     /// Tasks that moved on, in order; empty when nobody listens.

@@ -1,180 +1,291 @@
-//! Workers of one tenant that speak without a session: known by name, bounded, forgotten by age.
+//! Workers that speak without a session: known by name, from whichever connection they speak.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use model::{Timestamp, WorkerId};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
-use super::SessionCounts;
+use super::{SessionCounts, SessionEffect, SessionTable};
 
-/// Workers of one tenant that are remembered by name. Beyond it the least recently seen one without
-/// a connection is forgotten; those with a connection are bounded by the connections.
-pub const MEMBERS_MAX: usize = 10_000;
-/// A worker that is not heard of for so long, and has no connection, is forgotten.
+/// A worker that is not heard of for so long is forgotten.
 pub const MEMBER_KEPT_FOR: Duration = Duration::from_hours(7 * 24);
+/// A worker without a session that is silent for so long is dead (R 004-3.2): its name is free.
+pub const DEAD_AFTER: Duration = Duration::from_secs(90);
 
-/// The workers, each with what the caller keeps of it.
-#[derive(Debug)]
-pub struct MemberTable<M> {
-    members: BTreeMap<WorkerId, Member<M>>,
-    /// Workers without a connection, least recently seen first.
-    idle: BTreeSet<(Timestamp, WorkerId)>,
-    members_max: usize,
-    evicted: u64,
-    forgotten: Vec<WorkerId>,
+/// What a worker without a session registered, as the store keeps it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Registration {
+    /// The name of the credential that registered it.
+    pub credential: String,
+    /// What it said of itself, as it said it.
+    pub metadata: Box<RawValue>,
+    /// Milliseconds since 1970.
+    pub registered_ms: u64,
+}
+
+/// What a worker without a session says of itself.
+#[derive(Clone, Debug)]
+pub enum MemberMessage {
+    /// It registers. Its name belongs to the credential of the registration while it lives.
+    Register(Arc<Registration>),
+    /// It says what it can do, without a registration.
+    Greet {
+        /// The credential that it came with.
+        credential: String,
+    },
+    /// It works. Nobody waits for an answer.
+    Appear,
+    /// It leaves for good.
+    Leave {
+        /// The credential that it came with.
+        credential: String,
+    },
+}
+
+/// Why a worker without a session is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberError {
+    /// A worker of another credential lives under this name.
+    NameTaken,
+    /// As many workers are connected or registered as the table holds.
+    TableFull,
+}
+
+impl SessionTable {
+    /// Takes back the registration of a worker without a session.
+    pub fn restore_member(&mut self, now: Timestamp, worker: WorkerId, own: Registration) {
+        self.members.put(now, worker, Some(Arc::new(own)));
+        self.make_room_for(now, 0);
+    }
+
+    /// A worker without a session says who it is.
+    pub fn on_member(
+        &mut self,
+        now: Timestamp,
+        worker: &WorkerId,
+        message: MemberMessage,
+    ) -> Result<(), MemberError> {
+        self.tick(now);
+        match message {
+            MemberMessage::Register(registration) => {
+                self.take_name(now, worker, &registration.credential)?;
+                self.add_member(now, worker, Some(Arc::clone(&registration)))?;
+                let worker = worker.clone();
+                self.effects.push_back(SessionEffect::KeepMember { worker, registration });
+            }
+            MemberMessage::Greet { credential } => {
+                self.take_name(now, worker, &credential)?;
+                self.add_member(now, worker, None)?;
+            }
+            MemberMessage::Appear => {
+                if let Err(full) = self.add_member(now, worker, None) {
+                    self.forget_member(worker);
+                    return Err(full);
+                }
+            }
+            MemberMessage::Leave { credential } => {
+                self.take_name(now, worker, &credential)?;
+                self.forget_member(worker);
+            }
+        }
+        Ok(())
+    }
+
+    /// A worker without a session gives a sign of life.
+    pub fn hear(&mut self, now: Timestamp, worker: &WorkerId) {
+        self.members.hear(now, worker);
+    }
+
+    /// A name belongs to the credential of the worker that lives under it, at whichever door. A
+    /// worker with a session that has left loses it for good.
+    fn take_name(
+        &mut self,
+        now: Timestamp,
+        worker: &WorkerId,
+        credential: &str,
+    ) -> Result<(), MemberError> {
+        let other = self.names.get(worker).filter(|instance_id| {
+            let record = self.entries[*instance_id].record.as_ref();
+            let own = record.and_then(|record| record.token_id.as_deref());
+            own.is_some_and(|own| own != credential)
+        });
+        let is_here = other.is_some_and(|instance_id| !self.entries[instance_id].has_left(now));
+        if is_here || self.is_anothers(now, worker, Some(credential)) {
+            return Err(MemberError::NameTaken);
+        }
+        if let Some(instance_id) = other.cloned() {
+            self.forget(&instance_id);
+        }
+        Ok(())
+    }
+
+    /// Whether a worker without a session lives under this name, registered by another credential.
+    pub(super) fn is_anothers(
+        &self,
+        now: Timestamp,
+        name: &WorkerId,
+        credential: Option<&str>,
+    ) -> bool {
+        self.members.get(name).is_some_and(|member| {
+            let own = member.registration.as_ref().map(|own| own.credential.as_str());
+            own.is_some() && own != credential && member.is_alive(now)
+        })
+    }
+
+    /// Makes sure that a worker is known and heard of; its registration stays if it brings none.
+    fn add_member(
+        &mut self,
+        now: Timestamp,
+        worker: &WorkerId,
+        registration: Option<Arc<Registration>>,
+    ) -> Result<(), MemberError> {
+        let is_known = self.members.get(worker).is_some();
+        if !is_known && !self.make_room_for(now, 1) {
+            return Err(MemberError::TableFull);
+        }
+        if !is_known || registration.is_some() {
+            self.members.put(now, worker.clone(), registration);
+        }
+        self.members.hear(now, worker);
+        Ok(())
+    }
+
+    fn forget_member(&mut self, worker: &WorkerId) {
+        let member = self.members.remove(worker);
+        let was_registered = member.is_some_and(|member| member.registration.is_some());
+        let worker = worker.clone();
+        self.effects.push_back(SessionEffect::ForgetMember { worker, was_registered });
+    }
+
+    /// What workers without a session registered, by name.
+    pub fn registrations(&self) -> impl Iterator<Item = (&WorkerId, &Arc<Registration>)> {
+        self.members.registrations()
+    }
+
+    pub(super) fn evict_member(&mut self, worker: &WorkerId) {
+        self.members.evicted += 1;
+        self.forget_member(worker);
+    }
+
+    /// How many workers without a session are remembered, and how many were forgotten.
+    pub fn member_counts(&self) -> SessionCounts {
+        self.members.counts()
+    }
+}
+
+/// The half of the table that has no sessions.
+#[derive(Debug, Default)]
+pub(super) struct Members {
+    all: BTreeMap<WorkerId, Member>,
+    /// Least recently heard of first: those who only named themselves, and those who registered.
+    /// A moment may be older than the newest sign of life; it is put right when it comes first.
+    silent: [BTreeSet<(Timestamp, WorkerId)>; 2],
+    pub(super) evicted: u64,
 }
 
 #[derive(Debug)]
-struct Member<M> {
-    about: M,
-    seen_at: Timestamp,
-    connections: usize,
+pub(super) struct Member {
+    pub(super) registration: Option<Arc<Registration>>,
+    /// `None` until it is heard of: after a restart everyone is taken for dead.
+    heard_at: Option<Timestamp>,
+    queued_at: Timestamp,
 }
 
-impl<M: Default> Default for MemberTable<M> {
-    fn default() -> Self {
-        Self::with_limit(MEMBERS_MAX)
-    }
-}
-
-impl<M: Default> MemberTable<M> {
-    /// A table that remembers at most so many workers without a connection.
-    pub fn with_limit(members_max: usize) -> Self {
-        Self {
-            members: BTreeMap::new(),
-            idle: BTreeSet::new(),
-            members_max,
-            evicted: 0,
-            forgotten: Vec::new(),
-        }
+impl Member {
+    pub(super) fn is_alive(&self, now: Timestamp) -> bool {
+        self.heard_at.is_some_and(|at| now.since(at) < DEAD_AFTER)
     }
 
-    /// A worker is heard of, perhaps for the first time.
-    pub fn see(&mut self, now: Timestamp, worker: &WorkerId) -> &mut M {
-        if !self.members.contains_key(worker) {
-            self.make_room(now);
-            let member = Member { about: M::default(), seen_at: now, connections: 0 };
-            self.members.insert(worker.clone(), member);
-        }
-        let member = self.members.get_mut(worker).expect("just made sure of");
-        if member.connections == 0 {
-            self.idle.remove(&(member.seen_at, worker.clone()));
-            self.idle.insert((now, worker.clone()));
-        }
-        member.seen_at = now;
-        &mut member.about
-    }
-
-    /// A connection more speaks for a worker. Gives how many do.
-    pub fn connect(&mut self, now: Timestamp, worker: &WorkerId) -> usize {
-        self.see(now, worker);
-        let Some(member) = self.members.get_mut(worker) else { return 0 };
-        self.idle.remove(&(member.seen_at, worker.clone()));
-        member.connections += 1;
-        member.connections
-    }
-
-    /// A connection less speaks for a worker. Gives how many do. A worker that was forgotten does
-    /// not come back by the end of a connection.
-    pub fn disconnect(&mut self, now: Timestamp, worker: &WorkerId) -> usize {
-        let Some(member) = self.members.get_mut(worker) else { return 0 };
-        member.connections = member.connections.saturating_sub(1);
-        if member.connections == 0 {
-            self.idle.remove(&(member.seen_at, worker.clone()));
-            member.seen_at = now;
-            self.idle.insert((now, worker.clone()));
-        }
-        member.connections
-    }
-
-    /// What is kept of a worker.
-    pub fn get(&self, worker: &WorkerId) -> Option<&M> {
-        self.members.get(worker).map(|member| &member.about)
-    }
-
-    /// What is kept of a worker that is known, without hearing of it.
-    pub fn get_mut(&mut self, worker: &WorkerId) -> Option<&mut M> {
-        self.members.get_mut(worker).map(|member| &mut member.about)
-    }
-
-    /// All workers, by name.
-    pub fn iter(&self) -> impl Iterator<Item = (&WorkerId, &M)> {
-        self.members.iter().map(|(worker, member)| (worker, &member.about))
-    }
-
-    /// Forgets a worker on its own wish.
-    pub fn remove(&mut self, worker: &WorkerId) {
-        if let Some(member) = self.members.remove(worker) {
-            self.idle.remove(&(member.seen_at, worker.clone()));
-        }
-    }
-
-    /// Forgets those whose time is over, and the least recently seen while the table is full.
-    fn make_room(&mut self, now: Timestamp) {
-        while let Some((seen_at, worker)) = self.idle.first()
-            && (now.since(*seen_at) >= MEMBER_KEPT_FOR || self.members.len() >= self.members_max)
-        {
-            let worker = worker.clone();
-            self.remove(&worker);
-            self.evicted += 1;
-            self.forgotten.push(worker);
-        }
-    }
-
-    /// Takes the workers that were forgotten: what is durable of them goes, too.
-    pub fn take_forgotten(&mut self) -> Vec<WorkerId> {
-        std::mem::take(&mut self.forgotten)
-    }
-
-    /// How many workers are remembered, and how many were forgotten.
-    pub fn counts(&self) -> SessionCounts {
-        SessionCounts { known: self.members.len(), evicted: self.evicted }
+    fn class(&self) -> usize {
+        usize::from(self.registration.is_some())
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+impl Members {
+    pub(super) fn len(&self) -> usize {
+        self.all.len()
+    }
 
-    const NOW: Timestamp = Timestamp::from_millis(1_790_000_000_000);
+    pub(super) fn counts(&self) -> SessionCounts {
+        SessionCounts { known: self.all.len(), evicted: self.evicted }
+    }
 
-    #[test]
-    fn names_without_end_are_bounded_and_whoever_is_connected_stays() {
-        let mut table = MemberTable::<u32>::with_limit(100);
-        *table.see(NOW, &name(0)) = 7;
-        table.connect(NOW, &name(0));
-        for number in 1..=5_000 {
-            table.see(at(number), &name(number));
-            assert!(table.counts().known <= 100, "{number}");
+    pub(super) fn get(&self, worker: &WorkerId) -> Option<&Member> {
+        self.all.get(worker)
+    }
+
+    /// A worker gives a sign of life. `false` if it is not known.
+    pub(super) fn hear(&mut self, now: Timestamp, worker: &WorkerId) -> bool {
+        let member = self.all.get_mut(worker);
+        member.is_some_and(|member| {
+            member.heard_at = Some(now);
+            true
+        })
+    }
+
+    /// Adds a worker or replaces its registration; nobody has heard of it yet.
+    pub(super) fn put(
+        &mut self,
+        now: Timestamp,
+        worker: WorkerId,
+        registration: Option<Arc<Registration>>,
+    ) {
+        self.remove(&worker);
+        let member = Member { registration, heard_at: None, queued_at: now };
+        self.silent[member.class()].insert((now, worker.clone()));
+        self.all.insert(worker, member);
+    }
+
+    pub(super) fn remove(&mut self, worker: &WorkerId) -> Option<Member> {
+        let member = self.all.remove(worker)?;
+        self.silent[member.class()].remove(&(member.queued_at, worker.clone()));
+        Some(member)
+    }
+
+    /// Who was not heard of for longer than is kept.
+    pub(super) fn overdue(&mut self, now: Timestamp) -> Option<WorkerId> {
+        let oldest = [self.oldest(0), self.oldest(1)].into_iter().flatten().min()?;
+        (now.since(oldest.0) >= MEMBER_KEPT_FOR).then_some(oldest.1)
+    }
+
+    /// Who makes room first. A worker that registered and lives does not.
+    pub(super) fn replaceable(&mut self, now: Timestamp) -> Option<(Timestamp, WorkerId)> {
+        let (named, registered) = (self.oldest(0), self.oldest(1));
+        let registered = registered.filter(|(_, worker)| !self.all[worker].is_alive(now));
+        named.into_iter().chain(registered).min()
+    }
+
+    fn oldest(&mut self, class: usize) -> Option<(Timestamp, WorkerId)> {
+        let silent = &mut self.silent[class];
+        loop {
+            let (queued_at, worker) = silent.first()?;
+            let member = self.all.get_mut(worker).expect("the order holds members alone");
+            match member.heard_at {
+                Some(heard_at) if heard_at > *queued_at => {
+                    let (_, worker) = silent.pop_first().expect("it is the first");
+                    member.queued_at = heard_at;
+                    silent.insert((heard_at, worker));
+                }
+                _ => return Some((*queued_at, worker.clone())),
+            }
         }
-        assert_eq!(table.counts(), SessionCounts { known: 100, evicted: 4_901 });
-        assert_eq!(table.take_forgotten().len(), 4_901);
-        assert_eq!(table.get(&name(0)), Some(&7));
-        assert!(table.get(&name(4_901)).is_none() && table.get(&name(4_902)).is_some());
-        assert_eq!(table.disconnect(at(6_000), &name(0)), 0);
-        table.see(at(4_902), &name(9_999));
-        assert_eq!(table.get(&name(0)), Some(&7), "it was seen later than others");
     }
 
-    #[test]
-    fn a_worker_that_is_not_heard_of_for_long_is_forgotten() {
-        let mut table = MemberTable::<u32>::with_limit(100);
-        table.see(NOW, &name(1));
-        table.connect(NOW, &name(2));
-        table.see(NOW.after(MEMBER_KEPT_FOR / 2), &name(3));
-        table.see(NOW.after(MEMBER_KEPT_FOR), &name(4));
-        assert_eq!(table.take_forgotten(), [name(1)]);
-        assert_eq!(table.iter().count(), 3);
-        table.remove(&name(3));
-        assert_eq!(table.disconnect(NOW, &name(3)), 0, "it stays forgotten");
-        assert_eq!(table.counts(), SessionCounts { known: 2, evicted: 1 });
+    pub(super) fn registrations(&self) -> impl Iterator<Item = (&WorkerId, &Arc<Registration>)> {
+        let all = self.all.iter();
+        all.filter_map(|(worker, member)| Some((worker, member.registration.as_ref()?)))
     }
 
-    fn at(number: u64) -> Timestamp {
-        NOW.after(Duration::from_millis(number))
-    }
-
-    fn name(number: u64) -> WorkerId {
-        format!("w{number}").parse().expect("a name")
+    pub(super) fn check_invariants(&self) {
+        let n_queued: usize = self.silent.iter().map(BTreeSet::len).sum();
+        assert_eq!(n_queued, self.all.len(), "everyone can be forgotten, once");
+        for (worker, member) in &self.all {
+            let is_queued =
+                self.silent[member.class()].contains(&(member.queued_at, worker.clone()));
+            assert!(is_queued, "{worker} can be forgotten");
+        }
     }
 }

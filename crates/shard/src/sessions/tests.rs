@@ -210,6 +210,183 @@ fn a_session_that_was_renewed_is_known_after_a_restart_as_long_as_its_token_is_g
     assert!(serde_json::from_str::<SessionRecord>(&json).is_ok(), "and so do we");
 }
 
+// ----- workers without a session
+
+#[test]
+fn a_name_belongs_to_the_credential_that_registered_it_while_its_worker_lives() {
+    let mut table = SessionTable::default();
+    assert_eq!(table.on_member(NOW, &name("w"), register("ada")), Ok(()));
+    assert_eq!(told(&mut table), ["keep member w"]);
+    let alive = NOW.after(DEAD_AFTER.saturating_sub(Duration::from_millis(1)));
+    for message in [register("bob"), greet("bob"), leave("bob")] {
+        assert_eq!(table.on_member(alive, &name("w"), message), Err(MemberError::NameTaken));
+    }
+    assert_eq!(told(&mut table), [""; 0], "a refusal writes nothing");
+    assert_eq!(
+        table.on_member(alive, &name("w"), register("ada")),
+        Ok(()),
+        "it takes over at once"
+    );
+    table.hear(alive.after(DEAD_AFTER / 2), &name("w"));
+    let still = alive.after(DEAD_AFTER);
+    assert_eq!(table.on_member(still, &name("w"), register("bob")), Err(MemberError::NameTaken));
+    let dead = alive.after(DEAD_AFTER / 2 + DEAD_AFTER);
+    assert_eq!(table.on_member(dead, &name("w"), register("bob")), Ok(()), "nobody lives there");
+    assert_eq!(told(&mut table), ["keep member w", "keep member w"]);
+    assert_eq!(table.on_member(dead, &name("w"), leave("bob")), Ok(()));
+    assert_eq!(told(&mut table), ["forget registered w"]);
+    assert_eq!(table.on_member(dead, &name("w"), register("ada")), Ok(()), "it has left");
+    table.check_invariants();
+}
+
+#[test]
+fn after_a_restart_a_registered_worker_is_dead_until_it_is_heard_of() {
+    let restored = || {
+        let mut table = SessionTable::default();
+        table.restore_member(NOW, name("w"), registration("ada"));
+        assert_eq!(told(&mut table), [""; 0]);
+        table
+    };
+    assert_eq!(restored().on_member(NOW, &name("w"), register("bob")), Ok(()));
+    let mut table = restored();
+    table.hear(NOW, &name("w"));
+    assert_eq!(table.on_member(NOW, &name("w"), register("bob")), Err(MemberError::NameTaken));
+    let registered: Vec<_> = table.registrations().map(|(worker, _)| worker.as_str()).collect();
+    assert_eq!(registered, ["w"]);
+}
+
+#[test]
+fn a_name_that_was_only_used_belongs_to_nobody() {
+    let mut table = SessionTable::default();
+    assert_eq!(table.on_member(NOW, &name("w"), greet("ada")), Ok(()));
+    assert_eq!(table.on_member(NOW, &name("w"), MemberMessage::Appear), Ok(()));
+    assert_eq!(told(&mut table), [""; 0], "nothing is durable of it");
+    assert_eq!(table.on_member(NOW, &name("w"), register("bob")), Ok(()));
+    assert_eq!(table.on_member(NOW, &name("w"), greet("bob")), Ok(()), "it stays registered");
+    assert_eq!(table.registrations().count(), 1);
+    assert_eq!(table.member_counts(), SessionCounts { known: 1, evicted: 0 });
+}
+
+#[test]
+fn both_kinds_of_workers_share_their_names() {
+    let with = |instance_id: &str, token: &str| SessionClaim {
+        given_name: "w".to_owned(),
+        token_id: Some(token.to_owned()),
+        ..claim(instance_id)
+    };
+    let bound = |instance_id: &str, token: &str| SessionClaim {
+        bound: Some(name("w")),
+        ..with(instance_id, token)
+    };
+    let mut table = SessionTable::default();
+    assert_eq!(table.on_member(NOW, &name("w"), register("ada")), Ok(()));
+    let taken = Err(ClaimError::NameTaken(name("w")));
+    assert_eq!(table.claim(NOW, LinkId(1), &bound("a", "bob")), taken);
+    assert_eq!(table.claim(NOW, LinkId(1), &bound("a", "ada")), Ok(()), "its own credential");
+    assert_eq!(table.claim(NOW, LinkId(2), &with("b", "ada")), Ok(()));
+    assert!(table.view(&name("w-b")).is_some(), "another process gets a name beside it");
+
+    // A session under the name keeps others away from it as well, and its own credential not.
+    let mut table = SessionTable::default();
+    assert_eq!(table.claim(NOW, LinkId(1), &with("a", "ada")), Ok(()));
+    let own = SessionRecord {
+        worker: "w".to_owned(),
+        token_id: Some("ada".to_owned()),
+        ..record("a", NOW)
+    };
+    assert!(table.open(LinkId(1), own));
+    for message in [register("bob"), greet("bob")] {
+        assert_eq!(table.on_member(NOW, &name("w"), message), Err(MemberError::NameTaken));
+    }
+    assert_eq!(table.on_member(NOW, &name("w"), greet("ada")), Ok(()));
+    table.park(NOW, LinkId(1), Carried::default());
+    assert_eq!(table.on_member(NOW, &name("w"), register("bob")), Err(MemberError::NameTaken));
+    told(&mut table);
+    let left = NOW.after(NAME_KEPT_FOR);
+    assert_eq!(table.on_member(left, &name("w"), register("bob")), Ok(()));
+    assert_eq!(
+        told(&mut table),
+        ["forget a", "keep member w"],
+        "it cannot come back under the name"
+    );
+    table.check_invariants();
+}
+
+#[test]
+fn a_name_that_is_given_anew_is_its_former_instance_s_no_more() {
+    let mut table = here("w", 1);
+    table.park(NOW, LinkId(1), carried(7));
+    let later = NOW.after(NAME_KEPT_FOR);
+    let other = SessionClaim { given_name: "w".to_owned(), ..claim("b") };
+    assert_eq!(table.claim(later, LinkId(2), &other), Ok(()));
+    let is_successor = std::iter::from_fn(|| table.poll_effect()).any(
+        |effect| matches!(effect, SessionEffect::Claimed { claimed, .. } if claimed.is_successor),
+    );
+    assert!(is_successor, "what the former one held is not its own");
+    assert_eq!(table.claim(later, LinkId(3), &resume("w")), Err(ClaimError::UnknownSession));
+    table.check_invariants();
+}
+
+#[test]
+fn names_without_end_are_bounded_and_whoever_registered_and_lives_stays() {
+    let mut table = SessionTable::with_limit(100);
+    assert_eq!(table.on_member(NOW, &name("w"), register("ada")), Ok(()));
+    open(&mut table, NOW, LinkId(1), "here");
+    for number in 1..=5_000_u64 {
+        let at = NOW.after(Duration::from_millis(number));
+        let worker = name(&format!("w{number}"));
+        assert_eq!(table.on_member(at, &worker, MemberMessage::Appear), Ok(()));
+        table.check_invariants();
+    }
+    assert_eq!(table.member_counts(), SessionCounts { known: 99, evicted: 4_902 });
+    assert_eq!(table.counts(), SessionCounts { known: 1, evicted: 0 });
+    assert_eq!(table.registrations().count(), 1);
+    let told = told(&mut table);
+    assert!(told.iter().all(|effect| !effect.contains("registered")), "it lives");
+    assert!(told.contains(&"forget named w4902".to_owned()), "the longest silent go first");
+}
+
+#[test]
+fn the_least_recently_seen_makes_room_at_whichever_door_it_was() {
+    let second = |n: u64| NOW.after(Duration::from_secs(n));
+    let mut table = SessionTable::with_limit(3);
+    assert_eq!(table.on_member(second(0), &name("w1"), register("ada")), Ok(()));
+    open(&mut table, second(1), LinkId(1), "a");
+    table.park(second(1), LinkId(1), Carried::default());
+    assert_eq!(table.on_member(second(2), &name("w2"), register("ada")), Ok(()));
+    table.hear(second(3), &name("w1"));
+    told(&mut table);
+    let late = |n: u64| second(3).after(DEAD_AFTER + Duration::from_secs(n));
+    assert_eq!(table.on_member(late(0), &name("w3"), register("ada")), Ok(()));
+    assert_eq!(told(&mut table), ["forget a", "keep member w3"]);
+    assert_eq!(table.claim(late(1), LinkId(2), &claim("b")), Ok(()));
+    assert_eq!(told(&mut table), ["forget registered w2", "claimed 2"], "its row goes as well");
+    assert_eq!(table.on_member(late(2), &name("w4"), register("ada")), Ok(()));
+    assert_eq!(told(&mut table), ["forget registered w1", "keep member w4"]);
+    let full = table.on_member(late(3), &name("w5"), register("ada"));
+    assert_eq!(full, Err(MemberError::TableFull), "everyone lives");
+    assert_eq!(table.member_counts(), SessionCounts { known: 2, evicted: 2 });
+    table.check_invariants();
+}
+
+#[test]
+fn a_worker_that_is_not_heard_of_for_long_is_forgotten_with_its_row() {
+    let mut table = SessionTable::default();
+    assert_eq!(table.on_member(NOW, &name("w1"), register("ada")), Ok(()));
+    assert_eq!(table.on_member(NOW, &name("w2"), register("ada")), Ok(()));
+    assert_eq!(table.on_member(NOW, &name("w3"), greet("ada")), Ok(()));
+    table.hear(NOW.after(HOUR), &name("w2"));
+    told(&mut table);
+    table.tick(NOW.after(MEMBER_KEPT_FOR.saturating_sub(Duration::from_millis(1))));
+    assert_eq!(told(&mut table), [""; 0]);
+    table.tick(NOW.after(MEMBER_KEPT_FOR));
+    assert_eq!(told(&mut table), ["forget registered w1", "forget named w3"]);
+    assert_eq!(table.member_counts(), SessionCounts { known: 1, evicted: 2 });
+    table.tick(NOW.after(MEMBER_KEPT_FOR + HOUR));
+    assert_eq!(told(&mut table), ["forget registered w2"]);
+    table.check_invariants();
+}
+
 /// Three connections of one worker claim, park and break in every order, hand-overs time out
 /// anywhere: there is one speaker, and what it parked is neither lost nor given twice.
 #[test]
@@ -331,7 +508,7 @@ impl Race {
                     assert_eq!(parcel, expected, "nothing is lost, nothing is given twice");
                     (self.speaker, self.parked) = (Some(link), 0);
                 }
-                SessionEffect::Keep(_) | SessionEffect::Forget { .. } => panic!("no session"),
+                effect => panic!("no row is written: {effect:?}"),
             }
         }
         let now = self.now;
@@ -401,6 +578,23 @@ fn record(instance_id: &str, at: Timestamp) -> SessionRecord {
     }
 }
 
+fn registration(credential: &str) -> Registration {
+    let metadata = RawValue::from_string("{}".to_owned()).expect("JSON");
+    Registration { credential: credential.to_owned(), metadata, registered_ms: 1 }
+}
+
+fn register(credential: &str) -> MemberMessage {
+    MemberMessage::Register(Arc::new(registration(credential)))
+}
+
+fn greet(credential: &str) -> MemberMessage {
+    MemberMessage::Greet { credential: credential.to_owned() }
+}
+
+fn leave(credential: &str) -> MemberMessage {
+    MemberMessage::Leave { credential: credential.to_owned() }
+}
+
 fn ms(at: Timestamp) -> u64 {
     at.as_millis()
 }
@@ -436,6 +630,13 @@ fn told(table: &mut SessionTable) -> Vec<String> {
         SessionEffect::HandOver { link } => format!("hand over {}", link.0),
         SessionEffect::Keep(record) => format!("keep {}", record.instance_id),
         SessionEffect::Forget { instance_id } => format!("forget {instance_id}"),
+        SessionEffect::KeepMember { worker, .. } => format!("keep member {worker}"),
+        SessionEffect::ForgetMember { worker, was_registered: true } => {
+            format!("forget registered {worker}")
+        }
+        SessionEffect::ForgetMember { worker, was_registered: false } => {
+            format!("forget named {worker}")
+        }
     });
     told.collect()
 }

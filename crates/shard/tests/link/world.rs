@@ -528,6 +528,9 @@ impl World {
                     }
                 }
                 SessionEffect::Keep(_) | SessionEffect::Forget { .. } => self.n_rows += 1,
+                SessionEffect::KeepMember { .. } | SessionEffect::ForgetMember { .. } => {
+                    panic!("every worker here has a session")
+                }
             }
         }
     }

@@ -272,23 +272,24 @@ async fn notes_are_kept_replaced_and_forgotten(
         key: key.into(),
         json: json.map(Into::into),
     };
-    let member = |key: &str, json| note(NoteKind::Member, "acme", key, json);
+    let floor = |key: &str, json| note(NoteKind::EventFloor, "acme", key, json);
     for kept in [
-        member("w1", Some("{\"n\":1}")),
-        member("w2", Some("{}")),
-        member("w1", Some("{\"n\":2}")),
-        member("w2", None),
-        member("never", None),
-        note(NoteKind::EventFloor, "acme", "w1", Some("{}")),
-        note(NoteKind::Member, "bolt", "w1", Some("{}")),
+        floor("w1", Some("{\"n\":1}")),
+        floor("w2", Some("{}")),
+        floor("w1", Some("{\"n\":2}")),
+        floor("w2", None),
+        floor("never", None),
+        note(NoteKind::SessionKey, "acme", "w1", Some("{}")),
+        note(NoteKind::EventFloor, "bolt", "w1", Some("{}")),
     ] {
         store.put_note(kept).await.expect("kept");
     }
     let store = reopen(store).await;
     let expected =
-        [member("w1", Some("{\"n\":2}")), note(NoteKind::Member, "bolt", "w1", Some("{}"))];
-    assert_eq!(store.notes(NoteKind::Member).await.expect("reads"), expected);
-    assert_eq!(store.notes(NoteKind::SessionKey).await.expect("reads"), []);
+        [floor("w1", Some("{\"n\":2}")), note(NoteKind::EventFloor, "bolt", "w1", Some("{}"))];
+    assert_eq!(store.notes(NoteKind::EventFloor).await.expect("reads"), expected);
+    let other = [note(NoteKind::SessionKey, "acme", "w1", Some("{}"))];
+    assert_eq!(store.notes(NoteKind::SessionKey).await.expect("reads"), other);
 }
 
 async fn documents_are_kept_with_their_turn_and_fenced_with_it(

@@ -243,7 +243,7 @@ impl Player {
 fn next_document(dice: &mut Dice) -> Document {
     let key = format!("d{}", dice.roll(5));
     let json = (!dice.one_in(3)).then(|| format!("{{\"n\":{}}}", dice.roll(100)));
-    let kind = [DocumentKind::Session, DocumentKind::Workflow, DocumentKind::Hook][dice.roll(3)];
+    let kind = DocumentKind::ALL[dice.roll(DocumentKind::ALL.len())];
     // A version is written once.
     let version = 1 + u64::try_from(dice.roll(1 << 30)).expect("fits");
     let bytes = Bytes::from(format!("[ {version} ]"));

@@ -38,6 +38,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "0014_documents_of_tenants",
         sql: include_str!("migrations/0014_documents_of_tenants.sql"),
     },
+    Migration { name: "0015_members", sql: include_str!("migrations/0015_members.sql") },
 ];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (

@@ -496,6 +496,7 @@ fn check_refusal(question: &Command, refusal: &Refusal) {
         | Refusal::RunConflict { .. }
         | Refusal::NotWaiting { .. }
         | Refusal::UnknownWorker { .. }
+        | Refusal::WorkerNameTaken
         | Refusal::NotBound
         | Refusal::RunDrainsFull
         | Refusal::RequestsFull => false,

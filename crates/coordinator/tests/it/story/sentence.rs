@@ -403,6 +403,7 @@ fn refused(refusal: &Refusal) -> String {
         Refusal::BackfillFull => "too many moments of the past".into(),
         Refusal::RunConflict { key } => format!("key {key} names another run"),
         Refusal::UnknownWorker { worker } => format!("there is no worker {worker}"),
+        Refusal::WorkerNameTaken => "the name is another worker's".into(),
         Refusal::NotBound => "nobody has that".into(),
         Refusal::RunDrainsFull => "too many runs are kept from workers".into(),
         Refusal::NotWaiting { instead } => format!("it does not wait: {instead}"),

@@ -69,10 +69,10 @@ pub(super) async fn metrics(
         let coordinator = Coordinator { caller: caller.clone(), handle };
         if let Ok(views) = workers::views(&coordinator).await {
             app.metrics.set_workers(&caller.tenant, &views);
-            if let Ok(counts) = coordinator.handle.session_counts().await {
-                app.metrics.set_known(&caller.tenant, "ws", counts);
+            if let Ok([sessions, members]) = coordinator.handle.worker_counts().await {
+                app.metrics.set_known(&caller.tenant, "ws", sessions);
+                app.metrics.set_known(&caller.tenant, "resp", members);
             }
-            app.metrics.set_known(&caller.tenant, "resp", app.crew.counts(&caller.tenant));
         }
     }
     app.metrics.set_store_available(app.shards.all_ready());

@@ -196,6 +196,9 @@ impl From<Refusal> for ApiError {
             Refusal::UnknownWorker { worker } => {
                 Self::new(ErrorCode::WorkerNotFound, format!("no worker {worker} was heard of"))
             }
+            Refusal::WorkerNameTaken => {
+                Self::new(ErrorCode::AuthForbidden, "another credential registered this worker")
+            }
             Refusal::NotBound => {
                 Self::new(ErrorCode::RunConflict, "no worker has that work of the run yet")
                     .with_hint("look at `bindings` of the run")

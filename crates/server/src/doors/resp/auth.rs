@@ -1,5 +1,7 @@
 //! `AUTH` and `HELLO`: who is it, and which version does it speak.
 
+use std::time::Duration;
+
 use protocol::resp::reply::{Reply, Version};
 use protocol::resp::request::Request;
 
@@ -11,6 +13,8 @@ use crate::auth::Caller;
 const NO_USER: &[u8] = b"default";
 /// The word of the credential that dev mode hands out.
 const DEV_CREDENTIAL: &str = "dev";
+/// How long a client waits for a shard that is being restored.
+const LOADED_WITHIN: Duration = Duration::from_secs(5);
 const WRONG: &str = "WRONGPASS invalid username-password pair or user is disabled.";
 const NO_ANSWER: &str = "ERR the server cannot take this client now; try again";
 
@@ -87,6 +91,8 @@ impl Connection {
         };
         let handle = self.app.shards.of(&caller.tenant).await;
         let handle = handle.map_err(|_| Reply::error(NO_ANSWER))?;
+        let loaded = tokio::time::timeout(LOADED_WITHIN, handle.workers().until_loaded()).await;
+        loaded.map_err(|_| Reply::error(NO_ANSWER))?;
         self.unbind();
         self.client.member = Some(Member::new(caller, credential, handle));
         self.bind(binding);

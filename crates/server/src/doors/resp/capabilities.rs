@@ -46,7 +46,7 @@ impl Connection {
         let mut known: BTreeMap<String, Found> = BTreeMap::new();
         for view in &self.worker_views().await? {
             if view.health != WorkerHealth::Lost {
-                let metadata = self.app.crew.metadata(self.member().tenant(), &view.worker);
+                let metadata = self.member().workers().metadata(&view.worker);
                 add(&mut known, view, metadata.as_ref());
             }
         }

@@ -6,8 +6,11 @@ use std::net::IpAddr;
 use model::{LeaseId, TenantId, WorkerId};
 use protocol::resp::reply::Version;
 use protocol::rest::tokens::Role;
+use shard::sessions::MemberMessage;
 use tokio::time::Instant;
 
+use super::WorkerRegistry;
+use super::resp_worker::RespWorker;
 use crate::auth::Caller;
 use crate::handle::CoordinatorHandle;
 
@@ -58,6 +61,23 @@ impl Member {
             }
             Binding::None => self.anonymous.clone(),
         }
+    }
+
+    pub(super) fn workers(&self) -> &WorkerRegistry {
+        self.handle.workers()
+    }
+
+    /// Looks at a worker of this door. The shard is told of a name that is new.
+    pub(super) fn with_worker<T>(
+        &self,
+        worker: &WorkerId,
+        look: impl FnOnce(&mut RespWorker) -> T,
+    ) -> T {
+        let (seen, is_new) = self.workers().with(worker, look);
+        if is_new {
+            self.handle.tell_member(worker.clone(), MemberMessage::Appear);
+        }
+        seen
     }
 
     pub(super) fn is_bound(&self) -> bool {

@@ -237,7 +237,7 @@ impl Connection {
         let Some(member) = &mut self.client.member else { return };
         member.binding = binding;
         if member.is_bound() {
-            self.app.crew.count_connection(member.tenant(), &member.worker(), true);
+            member.with_worker(&member.worker(), |worker| worker.connections += 1);
         }
     }
 
@@ -249,9 +249,12 @@ impl Connection {
         }
         let worker = member.worker();
         let was_single = matches!(member.binding, Binding::Single(_));
-        let left = self.app.crew.count_connection(member.tenant(), &worker, false);
+        let left = member.workers().known(&worker, |worker| {
+            worker.connections = worker.connections.saturating_sub(1);
+            worker.connections
+        });
         member.binding = Binding::None;
-        (was_single && left == 0).then_some(worker)
+        (was_single && left.unwrap_or(0) == 0).then_some(worker)
     }
 
     /// What is to be done for others when the connection is over.

@@ -8,7 +8,7 @@ use protocol::plan::{PLAN, PLAN_STEP};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::crew_member::Abilities;
+use super::resp_worker::Abilities;
 use crate::doors::http::json_path::{describe, is_object};
 use crate::plans::job::{DEFAULT_QUEUE, FREE_JOB, READY_QUEUE, Tags};
 

@@ -161,8 +161,8 @@ impl Connection {
         } else {
             rest.split(':').next().unwrap_or_default().into()
         };
-        let (tenant, worker) = (self.member().tenant().clone(), self.member().worker());
-        if let Some(held) = self.app.crew.held(&tenant, &worker, &name) {
+        let member = self.member();
+        if let Some(held) = member.workers().held(&member.worker(), &name) {
             self.prove(held.lease);
         }
     }
@@ -189,13 +189,14 @@ impl Connection {
         field: &'static str,
         value: &Bytes,
     ) -> Result<Reply, Reply> {
-        let (tenant, worker) = (self.member().tenant().clone(), self.member().worker());
-        let is_held = self.app.crew.with(&tenant, &worker, |member| {
-            member.held_mut(job).map(|held| {
+        let member = self.member();
+        let is_held = member.workers().known(&member.worker(), |worker| {
+            worker.held_mut(job).is_some_and(|held| {
                 held.outputs.insert(field, Bytes::copy_from_slice(value));
+                true
             })
         });
-        if is_held.is_some() {
+        if is_held == Some(true) {
             return Ok(Reply::ok());
         }
         match self.find_record(job).await? {

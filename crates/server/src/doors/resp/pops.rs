@@ -15,8 +15,8 @@ use super::answers::{ask_error, popped_job, refusal};
 use super::client::Binding;
 use super::connection::{Connection, Event};
 use super::convert::{PROCESSING, SCHEDULED, queue_in, queues_of, type_name, unregistered};
-use super::crew_member::HeldJob;
 use super::listener::Shapes;
+use super::resp_worker::HeldJob;
 use super::wire::Gone;
 use crate::handle::AskError;
 use crate::plans::job::{DEFAULT_QUEUE, job_id_in, retries_of};
@@ -205,7 +205,7 @@ impl Connection {
         queues: BTreeSet<QueueName>,
         steps_only: bool,
     ) -> (Arc<Offer>, Option<u32>) {
-        let (mut offer, slots) = self.app.crew.with(self.member().tenant(), worker, |member| {
+        let (mut offer, slots) = self.member().with_worker(worker, |member| {
             let abilities = &mut member.abilities;
             if abilities.offer.types.is_none() {
                 *abilities = unregistered(worker);
@@ -227,7 +227,7 @@ impl Connection {
     fn note_taken(&mut self, worker: &WorkerId, grants: &[Grant]) {
         let now = self.app.clock.now();
         let member = self.client.member.as_ref().expect("it asked");
-        self.app.crew.with(member.tenant(), worker, |member| {
+        member.with_worker(worker, |member| {
             member.last_seen = now;
             for grant in grants {
                 let held = HeldJob {

@@ -117,7 +117,7 @@ impl Connection {
             if lease.task.shard() != self.member().handle.shard() {
                 return Err(Reply::error("REJECTED unknown_task: there is no such job"));
             }
-            let held = self.app.crew.held(self.member().tenant(), worker, job);
+            let held = self.member().workers().held(worker, job);
             let (task, may_retry) = if let Some(held) = held {
                 (held.lease.task, held.attempt <= held.retries)
             } else {
@@ -132,7 +132,7 @@ impl Connection {
             }
             return Ok((lease, may_retry));
         }
-        if let Some(held) = self.app.crew.held(self.member().tenant(), worker, job) {
+        if let Some(held) = self.member().workers().held(worker, job) {
             return Ok((held.lease, held.attempt <= held.retries));
         }
         let record = self.find_record(job).await?;
@@ -157,8 +157,7 @@ impl Connection {
         let mut replies = Vec::with_capacity(words.len());
         for (word, judgement) in words.iter().zip(judgements) {
             self.forget_taken(word.lease);
-            let tenant = self.member().tenant();
-            self.app.crew.let_go(tenant, &word.worker, word.lease.task);
+            self.member().workers().let_go(&word.worker, word.lease.task);
             replies.push(report_reply(word, judgement));
         }
         replies
@@ -181,7 +180,7 @@ impl Connection {
     async fn progress_of(&mut self, worker: WorkerId, words: Vec<Word>) -> Vec<Reply> {
         let leases: Vec<LeaseId> = words.iter().map(|word| word.lease).collect();
         let member = self.member().clone();
-        self.app.crew.touch(member.tenant(), &worker, self.app.clock.now());
+        member.workers().touch(&worker, self.app.clock.now());
         let beat = |ticket| Command::Heartbeat { ticket, worker, leases: Some(leases) };
         let verdicts = match member.handle.ask(beat).await {
             Ok(Answer::Heartbeats { verdicts, .. }) => verdicts,
@@ -203,8 +202,8 @@ impl Connection {
     /// A report by workers that know only `SET`: the verdict is not theirs to hear, and anything
     /// but `OK` would make them try again.
     pub(super) async fn report_by_set(&mut self, job: &str, status: &[u8]) -> Reply {
-        let (tenant, worker) = (self.member().tenant().clone(), self.member().worker());
-        let held = self.app.crew.held(&tenant, &worker, job);
+        let worker = self.member().worker();
+        let held = self.member().workers().held(&worker, job);
         let text = |name: &str| {
             let output = held.as_ref().and_then(|held| held.outputs.get(name).cloned());
             String::from_utf8_lossy(&output.unwrap_or_default()).into_owned()

@@ -85,7 +85,7 @@ impl Connection {
     fn claimant(&self, worker: Option<&str>, tool: &str) -> Result<WorkerId, Reply> {
         let now = self.app.clock.now();
         let mut found = None;
-        self.app.crew.each(self.member().tenant(), |name, member| {
+        self.member().workers().each(|name, member| {
             let is_meant = worker.is_none_or(|worker| worker == name.as_str());
             let claims = member.abilities.offer.tools.iter().any(|own| own.as_str() == tool);
             if is_meant && claims && member.is_alive(now) && found.is_none() {

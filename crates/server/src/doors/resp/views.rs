@@ -69,7 +69,7 @@ impl Connection {
             }
             ["workers", "all"] => {
                 let mut names = Vec::new();
-                self.app.crew.each(self.member().tenant(), |worker, _| {
+                self.member().workers().each(|worker, _| {
                     names.push(bytes_of(worker.as_str()));
                 });
                 Ok(members(names))
@@ -149,7 +149,7 @@ impl Connection {
     fn worker_view(&self, worker: &str) -> Option<View> {
         let worker = worker.parse().ok()?;
         let now = self.app.clock.now();
-        self.app.crew.known(self.member().tenant(), &worker, |member| {
+        self.member().workers().known(&worker, |member| {
             let status = if member.is_alive(now) { "active" } else { "dead" };
             View::Document(json!({ "last_seen": seconds(member.last_seen), "status": status }))
         })
@@ -157,11 +157,11 @@ impl Connection {
 
     fn worker_field(&self, worker: &str, field: &str) -> Option<View> {
         let worker = worker.parse().ok()?;
-        let (tenant, now) = (self.member().tenant(), self.app.clock.now());
+        let (workers, now) = (self.member().workers(), self.app.clock.now());
         if field == "metadata" {
-            return self.app.crew.metadata(tenant, &worker).map(|text| View::Text(text, None));
+            return workers.metadata(&worker).map(|text| View::Text(text, None));
         }
-        let found = self.app.crew.known(tenant, &worker, |member| match field {
+        let found = workers.known(&worker, |member| match field {
             "alive" => {
                 let left = member.alive_for(now)?;
                 let at = member.last_seen.as_millis() / 1_000;
@@ -181,7 +181,7 @@ impl Connection {
     fn capable(&self, tool: &str) -> Option<View> {
         let now = self.app.clock.now();
         let mut names = Vec::new();
-        self.app.crew.each(self.member().tenant(), |worker, member| {
+        self.member().workers().each(|worker, member| {
             let has = member.abilities.offer.tools.iter().any(|own| own.as_str() == tool);
             if has && member.is_alive(now) {
                 names.push(bytes_of(worker.as_str()));
@@ -204,10 +204,10 @@ impl Connection {
     }
 
     fn kept_names(&self) -> Vec<(String, &'static str)> {
-        let (tenant, now) = (self.member().tenant(), self.app.clock.now());
+        let now = self.app.clock.now();
         let mut names = Vec::new();
         let mut tools = std::collections::BTreeSet::new();
-        self.app.crew.each(tenant, |worker, member| {
+        self.member().workers().each(|worker, member| {
             if member.is_alive(now) {
                 names.push(format!("worker:{worker}:alive"));
                 tools.extend(member.abilities.offer.tools.iter().cloned());

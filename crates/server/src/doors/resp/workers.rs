@@ -4,19 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, DrainOrder, Ladder, WorkerHealth, WorkerView};
+use coordinator::{Answer, Command, DrainOrder, Ladder, Refusal, WorkerHealth, WorkerView};
 use model::{Offer, TagValue, Timestamp, WorkerId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use serde_json::{Value, json};
+use shard::sessions::{MemberMessage, Registration};
 
-use super::answers::{ask_error, refusal, seconds, store_error};
+use super::answers::{ask_error, refusal, seconds};
 use super::client::Binding;
 use super::connection::Connection;
 use super::convert::{self, abilities, comma_list, unregistered};
-use super::crew::NameTaken;
-use super::crew_member::{HEARTBEAT_EVERY, Registration};
 use super::jobs::{arity, text_of};
+use super::resp_worker::HEARTBEAT_EVERY;
 use crate::doors::http::convert::tasks::PARAMETERS_BYTES_MAX;
 use crate::handle::AskError;
 
@@ -33,6 +33,10 @@ fn not_registered(worker: &str) -> Reply {
     Reply::error(format!("ERR Worker not registered: {worker}"))
 }
 
+fn name_taken() -> Reply {
+    Reply::error("ERR Worker ID already registered")
+}
+
 fn worker_id(text: &Bytes) -> Result<WorkerId, Reply> {
     convert::worker_id_in(text_of(text)?).map_err(|text| Reply::error(format!("ERR {text}")))
 }
@@ -47,11 +51,11 @@ impl Connection {
                 "NOPERM this key does not speak for worker {worker}"
             )));
         }
-        let (tenant, now) = (member.tenant(), self.app.clock.now());
-        self.app
-            .crew
-            .check_name(tenant, worker, &member.credential, now)
-            .map_err(|NameTaken| Reply::error("ERR Worker ID already registered"))
+        let now = self.app.clock.now();
+        if member.workers().is_anothers(worker, &member.credential, now) {
+            return Err(name_taken());
+        }
+        Ok(())
     }
 
     pub(super) async fn on_worker_register(&mut self, request: &Request) -> Result<Reply, Reply> {
@@ -66,31 +70,41 @@ impl Connection {
         let text = text_of(json)?;
         let known = abilities(&worker, text).map_err(invalid)?;
         self.check_speaks_for(&worker)?;
-        let (tenant, now) = (self.member().tenant().clone(), self.app.clock.now());
-        let credential = self.member().credential.clone();
+        let (member, now) = (self.member(), self.app.clock.now());
+        let credential = member.credential.clone();
         let metadata = serde_json::value::RawValue::from_string(text.to_owned())
             .map_err(|error| invalid(format!("Invalid worker JSON: {error}")))?;
-        let registration = Registration { credential, metadata, registered_ms: now.as_millis() };
-        let kept = self.app.crew.register(&tenant, &worker, registration, known).await;
-        let offer = kept.map_err(|error| store_error(&error))?;
-        self.tell_registered(&worker, offer, true).await?;
-        self.app.updates.clear_timed_out(&tenant, &worker);
+        let registered_ms = now.as_millis();
+        let own = Arc::new(Registration { credential, metadata, registered_ms });
+        let register = MemberMessage::Register(Arc::clone(&own));
+        self.tell_registered(&worker, register, Arc::new(known.offer.clone())).await?;
+        member.workers().known(&worker, |worker| {
+            // Another connection may have registered it again meanwhile.
+            if worker.registration.as_ref().is_some_and(|newest| Arc::ptr_eq(newest, &own)) {
+                worker.abilities = known;
+                worker.last_seen = now;
+            }
+        });
+        self.app.updates.clear_timed_out(member.tenant(), &worker);
         self.bind(Binding::Registered(worker.clone()));
         let seconds = HEARTBEAT_EVERY.as_secs();
         Ok(Reply::simple(format!("OK worker_id={worker} heartbeat_interval={seconds}")))
     }
 
-    /// The coordinator learns who is there, and whether its process is a new one.
+    /// The shard learns who is there, and whether its process is a new one.
     async fn tell_registered(
         &self,
         worker: &WorkerId,
+        message: MemberMessage,
         offer: Arc<Offer>,
-        anew: bool,
     ) -> Result<(), Reply> {
-        let (worker, ladder) = (worker.clone(), Ladder::SLOW);
-        let register = |ticket| Command::Register { ticket, worker, offer, ladder, anew };
-        match self.member().handle.ask(register).await.map_err(ask_error)? {
+        let anew = matches!(message, MemberMessage::Register(_));
+        let (named, ladder) = (worker.clone(), Ladder::SLOW);
+        let register = |ticket| Command::Register { ticket, worker: named, offer, ladder, anew };
+        let asked = self.member().handle.ask_as_member((worker.clone(), message), register).await;
+        match asked.map_err(ask_error)? {
             Answer::Registered => Ok(()),
+            Answer::Refused(Refusal::WorkerNameTaken) => Err(name_taken()),
             Answer::Refused(why) => Err(refusal(&why)),
             _ => Err(ask_error(AskError::Unavailable)),
         }
@@ -107,20 +121,18 @@ impl Connection {
         if let Some(stats) = stats {
             check_stats(stats)?;
         }
-        let tenant = self.member().tenant().clone();
         let now = self.app.clock.now();
-        let is_registered =
-            self.app.crew.known(&tenant, &worker, |member| member.registration.is_some());
-        if is_registered != Some(true) {
-            return Err(not_registered(worker.as_str()));
-        }
-        let wants_signals = self.app.crew.with(&tenant, &worker, |member| {
-            member.last_seen = now;
+        let wants_signals = self.member().workers().known(&worker, |known| {
+            known.registration.as_ref()?;
+            known.last_seen = now;
             if let Some(stats) = stats {
-                member.stats = Some((Bytes::copy_from_slice(stats), now));
+                known.stats = Some((Bytes::copy_from_slice(stats), now));
             }
-            member.abilities.wants_signals
+            Some(known.abilities.wants_signals)
         });
+        let Some(wants_signals) = wants_signals.flatten() else {
+            return Err(not_registered(worker.as_str()));
+        };
         if !self.member().is_bound() {
             self.bind(Binding::Registered(worker.clone()));
         }
@@ -147,19 +159,19 @@ impl Connection {
         let [_, name] = &request.arguments[..] else { return Err(arity(request)) };
         let worker = worker_id(name)?;
         self.check_speaks_for(&worker)?;
-        let tenant = self.member().tenant().clone();
-        if self.app.crew.known(&tenant, &worker, |_| ()).is_none() {
+        if self.member().workers().known(&worker, |_| ()).is_none() {
             return Err(not_registered(worker.as_str()));
         }
         if self.member().worker() == worker {
             self.unbind();
         }
-        let forgotten = self.app.crew.unregister(&tenant, &worker).await;
-        forgotten.map_err(|error| store_error(&error))?;
-        let leaving = worker.clone();
+        let (leaving, member) = (worker.clone(), self.member());
+        let leave = MemberMessage::Leave { credential: member.credential.clone() };
         let unregister = |ticket| Command::Unregister { ticket, worker: leaving };
-        match self.member().handle.ask(unregister).await.map_err(ask_error)? {
+        let asked = member.handle.ask_as_member((worker, leave), unregister).await;
+        match asked.map_err(ask_error)? {
             Answer::Unregistered { .. } => Ok(Reply::ok()),
+            Answer::Refused(Refusal::WorkerNameTaken) => Err(name_taken()),
             Answer::Refused(why) => Err(refusal(&why)),
             _ => Err(ask_error(AskError::Unavailable)),
         }
@@ -196,7 +208,7 @@ impl Connection {
             verified.insert(view.worker.clone(), verified_tools(view));
             lines.insert(view.worker.clone(), (view.last_seen, line));
         }
-        self.app.crew.each(self.member().tenant(), |worker, member| {
+        self.member().workers().each(|worker, member| {
             let (_, line) = lines.entry(worker.clone()).or_insert_with(|| {
                 let line = json!({
                     "worker_id": worker.as_str(),
@@ -242,31 +254,39 @@ impl Connection {
         }
     }
 
-    /// Whether a ping with this text is a worker's: the connection is its, or nobody's yet.
+    /// Whether a ping with this text is a worker's: the connection is its, or nobody's yet, and it
+    /// may speak for it. Whoever may not only hears an echo, and keeps nobody's leases alive.
     fn is_worker_name(&self, worker: &WorkerId) -> bool {
         let member = self.member();
         let is_own = !member.is_bound() || member.worker() == *worker;
-        is_own && member.may_be(worker)
+        is_own && self.check_speaks_for(worker).is_ok()
     }
 
     async fn on_ping_of(&mut self, worker: &WorkerId) -> Result<(), Reply> {
-        let (tenant, now) = (self.member().tenant().clone(), self.app.clock.now());
-        let is_new = self.app.crew.known(&tenant, worker, |_| ()).is_none();
+        let now = self.app.clock.now();
         self.return_unproven();
+        if self.member().workers().known(worker, |_| ()).is_none() {
+            let offer = Arc::new(unregistered(worker).offer);
+            match self.tell_registered(worker, self.greet(), offer).await {
+                // The name is a worker's of another door: this is an echo.
+                Err(taken) if taken == name_taken() => return Ok(()),
+                told => told?,
+            }
+        }
         if !self.member().is_bound() {
             self.bind(Binding::Single(worker.clone()));
         }
-        let offer = self.app.crew.with(&tenant, worker, |member| {
-            member.last_seen = now;
-            if member.abilities.offer.types.is_none() {
-                member.abilities = unregistered(worker);
+        self.member().with_worker(worker, |known| {
+            known.last_seen = now;
+            if known.abilities.offer.types.is_none() {
+                known.abilities = unregistered(worker);
             }
-            member.offer()
         });
-        if is_new {
-            self.tell_registered(worker, offer, false).await?;
-        }
         self.beat(worker).await.map(|_| ())
+    }
+
+    fn greet(&self) -> MemberMessage {
+        MemberMessage::Greet { credential: self.member().credential.clone() }
     }
 
     /// `SET worker:<id>:tools a,b` and `SET worker:<id>:tags cpu`.
@@ -280,16 +300,10 @@ impl Connection {
         let worker = convert::worker_id_in(worker).map_err(invalid)?;
         self.check_speaks_for(&worker)?;
         let names = comma_list(value).map_err(invalid)?;
-        let (tenant, now) = (self.member().tenant().clone(), self.app.clock.now());
-        if !self.member().is_bound() {
-            self.bind(Binding::Single(worker.clone()));
-        }
-        let mut offer = self.app.crew.with(&tenant, &worker, |member| {
-            if member.abilities.offer.types.is_none() {
-                member.abilities = unregistered(&worker);
-            }
-            member.abilities.offer.clone()
-        });
+        let known = self.member().workers().known(&worker, |known| known.abilities.clone());
+        let known = known.filter(|abilities| abilities.offer.types.is_some());
+        let mut abilities = known.unwrap_or_else(|| unregistered(&worker));
+        let offer = &mut abilities.offer;
         let wrong = |error: model::InvalidText| invalid(format!("{error}"));
         if let Some(long) = names.iter().find(|name| name.len() > LISTED_NAME_CHARS_MAX) {
             let text = format!("'{long}' is longer than {LISTED_NAME_CHARS_MAX} characters");
@@ -305,13 +319,16 @@ impl Connection {
             offer.tags = tags.collect::<Result<_, _>>().map_err(wrong)?;
             offer.tags.insert(convert::worker_tag(), convert::worker_tag_value(&worker));
         }
-        let offer = self.app.crew.with(&tenant, &worker, |member| {
-            member.last_seen = now;
-            member.abilities.offer = offer;
-            member.texts.insert(field, Bytes::copy_from_slice(value));
-            member.offer()
+        self.tell_registered(&worker, self.greet(), Arc::new(offer.clone())).await?;
+        if !self.member().is_bound() {
+            self.bind(Binding::Single(worker.clone()));
+        }
+        let now = self.app.clock.now();
+        self.member().with_worker(&worker, |known| {
+            known.last_seen = now;
+            known.abilities = abilities;
+            known.texts.insert(field, Bytes::copy_from_slice(value));
         });
-        self.tell_registered(&worker, offer, false).await?;
         Ok(Reply::ok())
     }
 }

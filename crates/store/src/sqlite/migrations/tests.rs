@@ -240,7 +240,7 @@ fn pauses_and_drains_that_were_notes_are_in_force() {
 }
 
 #[test]
-fn sessions_that_were_notes_are_documents_of_their_tenant() {
+fn sessions_and_registrations_that_were_notes_are_documents_of_their_tenant() {
     let mut connection = Connection::open_in_memory().expect("memory");
     connection.execute_batch(CREATE_LIST).expect("a list");
     for (version, migration) in (1_i64..).zip(&MIGRATIONS[..11]) {
@@ -251,7 +251,9 @@ fn sessions_that_were_notes_are_documents_of_their_tenant() {
             r#"INSERT INTO shards (id, tenant, epoch) VALUES (7, 'acme', 3);
                INSERT INTO notes (kind, tenant, key, json) VALUES
                ('session', 'acme', 'i-1', '{"session_id":"s"}'),
+               ('member', 'acme', 'w-1', '{"credential":"t"}'),
                ('session', 'bolt', 'i-1', '{}'),
+               ('member', 'crew', 'w-1', '{}'),
                ('session_key', '', 'k', '{}'),
                ('plan', 'acme', 'p', '{}')"#,
         )
@@ -262,17 +264,20 @@ fn sessions_that_were_notes_are_documents_of_their_tenant() {
         let shard = model::ShardId::new(id).expect("fits");
         restore(&connection, shard).expect("restores").documents
     };
-    let kept = |json: &str| shard::Document {
-        kind: shard::DocumentKind::Session,
-        key: "i-1".to_owned(),
-        json: Some(json.to_owned()),
-        body: None,
+    let kept = |kind, key: &str, json: &str| {
+        let (key, json) = (key.to_owned(), Some(json.to_owned()));
+        shard::Document { kind, key, json, body: None }
     };
-    assert_eq!(restored(7), [kept(r#"{"session_id":"s"}"#)]);
-    // A tenant that had only sessions has a shard, and them.
-    let bolt = "SELECT id FROM shards WHERE tenant = 'bolt'";
-    let id = connection.query_row(bolt, [], |row| row.get(0)).expect("a shard");
-    assert_eq!(restored(id), [kept("{}")]);
+    let session = |json| kept(shard::DocumentKind::Session, "i-1", json);
+    let member = |json| kept(shard::DocumentKind::Member, "w-1", json);
+    let of_acme = [member(r#"{"credential":"t"}"#), session(r#"{"session_id":"s"}"#)];
+    assert_eq!(restored(7), of_acme);
+    // A tenant that had only sessions or registrations has a shard, and them.
+    for (tenant, documents) in [("bolt", session("{}")), ("crew", member("{}"))] {
+        let id = "SELECT id FROM shards WHERE tenant = ?1";
+        let id = connection.query_row(id, [tenant], |row| row.get(0)).expect("a shard");
+        assert_eq!(restored(id), [documents]);
+    }
     let left = "SELECT group_concat(kind) FROM (SELECT kind FROM notes ORDER BY kind)";
     let left: String = connection.query_row(left, [], |row| row.get(0)).expect("reads");
     assert_eq!(left, "plan,session_key");

@@ -7,27 +7,14 @@ use std::time::Duration;
 use bytes::Bytes;
 use foldhash::fast::RandomState;
 use model::{LeaseId, Offer, TaskId, Timestamp};
-use serde::{Deserialize, Serialize};
+use shard::sessions::{DEAD_AFTER, Registration};
 
-/// A worker that is silent for so long is dead (seed 004 section 3.2).
-pub(crate) const DEAD_AFTER: Duration = Duration::from_secs(90);
 /// How often a worker should be heard of.
 pub(crate) const HEARTBEAT_EVERY: Duration = Duration::from_secs(30);
 /// How long its last numbers are shown (seed 004 section 3.4).
 pub(crate) const STATS_SHOWN_FOR: Duration = Duration::from_mins(2);
 /// Jobs of one worker whose leases are remembered here; those beyond are looked up in the store.
 pub(crate) const HELD_REMEMBERED_MAX: usize = 100_000;
-
-/// What is kept of a registered worker across restarts.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct Registration {
-    /// The name of the credential that registered it.
-    pub(super) credential: String,
-    /// What it said of itself, as it said it.
-    pub(super) metadata: Box<serde_json::value::RawValue>,
-    /// Milliseconds since 1970.
-    pub(super) registered_ms: u64,
-}
 
 /// What a worker said that it can do.
 #[derive(Clone, Debug, Default)]
@@ -50,12 +37,14 @@ pub(super) struct HeldJob {
     pub(super) outputs: BTreeMap<&'static str, Bytes>,
 }
 
-/// One worker.
+/// What the door remembers of one worker.
 #[derive(Debug, Default)]
-pub(super) struct CrewMember {
-    pub(super) registration: Option<Registration>,
+pub(super) struct RespWorker {
+    pub(super) registration: Option<Arc<Registration>>,
     pub(super) abilities: Abilities,
     pub(super) last_seen: Timestamp,
+    /// How many connections are bound to it.
+    pub(super) connections: usize,
     pub(super) stats: Option<(Bytes, Timestamp)>,
     /// What `SET worker:<id>:tools` and `:tags` said.
     pub(super) texts: BTreeMap<&'static str, Bytes>,
@@ -64,9 +53,9 @@ pub(super) struct CrewMember {
     order: VecDeque<(TaskId, Option<String>)>,
 }
 
-impl CrewMember {
-    /// A worker that registered before this process began.
-    pub(super) fn registered(registration: Registration, abilities: Abilities) -> Self {
+impl RespWorker {
+    /// A worker that registered before the shard was restored.
+    pub(super) fn registered(registration: Arc<Registration>, abilities: Abilities) -> Self {
         Self { registration: Some(registration), abilities, ..Self::default() }
     }
 
@@ -144,10 +133,5 @@ impl CrewMember {
 
     fn task_named(&self, job: &str) -> Option<TaskId> {
         self.names.get(job).copied().or_else(|| job.parse().ok())
-    }
-
-    /// What it offers to the queues of one pop.
-    pub(super) fn offer(&self) -> Arc<Offer> {
-        Arc::new(self.abilities.offer.clone())
     }
 }
