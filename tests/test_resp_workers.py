@@ -7,6 +7,7 @@ import pytest
 
 from astra_server import Server
 from resp_client import Refused, RespClient
+from wire_worker import WireWorker
 
 WORKER = {
     "worker_id": "worker-macbook-001", "hostname": "macbook-pro.local", "platform": "darwin-arm64",
@@ -177,6 +178,37 @@ def test_a_name_outlives_its_connection_and_the_server(server):
         assert json.loads(client.ask("GET", "worker:staying:metadata"))["hostname"] == WORKER["hostname"]
         assert client.call("WORKER.HEARTBEAT", "staying") == "OK", "it need not register again"
         assert client.ask("EXISTS", "worker:staying:alive") == 1
+
+
+def test_a_name_belongs_to_one_worker_at_both_doors(server):
+    _, key = server.new_token("worker")
+    names = lambda: sorted(one["worker_id"] for one in server.rest("GET", "/workers")["workers"])
+    with RespClient(server, key=key) as other:
+        with WireWorker(server.worker_url, server.tokens["worker"]).open() as connected:
+            task_id = server.submit("shot.take")
+            dispatch = connected.next_dispatch()
+            assert register(other, worker_id="field-worker") == "ERR Worker ID already registered"
+            assert isinstance(other.call("SET", "worker:field-worker:tools", "rm"), Refused)
+            # An echo, which says nothing of the worker and ends nothing when its connection closes.
+            with RespClient(server, key=key) as pings:
+                assert pings.call("PING", "field-worker") == b"field-worker"
+            assert connected.wait_for_ack(connected.result(dispatch))["info"] == "COMMITTED"
+            assert server.settled(task_id)["attempt"] == 1
+            with RespClient(server, "worker") as own:
+                assert register(own, worker_id="field-worker").startswith("OK"), "its own credential"
+        assert register(other, worker_id="redis-first").startswith("OK")
+        assert names() == ["field-worker", "redis-first"]
+
+
+def test_a_ping_with_another_credential_is_an_echo(server):
+    _, key = server.new_token("worker")
+    with RespClient(server, "worker") as worker, RespClient(server, "admin") as admin:
+        assert register(worker, worker_id="pinged").startswith("OK")
+        admin.submit(job_id="of-pinged", queue="pinged")
+        assert worker.pop("queue:pinged")["job_id"] == "of-pinged"
+        with RespClient(server, key=key) as other:
+            assert other.call("PING", "pinged") == b"pinged"
+        assert worker.update("of-pinged", status="completed") == "OK", "it still holds its job"
 
 
 def test_only_workers_work(shared_server, admin):

@@ -297,11 +297,7 @@ fn session_limits() -> Vec<LimitRow> {
         ),
         count("TAKEOVERS_MAX", TAKEOVERS_MAX, "Takeovers of one worker per minute."),
         span("PARKED_FOR", PARKED_FOR, "How long a cut session keeps its frames."),
-        count(
-            "SESSIONS_MAX",
-            SESSIONS_MAX,
-            "Workers that are remembered, per tenant and at all doors.",
-        ),
+        count("SESSIONS_MAX", SESSIONS_MAX, "Workers remembered per tenant, at all doors."),
         span(
             "SESSION_KEPT_FOR",
             SESSION_KEPT_FOR,
