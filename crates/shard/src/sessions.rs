@@ -20,7 +20,7 @@ use model::{Timestamp, WorkerId};
 use protocol::rest::workers::KeptResources;
 
 use self::members::Members;
-pub use self::members::{DEAD_AFTER, MEMBER_KEPT_FOR, MemberError, MemberMessage, Registration};
+pub use self::members::{DEAD_AFTER, MEMBER_KEPT_FOR, MemberMessage, Registration};
 pub use self::notice::{Call, Carried, Notice, Revoked};
 pub use self::record::{RENEWAL_EVERY, SessionRecord, TOKEN_LIFETIME};
 

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use coordinator::{
     Answer, Command, Coordinator, Effect as Decided, LeaseRequest, LoadKey, LoadTicket, Moment,
-    Preparation, PrepareTicket, Refusal, ScheduleId, ScheduleSpec, Step, TaskRecord, Ticket,
+    Preparation, PrepareTicket, ScheduleId, ScheduleSpec, Step, TaskRecord, Ticket,
 };
 use model::{Timestamp, WorkerId};
 
@@ -20,8 +20,8 @@ use crate::documents::TenantDocuments;
 use crate::planted::{self, Bug};
 use crate::projection::{Projections, Publication, WorkerNotice};
 use crate::sessions::{
-    Claimed, LinkId, LinkMessage, LinkWord, MemberError, MemberMessage, Notice, Revoked,
-    SessionEffect, SessionTable,
+    Claimed, LinkId, LinkMessage, LinkWord, MemberMessage, Notice, Revoked, SessionEffect,
+    SessionTable,
 };
 use crate::turn::{ClaimedShard, Document, DocumentKind, Restored, Turn};
 
@@ -346,11 +346,7 @@ impl<T: Tap> Shard<T> {
         let taken_in = self.sessions.on_member(at.now, worker, message);
         self.take_session_effects();
         let Some(command) = command else { return };
-        let refusal = match taken_in {
-            Ok(()) => return self.handle(at, command),
-            Err(MemberError::NameTaken) => Refusal::WorkerNameTaken,
-            Err(MemberError::TableFull) => Refusal::WorkersFull,
-        };
+        let Err(refusal) = taken_in else { return self.handle(at, command) };
         if let Some(ticket) = command.ticket() {
             let answer = Answer::Refused(refusal);
             self.open.step.effects.push(Decided::Answer { ticket, answer });

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use coordinator::Refusal;
 use model::{Timestamp, WorkerId};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -45,15 +46,6 @@ pub enum MemberMessage {
     },
 }
 
-/// Why a worker without a session is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemberError {
-    /// A worker of another credential lives under this name.
-    NameTaken,
-    /// As many workers are connected or registered as the table holds.
-    TableFull,
-}
-
 impl SessionTable {
     /// Takes back the registration of a worker without a session.
     pub fn restore_member(&mut self, now: Timestamp, worker: WorkerId, own: Registration) {
@@ -67,7 +59,7 @@ impl SessionTable {
         now: Timestamp,
         worker: &WorkerId,
         message: MemberMessage,
-    ) -> Result<(), MemberError> {
+    ) -> Result<(), Refusal> {
         self.tick(now);
         match message {
             MemberMessage::Register(registration) => {
@@ -106,7 +98,7 @@ impl SessionTable {
         now: Timestamp,
         worker: &WorkerId,
         credential: &str,
-    ) -> Result<(), MemberError> {
+    ) -> Result<(), Refusal> {
         let other = self.names.get(worker).filter(|instance_id| {
             let record = self.entries[*instance_id].record.as_ref();
             let own = record.and_then(|record| record.token_id.as_deref());
@@ -114,7 +106,7 @@ impl SessionTable {
         });
         let is_here = other.is_some_and(|instance_id| !self.entries[instance_id].has_left(now));
         if is_here || self.is_anothers(now, worker, Some(credential)) {
-            return Err(MemberError::NameTaken);
+            return Err(Refusal::WorkerNameTaken);
         }
         if let Some(instance_id) = other.cloned() {
             self.forget(&instance_id);
@@ -141,10 +133,10 @@ impl SessionTable {
         now: Timestamp,
         worker: &WorkerId,
         registration: Option<Arc<Registration>>,
-    ) -> Result<(), MemberError> {
+    ) -> Result<(), Refusal> {
         let is_known = self.members.get(worker).is_some();
         if !is_known && !self.make_room_for(now, 1) {
-            return Err(MemberError::TableFull);
+            return Err(Refusal::WorkersFull);
         }
         if !is_known || registration.is_some() {
             self.members.put(now, worker.clone(), registration);

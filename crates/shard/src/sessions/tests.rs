@@ -1,5 +1,6 @@
 //! The table of sessions: each rule alone, then every order of claims, ends and deadlines.
 
+use coordinator::Refusal;
 use model::{LeaseId, ShardId, TaskId};
 use serde_json::value::RawValue;
 
@@ -219,7 +220,7 @@ fn a_name_belongs_to_the_credential_that_registered_it_while_its_worker_lives() 
     assert_eq!(told(&mut table), ["keep member w"]);
     let alive = NOW.after(DEAD_AFTER.saturating_sub(Duration::from_millis(1)));
     for message in [register("bob"), greet("bob"), leave("bob")] {
-        assert_eq!(table.on_member(alive, &name("w"), message), Err(MemberError::NameTaken));
+        assert_eq!(table.on_member(alive, &name("w"), message), Err(Refusal::WorkerNameTaken));
     }
     assert_eq!(told(&mut table), [""; 0], "a refusal writes nothing");
     assert_eq!(
@@ -229,7 +230,7 @@ fn a_name_belongs_to_the_credential_that_registered_it_while_its_worker_lives() 
     );
     table.hear(alive.after(DEAD_AFTER / 2), &name("w"));
     let still = alive.after(DEAD_AFTER);
-    assert_eq!(table.on_member(still, &name("w"), register("bob")), Err(MemberError::NameTaken));
+    assert_eq!(table.on_member(still, &name("w"), register("bob")), Err(Refusal::WorkerNameTaken));
     let dead = alive.after(DEAD_AFTER / 2 + DEAD_AFTER);
     assert_eq!(table.on_member(dead, &name("w"), register("bob")), Ok(()), "nobody lives there");
     assert_eq!(told(&mut table), ["keep member w", "keep member w"]);
@@ -250,7 +251,7 @@ fn after_a_restart_a_registered_worker_is_dead_until_it_is_heard_of() {
     assert_eq!(restored().on_member(NOW, &name("w"), register("bob")), Ok(()));
     let mut table = restored();
     table.hear(NOW, &name("w"));
-    assert_eq!(table.on_member(NOW, &name("w"), register("bob")), Err(MemberError::NameTaken));
+    assert_eq!(table.on_member(NOW, &name("w"), register("bob")), Err(Refusal::WorkerNameTaken));
     let registered: Vec<_> = table.registrations().map(|(worker, _)| worker.as_str()).collect();
     assert_eq!(registered, ["w"]);
 }
@@ -296,11 +297,11 @@ fn both_kinds_of_workers_share_their_names() {
     };
     assert!(table.open(LinkId(1), own));
     for message in [register("bob"), greet("bob")] {
-        assert_eq!(table.on_member(NOW, &name("w"), message), Err(MemberError::NameTaken));
+        assert_eq!(table.on_member(NOW, &name("w"), message), Err(Refusal::WorkerNameTaken));
     }
     assert_eq!(table.on_member(NOW, &name("w"), greet("ada")), Ok(()));
     table.park(NOW, LinkId(1), Carried::default());
-    assert_eq!(table.on_member(NOW, &name("w"), register("bob")), Err(MemberError::NameTaken));
+    assert_eq!(table.on_member(NOW, &name("w"), register("bob")), Err(Refusal::WorkerNameTaken));
     told(&mut table);
     let left = NOW.after(NAME_KEPT_FOR);
     assert_eq!(table.on_member(left, &name("w"), register("bob")), Ok(()));
@@ -364,7 +365,7 @@ fn the_least_recently_seen_makes_room_at_whichever_door_it_was() {
     assert_eq!(table.on_member(late(2), &name("w4"), register("ada")), Ok(()));
     assert_eq!(told(&mut table), ["forget registered w1", "keep member w4"]);
     let full = table.on_member(late(3), &name("w5"), register("ada"));
-    assert_eq!(full, Err(MemberError::TableFull), "everyone lives");
+    assert_eq!(full, Err(Refusal::WorkersFull), "everyone lives");
     assert_eq!(table.member_counts(), SessionCounts { known: 2, evicted: 2 });
     table.check_invariants();
 }
