@@ -44,7 +44,7 @@ async fn measure(folder: Option<String>) {
     server.until_ready().await;
     let address = server.http_addr();
     let tenant = "default".parse().expect("a name");
-    let handle = server.app().shards.of(&tenant).await.expect("a coordinator");
+    let handle = server.app().directory.of(&tenant).await.expect("a coordinator");
     for worker in 0..WORKERS {
         tokio::spawn(work(handle.clone(), format!("w{worker}").parse().expect("a name")));
     }

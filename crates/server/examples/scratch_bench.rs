@@ -30,7 +30,8 @@ async fn main() {
     let options = Options { dev: true, ..Options::new(folder.path(), http) };
     let server = Server::start_on(store, options).await.expect("starts");
     let tenant = "bench".parse().expect("a name");
-    let scratch = server.app().scratch.of(&tenant).await.expect("a keyspace");
+    let handle = server.app().directory.of(&tenant).await.expect("a shard");
+    let scratch = handle.keyspace().await.expect("a keyspace");
     measure_one(&scratch).await;
     measure("SET one key", &scratch, |_| command(&[b"SET", b"key", b"xxx"])).await;
     measure("SET 10,000 keys", &scratch, |n| command(&[b"SET", &key(n), b"xxx"])).await;

@@ -19,21 +19,18 @@ use tokio_util::task::TaskTracker;
 
 use crate::auth::Auth;
 use crate::clock::Clock;
+use crate::directory::{Common, Directory};
 use crate::doors::resp::listener::Door;
 pub use crate::doors::resp::listener::Shapes;
 use crate::doors::tls::TlsError;
 use crate::doors::ws::listener::WS_CONNECTIONS_MAX;
 use crate::doors::{http, resp, tls};
-use crate::events::{Events, Tickets};
+use crate::events::{Tickets, floors};
 use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
-use crate::resources::Catalog;
 use crate::runs::programs::Programs;
 use crate::schedules::hooks::HookCalls;
-use crate::scratch::Scratch;
 use crate::session_keys::SessionKeys;
-use crate::shards::{Common, Shards};
-use crate::updates::Updates;
 
 /// The tenant of whoever has not been told another one.
 pub const DEFAULT_TENANT: &str = "default";
@@ -122,9 +119,9 @@ impl Options {
         TcpListener::bind(address).await.map_err(listen_error)
     }
 
-    fn open_feedback(&self, events: Arc<Events>) -> Result<Arc<FeedbackHub>, StartError> {
+    fn open_feedback(&self) -> Result<Arc<FeedbackHub>, StartError> {
         let hub = FeedbackHub::open(self.data_dir.join(LOGS_FOLDER), LogLimits::default())?;
-        Ok(Arc::new(hub.telling(events)))
+        Ok(Arc::new(hub))
     }
 }
 
@@ -188,10 +185,8 @@ pub enum StartError {
 pub struct App {
     /// The memory.
     pub store: Arc<dyn Store>,
-    /// The coordinators.
-    pub shards: Shards,
-    /// The keys and values.
-    pub scratch: Scratch,
+    /// The tenants.
+    pub directory: Directory,
     /// The tokens.
     pub auth: Auth,
     /// The numbers.
@@ -200,8 +195,6 @@ pub struct App {
     pub(crate) session_keys: SessionKeys,
     /// Names connections of workers.
     pub(crate) last_link: AtomicU64,
-    /// What workers keep.
-    pub(crate) resources: Catalog,
     /// How tasks fare and what they put out.
     pub feedback: Arc<FeedbackHub>,
     /// Limits calls of webhooks.
@@ -210,10 +203,6 @@ pub struct App {
     pub(crate) programs: Arc<Programs>,
     /// What connections of the Redis door share.
     pub(crate) resp: Arc<Door>,
-    /// Who listens to tasks.
-    pub(crate) updates: Arc<Updates>,
-    /// What is told of runs, nodes and workers.
-    pub(crate) events: Arc<Events>,
     /// Ways to the events without a header.
     pub(crate) tickets: Tickets,
     /// Runs as a whole, for those who begin to watch.
@@ -296,7 +285,7 @@ impl Server {
 
     /// Waits until every shard has taken over what its store holds.
     pub async fn until_ready(&self) {
-        while !self.app.shards.all_ready() {
+        while !self.app.directory.all_ready() {
             tokio::time::sleep(READY_LOOK_EVERY).await;
         }
     }
@@ -321,8 +310,7 @@ impl Server {
             }
             self.app.connections.close();
             self.app.connections.wait().await;
-            self.app.scratch.stop().await;
-            self.app.shards.stopped().await;
+            self.app.directory.stop().await;
             self.app.feedback.stop().await;
         };
         if tokio::time::timeout(STOP_WITHIN, all).await.is_err() {
@@ -360,33 +348,28 @@ impl App {
         shutdown: CancellationToken,
     ) -> Result<Self, StartError> {
         let (clock, metrics) = (Clock::start(), Arc::new(Metrics::new()));
-        let updates = Arc::new(Updates::default());
-        let events = Arc::new(Events::load(&*store, clock).await?);
         let programs = Arc::new(Programs::default());
-        let shards = Shards::new(Common {
+        let directory = Directory::new(Common {
             store: Arc::clone(&store),
             clock,
             metrics: Arc::clone(&metrics),
-            updates: Arc::clone(&updates),
-            events: Arc::clone(&events),
             programs: Arc::clone(&programs),
+            event_floors: floors(&*store).await?,
             shutdown: shutdown.clone(),
+            keyspaces_stop: CancellationToken::new(),
+            committers: TaskTracker::new(),
         });
         Ok(Self {
             programs,
             hook_calls: HookCalls::default(),
             resp: Arc::new(Door::new(options.resp.shapes)),
-            scratch: Scratch::new(Arc::clone(&store), shards.clone(), clock),
             session_keys: SessionKeys::load(Arc::clone(&store), clock.now()).await?,
             last_link: AtomicU64::new(0),
             store,
-            shards,
+            directory,
             auth,
             metrics,
-            resources: Catalog::default(),
-            feedback: options.open_feedback(Arc::clone(&events))?,
-            updates,
-            events,
+            feedback: options.open_feedback()?,
             tickets: Tickets::default(),
             snapshots: http::Snapshots::default(),
             clock,
@@ -406,7 +389,7 @@ impl App {
             tenants.push(DEFAULT_TENANT.parse::<TenantId>().expect("a name that fits"));
         }
         for tenant in &tenants {
-            if self.shards.of(tenant).await.is_err() {
+            if self.directory.of(tenant).await.is_err() {
                 let reason = format!("the shard of tenant {tenant} cannot be claimed");
                 return Err(StoreError::Unavailable(reason).into());
             }

@@ -1,7 +1,7 @@
 //! How doors talk to a coordinator loop: one question, one answer.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use coordinator::{Answer, Command, Ticket};
 use model::{ShardId, WorkerId};
@@ -12,20 +12,30 @@ use shard::sessions::{
 };
 use shard::{Shard, Tell};
 use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
+use crate::directory::Tenant;
 use crate::doors::resp::WorkerRegistry;
 use crate::links::{Mailbox, ToLink, Told};
+use crate::scratch::TenantScratch;
 
 /// Questions that wait to be taken up; one more is refused.
 pub const INBOX_MAX: usize = 65_536;
 
-/// Talks to the coordinator of one shard. Cheap to clone.
+/// The way to one tenant: talks to the coordinator of its shard, and finds what else the server
+/// holds of it. Cheap to clone; it does not keep the tenant alive.
 #[derive(Clone)]
 pub struct CoordinatorHandle {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
     shard: ShardId,
     inbox: mpsc::Sender<Message>,
-    tickets: Arc<AtomicU64>,
+    tickets: AtomicU64,
     workers: Arc<WorkerRegistry>,
+    tenant: Weak<Tenant>,
+    shutdown: CancellationToken,
 }
 
 /// What travels to the loop.
@@ -80,20 +90,40 @@ pub enum AskError {
 
 impl CoordinatorHandle {
     /// A handle and the receiving end for the loop.
-    pub(crate) fn new(shard: ShardId) -> (Self, mpsc::Receiver<Message>) {
+    pub(crate) fn new(
+        shard: ShardId,
+        tenant: Weak<Tenant>,
+        shutdown: CancellationToken,
+    ) -> (Self, mpsc::Receiver<Message>) {
         let (inbox, receiver) = mpsc::channel(INBOX_MAX);
-        let tickets = Arc::new(AtomicU64::new(1));
-        (Self { shard, inbox, tickets, workers: Arc::default() }, receiver)
+        let (tickets, workers) = (AtomicU64::new(1), Arc::default());
+        let inner = Inner { shard, inbox, tickets, workers, tenant, shutdown };
+        (Self { inner: Arc::new(inner) }, receiver)
     }
 
     /// What the Redis door knows of this tenant's workers.
     pub(crate) fn workers(&self) -> &Arc<WorkerRegistry> {
-        &self.workers
+        &self.inner.workers
+    }
+
+    /// What the server holds of the tenant, until the shard is lost.
+    pub(crate) fn tenant(&self) -> Result<Arc<Tenant>, AskError> {
+        self.inner.tenant.upgrade().ok_or_else(|| self.unanswered())
+    }
+
+    /// The keys and values of the tenant.
+    pub async fn keyspace(&self) -> Result<Arc<TenantScratch>, AskError> {
+        self.tenant()?.keyspace().await
+    }
+
+    /// Whether the shard is lost. Then the directory may have another way to the tenant.
+    pub(crate) fn is_lost(&self) -> bool {
+        self.inner.inbox.is_closed()
     }
 
     /// The shard behind this handle; ids of other shards are unknown to it.
     pub fn shard(&self) -> ShardId {
-        self.shard
+        self.inner.shard
     }
 
     /// Asks and waits for the answer, which comes only after what it says is durable.
@@ -124,7 +154,7 @@ impl CoordinatorHandle {
         command: impl FnOnce(Ticket) -> Command,
         message: impl FnOnce(Command, Ticket, oneshot::Sender<Answer>) -> Message,
     ) -> Result<Answer, AskError> {
-        let ticket = Ticket(self.tickets.fetch_add(1, Ordering::Relaxed));
+        let ticket = Ticket(self.inner.tickets.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
         self.send(message(command(ticket), ticket, reply))?;
         let mut question = Question { handle: self, ticket, answer: Some(answer) };
@@ -133,17 +163,20 @@ impl CoordinatorHandle {
     }
 
     fn send(&self, message: Message) -> Result<(), AskError> {
-        self.inbox.try_send(message).map_err(|error| match error {
+        self.inner.inbox.try_send(message).map_err(|error| match error {
             mpsc::error::TrySendError::Full(_) => AskError::Overloaded,
-            mpsc::error::TrySendError::Closed(_) => AskError::Stopping,
+            mpsc::error::TrySendError::Closed(_) => self.unanswered(),
         })
     }
 
     /// What the loop answered, or why it did not.
     fn heard<A>(&self, answer: Result<A, oneshot::error::RecvError>) -> Result<A, AskError> {
-        // The loop dropped the question: because it stops, or because it lost its store.
-        let is_stopping = self.inbox.is_closed();
-        answer.map_err(|_| if is_stopping { AskError::Stopping } else { AskError::Unavailable })
+        answer.map_err(|_| self.unanswered())
+    }
+
+    /// Why the loop answers nothing: the server stops, or the shard is lost.
+    fn unanswered(&self) -> AskError {
+        if self.inner.shutdown.is_cancelled() { AskError::Stopping } else { AskError::Unavailable }
     }
 
     // ----- connections of workers
@@ -186,10 +219,10 @@ impl CoordinatorHandle {
     }
 
     fn send_surely(&self, message: Message) {
-        if let Err(mpsc::error::TrySendError::Full(message)) = self.inbox.try_send(message)
+        if let Err(mpsc::error::TrySendError::Full(message)) = self.inner.inbox.try_send(message)
             && let Ok(runtime) = tokio::runtime::Handle::try_current()
         {
-            let inbox = self.inbox.clone();
+            let inbox = self.inner.inbox.clone();
             runtime.spawn(async move { inbox.send(message).await });
         }
     }
@@ -251,7 +284,7 @@ impl CoordinatorHandle {
     pub(crate) fn tell(&self, command: Command) {
         // A full inbox loses only courtesy: what a withdrawal would have freed at once is freed
         // by its own deadline.
-        let _ = self.inbox.try_send(Message::Tell(command));
+        let _ = self.inner.inbox.try_send(Message::Tell(command));
     }
 }
 

@@ -1,7 +1,7 @@
 //! Serves: a shard per tenant, the doors, tokens, metrics.
 //!
 //! Reading order: [`app`] (the whole), [`handle`] (how doors talk to a shard), `shard_task`
-//! (drives the one turn that everything goes through), [`shards`], then
+//! (drives the one turn that everything goes through), [`directory`] (who owns which tenant), then
 //! [`doors`], [`feedback`] (what never enters a coordinator), [`events`] (what is told of runs), `resources` (what workers keep), [`scratch`] (keys and values), [`auth`], [`metrics`].
 
 pub mod app;
@@ -9,6 +9,7 @@ pub mod auth;
 mod bulk;
 pub mod clock;
 mod dice;
+pub mod directory;
 pub mod doors;
 pub mod events;
 pub mod feedback;
@@ -23,7 +24,6 @@ mod schedules;
 pub mod scratch;
 mod session_keys;
 mod shard_task;
-pub mod shards;
 pub(crate) mod ui;
 mod updates;
 mod workflows;

@@ -7,14 +7,12 @@ mod table;
 mod tenant;
 mod ws;
 
-use std::collections::HashMap;
 use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Grant, Judgement, Verdict, WorkerHealth, WorkerView};
-use model::{TenantId, Timestamp};
-use parking_lot::RwLock;
+use coordinator::{Verdict, WorkerHealth, WorkerView};
+use model::TenantId;
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
@@ -22,12 +20,12 @@ use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry};
-use shard::projection::{Numbers, Publication};
+use shard::projection::Numbers;
 use shard::sessions::SessionCounts;
 
 pub use self::table::{METRICS, MetricRow};
-pub use self::tenant::{NODE_TYPES_PER_TENANT_MAX, TRACKED_LEASES_PER_TENANT_MAX};
-use self::tenant::{TenantMetrics, TenantVerdict};
+use self::tenant::TenantVerdict;
+pub use self::tenant::{NODE_TYPES_PER_TENANT_MAX, TRACKED_LEASES_PER_TENANT_MAX, TenantMetrics};
 pub use self::ws::WORKERS_COUNTED_MAX;
 use self::ws::WsFamilies;
 pub(crate) use self::ws::WsMetrics;
@@ -38,11 +36,8 @@ pub(crate) type HistogramFamily<L> = Family<L, Histogram, fn() -> Histogram>;
 pub struct Metrics {
     registry: Registry,
     families: Families,
-    tenants: RwLock<HashMap<TenantId, Arc<TenantMetrics>>>,
     ws: WsFamilies,
-    retries: RetryCounters,
-    store_commit_ms: Histogram,
-    store_commit_changes: Histogram,
+    commits: CommitMetrics,
     store_available: Gauge,
     resident_bytes: Gauge,
 }
@@ -109,6 +104,15 @@ pub(crate) struct Families {
     request_ms: HistogramFamily<RouteLabel>,
 }
 
+/// What turns of all tenants are counted in.
+#[derive(Clone)]
+struct CommitMetrics {
+    retries: RetryCounters,
+    took_ms: Histogram,
+    changes: Histogram,
+}
+
+#[derive(Clone)]
 struct RetryCounters {
     failed: Counter,
     expired: Counter,
@@ -129,66 +133,27 @@ impl Metrics {
         let families = Families::registered(&mut registry);
         let retries = RetryCounters::registered(&mut registry);
         let ws = WsFamilies::registered(&mut registry);
-        let store_commit_ms = Histogram::new(COMMIT_MS);
-        let store_commit_changes = Histogram::new(COMMIT_CHANGES);
+        let (took_ms, changes) = (Histogram::new(COMMIT_MS), Histogram::new(COMMIT_CHANGES));
         let (store_available, resident_bytes) = (Gauge::default(), Gauge::default());
-        register(&mut registry, "store_commit_ms", store_commit_ms.clone());
-        register(&mut registry, "store_commit_changes", store_commit_changes.clone());
+        register(&mut registry, "store_commit_ms", took_ms.clone());
+        register(&mut registry, "store_commit_changes", changes.clone());
         register(&mut registry, "store_available", store_available.clone());
         register(&mut registry, "process_resident_memory_bytes", resident_bytes.clone());
-        let tenants = RwLock::default();
-        Self {
-            registry,
-            families,
-            tenants,
-            ws,
-            retries,
-            store_commit_ms,
-            store_commit_changes,
-            store_available,
-            resident_bytes,
-        }
+        let commits = CommitMetrics { retries, took_ms, changes };
+        Self { registry, families, ws, commits, store_available, resident_bytes }
     }
 
-    /// Counts what became true in one durable turn of a tenant's shard, and how long its
-    /// transaction took.
-    pub fn observe_turn(&self, tenant: &TenantId, turn: &Publication, took: Duration) {
-        let metrics = self.tenant(tenant);
-        metrics.submitted.inc_by(turn.numbers.submitted);
-        self.retries.count(&turn.numbers);
-        metrics.forget_ended(&turn.numbers.ended, turn.at);
-        metrics.set_load(turn.load);
-        if turn.n_facts > 0 {
-            self.observe_commit(took, turn.n_facts);
-        }
-    }
-
-    /// Counts leases that were handed to workers, and remembers when, until they end.
-    pub fn observe_grants(&self, tenant: &TenantId, grants: &[Grant], now: Timestamp) {
-        self.tenant(tenant).track(&self.families, grants, now);
-    }
-
-    /// Counts verdicts.
-    pub fn observe_verdicts(&self, tenant: &TenantId, judgements: &[Judgement]) {
-        let metrics = self.tenant(tenant);
-        let mut counts = [0_u64; 3];
-        for judgement in judgements {
-            counts[verdict_of(judgement.verdict) as usize] += 1;
-        }
-        for (verdict, count) in TenantVerdict::ALL.into_iter().zip(counts) {
-            metrics.count_verdicts(verdict, count);
-        }
+    /// What is counted of a tenant while this server owns it. The numbers go on where an earlier
+    /// owner of the same tenant in this process left them.
+    pub fn tenant(&self, tenant: &TenantId) -> TenantMetrics {
+        TenantMetrics::new(tenant, &self.families, &self.commits)
     }
 
     /// Counts reports that the door itself refused: no coordinator could have known their lease.
     pub fn observe_refused_reports(&self, tenant: &TenantId, count: usize) {
-        self.tenant(tenant).count_verdicts(TenantVerdict::Rejected, count as u64);
-    }
-
-    /// Measures one transaction of the store.
-    pub fn observe_commit(&self, took: Duration, changes: usize) {
-        self.store_commit_ms.observe(took.as_secs_f64() * 1e3);
-        self.store_commit_changes.observe(u32::try_from(changes).unwrap_or(u32::MAX).into());
+        let verdict = TenantVerdict::Rejected.word();
+        let labels = VerdictLabels { tenant: tenant.to_string(), verdict };
+        self.families.reports.get_or_create(&labels).inc_by(count as u64);
     }
 
     /// Says whether the store keeps what it is given.
@@ -243,17 +208,6 @@ impl Metrics {
     /// The numbers of a tenant's WebSocket connections.
     pub(crate) fn ws(&self, tenant: &TenantId) -> Arc<WsMetrics> {
         Arc::new(WsMetrics::new(tenant.as_str(), &self.ws))
-    }
-
-    fn tenant(&self, tenant: &TenantId) -> Arc<TenantMetrics> {
-        if let Some(found) = self.tenants.read().get(tenant) {
-            return Arc::clone(found);
-        }
-        let mut tenants = self.tenants.write();
-        let found = tenants
-            .entry(tenant.clone())
-            .or_insert_with(|| Arc::new(TenantMetrics::new(tenant, &self.families)));
-        Arc::clone(found)
     }
 }
 

@@ -1,13 +1,12 @@
 //! The task that drives one shard: messages of the doors in, turns to the store, effects out.
 //!
 //! What a turn is and when its effects may leave is decided by [`Shard`]. A failed commit ends the
-//! shard's memory: the value is dropped, the shard is claimed anew and restored from the store.
+//! task, and with it everything that is held of the tenant; the directory decides what follows.
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use coordinator::{
@@ -16,29 +15,21 @@ use coordinator::{
 use foldhash::fast::RandomState;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
-use model::{TenantId, WorkerId};
+use model::WorkerId;
 use shard::projection::Publication;
 use shard::sessions::{LinkId, LinkMessage, LinkWord};
-use shard::{ClaimedShard, Effect, Limits, MESSAGES_PER_TURN_MAX, Shard, Tell};
+use shard::{Effect, Limits, MESSAGES_PER_TURN_MAX, Shard, Tell};
 use store::{CommitError, Committed, Store, StoreError, StoreFuture};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep};
-use tokio_util::sync::CancellationToken;
 
-use crate::clock::{Clock, wall_now};
+use crate::clock::wall_now;
 use crate::dice::Dice;
-use crate::doors::resp::WorkerRegistry;
-use crate::events::{Events, TenantEvents};
+use crate::directory::Tenant;
 use crate::handle::Message;
 use crate::links::{Links, ToLink};
-use crate::metrics::Metrics;
-use crate::runs::programs::Programs;
 use crate::schedules::prepare::Preparer;
-use crate::shards::CurrentClaim;
-use crate::updates::Updates;
 
-/// The pause between two tries to get a store back.
-const RECOVERY_EVERY: Duration = Duration::from_millis(500);
 /// A store whose last transaction took longer than this commits on its own thread, so that a slow
 /// disk holds up nobody else.
 const COMMIT_HERE_MAX: Duration = Duration::from_millis(2);
@@ -47,78 +38,35 @@ const FACTS_HERE_MAX: usize = 16;
 /// How long a stopping shard waits for its last commits.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
-/// What the task needs from the server.
-#[derive(Clone)]
-pub(crate) struct TaskParts {
-    pub(crate) tenant: TenantId,
-    pub(crate) store: Arc<dyn Store>,
-    pub(crate) clock: Clock,
-    pub(crate) metrics: Arc<Metrics>,
-    /// Whoever listens to tasks.
-    pub(crate) updates: Arc<Updates>,
-    /// What is told of runs.
-    pub(crate) events: Arc<Events>,
-    /// Compiles what schedules start.
-    pub(crate) programs: Arc<Programs>,
-    /// What the Redis door knows of workers.
-    pub(crate) workers: Arc<WorkerRegistry>,
-    /// Whether the shard answers right now.
-    pub(crate) is_ready: Arc<AtomicBool>,
-    /// Where others find the claim.
-    pub(crate) claim: CurrentClaim,
-    pub(crate) shutdown: CancellationToken,
-}
-
 /// Why a shard's memory came to its end.
-enum Ended {
+pub(crate) enum Ended {
     /// The server stops.
     Stopped,
-    /// A turn could not be kept.
-    Failed(CommitError),
+    /// Another server has claimed the shard.
+    Fenced,
+    /// The store could not keep a turn, or not give what it keeps.
+    Unavailable(String),
 }
 
-/// Runs a shard until the server stops, through every failure of its store.
-pub(crate) async fn run(
-    parts: TaskParts,
-    mut claim: Option<ClaimedShard>,
-    mut inbox: mpsc::Receiver<Message>,
-) {
-    while !parts.shutdown.is_cancelled() {
-        match Driver::begin(&parts, claim.take()).await {
-            Ok(mut driver) => {
-                set_ready(&parts, true);
-                let ended = driver.serve(&mut inbox).await;
-                set_ready(&parts, false);
-                match ended {
-                    Ended::Stopped => return,
-                    Ended::Failed(error) => {
-                        let tenant = &parts.tenant;
-                        tracing::error!(%tenant, %error, "commit failed; rebuilding the shard from the store");
-                    }
-                }
-            }
-            Err(error) => tracing::error!(tenant = %parts.tenant, %error, "cannot restore"),
+impl From<CommitError> for Ended {
+    fn from(error: CommitError) -> Self {
+        match error {
+            CommitError::Fenced => Self::Fenced,
+            CommitError::Unavailable(why) => Self::Unavailable(why),
         }
-        refuse_for(&mut inbox, RECOVERY_EVERY, &parts.shutdown).await;
     }
 }
 
-fn set_ready(parts: &TaskParts, is_ready: bool) {
-    parts.is_ready.store(is_ready, Ordering::Release);
-}
-
-/// Lets askers know at once that nothing can be kept: their replies are dropped.
-async fn refuse_for(
-    inbox: &mut mpsc::Receiver<Message>,
-    pause: Duration,
-    shutdown: &CancellationToken,
-) {
-    let refusing = async { while inbox.recv().await.is_some() {} };
-    tokio::select! {
-        () = refusing => {}
-        () = tokio::time::sleep(pause) => {}
-        () = shutdown.cancelled() => {}
-    }
+/// Drives the shard of a tenant until the server stops or the shard is lost.
+pub(crate) async fn run(tenant: &Tenant, inbox: &mut mpsc::Receiver<Message>) -> Ended {
+    let mut driver = match Driver::begin(tenant).await {
+        Ok(driver) => driver,
+        Err(error) => return Ended::Unavailable(error.to_string()),
+    };
+    tenant.set_ready(true);
+    let ended = driver.serve(inbox).await;
+    tenant.set_ready(false);
+    ended
 }
 
 type Commit = StoreFuture<Result<Committed, CommitError>>;
@@ -127,9 +75,8 @@ type Found = Option<Vec<(LoadKey, TaskRecord)>>;
 
 /// A shard with what it waits for.
 struct Driver<'a> {
-    parts: &'a TaskParts,
+    tenant: &'a Tenant,
     shard: Shard,
-    events: Arc<TenantEvents>,
     rng: Dice,
     /// Who waits for an answer.
     replies: HashMap<Ticket, oneshot::Sender<Answer>, RandomState>,
@@ -152,25 +99,19 @@ struct Driver<'a> {
 }
 
 impl<'a> Driver<'a> {
-    async fn begin(parts: &'a TaskParts, claim: Option<ClaimedShard>) -> Result<Self, StoreError> {
-        let claim = match claim {
-            Some(claim) => claim,
-            None => parts.store.claim(parts.tenant.clone()).await?,
-        };
-        parts.claim.set(claim);
-        let restored = parts.store.restore(claim).await?;
+    async fn begin(tenant: &'a Tenant) -> Result<Self, StoreError> {
+        let (claim, common) = (tenant.claim(), &tenant.common);
+        let restored = common.store.restore(claim).await?;
         let live_tasks = restored.tasks.len();
-        let known = (&restored.tasks[..], &restored.runs[..]);
-        let events = parts.events.begin(&parts.tenant, claim, known);
+        tenant.events.begin(claim.epoch, (&restored.tasks, &restored.runs));
         let mut rng = Dice::seeded();
-        let at = Moment { now: parts.clock.now(), wall: wall_now(), entropy: rng.roll() };
+        let at = Moment { now: common.clock.now(), wall: wall_now(), entropy: rng.roll() };
         let shard = Shard::restore(claim, restored, Limits::default(), (at, ()));
-        parts.workers.restore(shard.sessions().registrations());
-        tracing::info!(tenant = %parts.tenant, live_tasks, epoch = claim.epoch, "shard restored");
+        tenant.handle().workers().restore(shard.sessions().registrations());
+        tracing::info!(tenant = %tenant.id(), live_tasks, epoch = claim.epoch, "shard restored");
         Ok(Self {
-            parts,
+            tenant,
             shard,
-            events,
             rng,
             replies: HashMap::default(),
             links: Links::default(),
@@ -186,7 +127,7 @@ impl<'a> Driver<'a> {
     }
 
     fn moment(&mut self) -> Moment {
-        Moment { now: self.parts.clock.now(), wall: wall_now(), entropy: self.rng.roll() }
+        Moment { now: self.tenant.common.clock.now(), wall: wall_now(), entropy: self.rng.roll() }
     }
 
     async fn serve(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Ended {
@@ -197,17 +138,17 @@ impl<'a> Driver<'a> {
                 && self.commits.is_empty()
                 && let Err(error) = self.raise_epoch().await
             {
-                return Ended::Failed(error);
+                return error.into();
             }
             self.set_alarm();
             let has_room = self.shard.wants_messages() && !self.wants_epoch;
             tokio::select! {
                 biased;
-                () = self.parts.shutdown.cancelled() => return self.finish(inbox).await,
+                () = self.tenant.common.shutdown.cancelled() => return self.finish(inbox).await,
                 (number, committed) = next_commit(&mut self.commits) => {
                     match committed {
                         Ok(committed) => self.release(number, committed),
-                        Err(error) => return Ended::Failed(error),
+                        Err(error) => return error.into(),
                     }
                 }
                 (load, found) = next_load(&mut self.loads) => {
@@ -232,19 +173,18 @@ impl<'a> Driver<'a> {
     /// Ids of events count from the epoch: a shard that has used up half of them raises it. Nothing
     /// is under way, so nothing of it is fenced.
     async fn raise_epoch(&mut self) -> Result<(), CommitError> {
-        let claim = self.parts.store.raise_epoch(self.shard.claim()).await?;
-        tracing::info!(tenant = %self.parts.tenant, epoch = claim.epoch, "epoch raised");
+        let claim = self.tenant.common.store.raise_epoch(self.shard.claim()).await?;
+        tracing::info!(tenant = %self.tenant.id(), epoch = claim.epoch, "epoch raised");
         self.wants_epoch = false;
         self.shard.renew(claim);
-        self.parts.claim.set(claim);
-        self.events.begin_epoch(claim.epoch);
+        self.tenant.renew(claim);
         Ok(())
     }
 
     /// Handles everything that came in, as one turn.
     fn take_up(&mut self, messages: &mut Vec<Message>) {
         let at = self.moment();
-        self.shard.set_has_listeners(self.parts.updates.has_listeners(&self.parts.tenant));
+        self.shard.set_has_listeners(self.tenant.updates.has_listeners());
         for message in messages.drain(..) {
             self.take(at, message);
         }
@@ -313,7 +253,7 @@ impl<'a> Driver<'a> {
     /// hand-offs between threads cost more than they gain.
     fn commit(&mut self, is_quiet: bool) {
         while let Some(turn) = self.shard.poll_commit() {
-            let (number, store) = (turn.number, &self.parts.store);
+            let (number, store) = (turn.number, &self.tenant.common.store);
             let is_here = is_quiet
                 && self.commits.is_empty()
                 && turn.n_facts() <= FACTS_HERE_MAX
@@ -336,7 +276,7 @@ impl<'a> Driver<'a> {
                 Effect::Answer { ticket, answer } => self.deliver(ticket, answer),
                 Effect::Load { load, keys } => {
                     let shard = self.shard.claim().shard;
-                    self.loads.push(read(&*self.parts.store, shard, load, keys));
+                    self.loads.push(read(&*self.tenant.common.store, shard, load, keys));
                 }
                 Effect::Prepare { prepare, schedule, due, spec } => {
                     let preparing = self.preparer().prepare(schedule, due, spec);
@@ -359,19 +299,19 @@ impl<'a> Driver<'a> {
 
     fn preparer(&self) -> Preparer {
         Preparer {
-            tenant: self.parts.tenant.clone(),
+            tenant: self.tenant.id().clone(),
             shard: self.shard.claim().shard,
-            store: Arc::clone(&self.parts.store),
-            programs: Arc::clone(&self.parts.programs),
+            store: Arc::clone(&self.tenant.common.store),
+            programs: Arc::clone(&self.tenant.common.programs),
         }
     }
 
     fn deliver(&mut self, ticket: Ticket, answer: Answer) {
-        let (tenant, metrics) = (&self.parts.tenant, &self.parts.metrics);
+        let metrics = &self.tenant.metrics;
         match &answer {
-            Answer::Judgements(judgements) => metrics.observe_verdicts(tenant, judgements),
+            Answer::Judgements(judgements) => metrics.observe_verdicts(judgements),
             Answer::Leases(grants) => {
-                metrics.observe_grants(tenant, grants, self.parts.clock.now());
+                metrics.observe_grants(grants, self.tenant.common.clock.now());
             }
             _ => {} // No other answer is counted.
         }
@@ -386,23 +326,21 @@ impl<'a> Driver<'a> {
     }
 
     fn publish(&mut self, publication: Publication, committed: Committed) {
-        let TaskParts { tenant, metrics, updates, .. } = self.parts;
-        metrics.observe_turn(tenant, &publication, committed.took);
+        let Tenant { metrics, updates, events, .. } = self.tenant;
+        metrics.observe_turn(&publication, committed.took);
         if !publication.members.is_empty() {
-            self.parts.workers.apply(publication.members);
+            self.tenant.handle().workers().apply(publication.members);
         }
-        updates.note_timed_out(tenant, &publication.numbers.timed_out);
-        if !publication.updates.is_empty() {
-            updates.tell(tenant, publication.updates);
-        }
-        self.events.publish_turn(publication.events);
-        self.wants_epoch |= self.events.wants_epoch();
+        updates.note_timed_out(self.tenant.id(), &publication.numbers.timed_out);
+        updates.tell(publication.updates);
+        events.publish_turn(publication.events);
+        self.wants_epoch |= events.wants_epoch();
     }
 
     fn set_alarm(&mut self) {
         let far = || Instant::now() + Duration::from_hours(1);
         let deadline = self.shard.next_deadline();
-        let at = deadline.map_or_else(far, |at| self.parts.clock.instant_of(at));
+        let at = deadline.map_or_else(far, |at| self.tenant.common.clock.instant_of(at));
         if deadline.is_some() && self.alarm.deadline() != at || self.alarm.is_elapsed() {
             self.alarm.as_mut().reset(at);
         }
@@ -421,7 +359,7 @@ impl<'a> Driver<'a> {
             }
         };
         if tokio::time::timeout(STOP_WITHIN, all).await.is_err() {
-            tracing::warn!(tenant = %self.parts.tenant, "stopped before the last commits were done");
+            tracing::warn!(tenant = %self.tenant.id(), "stopped before the last commits were done");
         }
         Ended::Stopped
     }

@@ -1,9 +1,10 @@
 //! Who wants to hear that tasks moved on, hears it here, once it is durable.
 
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use model::{TenantId, WorkerId};
-use parking_lot::RwLock;
+use parking_lot::Mutex;
 use shard::projection::TaskUpdate;
 use tokio::sync::broadcast;
 
@@ -14,16 +15,16 @@ pub(crate) const UPDATES_BEHIND_MAX: usize = 4_096;
 /// is dropped.
 pub(crate) const TIMED_OUT_WORKERS_MAX: usize = 10_000;
 
-/// The listeners of all tenants.
+/// The listeners of one tenant.
 #[derive(Default)]
 pub(crate) struct Updates {
-    tenants: RwLock<BTreeMap<TenantId, broadcast::Sender<TaskUpdate>>>,
-    /// How many jobs of a worker went over their time: someone should look at it (seed 004
-    /// section 5.2).
-    timed_out: RwLock<BTreeMap<TenantId, TimedOut>>,
+    /// Made for the first listener: it is large, and most tenants have none.
+    listeners: OnceLock<broadcast::Sender<TaskUpdate>>,
+    timed_out: Mutex<TimedOut>,
 }
 
-/// How many jobs of each worker of one tenant went over their time.
+/// How many jobs of each worker went over their time: someone should look at it (seed 004 section
+/// 5.2).
 #[derive(Default)]
 struct TimedOut {
     /// The count, and the place in `order`.
@@ -55,49 +56,40 @@ impl TimedOut {
 }
 
 impl Updates {
-    /// Hears of every task of a tenant from here on.
-    pub(crate) fn listen(&self, tenant: &TenantId) -> broadcast::Receiver<TaskUpdate> {
-        let mut tenants = self.tenants.write();
-        let sender = tenants
-            .entry(tenant.clone())
-            .or_insert_with(|| broadcast::channel(UPDATES_BEHIND_MAX).0);
-        sender.subscribe()
+    /// Hears of every task from here on.
+    pub(crate) fn listen(&self) -> broadcast::Receiver<TaskUpdate> {
+        self.listeners.get_or_init(|| broadcast::channel(UPDATES_BEHIND_MAX).0).subscribe()
     }
 
     /// Whether anybody listens; if not, nobody needs to put updates together.
-    pub(crate) fn has_listeners(&self, tenant: &TenantId) -> bool {
-        let tenants = self.tenants.read();
-        tenants.get(tenant).is_some_and(|sender| sender.receiver_count() > 0)
+    pub(crate) fn has_listeners(&self) -> bool {
+        self.listeners.get().is_some_and(|listeners| listeners.receiver_count() > 0)
     }
 
     /// Remembers whose jobs went over their time.
     pub(crate) fn note_timed_out(&self, tenant: &TenantId, workers: &[WorkerId]) {
         for worker in workers {
             tracing::warn!(%tenant, %worker, "a job went over its time; the worker may hang");
-            self.timed_out.write().entry(tenant.clone()).or_default().count(worker);
+            self.timed_out.lock().count(worker);
         }
     }
 
     /// How many jobs of a worker went over their time since it registered.
-    pub(crate) fn timed_out(&self, tenant: &TenantId, worker: &WorkerId) -> u32 {
-        let timed_out = self.timed_out.read();
-        timed_out.get(tenant).and_then(|own| own.counts.get(worker)).map_or(0, |(count, _)| *count)
+    pub(crate) fn timed_out(&self, worker: &WorkerId) -> u32 {
+        self.timed_out.lock().counts.get(worker).map_or(0, |(count, _)| *count)
     }
 
     /// A worker begins anew.
-    pub(crate) fn clear_timed_out(&self, tenant: &TenantId, worker: &WorkerId) {
-        if let Some(own) = self.timed_out.write().get_mut(tenant) {
-            own.forget(worker);
-        }
+    pub(crate) fn clear_timed_out(&self, worker: &WorkerId) {
+        self.timed_out.lock().forget(worker);
     }
 
     /// Tells everyone who listens.
-    pub(crate) fn tell(&self, tenant: &TenantId, updates: Vec<TaskUpdate>) {
-        let tenants = self.tenants.read();
-        let Some(sender) = tenants.get(tenant) else { return };
+    pub(crate) fn tell(&self, updates: Vec<TaskUpdate>) {
+        let Some(listeners) = self.listeners.get() else { return };
         for update in updates {
             // Nobody may be left; then nobody missed it.
-            let _ = sender.send(update);
+            let _ = listeners.send(update);
         }
     }
 }
@@ -107,27 +99,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_least_recently_counted_worker_of_the_same_tenant_is_dropped() {
-        let (updates, acme, bolt) = (Updates::default(), tenant("acme"), tenant("bolt"));
+    fn the_least_recently_counted_worker_is_dropped() {
+        let (updates, tenant) = (Updates::default(), "acme".parse().expect("a name"));
         let worker = |number: usize| format!("w{number:05}").parse::<WorkerId>().expect("a name");
-        let count = |tenant, number| updates.note_timed_out(tenant, &[worker(number)]);
-        count(&acme, 0);
+        let count = |number| updates.note_timed_out(&tenant, &[worker(number)]);
         for number in 0..TIMED_OUT_WORKERS_MAX {
-            count(&bolt, number);
+            count(number);
         }
-        count(&bolt, 0);
-        assert_eq!(updates.timed_out(&bolt, &worker(1)), 1, "no new worker, so none is dropped");
-        count(&bolt, TIMED_OUT_WORKERS_MAX);
-        let counts = [0, 1, 2, TIMED_OUT_WORKERS_MAX].map(|n| updates.timed_out(&bolt, &worker(n)));
+        count(0);
+        assert_eq!(updates.timed_out(&worker(1)), 1, "no new worker, so none is dropped");
+        count(TIMED_OUT_WORKERS_MAX);
+        let counts = [0, 1, 2, TIMED_OUT_WORKERS_MAX].map(|n| updates.timed_out(&worker(n)));
         assert_eq!(counts, [2, 0, 1, 1], "the first was counted again since");
-        assert_eq!(updates.timed_out(&acme, &worker(0)), 1, "another tenant drops nothing");
-        updates.clear_timed_out(&bolt, &worker(0));
-        assert_eq!(updates.timed_out(&bolt, &worker(0)), 0);
-        count(&bolt, 1);
-        assert_eq!(updates.timed_out(&bolt, &worker(2)), 1, "there was room");
-    }
-
-    fn tenant(name: &str) -> TenantId {
-        name.parse().expect("a name")
+        updates.clear_timed_out(&worker(0));
+        assert_eq!(updates.timed_out(&worker(0)), 0);
+        count(1);
+        assert_eq!(updates.timed_out(&worker(2)), 1, "there was room");
     }
 }

@@ -1,5 +1,9 @@
 //! Ids of events: they only rise, however the process ends.
 
+use std::collections::BTreeMap;
+
+use store::{NoteKind, Store, StoreError};
+
 /// Events that one epoch of a shard can number.
 const COUNTER_BITS: u32 = 32;
 /// When so few ids are left, the shard raises its epoch: long before the last one is used.
@@ -60,6 +64,22 @@ impl Ids {
     pub(super) fn use_up(&mut self, left: u64) {
         self.next = self.end - left;
     }
+}
+
+/// How far the ids of each tenant had gone when they were not numbered by epochs. An earlier version
+/// wrote it; younger folders hold none.
+pub(crate) async fn floors(store: &dyn Store) -> Result<BTreeMap<String, u64>, StoreError> {
+    let notes = store.notes(NoteKind::EventFloor).await?;
+    let read = |json: Option<String>| json.and_then(|json| json.parse().ok());
+    notes
+        .into_iter()
+        .map(|note| match read(note.json) {
+            Some(floor) => Ok((note.tenant, floor)),
+            None => {
+                Err(StoreError::Damaged(format!("event_floor of {} is no number", note.tenant)))
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! place in the ring that all readers of a tenant share; who falls out of it is cut off and comes
 //! back for a snapshot.
 //!
-//! Reading order: `hub` (all tenants), `tenant` (one of them: publish, read), `index`
+//! Reading order: `tenant` (publish, read), `index`
 //! (which task belongs to which node), `feedback` (a worker's
 //! words to events), `ids`, `ring` (the past), `filter` (who wants what), `frame` (events to
 //! bytes), `batch`, `page` (what readers at one place are sent), `pace` (how often), `reader` (a
@@ -16,7 +16,6 @@ mod batch;
 mod feedback;
 mod filter;
 mod frame;
-mod hub;
 mod ids;
 mod index;
 mod limits;
@@ -32,7 +31,7 @@ mod tests;
 
 pub(crate) use filter::Filter;
 pub(crate) use frame::{FRAME_END, opening_data, opening_head};
-pub(crate) use hub::Events;
+pub(crate) use ids::floors;
 pub use limits::{
     BEHIND_EVENTS, CHUNK_BYTES_MAX, FLOOD_EVENTS, LINGER_FOR, LOOK_COSTS, LOOK_EVERY,
     LOOKS_AT_ONCE, PAGE_BYTES_MAX, PAGES_MAX, READ_EVENTS_MAX, READERS_MAX, RING_BYTES_MAX,

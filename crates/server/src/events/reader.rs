@@ -59,6 +59,8 @@ pub(crate) enum Said {
     Bytes(Bytes),
     /// It was too slow: what comes next for it is gone.
     TooSlow,
+    /// The tenant's shard is lost: nothing more comes here.
+    Lost,
 }
 
 impl Reader {
@@ -128,6 +130,9 @@ impl Reader {
             }
             // Listen first, then look: what comes between is not missed.
             changed.as_mut().enable();
+            if self.events.has_ended() {
+                return Said::Lost;
+            }
             match self.look() {
                 Err(Gone) => return Said::TooSlow,
                 Ok(Some(page)) => self.take_up(page),

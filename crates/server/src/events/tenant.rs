@@ -41,11 +41,12 @@ pub(crate) struct TenantEvents {
     /// When the last reader left.
     left_at: AtomicU64,
     has_begun: AtomicBool,
+    has_ended: AtomicBool,
 }
 
 impl TenantEvents {
     /// `base`: ids up to here may have been used before epochs numbered them.
-    pub(super) fn new(tenant: TenantId, clock: Clock, base: u64) -> Self {
+    pub(crate) fn new(tenant: TenantId, clock: Clock, base: u64) -> Self {
         Self {
             tenant,
             clock,
@@ -57,12 +58,24 @@ impl TenantEvents {
             wanted: AtomicU16::new(0),
             left_at: AtomicU64::new(0),
             has_begun: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
         }
     }
 
-    /// The tenant's shard begins with this.
-    pub(super) fn restored(&self, tasks: &[TaskRecord], runs: &[RestoredRun]) {
+    /// The tenant's shard begins with what its store holds.
+    pub(crate) fn begin(&self, epoch: u64, (tasks, runs): (&[TaskRecord], &[RestoredRun])) {
         *self.index.lock() = NodeIndex::restored(tasks, runs);
+        self.begin_epoch(epoch);
+    }
+
+    /// The tenant's shard is lost: every reader comes to its end.
+    pub(crate) fn end(&self) {
+        self.has_ended.store(true, Ordering::Release);
+        self.changed.notify_waiters();
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
     }
 
     // ----- telling
@@ -85,8 +98,9 @@ impl TenantEvents {
         self.changed.notify_waiters();
     }
 
-    /// What a worker says of an attempt. Nobody may listen; then nothing is made of it.
-    pub(super) fn overhear(
+    /// What a worker says of an attempt, and all that the attempt said so far. Nobody may listen;
+    /// then nothing is made of it.
+    pub(crate) fn overhear(
         self: &Arc<Self>,
         lease: LeaseId,
         feedback: &Feedback,

@@ -12,15 +12,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use coordinator::{Change, Command, Moment, RunChange, Step, Ticket};
-use model::{LeaseId, ShardId, TenantId, Timestamp, WorkerId};
+use model::{LeaseId, ShardId, Timestamp, WorkerId};
 use parking_lot::Mutex;
 use serde_json::Value;
-use shard::ClaimedShard;
 use shard::projection::{Event, Projections, Publication};
 use store::MemoryStore;
 
 use super::filter::Filter;
-use super::hub::Events;
+use super::ids::floors;
 use super::reader::{Reader, Said};
 use super::tenant::TenantEvents;
 use crate::clock::Clock;
@@ -32,7 +31,6 @@ fn shard() -> ShardId {
 /// The events of one tenant on a store of its own, as a process has them.
 struct World {
     store: Arc<MemoryStore>,
-    hub: Events,
     events: Arc<TenantEvents>,
     projections: Mutex<Projections>,
 }
@@ -44,9 +42,11 @@ impl World {
 
     /// A process that begins on this store.
     async fn on(store: Arc<MemoryStore>) -> Self {
-        let hub = Events::load(&*store, Clock::start()).await.expect("a hub");
-        let events = begin(&hub);
-        Self { store, hub, events, projections: Mutex::default() }
+        let floor = floors(&*store).await.expect("floors").get("acme").copied().unwrap_or(0);
+        let tenant = "acme".parse().expect("a name");
+        let events = Arc::new(TenantEvents::new(tenant, Clock::start(), floor));
+        events.begin(next_epoch(), (&[], &[]));
+        Self { store, events, projections: Mutex::default() }
     }
 
     /// The events of a turn's facts, as the shard makes them.
@@ -85,11 +85,9 @@ impl World {
 }
 
 /// Each claim has a higher epoch.
-fn begin(hub: &Events) -> Arc<TenantEvents> {
+fn next_epoch() -> u64 {
     static EPOCH: AtomicU64 = AtomicU64::new(1);
-    let tenant: TenantId = "acme".parse().expect("a name");
-    let epoch = EPOCH.fetch_add(1, Ordering::Relaxed);
-    hub.begin(&tenant, ClaimedShard { shard: shard(), epoch }, (&[], &[]))
+    EPOCH.fetch_add(1, Ordering::Relaxed)
 }
 
 /// One event, as a client sees it.
@@ -104,7 +102,7 @@ struct Seen {
 async fn next(reader: &mut Reader) -> Vec<Seen> {
     match reader.next().await {
         Said::Bytes(bytes) => parse(std::str::from_utf8(&bytes).expect("text")),
-        Said::TooSlow => panic!("it was too slow"),
+        Said::TooSlow | Said::Lost => panic!("it was cut off"),
     }
 }
 

@@ -23,7 +23,7 @@ use super::reader::{LogCursor, LogPage};
 use super::snapshot::{Snapshot, Snapshots};
 use super::writer::{Append, Job, Shared, Writer, Written};
 use crate::clock::Clock;
-use crate::events::Events;
+use crate::handle::CoordinatorHandle;
 
 /// What a chunk takes in the queue beside its bytes, roughly.
 const CHUNK_BYTES: usize = 256;
@@ -64,8 +64,6 @@ pub struct FeedbackHub {
     shared: Arc<Shared>,
     snapshots: Mutex<Snapshots>,
     clock: Clock,
-    /// Who else hears what is taken.
-    events: Option<Arc<Events>>,
     inbox: Sender<Job>,
     queue_room: Arc<Semaphore>,
     reads: Semaphore,
@@ -91,7 +89,6 @@ impl FeedbackHub {
             shared,
             snapshots: Mutex::new(Snapshots::new()),
             clock: Clock::start(),
-            events: None,
             inbox,
             queue_room: Arc::new(Semaphore::new(QUEUE_BYTES_MAX)),
             reads: Semaphore::new(READS_MAX),
@@ -99,21 +96,29 @@ impl FeedbackHub {
         })
     }
 
-    /// Everything that is taken becomes events too.
-    #[must_use]
-    pub(crate) fn telling(mut self, events: Arc<Events>) -> Self {
-        self.events = Some(events);
-        self
-    }
-
     /// Takes what an attempt says of itself. Resolves when its chunks are in the file, where they
     /// survive the end of this process. What one attempt says must be taken in its order; from
     /// the first poll on, that order is kept.
-    pub async fn take(&self, lease: LeaseId, mut feedback: Feedback) -> Result<(), FeedbackError> {
+    pub async fn take(&self, lease: LeaseId, feedback: Feedback) -> Result<(), FeedbackError> {
         self.snapshots.lock().update(lease, &feedback, self.clock.now());
-        if let Some(events) = &self.events {
-            events.overhear(lease, &feedback, || self.snapshot(lease.task));
+        self.keep(lease, feedback).await
+    }
+
+    /// The same for those who watch the tenant, too.
+    pub async fn take_and_tell(
+        &self,
+        lease: LeaseId,
+        feedback: Feedback,
+        handle: &CoordinatorHandle,
+    ) -> Result<(), FeedbackError> {
+        self.snapshots.lock().update(lease, &feedback, self.clock.now());
+        if let Ok(tenant) = handle.tenant() {
+            tenant.events.overhear(lease, &feedback, || self.snapshot(lease.task));
         }
+        self.keep(lease, feedback).await
+    }
+
+    async fn keep(&self, lease: LeaseId, mut feedback: Feedback) -> Result<(), FeedbackError> {
         let (chunks, n_unreadable) = read_chunks(feedback.chunks.take().unwrap_or_default());
         if !chunks.is_empty() {
             self.append(lease, chunks).await?;

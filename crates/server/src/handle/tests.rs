@@ -11,7 +11,7 @@ use super::*;
 
 #[tokio::test]
 async fn an_asker_that_goes_while_it_waits_withdraws() {
-    let (handle, mut inbox) = CoordinatorHandle::new(shard());
+    let (handle, mut inbox) = handle();
     {
         let mut asking = pin!(handle.ask(|ticket| Command::ListWorkers { ticket }));
         assert!(poll!(&mut asking).is_pending());
@@ -25,7 +25,7 @@ async fn an_asker_that_goes_while_it_waits_withdraws() {
 
 #[tokio::test]
 async fn leases_that_cross_the_asker_who_goes_are_given_back() {
-    let (handle, mut inbox) = CoordinatorHandle::new(shard());
+    let (handle, mut inbox) = handle();
     let grant = grant();
     let lease = grant.lease;
     {
@@ -42,7 +42,7 @@ async fn leases_that_cross_the_asker_who_goes_are_given_back() {
 
 #[tokio::test]
 async fn an_answer_that_was_heard_is_not_taken_back() {
-    let (handle, mut inbox) = CoordinatorHandle::new(shard());
+    let (handle, mut inbox) = handle();
     {
         let mut asking = pin!(handle.ask(|ticket| Command::ListWorkers { ticket }));
         assert!(poll!(&mut asking).is_pending());
@@ -52,6 +52,10 @@ async fn an_answer_that_was_heard_is_not_taken_back() {
     }
     drop(handle);
     assert!(inbox.recv().await.is_none(), "nothing more is said");
+}
+
+fn handle() -> (CoordinatorHandle, mpsc::Receiver<Message>) {
+    CoordinatorHandle::new(shard(), Weak::new(), CancellationToken::new())
 }
 
 fn shard() -> ShardId {

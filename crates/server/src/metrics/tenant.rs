@@ -2,15 +2,17 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
-use coordinator::{Grant, Load};
+use coordinator::{Grant, Judgement, Load};
 use model::{TaskId, TenantId, Timestamp, TypeName};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
+use shard::projection::Publication;
 
-use super::{Families, TenantLabel, TypeLabels, VerdictLabels};
+use super::{CommitMetrics, Families, TenantLabel, TypeLabels, VerdictLabels, verdict_of};
 
 /// Distinct values of `node_type` per tenant; further types count as `other`.
 pub const NODE_TYPES_PER_TENANT_MAX: usize = 500;
@@ -29,7 +31,7 @@ pub(super) enum TenantVerdict {
 impl TenantVerdict {
     pub(super) const ALL: [Self; 3] = [Self::Committed, Self::Cancelled, Self::Rejected];
 
-    fn word(self) -> &'static str {
+    pub(super) fn word(self) -> &'static str {
         match self {
             Self::Committed => "COMMITTED",
             Self::Cancelled => "CANCELLED",
@@ -38,12 +40,15 @@ impl TenantVerdict {
     }
 }
 
-pub(super) struct TenantMetrics {
+/// The numbers of one tenant, kept at hand.
+pub struct TenantMetrics {
     tenant: String,
-    pub(super) submitted: Counter,
-    pub(super) live: Gauge,
-    pub(super) ready: Gauge,
-    pub(super) in_flight: Gauge,
+    families: Families,
+    commits: CommitMetrics,
+    submitted: Counter,
+    live: Gauge,
+    ready: Gauge,
+    in_flight: Gauge,
     verdicts: [Counter; 3],
     leases: Mutex<Leases>,
 }
@@ -66,7 +71,7 @@ struct LeaseOut {
 }
 
 impl TenantMetrics {
-    pub(super) fn new(tenant: &TenantId, families: &Families) -> Self {
+    pub(super) fn new(tenant: &TenantId, families: &Families, commits: &CommitMetrics) -> Self {
         let tenant = tenant.to_string();
         let label = TenantLabel { tenant: tenant.clone() };
         let verdicts = TenantVerdict::ALL.map(|verdict| {
@@ -80,29 +85,50 @@ impl TenantMetrics {
             in_flight: families.in_flight.get_or_create_owned(&label),
             verdicts,
             leases: Mutex::default(),
+            families: families.clone(),
+            commits: commits.clone(),
             tenant,
         }
     }
 
+    /// Counts what became true in one durable turn, and how long its transaction took.
+    pub fn observe_turn(&self, turn: &Publication, took: Duration) {
+        let CommitMetrics { retries, took_ms, changes } = &self.commits;
+        self.submitted.inc_by(turn.numbers.submitted);
+        retries.count(&turn.numbers);
+        self.forget_ended(&turn.numbers.ended, turn.at);
+        self.set_load(turn.load);
+        if turn.n_facts > 0 {
+            took_ms.observe(took.as_secs_f64() * 1e3);
+            changes.observe(u32::try_from(turn.n_facts).unwrap_or(u32::MAX).into());
+        }
+    }
+
+    /// Counts verdicts.
+    pub fn observe_verdicts(&self, judgements: &[Judgement]) {
+        let mut counts = [0_u64; 3];
+        for judgement in judgements {
+            counts[verdict_of(judgement.verdict) as usize] += 1;
+        }
+        for (verdict, count) in self.verdicts.iter().zip(counts).filter(|(_, count)| *count > 0) {
+            verdict.inc_by(count);
+        }
+    }
+
     /// Says how many tasks the shard holds in memory.
-    pub(super) fn set_load(&self, load: Load) {
+    pub(crate) fn set_load(&self, load: Load) {
         self.live.set(load.live.cast_signed());
         self.ready.set(load.ready.cast_signed());
         self.in_flight.set(load.in_flight.cast_signed());
     }
 
-    pub(super) fn count_verdicts(&self, verdict: TenantVerdict, count: u64) {
-        if count > 0 {
-            self.verdicts[verdict as usize].inc_by(count);
-        }
-    }
-
-    /// Counts grants and remembers when each was made. A batch mostly shares one specification,
-    /// so the type is looked up where it changes and not for each grant.
-    pub(super) fn track(&self, families: &Families, grants: &[Grant], now: Timestamp) {
+    /// Counts leases that were handed to workers, and remembers when, until they end. A batch mostly
+    /// shares one specification, so the type is looked up where it changes and not for each grant.
+    pub fn observe_grants(&self, grants: &[Grant], now: Timestamp) {
         let mut leases = self.leases.lock();
         for alike in grants.chunk_by(|a, b| Arc::ptr_eq(&a.spec, &b.spec)) {
-            let of_type = leases.of_type(&self.tenant, families, &alike[0].spec.demand.task_type);
+            let of_type =
+                leases.of_type(&self.tenant, &self.families, &alike[0].spec.demand.task_type);
             of_type.dispatched.inc_by(alike.len() as u64);
             for grant in alike {
                 if leases.out.len() >= TRACKED_LEASES_PER_TENANT_MAX {
@@ -115,7 +141,7 @@ impl TenantMetrics {
     }
 
     /// Measures the leases that a committed report ended, and forgets all that ended.
-    pub(super) fn forget_ended(&self, ended: &[(TaskId, bool)], now: Timestamp) {
+    fn forget_ended(&self, ended: &[(TaskId, bool)], now: Timestamp) {
         if ended.is_empty() {
             return;
         }

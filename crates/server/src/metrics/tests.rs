@@ -1,8 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
-use coordinator::Load;
-use model::{Demand, LeaseId, RetryPolicy, ShardId, TaskId, TaskSpec};
+use coordinator::{Grant, Load};
+use model::{Demand, LeaseId, RetryPolicy, ShardId, TaskId, TaskSpec, Timestamp};
+use shard::projection::Publication;
 
 use super::*;
 
@@ -47,9 +48,10 @@ fn a_tenant_sees_no_series_of_another() {
 #[test]
 fn types_beyond_the_limit_count_as_other() {
     let metrics = Metrics::new();
+    let own = metrics.tenant(&tenant("a"));
     for number in 0..NODE_TYPES_PER_TENANT_MAX + 20 {
         let grant = grant(number as u64, &format!("t{number}"));
-        metrics.observe_grants(&tenant("a"), &[grant], at(0));
+        own.observe_grants(&[grant], at(0));
     }
     let text = metrics.render(&tenant("a")).expect("text");
     let series = text.lines().filter(|line| line.starts_with("cmd_dispatch_total")).count();
@@ -60,11 +62,12 @@ fn types_beyond_the_limit_count_as_other() {
 fn busy_metrics() -> Metrics {
     let metrics = Metrics::new();
     let tenant_a = tenant("a");
-    metrics.observe_grants(&tenant_a, &[grant(1, "core.echo"), grant(2, "core.echo")], at(1_000));
+    let own = metrics.tenant(&tenant_a);
+    own.observe_grants(&[grant(1, "core.echo"), grant(2, "core.echo")], at(1_000));
     let mut turn = Publication { at: at(1_375), n_facts: 3, ..Publication::default() };
     turn.numbers.failed = 1;
     turn.numbers.ended = vec![(task(1), true), (task(2), true)];
-    metrics.observe_turn(&tenant_a, &turn, Duration::from_micros(900));
+    own.observe_turn(&turn, Duration::from_micros(900));
     metrics.observe_request("/api/v1/tasks", 201, Duration::from_millis(1));
     metrics.set_store_available(true);
     let ws = metrics.ws(&tenant_a);
@@ -74,7 +77,7 @@ fn busy_metrics() -> Metrics {
     ws.answered_after(Duration::from_millis(3));
     let load = Load { live: 3, ready: 2, in_flight: 1 };
     let turn = Publication { load, ..Publication::default() };
-    metrics.observe_turn(&tenant("b"), &turn, Duration::ZERO);
+    metrics.tenant(&tenant("b")).observe_turn(&turn, Duration::ZERO);
     let worker = WorkerView {
         drain: None,
         drained_by: [].into(),

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{TenantId, Timestamp, WorkerId};
+use model::{Timestamp, WorkerId};
 use parking_lot::Mutex;
 use protocol::session::open::OpenObject;
 use protocol::session::payload::heartbeat::{ResourceMetrics, ToldResource};
@@ -65,86 +65,69 @@ impl Known {
     }
 }
 
-/// All resources of all tenants.
+/// All resources of one tenant.
 #[derive(Debug, Default)]
-pub(crate) struct Catalog(Mutex<BTreeMap<TenantId, Tenant>>);
+pub(crate) struct Catalog(Mutex<Resources>);
 
 #[derive(Debug, Default)]
-struct Tenant {
+struct Resources {
     by_id: BTreeMap<String, Known>,
     by_worker: BTreeMap<WorkerId, BTreeSet<String>>,
 }
 
 impl Catalog {
     /// A worker says what it keeps. What it does not name is gone, if it named all.
-    pub(crate) fn note_heartbeat(
-        &self,
-        tenant: &TenantId,
-        worker: &WorkerId,
-        told: ResourceMetrics,
-        now: Timestamp,
-    ) {
-        let mut tenants = self.0.lock();
-        if told.count == 0 && !tenants.get(tenant).is_some_and(|known| known.has_any_of(worker)) {
+    pub(crate) fn note_heartbeat(&self, worker: &WorkerId, told: ResourceMetrics, now: Timestamp) {
+        let mut own = self.0.lock();
+        if told.count == 0 && !own.has_any_of(worker) {
             return;
         }
-        let of_tenant = tenants.entry(tenant.clone()).or_default();
         let is_complete = u64::try_from(told.list.len()).is_ok_and(|n_told| n_told == told.count);
         if is_complete {
             let named: BTreeSet<&str> =
                 told.list.iter().map(|one| one.resource_id.as_str()).collect();
-            of_tenant.forget_where(worker, |id| !named.contains(id));
+            own.forget_where(worker, |id| !named.contains(id));
         }
         for one in told.list {
-            of_tenant.put(Known::told(one, worker, now));
+            own.put(Known::told(one, worker, now));
         }
-        of_tenant.shrink();
+        own.shrink();
     }
 
     /// A worker left these behind, by the word of a result.
-    pub(crate) fn note_artifacts(
-        &self,
-        tenant: &TenantId,
-        worker: &WorkerId,
-        artifacts: &[Artifact],
-        now: Timestamp,
-    ) {
+    pub(crate) fn note_artifacts(&self, worker: &WorkerId, artifacts: &[Artifact], now: Timestamp) {
         let kept = artifacts.iter().filter(|artifact| artifact.inline != Some(true));
         let kept: Vec<_> = kept.map(|artifact| Known::left(artifact, worker, now)).collect();
         if kept.is_empty() {
             return;
         }
-        let mut tenants = self.0.lock();
-        let of_tenant = tenants.entry(tenant.clone()).or_default();
+        let mut own = self.0.lock();
         for one in kept {
-            of_tenant.put(one);
+            own.put(one);
         }
-        of_tenant.shrink();
+        own.shrink();
     }
 
     /// One resource.
-    pub(crate) fn get(&self, tenant: &TenantId, id: &str, now: Timestamp) -> Option<Known> {
-        let tenants = self.0.lock();
-        tenants.get(tenant)?.by_id.get(id).filter(|known| !known.is_over(now)).cloned()
+    pub(crate) fn get(&self, id: &str, now: Timestamp) -> Option<Known> {
+        self.0.lock().by_id.get(id).filter(|known| !known.is_over(now)).cloned()
     }
 
     /// Resources by name, after `after`; no more than `limit` of those that are meant.
     pub(crate) fn list(
         &self,
-        tenant: &TenantId,
         (after, limit): (Option<&str>, usize),
         is_meant: impl Fn(&Known) -> bool,
         now: Timestamp,
     ) -> Vec<Known> {
-        let tenants = self.0.lock();
-        let Some(of_tenant) = tenants.get(tenant) else { return Vec::new() };
+        let own = self.0.lock();
         let is_next = |known: &&Known| after.is_none_or(|after| known.id.as_str() > after);
-        let there = of_tenant.by_id.values().filter(is_next).filter(|known| !known.is_over(now));
+        let there = own.by_id.values().filter(is_next).filter(|known| !known.is_over(now));
         there.filter(|known| is_meant(known)).take(limit).cloned().collect()
     }
 }
 
-impl Tenant {
+impl Resources {
     fn has_any_of(&self, worker: &WorkerId) -> bool {
         self.by_worker.contains_key(worker)
     }
@@ -220,14 +203,12 @@ mod tests {
             metadata: None,
         };
         let artifacts = [artifact("a", None), artifact("b", Some(true))];
-        catalog.note_artifacts(&tenant(), &worker("w1"), &artifacts, Timestamp::default());
+        catalog.note_artifacts(&worker("w1"), &artifacts, Timestamp::default());
         let early = Timestamp::default();
-        let known = catalog.get(&tenant(), "a", early).expect("known");
+        let known = catalog.get("a", early).expect("known");
         assert_eq!((known.size_bytes, known.worker), (Some(7), worker("w1")));
-        assert_eq!(catalog.get(&tenant(), "b", early), None);
-        assert_eq!(catalog.get(&tenant(), "a", NOW), None, "its time is over");
-        let stranger: TenantId = "other".parse().expect("a name");
-        assert_eq!(catalog.get(&stranger, "a", early), None);
+        assert_eq!(catalog.get("b", early), None);
+        assert_eq!(catalog.get("a", NOW), None, "its time is over");
     }
 
     #[test]
@@ -238,18 +219,18 @@ mod tests {
         let list: Vec<_> =
             (0..RESOURCES_PER_TENANT_MAX).map(|n| told(&format!("r{n:05}"))).collect();
         let all = ResourceMetrics { count: 99_999, list, ..ResourceMetrics::default() };
-        catalog.note_heartbeat(&tenant(), &worker("w2"), all, later);
-        assert_eq!(catalog.get(&tenant(), "first", NOW), None);
-        let all = catalog.list(&tenant(), (None, usize::MAX), |_| true, NOW);
+        catalog.note_heartbeat(&worker("w2"), all, later);
+        assert_eq!(catalog.get("first", NOW), None);
+        let all = catalog.list((None, usize::MAX), |_| true, NOW);
         assert_eq!(all.len(), RESOURCES_PER_TENANT_MAX);
-        let page = catalog.list(&tenant(), (Some("r09997"), 10), |one| one.id != "r09998", NOW);
+        let page = catalog.list((Some("r09997"), 10), |one| one.id != "r09998", NOW);
         assert_eq!(page.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["r09999"]);
     }
 
     fn note(catalog: &Catalog, name: &str, ids: &[&str], count: u64) {
         let list = ids.iter().map(|id| told(id)).collect();
         let told = ResourceMetrics { count, list, ..ResourceMetrics::default() };
-        catalog.note_heartbeat(&tenant(), &worker(name), told, NOW);
+        catalog.note_heartbeat(&worker(name), told, NOW);
     }
 
     fn told(id: &str) -> ToldResource {
@@ -265,12 +246,8 @@ mod tests {
     }
 
     fn names(catalog: &Catalog) -> Vec<String> {
-        let all = catalog.list(&tenant(), (None, usize::MAX), |_| true, NOW);
+        let all = catalog.list((None, usize::MAX), |_| true, NOW);
         all.into_iter().map(|one| one.id).collect()
-    }
-
-    fn tenant() -> TenantId {
-        "acme".parse().expect("a name")
     }
 
     fn worker(name: &str) -> WorkerId {

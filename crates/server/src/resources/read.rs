@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use model::WorkerId;
+use model::{TenantId, WorkerId};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::handle::CoordinatorHandle;
+use crate::directory::Directory;
 use crate::links::ToLink;
 
 /// How long a worker that has gone may take to come back, in the middle of a download.
@@ -43,7 +43,8 @@ pub(crate) enum ReadFailure {
 /// Where a resource is.
 #[derive(Clone)]
 pub(crate) struct Source {
-    pub(crate) handle: CoordinatorHandle,
+    pub(crate) directory: Directory,
+    pub(crate) tenant: TenantId,
     pub(crate) worker: WorkerId,
     pub(crate) resource_id: String,
 }
@@ -57,7 +58,10 @@ impl Source {
             let resource_id = self.resource_id.clone();
             let wanted = Wanted { resource_id, offset, length, reply };
             let word = ToLink::Read(Box::new(wanted));
-            if self.handle.tell_worker(self.worker.clone(), word).await {
+            // Looked up for each part: a shard that is rebuilt has another handle.
+            if let Some(handle) = self.directory.find(&self.tenant)
+                && handle.tell_worker(self.worker.clone(), word).await
+            {
                 seen_at = Instant::now();
                 let left = PART_WITHIN.saturating_sub(began.elapsed());
                 match tokio::time::timeout(left, answer).await {

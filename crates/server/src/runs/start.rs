@@ -126,7 +126,7 @@ pub(crate) async fn start(
     tenant: &TenantId,
     request: NewRunRequest,
 ) -> Result<Started, RunError> {
-    let handle = app.shards.of(tenant).await?;
+    let handle = app.directory.of(tenant).await?;
     if let Some(mark) = &request.mark
         && let Some(record) = earlier(&*app.store, handle.shard(), mark).await?
     {

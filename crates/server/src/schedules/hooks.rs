@@ -118,7 +118,7 @@ pub(crate) async fn call(app: &App, token: &str) -> Result<(TenantId, Hook), Hoo
     }
     let digest = digest_of(token);
     let tenant = app.store.tenant_of_hook(digest.clone()).await?.ok_or(HookError::Unknown)?;
-    let (handle, key) = (app.shards.of(&tenant).await?, digest.clone());
+    let (handle, key) = (app.directory.of(&tenant).await?, digest.clone());
     let look = move |shard: &shard::Shard| shard.documents().hooks.get(&key).cloned();
     let hook = handle.look(look).await?.ok_or(HookError::Unknown)?;
     app.hook_calls.count(digest, Instant::now())?;

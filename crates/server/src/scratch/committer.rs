@@ -11,17 +11,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use keyspace::{DamagedRow, Keyspace, Limits};
-use model::{TenantId, Timestamp};
+use model::Timestamp;
 use shard::ClaimedShard;
-use store::{CommitError, Committed, ScratchTurn, Store, StoreError, StoreFuture};
+use store::{CommitError, Committed, ScratchTurn, StoreError, StoreFuture};
 use tokio::time::{Instant, Sleep};
-use tokio_util::sync::CancellationToken;
 
 use super::batch::Batch;
 use super::memory::Gathered;
 use super::tenant::TenantScratch;
+use crate::directory::Tenant;
 use crate::handle::AskError;
-use crate::shards::Shards;
 
 /// Batches of one keyspace on their way to the store; beyond this, changes gather. The store
 /// merges what waits for it into one transaction.
@@ -37,95 +36,121 @@ const RECOVERY_EVERY: Duration = Duration::from_millis(500);
 /// How long a stopping keyspace waits for its last commits.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
-/// What keyspaces need from the server.
-#[derive(Clone)]
-pub(super) struct Parts {
-    pub(super) store: Arc<dyn Store>,
-    pub(super) shards: Shards,
-    pub(super) limits: Limits,
-    pub(super) stopping: CancellationToken,
-}
+/// Keys and values of one tenant, with what it costs to keep them, in bytes.
+pub const SCRATCH_BYTES_MAX: usize = 256 << 20;
+/// Keys of one tenant.
+pub const SCRATCH_KEYS_MAX: usize = 1_000_000;
+/// One value, or one name, in bytes.
+pub const SCRATCH_VALUE_BYTES_MAX: usize = 8 << 20;
+/// Elements of one list, hash or set.
+pub const SCRATCH_ELEMENTS_MAX: usize = 1_000_000;
 
 /// Why a keyspace was not restored.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum RestoreError {
-    #[error(transparent)]
-    Claim(#[from] AskError),
+enum RestoreError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error(transparent)]
     Damaged(#[from] DamagedRow),
 }
 
-impl Parts {
-    /// The keyspace of a tenant as it is durable, and the claim under which it is changed.
-    pub(super) async fn restore(
-        &self,
-        tenant: &TenantId,
-    ) -> Result<(ClaimedShard, Keyspace), RestoreError> {
-        // First the claim: whoever takes the shard over after this fences what builds on it.
-        let claim = self.shards.claim_of(tenant).await?;
-        let rows = self.store.restore_scratch(claim.shard).await?;
-        let limits = self.limits;
-        // A large one takes a while.
-        let building = tokio::task::spawn_blocking(move || Keyspace::restore(limits, rows));
-        let keyspace = building.await.expect("restoring does not panic")?;
-        tracing::info!(%tenant, keys = keyspace.len(), epoch = claim.epoch, "keyspace restored");
-        Ok((claim, keyspace))
+/// Restores the keyspace of a tenant, and serves it until the tenant is lost or the server stops.
+pub(crate) async fn open(tenant: Arc<Tenant>) -> Result<Arc<TenantScratch>, AskError> {
+    if tenant.common.keyspaces_stop.is_cancelled() {
+        return Err(AskError::Stopping);
     }
+    let (claim, keyspace) = restore(&tenant).await.map_err(|error| {
+        tracing::error!(tenant = %tenant.id(), %error, "cannot restore the keyspace");
+        AskError::Unavailable
+    })?;
+    let scratch = Arc::new(TenantScratch::new(tenant.common.clock, keyspace));
+    let committers = tenant.common.committers.clone();
+    committers.spawn(run(tenant, Arc::clone(&scratch), claim));
+    Ok(scratch)
 }
 
-/// Serves one keyspace until the server stops, through every failure of its store.
-pub(super) async fn run(parts: Parts, scratch: Arc<TenantScratch>, mut claim: ClaimedShard) {
+/// The keyspace of a tenant as it is durable, and the claim under which it is changed.
+async fn restore(tenant: &Tenant) -> Result<(ClaimedShard, Keyspace), RestoreError> {
+    // First the claim: whoever takes the shard over after this fences what builds on it.
+    let claim = tenant.claim();
+    let rows = tenant.common.store.restore_scratch(claim.shard).await?;
+    let limits = Limits {
+        bytes_max: SCRATCH_BYTES_MAX,
+        keys_max: SCRATCH_KEYS_MAX,
+        value_bytes_max: SCRATCH_VALUE_BYTES_MAX,
+        elements_max: SCRATCH_ELEMENTS_MAX,
+        ..Limits::default()
+    };
+    // A large one takes a while.
+    let building = tokio::task::spawn_blocking(move || Keyspace::restore(limits, rows));
+    let keyspace = building.await.expect("restoring does not panic")?;
+    let keys = keyspace.len();
+    tracing::info!(tenant = %tenant.id(), keys, epoch = claim.epoch, "keyspace restored");
+    Ok((claim, keyspace))
+}
+
+/// Serves one keyspace until it ends, through failures of its own commits.
+async fn run(tenant: Arc<Tenant>, scratch: Arc<TenantScratch>, mut claim: ClaimedShard) {
     loop {
-        let mut committer = Committer::new(&parts, &scratch, claim);
-        match committer.serve().await {
+        let mut committer = Committer::new(&tenant, &scratch, claim);
+        let error = match committer.serve().await {
             Ended::Stopped => return,
-            Ended::Failed(error) => {
-                let tenant = &scratch.tenant;
-                tracing::error!(%tenant, %error, "changes of keys are lost; starting over");
+            Ended::Failed(error) => error,
+        };
+        tracing::error!(tenant = %tenant.id(), %error, "changes of keys are lost; starting over");
+        let fenced = (error == CommitError::Fenced).then_some(claim);
+        tokio::select! {
+            biased;
+            () = tenant.keyspace_ends.cancelled() => {
+                scratch.memory.lock().end(ending(&tenant));
+                return;
             }
-        }
-        match recover(&parts, &scratch).await {
-            Some(current) => claim = current,
-            None => return,
+            current = recover(&tenant, &scratch, fenced) => claim = current,
         }
     }
 }
 
-/// Restores the keyspace as soon as the store can; `None` when the server stops before.
-async fn recover(parts: &Parts, scratch: &TenantScratch) -> Option<ClaimedShard> {
+/// Restores the keyspace as soon as the store can. Under a claim that was fenced it is of no use:
+/// the shard has raised its epoch, or finds out that it has lost its claim.
+async fn recover(
+    tenant: &Tenant,
+    scratch: &TenantScratch,
+    fenced: Option<ClaimedShard>,
+) -> ClaimedShard {
     loop {
-        match parts.restore(&scratch.tenant).await {
-            Ok((claim, keyspace)) => {
-                let now = scratch.clock.now();
-                scratch.change(|memory| memory.restore(now, keyspace));
-                return Some(claim);
-            }
-            Err(error) => {
-                tracing::error!(tenant = %scratch.tenant, %error, "cannot restore the keyspace");
-            }
-        }
-        tokio::select! {
-            () = tokio::time::sleep(RECOVERY_EVERY) => {}
-            () = parts.stopping.cancelled() => {
-                scratch.memory.lock().stop();
-                return None;
+        if fenced == Some(tenant.claim()) {
+            tenant.check_claim().await;
+        } else {
+            match restore(tenant).await {
+                Ok((claim, keyspace)) => {
+                    let now = scratch.clock.now();
+                    scratch.change(|memory| memory.restore(now, keyspace));
+                    return claim;
+                }
+                Err(error) => {
+                    tracing::error!(tenant = %tenant.id(), %error, "cannot restore the keyspace");
+                }
             }
         }
+        tokio::time::sleep(RECOVERY_EVERY).await;
     }
+}
+
+/// What is said to whoever comes after the end.
+fn ending(tenant: &Tenant) -> AskError {
+    if tenant.is_lost() { AskError::Unavailable } else { AskError::Stopping }
 }
 
 /// Why a keyspace's memory came to its end.
 enum Ended {
-    /// The server stops.
+    /// The tenant is lost, or the server stops.
     Stopped,
     /// A batch could not be kept.
     Failed(CommitError),
 }
 
 struct Committer<'a> {
-    parts: &'a Parts,
+    tenant: &'a Tenant,
     scratch: &'a TenantScratch,
     claim: ClaimedShard,
     /// Oldest first.
@@ -142,9 +167,9 @@ struct Pending {
 }
 
 impl<'a> Committer<'a> {
-    fn new(parts: &'a Parts, scratch: &'a TenantScratch, claim: ClaimedShard) -> Self {
+    fn new(tenant: &'a Tenant, scratch: &'a TenantScratch, claim: ClaimedShard) -> Self {
         Self {
-            parts,
+            tenant,
             scratch,
             claim,
             in_flight: VecDeque::new(),
@@ -167,7 +192,7 @@ impl<'a> Committer<'a> {
             self.set_alarm(next_expiry);
             tokio::select! {
                 biased;
-                () = self.parts.stopping.cancelled() => return self.finish().await,
+                () = self.tenant.keyspace_ends.cancelled() => return self.finish().await,
                 committed = next_commit(&mut self.in_flight) => {
                     if let Err(error) = self.release(committed) {
                         return Ended::Failed(error);
@@ -182,7 +207,8 @@ impl<'a> Committer<'a> {
     /// Queues a batch at the store, if there is one.
     fn give(&mut self, gathered: Option<Gathered>) {
         let Some(Gathered { writes, bytes, batch }) = gathered else { return };
-        let commit = self.parts.store.commit_scratch(ScratchTurn { claim: self.claim, writes });
+        let commit =
+            self.tenant.common.store.commit_scratch(ScratchTurn { claim: self.claim, writes });
         self.in_flight.push_back(Pending { commit, batch, bytes });
     }
 
@@ -219,9 +245,14 @@ impl<'a> Committer<'a> {
         }
     }
 
-    /// The server stops: what has gathered becomes durable, nothing new begins.
+    /// Nothing new begins. What has gathered becomes durable, unless the claim is lost.
     async fn finish(&mut self) -> Ended {
-        let gathered = self.scratch.memory.lock().stop();
+        let gathered = self.scratch.memory.lock().end(ending(self.tenant));
+        if self.tenant.is_lost() {
+            let given = self.in_flight.drain(..).map(|pending| pending.batch);
+            given.chain(gathered.map(|own| own.batch)).for_each(|batch| batch.settle(false));
+            return Ended::Stopped;
+        }
         self.give(gathered);
         let all = async {
             while !self.in_flight.is_empty() {
@@ -232,7 +263,7 @@ impl<'a> Committer<'a> {
             }
         };
         if tokio::time::timeout(STOP_WITHIN, all).await.is_err() {
-            let tenant = &self.scratch.tenant;
+            let tenant = self.tenant.id();
             tracing::warn!(%tenant, "stopped before the last keys were durable");
             self.in_flight.drain(..).for_each(|pending| pending.batch.settle(false));
         }

@@ -35,8 +35,8 @@ enum Standing {
     Live(Box<Live>),
     /// A change was lost; the keyspace is being restored.
     Away,
-    /// The server stops.
-    Stopped,
+    /// The tenant is lost, or the server stops.
+    Ended(AskError),
 }
 
 #[derive(Debug)]
@@ -160,7 +160,7 @@ impl Memory {
                 live.gather(served);
             }
             Standing::Away => owed.push(undoing),
-            Standing::Stopped => tracing::warn!("an element that nobody took is lost"),
+            Standing::Ended(_) => tracing::warn!("an element that nobody took is lost"),
         }
     }
 
@@ -219,20 +219,29 @@ impl Memory {
         live.gather(served);
     }
 
-    /// Takes no further command; gives what has gathered.
-    pub(super) fn stop(&mut self) -> Option<Gathered> {
+    /// Takes no further command, and tells who waits; gives what has gathered.
+    pub(super) fn end(&mut self, why: AskError) -> Option<Gathered> {
         let gathered = self.hand_over();
         if !self.owed.is_empty() {
             tracing::warn!(elements = self.owed.len(), "elements that nobody took are lost");
         }
-        self.standing = Standing::Stopped;
+        self.standing = Standing::Ended(why);
+        self.waiters = Waiters::default();
         gathered
+    }
+
+    /// Why whoever waited is not served any more.
+    pub(super) fn why_ended(&self) -> AskError {
+        match self.standing {
+            Standing::Ended(why) => why,
+            Standing::Live(_) | Standing::Away => AskError::Unavailable,
+        }
     }
 
     pub(super) fn next_expiry(&self) -> Option<Timestamp> {
         match &self.standing {
             Standing::Live(live) => live.keyspace.next_expiry(),
-            Standing::Away | Standing::Stopped => None,
+            Standing::Away | Standing::Ended(_) => None,
         }
     }
 
@@ -242,7 +251,7 @@ impl Memory {
             Standing::Live(live) => {
                 (live.keyspace.len(), live.keyspace.used_bytes(), self.waiters.len())
             }
-            Standing::Away | Standing::Stopped => (0, 0, self.waiters.len()),
+            Standing::Away | Standing::Ended(_) => (0, 0, self.waiters.len()),
         }
     }
 }
@@ -252,7 +261,7 @@ impl Standing {
         match self {
             Self::Live(live) => Ok(live),
             Self::Away => Err(AskError::Unavailable),
-            Self::Stopped => Err(AskError::Stopping),
+            Self::Ended(why) => Err(*why),
         }
     }
 }

@@ -1,10 +1,10 @@
-//! Keys and values of tenants, as Redis keeps them, and durable.
+//! Keys and values of a tenant, as Redis keeps them, and durable.
 //!
 //! Commands are carried out in memory, under one short lock. What they changed gathers in a batch,
 //! a task gives batches to the store, and no answer leaves before everything that it may have seen
 //! is durable.
 //!
-//! Reading order: `tenants` (all keyspaces), `tenant` (one of them, for doors), `batch` (changes
+//! Reading order: `tenant` (the keyspace, for doors), `batch` (changes
 //! and who waits for them), `memory` (what the lock guards), `committer` (to the store, and back
 //! after a failure), `waiters` and `turn` (pops that wait), `give_back` (pops that nobody took).
 
@@ -13,15 +13,15 @@ mod committer;
 mod give_back;
 mod memory;
 mod tenant;
-mod tenants;
 mod turn;
 mod waiters;
 
 pub use batch::Mark;
-pub use committer::SCRATCH_BATCHES_IN_FLIGHT_MAX;
+pub(crate) use committer::open;
+pub use committer::{
+    SCRATCH_BATCHES_IN_FLIGHT_MAX, SCRATCH_BYTES_MAX, SCRATCH_ELEMENTS_MAX, SCRATCH_KEYS_MAX,
+    SCRATCH_VALUE_BYTES_MAX,
+};
 pub use memory::SCRATCH_PENDING_BYTES_MAX;
 pub use tenant::{ScratchLoad, TenantScratch};
-pub use tenants::{
-    SCRATCH_BYTES_MAX, SCRATCH_ELEMENTS_MAX, SCRATCH_KEYS_MAX, SCRATCH_VALUE_BYTES_MAX, Scratch,
-};
 pub use waiters::SCRATCH_WAITERS_MAX;

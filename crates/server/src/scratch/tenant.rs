@@ -2,7 +2,6 @@
 
 use bytes::Bytes;
 use keyspace::{Answer, Keyspace};
-use model::TenantId;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
@@ -15,7 +14,6 @@ use crate::handle::AskError;
 /// Keys and values of one tenant.
 #[derive(Debug)]
 pub struct TenantScratch {
-    pub(super) tenant: TenantId,
     pub(super) clock: Clock,
     pub(super) memory: Mutex<Memory>,
     /// Something has gathered for the store.
@@ -34,9 +32,9 @@ pub struct ScratchLoad {
 }
 
 impl TenantScratch {
-    pub(super) fn new(tenant: TenantId, clock: Clock, keyspace: Keyspace) -> Self {
+    pub(super) fn new(clock: Clock, keyspace: Keyspace) -> Self {
         let memory = Mutex::new(Memory::new(keyspace));
-        Self { tenant, clock, memory, gathered: Notify::new() }
+        Self { clock, memory, gathered: Notify::new() }
     }
 
     /// Carries out commands in order. No answer may leave before [`TenantScratch::durable`] says

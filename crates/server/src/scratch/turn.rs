@@ -49,8 +49,8 @@ impl<'a> Turn<'a> {
             };
             self.state = match waited {
                 Ok(Ok(served)) => State::Served(served),
-                // Only a table that is gone drops its waiters.
-                Ok(Err(_)) => return Err(AskError::Stopping),
+                // The keyspace has ended.
+                Ok(Err(_)) => return Err(self.scratch.memory.lock().why_ended()),
                 Err(_) => match self.scratch.leave(*id, served) {
                     // It was served at the last moment.
                     Some(served) => State::Served(served),

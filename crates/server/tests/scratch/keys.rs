@@ -97,7 +97,6 @@ async fn first_users_share_one_keyspace() {
     let place = Place::new().await;
     let (first, second) = tokio::join!(place.scratch(), place.scratch());
     assert!(Arc::ptr_eq(&first, &second));
-    assert_eq!(place.server.app().scratch.open_ones().len(), 1);
 }
 
 #[tokio::test]
@@ -108,7 +107,7 @@ async fn what_has_gathered_is_kept_when_the_server_stops() {
     ask(&scratch, "SET k before").await.expect("kept");
     let (_, mark) = scratch.execute(&[words("SET k v")]).expect("carried out");
     // It hears of the change and of the stop at the same time.
-    place.server.app().scratch.stop().await;
+    place.server.app().directory.stop().await;
     let kept = tokio::time::timeout(PATIENCE, scratch.durable(&mark)).await;
     kept.expect("settled").expect("kept on the way out");
     let refused = ask(&scratch, "GET k").await.expect_err("it has stopped");

@@ -44,7 +44,8 @@ impl Place {
 
     pub(crate) async fn of(&self, tenant: &str) -> Arc<TenantScratch> {
         let tenant = tenant.parse().expect("a name");
-        self.server.app().scratch.of(&tenant).await.expect("a keyspace")
+        let handle = self.server.app().directory.of(&tenant).await.expect("a shard");
+        handle.keyspace().await.expect("a keyspace")
     }
 
     pub(crate) async fn scratch(&self) -> Arc<TenantScratch> {
@@ -54,7 +55,7 @@ impl Place {
     /// What is durable of `acme`, by another way than the keyspace.
     pub(crate) async fn rows(&self) -> Vec<KeyRow> {
         let tenant = "acme".parse().expect("a name");
-        let shard = self.server.app().shards.of(&tenant).await.expect("a shard").shard();
+        let shard = self.server.app().directory.of(&tenant).await.expect("a shard").shard();
         self.store.restore_scratch(shard).await.expect("rows")
     }
 

@@ -104,7 +104,7 @@ async fn no_success_is_false_while_the_disk_fills_and_empties() {
 }
 
 #[tokio::test]
-async fn a_new_claim_fences_and_the_keyspace_comes_back_under_it() {
+async fn a_fenced_keyspace_is_dropped_and_comes_back_for_who_asks() {
     let place = Place::new().await;
     let scratch = place.scratch().await;
     ask(&scratch, "SET k 1").await.expect("kept");
@@ -114,28 +114,26 @@ async fn a_new_claim_fences_and_the_keyspace_comes_back_under_it() {
     let theirs = place.store.commit_scratch(store::ScratchTurn { claim, writes });
     theirs.await.expect("kept");
 
+    let waiting = tokio::spawn({
+        let scratch = Arc::clone(&scratch);
+        async move { scratch.wait_turn(&words("BLPOP q 0")).await }
+    });
+    while scratch.load().waiters == 0 {
+        tokio::task::yield_now().await;
+    }
     let refused = ask(&scratch, "SET k 3").await.expect_err("the claim is stale");
     assert_eq!(refused, AskError::Unavailable);
-    recovered(&scratch).await;
+    // The shard is idle, and hears from its keyspace that it should look.
+    let told = tokio::time::timeout(PATIENCE, waiting).await.expect("who waits is told");
+    assert_eq!(told.expect("ends"), Err(AskError::Unavailable));
+    assert_eq!(ask(&scratch, "GET k").await, Err(AskError::Unavailable));
+    let is_current = store::ScratchTurn { claim, writes: Vec::new() };
+    place.store.commit_scratch(is_current).await.expect("nobody claimed it back");
+
+    let scratch = place.scratch().await;
     let answers = ask(&scratch, "GET k").await.expect("read");
     assert_eq!(text(&answers[0]), "2", "what the other owner wrote");
-
-    // The coordinator notices with its next turn, and claims anew; the keyspace follows it.
-    let tenant = "acme".parse().expect("a name");
-    let coordinator = place.server.app().shards.of(&tenant).await.expect("a coordinator");
-    let drain = |ticket| coordinator::Command::SetDrain {
-        ticket,
-        worker: "w".parse().expect("a name"),
-        cause: coordinator::DrainCause::Leaving,
-        on: true,
-    };
-    coordinator.ask(drain).await.expect_err("its claim is stale");
-    let kept = async {
-        while ask(&scratch, "SET k 4").await.is_err() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, kept).await.expect("it comes back");
+    ask(&scratch, "SET k 4").await.expect("kept");
     assert_eq!(place.rows().await[0].value, "4");
 }
 

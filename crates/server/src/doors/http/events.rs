@@ -82,7 +82,7 @@ pub(super) async fn watch(
     let client = query.first("clientSessionId").map(str::to_owned);
     let filter = Filter::new(run, query.first("types"), client)
         .map_err(|error| ApiError::invalid("types:", error))?;
-    let events = events_of(&app, &coordinator).await?;
+    let events = events_of(&coordinator).await?;
     let reader = events.reader(filter, seen).ok_or_else(|| {
         let message = format!("{READERS_MAX} connections of this tenant read events already");
         ApiError::new(ErrorCode::LimitEvents, message)
@@ -110,8 +110,8 @@ async fn known_run(app: &App, name: &str, shard: ShardId) -> Result<RunId, ApiEr
 }
 
 /// The tenant's events, once ids can be given.
-async fn events_of(app: &App, coordinator: &Coordinator) -> Result<Arc<TenantEvents>, ApiError> {
-    let events = app.events.of(&coordinator.caller.tenant, coordinator.handle.shard());
+async fn events_of(coordinator: &Coordinator) -> Result<Arc<TenantEvents>, ApiError> {
+    let events = Arc::clone(&coordinator.handle.tenant()?.events);
     let ids = tokio::time::timeout(IDS_WITHIN, events.has_ids()).await;
     ids.map_err(|_| AskError::Unavailable)?;
     Ok(events)

@@ -216,7 +216,7 @@ impl FromRequestParts<Arc<App>> for Coordinator {
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
         let Asker(caller) = Asker::from_request_parts(parts, app).await?;
-        let handle = app.shards.of(&caller.tenant).await?;
+        let handle = app.directory.of(&caller.tenant).await?;
         Ok(Self { caller, handle })
     }
 }

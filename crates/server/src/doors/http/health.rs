@@ -39,7 +39,7 @@ pub(super) async fn healthz(State(app): State<Arc<App>>) -> Response {
     )
 )]
 pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
-    if !app.shards.all_ready() {
+    if !app.directory.all_ready() {
         let message = "the store cannot keep anything right now";
         return Err(ApiError::new(ErrorCode::StoreUnavailable, message));
     }
@@ -65,7 +65,8 @@ pub(super) async fn metrics(
     Asker(caller): Asker,
 ) -> Result<Response, ApiError> {
     // Numbers matter most while the store is away, so its absence must not hide them.
-    if let Ok(handle) = app.shards.of(&caller.tenant).await {
+    // And they are no reason to claim a shard.
+    if let Some(handle) = app.directory.find(&caller.tenant) {
         let coordinator = Coordinator { caller: caller.clone(), handle };
         if let Ok(views) = workers::views(&coordinator).await {
             app.metrics.set_workers(&caller.tenant, &views);
@@ -75,7 +76,7 @@ pub(super) async fn metrics(
             }
         }
     }
-    app.metrics.set_store_available(app.shards.all_ready());
+    app.metrics.set_store_available(app.directory.all_ready());
     let text = app.metrics.render(&caller.tenant);
     let text = text.map_err(|_| ApiError::internal("the numbers cannot be written"))?;
     let content_type = (header::CONTENT_TYPE, HeaderValue::from_static(METRICS_TYPE));

@@ -21,12 +21,11 @@ use shard::report_key::digest_of;
 use shard::sessions::SessionView;
 
 use super::convert::RUNS_LIMIT;
-use super::gate::Asker;
+use super::gate::Coordinator;
 use super::params::{PathName, QueryPairs};
 use super::problem::{ApiError, json};
 use super::runs::limit_of;
 use crate::app::App;
-use crate::auth::Caller;
 use crate::handle::CoordinatorHandle;
 use crate::resources::{Download, Known, Source};
 
@@ -45,12 +44,13 @@ use crate::resources::{Download, Known, Source};
     ),
     responses(
         (status = 200, body = ResourcePage, description = "By name."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID")
+        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
     )
 )]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    Coordinator { handle, .. }: Coordinator,
     query: QueryPairs,
 ) -> Result<Response, ApiError> {
     let query = query.only(&["limit", "cursor", "workerName", "type", "scope"])?;
@@ -61,11 +61,11 @@ pub(super) async fn list(
             && query.first("scope").is_none_or(|name| known.scope.as_deref() == Some(name))
     };
     let (after, now) = (query.first("cursor"), app.clock.now());
-    let mut known = app.resources.list(&caller.tenant, (after, limit + 1), is_meant, now);
+    let mut known = handle.tenant()?.resources.list((after, limit + 1), is_meant, now);
     let has_more = known.len() > limit;
     known.truncate(limit);
     let next_cursor = known.last().filter(|_| has_more).map(|last| last.id.clone());
-    let here = connected(&app, &caller, &known).await;
+    let here = connected(&handle, &known).await;
     let items = known.into_iter().map(|one| shown(one, &here)).collect();
     Ok(json(StatusCode::OK, &ResourcePage { items, next_cursor }))
 }
@@ -77,16 +77,17 @@ pub(super) async fn list(
     params(("resource_id" = String, Path, description = "The resource.")),
     responses(
         (status = 200, body = Resource, description = "What is known of it."),
-        (status = 404, body = Problem, description = "E.RESOURCE.NOT_FOUND")
+        (status = 404, body = Problem, description = "E.RESOURCE.NOT_FOUND"),
+        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
     )
 )]
 pub(super) async fn show(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    Coordinator { handle, .. }: Coordinator,
     path: PathName,
 ) -> Result<Response, ApiError> {
-    let known = find(&app, &caller, path.as_str())?;
-    let here = connected(&app, &caller, std::slice::from_ref(&known)).await;
+    let known = find(&app, &handle, path.as_str())?;
+    let here = connected(&handle, std::slice::from_ref(&known)).await;
     Ok(json(StatusCode::OK, &shown(known, &here)))
 }
 
@@ -108,42 +109,45 @@ pub(super) async fn show(
         (status = 304, description = "It is what `If-None-Match` says."),
         (status = 404, body = Problem, description = "E.RESOURCE.NOT_FOUND"),
         (status = 416, description = "There are no such bytes."),
-        (status = 503, body = Problem, description = "E.RESOURCE.AWAY")
+        (status = 503, body = Problem, description = "E.RESOURCE.AWAY, E.STORE.UNAVAILABLE")
     )
 )]
 pub(super) async fn download(
     State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    Coordinator { caller, handle }: Coordinator,
     path: PathName,
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    let known = find(&app, &caller, path.as_str())?;
+    let known = find(&app, &handle, path.as_str())?;
     let Some(size) = known.size_bytes else { return Err(no_such_resource()) };
     let tag = tag_of(&known);
     if says(&headers, header::IF_NONE_MATCH, |said| said == "*" || said.contains(&tag)) {
         return Ok(with_tag(Response::new(Body::empty()), StatusCode::NOT_MODIFIED, &tag));
     }
-    let handle = app.shards.of(&caller.tenant).await.ok();
-    let here = connected(&app, &caller, std::slice::from_ref(&known)).await;
-    let Some(handle) = handle.filter(|_| here.contains(&known.worker)) else {
+    if !connected(&handle, std::slice::from_ref(&known)).await.contains(&known.worker) {
         let message = format!("worker {}, which has the resource, is not connected", known.worker);
         return Err(ApiError::new(ErrorCode::ResourceAway, message));
+    }
+    let source = Source {
+        directory: app.directory.clone(),
+        tenant: caller.tenant,
+        worker: known.worker.clone(),
+        resource_id: known.id.clone(),
     };
     let is_other = says(&headers, header::IF_RANGE, |said| said != tag);
     let wanted = headers.get(header::RANGE).filter(|_| !is_other);
     Ok(match asked(wanted, size) {
-        Asked::All => answer(handle, &known, (0..size, size, false)),
-        Asked::Part(bytes) => answer(handle, &known, (bytes, size, true)),
+        Asked::All => answer(source, &known, (0..size, size, false)),
+        Asked::Part(bytes) => answer(source, &known, (bytes, size, true)),
         Asked::Nothing => no_such_bytes(size, &tag),
     })
 }
 
 fn answer(
-    handle: CoordinatorHandle,
+    source: Source,
     known: &Known,
     (bytes, size, is_part): (Range<u64>, u64, bool),
 ) -> Response {
-    let source = Source { handle, worker: known.worker.clone(), resource_id: known.id.clone() };
     let length = bytes.end - bytes.start;
     let place = format!("bytes {}-{}/{size}", bytes.start, bytes.end.saturating_sub(1));
     let body = Body::from_stream(Download::new(source, bytes).into_stream());
@@ -189,8 +193,8 @@ fn says(headers: &HeaderMap, name: HeaderName, is_so: impl Fn(&str) -> bool) -> 
     headers.get(name).and_then(|value| value.to_str().ok()).is_some_and(is_so)
 }
 
-fn find(app: &App, caller: &Caller, id: &str) -> Result<Known, ApiError> {
-    app.resources.get(&caller.tenant, id, app.clock.now()).ok_or_else(no_such_resource)
+fn find(app: &App, handle: &CoordinatorHandle, id: &str) -> Result<Known, ApiError> {
+    handle.tenant()?.resources.get(id, app.clock.now()).ok_or_else(no_such_resource)
 }
 
 fn no_such_resource() -> ApiError {
@@ -198,9 +202,8 @@ fn no_such_resource() -> ApiError {
 }
 
 /// Those workers of some resources that are connected; none while the shard cannot be asked.
-async fn connected(app: &App, caller: &Caller, known: &[Known]) -> BTreeSet<WorkerId> {
+async fn connected(handle: &CoordinatorHandle, known: &[Known]) -> BTreeSet<WorkerId> {
     let workers: BTreeSet<WorkerId> = known.iter().map(|one| one.worker.clone()).collect();
-    let Ok(handle) = app.shards.of(&caller.tenant).await else { return BTreeSet::new() };
     let views = handle.session_views(workers.iter().cloned().collect()).await.unwrap_or_default();
     let is_here = |view: Option<SessionView>| view.is_some_and(|view| view.is_connected);
     let here =

@@ -82,8 +82,8 @@ pub(super) async fn revoke(
     path: PathName,
 ) -> Result<Response, ApiError> {
     let row = app.auth.revoke(&caller.tenant, path.as_str(), app.clock.now()).await?;
-    // Where the shard cannot be reached no session of it can be renewed either.
-    if let Ok(handle) = app.shards.of(&caller.tenant).await {
+    // Another server that has the tenant finds out when it renews the session.
+    if let Some(handle) = app.directory.find(&caller.tenant) {
         handle.credential_gone(row.token_id.clone());
     }
     Ok(json(StatusCode::OK, &info(&row)?))

@@ -97,7 +97,7 @@ pub(super) async fn command(
     let command_id = Uuid::new_v4().to_string();
     let word = command_word(&body);
     let done = carry_out(&app, (&coordinator, by), &worker, body, &command_id).await;
-    tell_command(&app, &coordinator, (&worker, &command_id, word), done.as_ref().err());
+    tell_command(&coordinator, (&worker, &command_id, word), done.as_ref().err());
     Ok(json(StatusCode::ACCEPTED, &done?))
 }
 
@@ -143,14 +143,13 @@ fn command_word(command: &WorkerCommand) -> &'static str {
 
 /// Those who watch hear what became of a command.
 fn tell_command(
-    app: &App,
     coordinator: &Coordinator,
     (worker, command_id, command): (&WorkerId, &str, &str),
     error: Option<&ApiError>,
 ) {
-    let events = app.events.of(&coordinator.caller.tenant, coordinator.handle.shard());
+    let Ok(tenant) = coordinator.handle.tenant() else { return };
     let kind = if error.is_none() { EventKind::CommandAck } else { EventKind::CommandError };
-    events.tell(kind, worker, || CommandAnswer {
+    tenant.events.tell(kind, worker, || CommandAnswer {
         kind: kind.name().into(),
         command_id: command_id.into(),
         worker_name: worker.as_str().into(),

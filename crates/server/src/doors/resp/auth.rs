@@ -89,7 +89,7 @@ impl Connection {
                 None => return Err(Reply::error(WRONG)),
             },
         };
-        let handle = self.app.shards.of(&caller.tenant).await;
+        let handle = self.app.directory.of(&caller.tenant).await;
         let handle = handle.map_err(|_| Reply::error(NO_ANSWER))?;
         let loaded = tokio::time::timeout(LOADED_WITHIN, handle.workers().until_loaded()).await;
         loaded.map_err(|_| Reply::error(NO_ANSWER))?;

@@ -169,6 +169,7 @@ impl Connection {
     /// Answers requests in order; neighbours of one kind together.
     async fn answer_all(&mut self, requests: &mut Vec<Request>) -> Result<(), Gone> {
         self.app.resp.commands.fetch_add(requests.len() as u64, Ordering::Relaxed);
+        self.find_shard_again().await;
         let mut rest = &requests[..];
         while let [first, ..] = rest {
             let class = if self.is_listening() || self.is_gathering() {
@@ -190,6 +191,16 @@ impl Connection {
         }
         requests.clear();
         Ok(())
+    }
+
+    /// A client whose shard was lost asks for it again when it wants something, not before.
+    async fn find_shard_again(&mut self) {
+        let Some(member) = &mut self.client.member else { return };
+        if member.handle.is_lost()
+            && let Ok(handle) = self.app.directory.of(&member.caller.tenant).await
+        {
+            member.handle = handle;
+        }
     }
 
     async fn answer_run(&mut self, class: Class, run: &[Request]) -> Result<(), Gone> {

@@ -282,8 +282,7 @@ impl Connection {
     pub(super) async fn scratch(
         &self,
     ) -> Result<std::sync::Arc<crate::scratch::TenantScratch>, Reply> {
-        let scratch = self.app.scratch.of(self.member().tenant()).await;
-        scratch.map_err(ask_error)
+        self.member().handle.keyspace().await.map_err(ask_error)
     }
 }
 

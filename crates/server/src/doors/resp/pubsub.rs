@@ -9,7 +9,7 @@ use protocol::resp::request::Request;
 use serde_json::json;
 use tokio::sync::broadcast;
 
-use super::answers::{job_id, seconds, status_word};
+use super::answers::{ask_error, job_id, seconds, status_word};
 use super::connection::Connection;
 use shard::projection::TaskUpdate;
 
@@ -94,8 +94,10 @@ impl Connection {
         }
         let hears = self.subscriptions.hears_updates();
         if hears && self.subscriptions.updates.is_none() {
-            let updates = self.app.updates.listen(self.member().tenant());
-            self.subscriptions.updates = Some(updates);
+            match self.member().handle.tenant() {
+                Ok(tenant) => self.subscriptions.updates = Some(tenant.updates.listen()),
+                Err(error) => return Some(ask_error(error)),
+            }
         } else if !hears {
             self.subscriptions.updates = None;
         }

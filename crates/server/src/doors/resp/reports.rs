@@ -192,7 +192,8 @@ impl Connection {
             self.prove(word.lease);
             if let (HeartbeatVerdict::Extended { .. }, Some(feedback)) = (verdict, word.feedback) {
                 // Progress decides nothing: a hub that cannot take it does not fail the job.
-                let _ = self.app.feedback.take(word.lease, feedback).await;
+                let hub = &self.app.feedback;
+                let _ = hub.take_and_tell(word.lease, feedback, &member.handle).await;
             }
             replies.push(progress_reply(&word.job, verdict));
         }

@@ -85,7 +85,9 @@ impl Connection {
                 worker.last_seen = now;
             }
         });
-        self.app.updates.clear_timed_out(member.tenant(), &worker);
+        if let Ok(own) = member.handle.tenant() {
+            own.updates.clear_timed_out(&worker);
+        }
         self.bind(Binding::Registered(worker.clone()));
         let seconds = HEARTBEAT_EVERY.as_secs();
         Ok(Reply::simple(format!("OK worker_id={worker} heartbeat_interval={seconds}")))
@@ -208,6 +210,7 @@ impl Connection {
             verified.insert(view.worker.clone(), verified_tools(view));
             lines.insert(view.worker.clone(), (view.last_seen, line));
         }
+        let own = self.member().handle.tenant().ok();
         self.member().workers().each(|worker, member| {
             let (_, line) = lines.entry(worker.clone()).or_insert_with(|| {
                 let line = json!({
@@ -223,8 +226,8 @@ impl Connection {
             line["registered"] = member.registration.is_some().into();
             line["max_concurrent_jobs"] = json!(member.abilities.slots);
             line["verified_tools"] = verified.remove(worker).unwrap_or_else(|| json!({}));
-            line["timed_out_jobs"] =
-                self.app.updates.timed_out(self.member().tenant(), worker).into();
+            let timed_out = own.as_ref().map_or(0, |own| own.updates.timed_out(worker));
+            line["timed_out_jobs"] = timed_out.into();
         });
         let mut lines: Vec<_> = lines.into_values().collect();
         lines.sort_by_key(|(last_seen, _)| std::cmp::Reverse(*last_seen));

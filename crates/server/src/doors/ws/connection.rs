@@ -37,6 +37,8 @@ enum End {
     Stopping,
     /// The link has nothing more to do with it.
     Left(Leaving),
+    /// The worker's tenant is not this server's any more.
+    Lost,
 }
 
 /// One socket, from its beginning to its end.
@@ -79,6 +81,9 @@ impl Connection {
             }
             if let Some(leaving) = self.driver.link.is_leaving() {
                 break End::Left(leaving);
+            }
+            if self.driver.is_lost {
+                break End::Lost;
             }
         };
         self.leave(&end).await;
@@ -154,6 +159,7 @@ impl Connection {
             End::Gone(Gone::TooLarge) => (CloseCode::MESSAGE_TOO_BIG, "frame too large"),
             End::Gone(Gone::Stalled) => (CloseCode::POLICY_VIOLATION, "the peer does not read"),
             End::Stopping => (CloseCode::GOING_AWAY, "the server stops"),
+            End::Lost => (CloseCode::GOING_AWAY, "another server has the tenant"),
             End::Left(Leaving::Superseded) => {
                 (CloseCode::INTERNAL_SERVER_ERROR, "superseded session")
             }

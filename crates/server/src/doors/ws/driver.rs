@@ -110,6 +110,8 @@ pub(super) struct Driver {
     /// The peer has just proved who it is.
     pub(super) is_trusted: bool,
     pub(super) is_ping_due: bool,
+    /// This server does not own the worker's tenant any more.
+    pub(super) is_lost: bool,
     pub(super) id: LinkId,
     pub(super) tenant: Option<TenantId>,
     pub(super) handle: Option<CoordinatorHandle>,
@@ -134,6 +136,7 @@ impl Driver {
             mailbox: None,
             is_trusted: false,
             is_ping_due: false,
+            is_lost: false,
             tenant: None,
             handle: None,
             metrics: None,
@@ -230,7 +233,7 @@ impl Driver {
                 self.claiming = Some(attempt);
                 let app = Arc::clone(&self.app);
                 self.work.later(async move {
-                    let found = app.shards.of(&tenant).await;
+                    let found = app.directory.of(&tenant).await;
                     let claim = Box::new(TenantClaim { tenant, claim });
                     Done::Shard { attempt, claim, found }
                 });
@@ -338,6 +341,19 @@ impl Driver {
         }
     }
 
+    /// Asks for the place of the open session in the shard that was rebuilt. It never makes the
+    /// directory claim a shard: that would take the tenant back from a server that it moved to.
+    fn attach(&mut self, now: Timestamp, claim: SessionClaim) {
+        let found = self.tenant.as_ref().and_then(|tenant| self.app.directory.find(tenant));
+        match found {
+            Some(handle) => {
+                self.handle = Some(handle);
+                self.claim(now, None, claim);
+            }
+            None => self.is_lost = true,
+        }
+    }
+
     fn attach_later(&self) {
         self.work.later(async {
             tokio::time::sleep(ATTACH_EVERY).await;
@@ -392,7 +408,7 @@ impl Driver {
             Done::Attach => {
                 let is_free = self.work.pending.is_none() && self.mailbox.is_none();
                 if let Some(claim) = self.link.attach_claim().filter(|_| is_free) {
-                    self.claim(now, None, claim);
+                    self.attach(now, claim);
                 }
             }
         }

@@ -20,6 +20,7 @@ use shard::sessions::{HeartbeatFacts, LinkMessage, SessionRecord};
 use shard::worker_link::{LinkEvent, read_number};
 
 use super::driver::{Done, Driver};
+use crate::directory::Tenant;
 use crate::resources::ReadFailure;
 
 /// The worker no longer keeps the resource.
@@ -41,15 +42,17 @@ impl Driver {
                 }
             }
             LinkEvent::Artifacts(artifacts) => {
-                if let (Some(tenant), Some(worker)) = (&self.tenant, self.link.worker()) {
-                    let now = self.now();
-                    self.app.resources.note_artifacts(tenant, worker, &artifacts, now);
+                if let Some((tenant, worker)) = self.served() {
+                    tenant.resources.note_artifacts(worker, &artifacts, self.now());
                 }
             }
             LinkEvent::Feedback { request, lease, feedback } => {
-                let hub = Arc::clone(&self.app.feedback);
+                let (hub, handle) = (Arc::clone(&self.app.feedback), self.handle.clone());
                 self.work.later(async move {
-                    let _ = hub.take(lease, *feedback).await;
+                    let _ = match handle {
+                        Some(handle) => hub.take_and_tell(lease, *feedback, &handle).await,
+                        None => hub.take(lease, *feedback).await,
+                    };
                     Done::Stored { request }
                 });
             }
@@ -108,16 +111,19 @@ impl Driver {
         }
     }
 
+    /// The worker of this connection and what the server holds of its tenant. What a worker says
+    /// while its shard is lost is said again in the next heartbeat.
+    fn served(&self) -> Option<(Arc<Tenant>, &WorkerId)> {
+        Some((self.handle.as_ref()?.tenant().ok()?, self.link.worker()?))
+    }
+
     fn on_heartbeat(&self, heartbeat: &Heartbeat) {
-        let (Some(tenant), Some(worker)) = (&self.tenant, self.link.worker()) else { return };
+        let Some((tenant, worker)) = self.served() else { return };
         let now = self.now();
-        if let Some(handle) = &self.handle {
-            let events = self.app.events.of(tenant, handle.shard());
-            events.tell(EventKind::WorkerHeartbeat, worker, || {
-                let record = self.record.as_deref().cloned();
-                heartbeat_data(worker, now.to_string(), record, heartbeat)
-            });
-        }
+        tenant.events.tell(EventKind::WorkerHeartbeat, worker, || {
+            let record = self.record.as_deref().cloned();
+            heartbeat_data(worker, now.to_string(), record, heartbeat)
+        });
         let metrics = &heartbeat.metrics;
         let told = told_resources(metrics);
         let facts = HeartbeatFacts {
@@ -133,16 +139,14 @@ impl Driver {
             handle.tell_link(self.id, LinkMessage::Heartbeat(Box::new(facts)));
         }
         if let Some(told) = told {
-            self.app.resources.note_heartbeat(tenant, worker, told, now);
+            tenant.resources.note_heartbeat(worker, told, now);
         }
     }
 
     fn on_package(&self, event: &PackageEvent) {
-        let (Some(tenant), Some(worker)) = (&self.tenant, self.link.worker()) else { return };
+        let Some((tenant, worker)) = self.served() else { return };
         tracing::info!(%worker, ?event, "package event");
-        let Some(handle) = &self.handle else { return };
-        let events = self.app.events.of(tenant, handle.shard());
-        events.tell(EventKind::WorkerPackage, worker, || {
+        tenant.events.tell(EventKind::WorkerPackage, worker, || {
             let status = match event.status {
                 InstallOutcome::Installed => "installed",
                 InstallOutcome::Failed => "failed",

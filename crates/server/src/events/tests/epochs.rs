@@ -22,15 +22,15 @@ async fn a_shard_that_used_up_half_of_its_ids_raises_its_epoch_and_goes_on() {
     let tenant: TenantId = DEFAULT_TENANT.parse().expect("a name");
     let app = server.app();
     submit(app, &tenant).await;
-    let before = app.shards.claim_of(&tenant).await.expect("a claim");
-    let events = app.events.of(&tenant, before.shard);
+    let own = app.directory.of(&tenant).await.expect("a shard").tenant().expect("served");
+    let (before, events) = (own.claim(), &own.events);
     // One id is left when the next turn tells something.
     events.ring.lock().ids().use_up(1);
     let last = events.last_id();
     for _ in 0..3 {
         submit(app, &tenant).await;
     }
-    let after = app.shards.claim_of(&tenant).await.expect("a claim");
+    let after = own.claim();
     assert_eq!((after.shard, after.epoch), (before.shard, before.epoch + 1));
     assert!(events.last_id() > last && !events.wants_epoch());
     let task_page = store::PageQuery { limit: 10, ..store::PageQuery::default() };
@@ -40,7 +40,7 @@ async fn a_shard_that_used_up_half_of_its_ids_raises_its_epoch_and_goes_on() {
 }
 
 async fn submit(app: &App, tenant: &TenantId) {
-    let handle = app.shards.of(tenant).await.expect("a shard");
+    let handle = app.directory.of(tenant).await.expect("a shard");
     let demand = Demand {
         queue: "default".parse().expect("a name"),
         task_type: "echo".parse().expect("a type"),

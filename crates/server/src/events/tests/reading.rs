@@ -203,7 +203,7 @@ async fn readers_that_want_the_same_are_sent_the_same_bytes() {
     world.start(1, None);
     let bytes_of = async |reader: &mut Reader| match reader.next().await {
         Said::Bytes(bytes) => bytes,
-        Said::TooSlow => panic!("too slow"),
+        Said::TooSlow | Said::Lost => panic!("too slow"),
     };
     let mut number = 0;
     for _ in 0..3 {
@@ -250,7 +250,7 @@ async fn silence_is_broken_every_15_s_and_carries_the_newest_id() {
     let started = Instant::now();
     let comment = |said| match said {
         Said::Bytes(bytes) => String::from_utf8(bytes.to_vec()).expect("text"),
-        Said::TooSlow => panic!("too slow"),
+        Said::TooSlow | Said::Lost => panic!("too slow"),
     };
     assert_eq!(comment(reader.next().await), ": heartbeat\n\n");
     assert_eq!(started.elapsed(), Duration::from_secs(15));

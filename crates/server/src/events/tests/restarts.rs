@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use store::{MemoryStore, Note, NoteKind, Store};
 
-use super::super::hub::Events;
 use super::super::reader::{Came, Said};
+use super::super::tenant::TenantEvents;
 use super::facts::{AT, started};
-use super::{World, begin, next, shard};
+use super::{World, next, next_epoch};
 use crate::clock::Clock;
 
 fn tell(world: &World, number: u64) {
@@ -53,24 +53,34 @@ async fn ids_go_on_beyond_those_of_an_earlier_version() {
 
 #[tokio::test(start_paused = true)]
 async fn nobody_reads_before_the_shard_has_begun() {
-    let hub = Events::load(&MemoryStore::default(), Clock::start()).await.expect("a hub");
-    let events = hub.of(&"acme".parse().expect("a name"), shard());
+    let events = TenantEvents::new("acme".parse().expect("a name"), Clock::start(), 0);
     let waiting = tokio::time::timeout(Duration::from_secs(10), events.has_ids()).await;
     assert!(waiting.is_err(), "no id is free");
-    begin(&hub);
+    events.begin(next_epoch(), (&[], &[]));
     events.has_ids().await;
 }
 
 #[tokio::test]
-async fn a_coordinator_that_begins_anew_sends_its_readers_for_a_snapshot() {
+async fn a_shard_that_raises_its_epoch_sends_its_readers_for_a_snapshot() {
     let world = World::new().await;
     let mut reader = world.reader(None).await;
     tell(&world, 1);
     let seen = next(&mut reader).await[0].id;
-    assert!(Arc::ptr_eq(&begin(&world.hub), &world.events));
+    world.events.begin_epoch(next_epoch());
     assert_eq!(reader.next().await, Said::TooSlow);
     assert_eq!(world.reader(Some(seen)).await.came(), Came::TooLate);
     let mut fresh = world.reader(None).await;
     tell(&world, 2);
     assert!(next(&mut fresh).await[0].id > seen);
+}
+
+#[tokio::test]
+async fn a_lost_shard_ends_its_readers() {
+    let world = World::new().await;
+    let mut waiting = world.reader(None).await;
+    let waiting = tokio::spawn(async move { waiting.next().await });
+    tokio::task::yield_now().await;
+    world.events.end();
+    assert_eq!(waiting.await.expect("ends"), Said::Lost);
+    assert_eq!(world.reader(None).await.next().await, Said::Lost, "one that comes too late");
 }

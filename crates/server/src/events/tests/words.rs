@@ -53,7 +53,7 @@ fn overhear(world: &World, lease: LeaseId, feedback: &Feedback) {
         message: Some("epoch 1 of 4".to_owned()),
         metrics: BTreeMap::new(),
     };
-    world.hub.overhear(lease, feedback, || Some(snapshot));
+    world.events.overhear(lease, feedback, || Some(snapshot));
 }
 
 fn begin(world: &World) {

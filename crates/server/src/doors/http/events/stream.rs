@@ -20,6 +20,7 @@ const COME_BACK: &[u8] = b"retry: 2000\n\n";
 /// How often the reader's token is looked at.
 const LOOK_AT_TOKEN_EVERY: Duration = Duration::from_secs(15);
 const TOO_SLOW: &[u8] = b": too slow; what comes next is gone, come back for a snapshot\n\n";
+const LOST: &[u8] = b": the server lost its store, or the tenant; come back for a snapshot\n\n";
 const STOPS: &[u8] = b": the server stops\n\n";
 const TOKEN_ENDED: &[u8] = b": the token has ended\n\n";
 const NO_SNAPSHOT: &[u8] = b": how things stand cannot be read right now\n\n";
@@ -105,6 +106,7 @@ impl EventStream {
         match said {
             Said::Bytes(bytes) => bytes,
             Said::TooSlow => self.end(TOO_SLOW),
+            Said::Lost => self.end(LOST),
         }
     }
 
