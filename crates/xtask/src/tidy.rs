@@ -14,6 +14,7 @@ mod ignore;
 mod layout;
 mod lexer;
 mod links;
+mod locks;
 mod nesting;
 mod purity;
 mod repository;
@@ -69,6 +70,7 @@ fn sources(repository: &Repository) -> Vec<Source<'_>> {
 fn check(repository: &Repository, sources: &[Source<'_>]) -> Vec<Finding> {
     let mut findings = dependencies::check(&repository.packages);
     findings.extend(links::check(repository));
+    findings.extend(locks::check(repository, sources));
     findings.extend(requirements::check(repository));
     for file in &repository.texts {
         findings.extend(text::check(file));

@@ -49,6 +49,8 @@ rules! {
     ModLogic = "mod-logic",
     /// The pure crates take time, ids and randomness from their caller.
     Purity = "purity",
+    /// What tasks of the server share is written down with a reason.
+    Lock = "lock",
     /// Dependencies point down only.
     DependencyDirection = "dependency-direction",
     /// A path of one machine means nothing on another.

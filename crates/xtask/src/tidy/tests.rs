@@ -43,6 +43,9 @@ fn sample(rule: Rule) -> Sample {
             "fn a() { Instant::now() }\n",
             "fn a(now: Timestamp) {}\n",
         ),
+        Rule::Lock => {
+            at("crates/server/src/till.rs", "fn a(b: RwLock<u8>) {}\n", "fn a(b: &mut Tenant) {}\n")
+        }
         Rule::DependencyDirection => at("dependency of coordinator", "tokio", "model"),
         Rule::MachinePath => at("a.md", &format!("see {0}root{0}a\n", '/'), "see ./root/a\n"),
         Rule::TrailingWhitespace => at("a.md", "a \n", "a\n"),
