@@ -16,6 +16,7 @@ pub mod feedback;
 pub mod handle;
 pub mod limits;
 mod links;
+mod log_line;
 pub mod metrics;
 mod plans;
 mod resources;

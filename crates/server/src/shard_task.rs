@@ -28,6 +28,7 @@ use crate::dice::Dice;
 use crate::directory::Tenant;
 use crate::handle::Message;
 use crate::links::{Links, ToLink};
+use crate::log_line;
 use crate::schedules::prepare::Preparer;
 
 /// A store whose last transaction took longer than this commits on its own thread, so that a slow
@@ -331,7 +332,10 @@ impl<'a> Driver<'a> {
         if !publication.members.is_empty() {
             self.tenant.handle().workers().apply(publication.members);
         }
-        updates.note_timed_out(self.tenant.id(), &publication.numbers.timed_out);
+        for line in publication.log {
+            updates.observe(&line);
+            log_line::write(self.tenant.id(), line);
+        }
         updates.tell(publication.updates);
         events.publish_turn(publication.events);
         self.wants_epoch |= events.wants_epoch();

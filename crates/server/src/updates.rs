@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::sync::OnceLock;
 
-use model::{TenantId, WorkerId};
+use model::WorkerId;
 use parking_lot::Mutex;
-use shard::projection::TaskUpdate;
+use shard::projection::{LogLine, TaskUpdate};
 use tokio::sync::broadcast;
 
 /// Updates that a listener may be behind; one that falls back further is cut off.
@@ -67,9 +67,8 @@ impl Updates {
     }
 
     /// Remembers whose jobs went over their time.
-    pub(crate) fn note_timed_out(&self, tenant: &TenantId, workers: &[WorkerId]) {
-        for worker in workers {
-            tracing::warn!(%tenant, %worker, "a job went over its time; the worker may hang");
+    pub(crate) fn observe(&self, line: &LogLine) {
+        if let LogLine::JobTimedOut { worker } = line {
             self.timed_out.lock().count(worker);
         }
     }
@@ -100,9 +99,9 @@ mod tests {
 
     #[test]
     fn the_least_recently_counted_worker_is_dropped() {
-        let (updates, tenant) = (Updates::default(), "acme".parse().expect("a name"));
+        let updates = Updates::default();
         let worker = |number: usize| format!("w{number:05}").parse::<WorkerId>().expect("a name");
-        let count = |number| updates.note_timed_out(&tenant, &[worker(number)]);
+        let count = |number| updates.observe(&LogLine::JobTimedOut { worker: worker(number) });
         for number in 0..TIMED_OUT_WORKERS_MAX {
             count(number);
         }

@@ -518,6 +518,11 @@ impl SessionTable {
         matches!(entry.presence, Presence::Here { link: own } if own == link).then_some(entry)
     }
 
+    /// The session of the worker that a connection speaks for.
+    pub(crate) fn record_of(&self, link: LinkId) -> Option<&SessionRecord> {
+        self.entries.get(self.links.get(&link)?)?.record.as_ref()
+    }
+
     /// The session that a connection had is over: nobody can go on with it.
     pub fn end(&mut self, link: LinkId, session_id: &str) {
         let Some(entry) = self.entry_of(link) else { return };

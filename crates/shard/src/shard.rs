@@ -18,7 +18,7 @@ use model::{Timestamp, WorkerId};
 
 use crate::documents::TenantDocuments;
 use crate::planted::{self, Bug};
-use crate::projection::{Projections, Publication, WorkerNotice};
+use crate::projection::{LogLine, Projections, Publication, WorkerNotice};
 use crate::sessions::{
     Claimed, LinkId, LinkMessage, LinkWord, MemberMessage, Notice, Revoked, SessionEffect,
     SessionTable,
@@ -322,7 +322,13 @@ impl<T: Tap> Shard<T> {
     /// A connection says something about the worker that it speaks for, or wants to speak for.
     pub fn on_link(&mut self, at: Moment, link: LinkId, message: LinkMessage) {
         self.open.messages += 1;
+        let is_resumed = matches!(message, LinkMessage::Renew);
         if let Some(word) = self.sessions.on_message(at.now, link, message) {
+            if let LinkWord::Opened { is_held: true } = word {
+                let record = self.sessions.record_of(link);
+                let opened = record.map(|record| LogLine::opened(record, is_resumed));
+                self.open.publication.log.extend(opened);
+            }
             self.open.words.push((link, word));
         }
         self.take_session_effects();
@@ -384,6 +390,8 @@ impl<T: Tap> Shard<T> {
                     documents.push(session(record.instance_id, Some(json)));
                 }
                 SessionEffect::Forget { instance_id } => {
+                    let ended = LogLine::SessionEnded { instance_id: instance_id.clone() };
+                    publication.log.push(ended);
                     documents.push(session(instance_id, None));
                 }
                 SessionEffect::KeepMember { worker, registration } => {

@@ -2,12 +2,13 @@
 //! it makes of it leaves with the turn's other effects. Nothing is rendered in a turn.
 //!
 //! Reading order: `publication` (what leaves together), `numbers` (metrics as data), `notices`
-//! (what workers are told), `updates` (tasks that moved on), `event` and `events` (what becomes of
+//! (what workers are told), `log_line`, `updates` (tasks that moved on), `event` and `events` (what becomes of
 //! runs and nodes), `live_runs` (which task belongs to which node), `run_status`.
 
 mod event;
 mod events;
 mod live_runs;
+mod log_line;
 mod notices;
 mod numbers;
 mod publication;
@@ -18,6 +19,7 @@ pub use event::{
     ArtifactsNews, Content, ErrorNews, Event, News, RESULT_BYTES_MAX, ResultNews, RunNews,
     RunScope, StatusNews, Step,
 };
+pub use log_line::LogLine;
 pub use notices::{REBOUND_TOLD_MAX, WorkerNotice};
 pub use numbers::Numbers;
 pub use publication::{Projections, Publication};

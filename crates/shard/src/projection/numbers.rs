@@ -1,7 +1,7 @@
 //! What is counted, as numbers: the server adds them to its metrics.
 
 use coordinator::{Change, Ending, TaskState};
-use model::{TaskId, WorkerId};
+use model::TaskId;
 
 /// Counts of one turn.
 #[derive(Debug, Default)]
@@ -16,8 +16,6 @@ pub struct Numbers {
     pub undelivered: u64,
     /// Attempts that went over their time, and that are followed by another one.
     pub timed_out_retried: u64,
-    /// Who held an attempt that went over its time.
-    pub timed_out: Vec<WorkerId>,
     /// Tasks whose lease ended, and whether a report that counts ended it.
     pub ended: Vec<(TaskId, bool)>,
 }
@@ -26,11 +24,6 @@ impl Numbers {
     pub(super) fn observe(&mut self, changes: &[Change]) {
         for change in changes {
             self.count(change);
-            if let Some(attempt) = change.ended_attempt()
-                && attempt.ending == Ending::TimedOut
-            {
-                self.timed_out.push(attempt.worker.clone());
-            }
         }
     }
 

@@ -8,6 +8,7 @@ use model::{Timestamp, WorkerId};
 use super::event::Event;
 use super::events::Maker;
 use super::live_runs::LiveRuns;
+use super::log_line::LogLine;
 use super::notices::{RunWorkers, WorkerNotice, revoked};
 use super::numbers::Numbers;
 use super::updates::TaskUpdate;
@@ -33,6 +34,8 @@ pub struct Publication {
     pub updates: Vec<TaskUpdate>,
     /// What became of runs, nodes and workers, in order.
     pub events: Vec<Event>,
+    /// What stands in the log, in order.
+    pub log: Vec<LogLine>,
 }
 
 /// The memory of the projections. A restart rebuilds it from what the store holds.
@@ -64,6 +67,8 @@ impl Projections {
         into.at = at.now;
         into.numbers.observe(&step.changes);
         into.notices.extend(step.changes.iter().filter_map(revoked));
+        into.log.extend(step.changes.iter().filter_map(LogLine::of_task));
+        into.log.extend(step.tenant.iter().filter_map(LogLine::of_tenant));
         self.run_workers.observe(step, &mut into.notices);
         if self.has_listeners {
             let updates = step.changes.iter().map(|change| TaskUpdate::of(change, at.now));

@@ -108,7 +108,6 @@ async fn carry_out(
     body: WorkerCommand,
     command_id: &str,
 ) -> Result<AcceptedCommand, ApiError> {
-    let tenant = &coordinator.caller.tenant;
     let now = app.clock.now();
     let (drain, notice) = match body {
         WorkerCommand::Drain { reason, deadline_ms } => {
@@ -121,7 +120,6 @@ async fn carry_out(
         }
         WorkerCommand::Undrain => (None, Notice::Undrain),
     };
-    let on = drain.is_some();
     set_drain(coordinator, worker, drain).await?;
     let delivered = coordinator.handle.tell_worker(worker.clone(), ToLink::Notice(notice)).await;
     let accepted = AcceptedCommand {
@@ -130,7 +128,6 @@ async fn carry_out(
         accepted_at: now.to_string(),
         delivered,
     };
-    tracing::info!(%tenant, %worker, on, command_id, "worker drain");
     Ok(accepted)
 }
 

@@ -63,14 +63,7 @@ impl Driver {
     fn count(&mut self, event: &LinkEvent) {
         let Some(metrics) = &self.metrics else { return };
         match (event, self.link.worker()) {
-            (LinkEvent::Opened { worker, instance_id, session_id, is_resumed }, _) => {
-                metrics.connected();
-                let tenant = self.tenant.as_ref().map(ToString::to_string);
-                tracing::info!(
-                    tenant, %worker, sender.id = instance_id, session_id, resumed = is_resumed,
-                    "session opened"
-                );
-            }
+            (LinkEvent::Opened { .. }, _) => metrics.connected(),
             (LinkEvent::Closed, _) => {
                 metrics.disconnected();
                 // Readers hear of it, and ask again.
@@ -85,7 +78,7 @@ impl Driver {
         let worker = self.link.worker().map_or("?", WorkerId::as_str);
         match event {
             LinkEvent::Ended { session_id, code } => {
-                tracing::info!(session_id, code = code.name(), "session ended");
+                tracing::info!(session_id, code = code.name(), "session reset");
             }
             LinkEvent::Refused { code, reason } => {
                 tracing::info!(code = code.name(), reason, "worker refused");
@@ -104,7 +97,7 @@ impl Driver {
                 tracing::warn!(worker, %lease, ?violation, "heartbeat rejected");
             }
             LinkEvent::Pressure { on } => {
-                tracing::warn!(worker, on, "memory or disk almost full: drained");
+                tracing::warn!(worker, on, "worker reports that memory or disk is almost full");
             }
             // The others are not for the log.
             _ => {}
