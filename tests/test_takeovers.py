@@ -1,6 +1,8 @@
 """Two connections that say they are the same worker."""
 
+import sqlite3
 import uuid
+from contextlib import closing
 
 import pytest
 from websockets.exceptions import ConnectionClosed
@@ -105,6 +107,32 @@ def test_another_tenants_worker_with_the_same_id_is_another_worker(tmp_path):
                 assert theirs.quiet_for(1) == []
     finally:
         server.stop()
+
+
+def test_a_connection_whose_tenant_another_server_claimed_is_closed_and_may_come_back(tmp_path):
+    """The server does not claim the tenant back before somebody asks it."""
+    server = Server(tmp_path).start()
+    try:
+        with twin(server) as worker:
+            worker.open()
+            with closing(sqlite3.connect(server.data / "astra.db", timeout=10)) as database, database:
+                database.execute("UPDATE shards SET epoch = epoch + 10 WHERE tenant = 'default'")
+            claimed = epoch(server)
+            status, text = server.call("POST", "/api/v1/tasks", {"type": worker.own_type})
+            assert (status, "E.STORE.UNAVAILABLE" in text) == (503, True)
+            closed = worker.closed_within(20)
+            assert (closed.rcvd.code, closed.rcvd.reason) == (1001, "another server has the tenant")
+            assert epoch(server) == claimed
+            worker.open()
+            assert epoch(server) == claimed + 1
+            assert completes(server, worker)
+    finally:
+        server.stop()
+
+
+def epoch(server) -> int:
+    with closing(sqlite3.connect(server.data / "astra.db", timeout=10)) as database:
+        return database.execute("SELECT epoch FROM shards WHERE tenant = 'default'").fetchone()[0]
 
 
 def twin(server, of: WireWorker | None = None) -> WireWorker:
