@@ -8,6 +8,7 @@ import pytest
 from websockets.exceptions import ConnectionClosed
 
 from astra_server import Server
+from resp_client import Refused, RespClient
 from wire_worker import WireWorker
 
 
@@ -115,9 +116,7 @@ def test_a_connection_whose_tenant_another_server_claimed_is_closed_and_may_come
     try:
         with twin(server) as worker:
             worker.open()
-            with closing(sqlite3.connect(server.data / "astra.db", timeout=10)) as database, database:
-                database.execute("UPDATE shards SET epoch = epoch + 10 WHERE tenant = 'default'")
-            claimed = epoch(server)
+            claimed = claim_elsewhere(server)
             status, text = server.call("POST", "/api/v1/tasks", {"type": worker.own_type})
             assert (status, "E.STORE.UNAVAILABLE" in text) == (503, True)
             closed = worker.closed_within(20)
@@ -128,6 +127,31 @@ def test_a_connection_whose_tenant_another_server_claimed_is_closed_and_may_come
             assert completes(server, worker)
     finally:
         server.stop()
+
+
+def test_a_redis_client_finds_a_tenant_again_that_another_server_had_claimed(tmp_path):
+    server = Server(tmp_path).start()
+    try:
+        with RespClient(server, "admin") as client, RespClient(server, "admin") as waiting:
+            assert client.call("SET", "k", "1") == "OK"
+            waiting.send("BLPOP", "q", "0")
+            claimed = claim_elsewhere(server)
+            status, _ = server.call("POST", "/api/v1/tasks", {"type": "any"})
+            assert status == 503
+            assert isinstance(waiting.read(), Refused)
+            assert epoch(server) == claimed
+            assert client.call("GET", "k") == b"1"
+            assert epoch(server) == claimed + 1
+            assert waiting.call("RPUSH", "q", "1") == 1
+    finally:
+        server.stop()
+
+
+def claim_elsewhere(server) -> int:
+    """What a claim by another server does. Gives its epoch."""
+    with closing(sqlite3.connect(server.data / "astra.db", timeout=10)) as database, database:
+        database.execute("UPDATE shards SET epoch = epoch + 10 WHERE tenant = 'default'")
+    return epoch(server)
 
 
 def epoch(server) -> int:
