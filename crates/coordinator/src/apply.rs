@@ -197,8 +197,7 @@ impl State {
 
     /// A lease of a worker ended, perhaps unheard: a request that its slots held back has room now.
     fn offer_freed_room(&mut self, worker: &WorkerId) {
-        if self.placement.has_held_back()
-            && self.placement.look_again(self.workers.asking(worker))
+        if self.placement.has_held_back() && self.placement.look_again(self.workers.asking(worker))
         {
             self.placement.serve_lanes_for(worker);
         }

@@ -98,6 +98,7 @@ impl Coordinator {
 
     /// Carries out a command.
     pub fn handle(&mut self, at: Moment, command: Command) -> Step {
+        let at = crate::planted::clock(at);
         let mut decision = Decision::new(&mut self.state, at);
         decision.number_runs();
         decision.dispatch(command);
@@ -109,6 +110,7 @@ impl Coordinator {
 
     /// Acts on everything that is due; calling it early does nothing.
     pub fn tick(&mut self, at: Moment) -> Step {
+        let at = crate::planted::clock(at);
         let mut decision = Decision::new(&mut self.state, at);
         decision.number_runs();
         while let Some((_, deadline)) = decision.state.deadlines.pop_due(at.now) {

@@ -2,6 +2,7 @@
 //! every question here is answered with `false` at compile time.
 
 use crate::change::TaskRecord;
+use crate::command::Moment;
 
 /// A bug that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,11 +35,19 @@ pub enum Bug {
     SkipNotPassedOn,
     /// After a restart the nodes whose turn had come are forgotten.
     LineForgotten,
+    /// Leases end by the wall clock, jumps and all.
+    WallClockForExpiry,
+    /// A drained worker is granted tasks like any other.
+    DrainIgnored,
+    /// A request that its worker's slots held back is not looked at again when a lease ends.
+    HeldBackForgotten,
+    /// The run of a schedule starts, but not the fact that its moment is dealt with.
+    MomentNotDealtWith,
 }
 
 impl Bug {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 18] = [
         Self::RescueByIdOnly,
         Self::HeartbeatDoesNotExtend,
         Self::BackoffWithoutJitter,
@@ -53,6 +62,10 @@ impl Bug {
         Self::CoverNotChecked,
         Self::SkipNotPassedOn,
         Self::LineForgotten,
+        Self::WallClockForExpiry,
+        Self::DrainIgnored,
+        Self::HeldBackForgotten,
+        Self::MomentNotDealtWith,
     ];
 }
 
@@ -79,4 +92,9 @@ pub(crate) const fn is(_: Bug) -> bool {
 
 pub(crate) fn forgets(record: &TaskRecord) -> bool {
     is(Bug::ReadyOnlyInMemory) && matches!(record.progress.state, crate::change::TaskState::Ready)
+}
+
+/// The moment by which a coordinator acts.
+pub(crate) fn clock(at: Moment) -> Moment {
+    if is(Bug::WallClockForExpiry) { Moment { now: at.wall, ..at } } else { at }
 }

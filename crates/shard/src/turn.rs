@@ -72,14 +72,8 @@ pub enum DocumentKind {
 
 impl DocumentKind {
     /// Every kind.
-    pub const ALL: [Self; 6] = [
-        Self::Action,
-        Self::Hook,
-        Self::Member,
-        Self::Plan,
-        Self::Session,
-        Self::Workflow,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Action, Self::Hook, Self::Member, Self::Plan, Self::Session, Self::Workflow];
 
     /// Its name in the store.
     pub const fn name(self) -> &'static str {

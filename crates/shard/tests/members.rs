@@ -186,7 +186,7 @@ impl Tenant {
 
     /// The store keeps a turn.
     fn keep(&mut self, turn: Turn) {
-        for Document { kind, key, json } in turn.documents {
+        for Document { kind, key, json, .. } in turn.documents {
             match json {
                 Some(json) => drop(self.rows.insert((kind, key), json)),
                 None => drop(self.rows.remove(&(kind, key))),
@@ -224,6 +224,7 @@ impl Tenant {
             kind: *kind,
             key: key.clone(),
             json: Some(json.clone()),
+            body: None,
         });
         self.shard = restored(now, rows.collect());
     }

@@ -240,8 +240,8 @@ impl Counters {
         faults.chain(consequences.map(|((_, words), count)| (words.to_owned(), count)))
     }
 
-    /// What never happened.
-    pub fn never(&self) -> Vec<String> {
-        self.rows().filter(|(_, count)| *count == 0).map(|(words, _)| words).collect()
+    /// What happened less often than this.
+    pub fn rarer_than(&self, least: u64) -> Vec<(String, u64)> {
+        self.rows().filter(|(_, count)| *count < least).collect()
     }
 }

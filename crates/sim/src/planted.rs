@@ -1,18 +1,15 @@
-//! Deliberate bugs of the world around shard and store; those inside them are their own.
+//! Deliberate bugs of clients; those of coordinator, shard and store are their own.
 
-/// A bug of the clock or of a client's library that can be planted.
+/// A bug of a client's library that can be planted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WorldBug {
     /// Who got no answer asks again under a new name.
     NewRequestIdAfterAmbiguousCommit,
-    /// The server's clock is the wall clock, jumps and all.
-    WallClockForExpiry,
 }
 
 impl WorldBug {
     /// All of them.
-    pub const ALL: [Self; 2] =
-        [Self::NewRequestIdAfterAmbiguousCommit, Self::WallClockForExpiry];
+    pub const ALL: [Self; 1] = [Self::NewRequestIdAfterAmbiguousCommit];
 }
 
 /// A bug by its name.

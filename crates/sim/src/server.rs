@@ -21,7 +21,6 @@ use crate::consequence::Consequence;
 use crate::faults::Fault;
 use crate::message::{Ask, Call, DrainWish, LeaseAsk, Peer, Request, Told};
 use crate::oracle::{Heard, Oracle};
-use crate::planted::WorldBug;
 use crate::rng::Dice;
 use crate::session::Link;
 use crate::world::{TENANTS, World, shard_of};
@@ -117,7 +116,11 @@ pub(crate) enum Inbound {
     /// An order that the server's own doors give.
     Own(Command),
     /// A question of a connection.
-    Link { asker: (LinkId, RequestId), command: LinkCommand, sent_at: u64 },
+    Link {
+        asker: (LinkId, RequestId),
+        command: LinkCommand,
+        sent_at: u64,
+    },
     /// A connection speaks of its worker.
     LinkMessage(LinkId, LinkMessage),
     /// A read is done, or failed.
@@ -126,9 +129,6 @@ pub(crate) enum Inbound {
 
 impl World {
     pub(crate) fn server_now(&self, server: usize) -> Timestamp {
-        if self.has_bug(WorldBug::WallClockForExpiry) {
-            return Timestamp::from_millis(self.clock.wall());
-        }
         self.servers[server].clock.now(self.clock)
     }
 
@@ -159,7 +159,8 @@ impl World {
             return self.read_text(&request);
         }
         if let Some(run) = self.earlier_run(&request) {
-            return self.reply(request.call, Told::Answer(Answer::RunStarted { run, existed: true }));
+            return self
+                .reply(request.call, Told::Answer(Answer::RunStarted { run, existed: true }));
         }
         self.server_hears(at, Inbound::Ask(request));
     }

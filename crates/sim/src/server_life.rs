@@ -104,7 +104,10 @@ impl World {
             |state: &TaskState| matches!(state, TaskState::Waiting { why: WaitReason::After, .. });
         let was_ambiguous = std::mem::take(&mut self.store.was_ambiguous[tenant]);
         let seen = [
-            (has(|state| matches!(state, TaskState::Leased(_))), Consequence::RestartWithLiveLeases),
+            (
+                has(|state| matches!(state, TaskState::Leased(_))),
+                Consequence::RestartWithLiveLeases,
+            ),
             (has(is_blocked), Consequence::RestartWithBlockedTasks),
             (was_ambiguous, Consequence::AmbiguousCommitRecovered),
             (!restored.settings.pauses.is_empty(), Consequence::RestartWithPause),

@@ -19,7 +19,10 @@ pub fn shrink(config: &RunConfig) -> RunConfig {
         remove_faults(&mut smallest, &still_fails);
         remove_tasks(&mut smallest, &still_fails);
         remove_workflows(&mut smallest, &still_fails);
-        if before.workflows == smallest.workflows && before.faults == smallest.faults && before.skip == smallest.skip {
+        if before.workflows == smallest.workflows
+            && before.faults == smallest.faults
+            && before.skip == smallest.skip
+        {
             break;
         }
     }

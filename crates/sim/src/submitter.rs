@@ -14,7 +14,9 @@ use crate::oracle::Place;
 use crate::planted::WorldBug;
 use crate::rng::Dice;
 use crate::runs::SavedWorkflow;
-use crate::workload::{Intent, QUEUES, after_of, key_text, queue_name, submit_within};
+use crate::workload::{
+    Intent, QUEUES, after_of, has_many_types, key_text, queue_name, submit_within,
+};
 use crate::world::{Tenant, World, shard_of};
 
 /// How long a submitter waits before it asks again.
@@ -81,8 +83,7 @@ pub(crate) enum SubmitterTimer {
 impl Submitter {
     /// Whether everything that was to be submitted has been acknowledged.
     pub(crate) fn is_content(&self) -> bool {
-        let is_open =
-            |order: &Order| matches!(order.wish, Wish::Submit { .. } | Wish::StartRun(_));
+        let is_open = |order: &Order| matches!(order.wish, Wish::Submit { .. } | Wish::StartRun(_));
         self.plan.is_empty()
             && self.runs.is_empty()
             && !self.calls.values().any(|order| is_open(order) && !order.is_repeated)
@@ -109,7 +110,9 @@ impl World {
             let mut dice = Dice::of_parts(self.seed, number, 17);
             // Wishes that share a moment travel in one submit.
             let at = dice.below(submit_within(self.seed) / 250) * 250;
-            let submitter = dice.index(self.submitters.len());
+            // Tasks of many types are one tenant's, so that many of them wait at the same time.
+            let n_submitters = if has_many_types(self.seed) { 2 } else { self.submitters.len() };
+            let submitter = dice.index(n_submitters);
             self.submitters[submitter].plan.entry(at).or_default().push(number);
         }
         self.plan_runs();
@@ -301,7 +304,8 @@ impl World {
         }
         let is_keyed = Intent::of(self.seed, intent, true).is_keyed;
         let wish = match kind {
-            0 | 13 => Wish::Stop(task),
+            0 => Wish::Stop(task),
+            10..14 => Wish::Stop(self.one_to_stop(submitter).unwrap_or(task)),
             1 | 2 => Wish::Requeue(self.one_to_requeue(submitter).unwrap_or(task)),
             3 | 4 if is_keyed => {
                 let (intents, after) = (vec![intent], Vec::new());
@@ -340,6 +344,16 @@ impl World {
     fn some_queue(&mut self, submitter: usize) -> QueueName {
         let name = self.submitters[submitter].dice.pick(&QUEUES).copied();
         queue_name(name.unwrap_or("default"))
+    }
+
+    /// A person looks at what runs first.
+    fn one_to_stop(&mut self, submitter: usize) -> Option<TaskId> {
+        let durable = &self.tenants[self.submitters[submitter].tenant].durable;
+        let is_running =
+            |task: &crate::oracle::TaskModel| task.place == Place::Leased && !task.is_of_run;
+        let running = durable.tasks.iter().filter(|(_, task)| is_running(task));
+        let running: Vec<TaskId> = running.map(|(id, _)| *id).collect();
+        self.submitters[submitter].dice.pick(&running).copied()
     }
 
     /// A person looks at the list of failed tasks first.

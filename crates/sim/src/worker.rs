@@ -317,8 +317,7 @@ impl World {
             payload: Bytes::from(payload.to_string()),
             until: None,
         });
-        let number =
-            self.worker_calls(worker, Ask::Next(call.clone()), Asked::Next(lease, call));
+        let number = self.worker_calls(worker, Ask::Next(call.clone()), Asked::Next(lease, call));
         if let Some(job) = self.workers[worker].jobs.get_mut(&lease) {
             job.is_waiting = true;
             self.worker_timer(worker, 1, WorkerTimer::Ask);

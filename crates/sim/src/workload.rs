@@ -19,7 +19,7 @@ const TYPES: [&str; 3] = ["resize", "index", "mail"];
 /// Types of a seed with many of them: beyond what placement looks at one by one.
 const MANY_TYPES: u64 = 60;
 /// Its tasks come at once, so that many wait at the same time.
-const MANY_SUBMIT_WITHIN: u64 = 2_000;
+const MANY_SUBMIT_WITHIN: u64 = 500;
 pub(crate) const QUEUES: [&str; 2] = ["default", "night"];
 const TTLS: [u64; 4] = [600, 1_500, 4_000, 9_000];
 const TIMEOUTS: [Option<u64>; 6] = [None, None, None, Some(700), Some(3_000), Some(15_000)];
@@ -67,7 +67,7 @@ pub(crate) fn full_offer() -> Offer {
 }
 
 /// Whether the tasks of a seed are of many types.
-fn has_many_types(seed: u64) -> bool {
+pub(crate) fn has_many_types(seed: u64) -> bool {
     seed % 4 == 3
 }
 

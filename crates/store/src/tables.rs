@@ -162,7 +162,11 @@ impl Tables {
 
     fn fence(&self, claim: ClaimedShard) -> Result<(), CommitError> {
         let is_current = self.shards.values().any(|current| *current == claim);
-        if is_current || planted::is(Bug::StaleLeaderKeepsWriting) { Ok(()) } else { Err(CommitError::Fenced) }
+        if is_current || planted::is(Bug::StaleLeaderKeepsWriting) {
+            Ok(())
+        } else {
+            Err(CommitError::Fenced)
+        }
     }
 
     /// Makes changes true, all or none.

@@ -17,7 +17,8 @@ const TESTS: [&str; 6] = ["test", "--release", "--workspace", "--lib", "--bins",
 /// Half of them fixed, half drawn from the commit.
 const SIMULATION_SEEDS: &str = "250";
 const SIMULATION_TASKS: &str = "100";
-const SIMULATION_FLOWS: &str = "10000";
+/// Worlds that run ten workflows each.
+const SIMULATION_FLOWS: &str = "1000";
 const CHAOS_CYCLES: u32 = 25;
 const CUTS_TASKS: u32 = 300;
 const CUTS: u32 = 40;
@@ -70,7 +71,7 @@ impl Step {
             Self::Generate => "generated files are fresh (generate --check)",
             Self::Pytest => "workers of other hands work with the real binary",
             Self::Sim => {
-                "the promises hold under every fault (2 x 250 seeds x 100 tasks, 2 x 10000 workflows)"
+                "the promises hold under every fault (2 x 250 seeds x 100 tasks, 2 x 1000 seeds x 10 workflows)"
             }
             Self::Chaos => "killed processes lose nothing (25 cycles)",
             Self::Cuts => "broken connections lose and double nothing (300 tasks, 40 faults)",
@@ -279,7 +280,7 @@ total                    1.8
     fn the_purposes_state_the_numbers_that_are_used() {
         let simulation = format!("{SIMULATION_SEEDS} seeds x {SIMULATION_TASKS} tasks");
         assert!(Step::Sim.purpose().contains(&simulation));
-        assert!(Step::Sim.purpose().contains(&format!("{SIMULATION_FLOWS} workflows")));
+        assert!(Step::Sim.purpose().contains(&format!("{SIMULATION_FLOWS} seeds x 10 workflows")));
         assert!(Step::Chaos.purpose().contains(&format!("{CHAOS_CYCLES} cycles")));
         assert!(Step::Cuts.purpose().contains(&format!("{CUTS_TASKS} tasks, {CUTS} faults")));
     }

@@ -65,16 +65,9 @@ impl Model {
             Command::Peek { ticket, .. } => self.judge_peek(answer(*ticket), notes),
             Command::SetPause { queue, pause, .. } => self.note_pause(queue, pause.is_some()),
             Command::Unregister { worker, .. } => {
-                self.leaving.remove(worker);
                 self.note_given_back(worker, None, (heard.now, notes));
             }
-            Command::SetDrain { worker, on, .. } => {
-                if *on {
-                    self.leaving.insert(worker.clone());
-                } else {
-                    self.leaving.remove(worker);
-                }
-            }
+            Command::SetDrain { worker, on, .. } => self.note_leaving(worker, *on),
             Command::Explain { ticket, .. }
             | Command::ListWorkers { ticket }
             | Command::ListQueues { ticket }
@@ -91,11 +84,7 @@ impl Model {
                 notes.demand(is_answered, "P3", || format!("no answer to {command:?}"));
             }
             Command::ReturnLeases { leases } => self.note_returned(leases),
-            Command::LoseWorker { worker } => {
-                for lease in self.leases_or_all(worker, None) {
-                    self.note_lost(lease);
-                }
-            }
+            Command::LoseWorker { worker } => self.note_worker_lost(worker),
             Command::GiveBack { worker, leases } => {
                 self.note_given_back(worker, Some(leases), (heard.now, notes));
             }
@@ -114,6 +103,21 @@ impl Model {
             | Command::Prepared { .. }
             | Command::Loaded { .. }
             | Command::LoadFailed { .. } => {}
+        }
+    }
+
+    fn note_leaving(&mut self, worker: &WorkerId, on: bool) {
+        if on {
+            self.leaving.insert(worker.clone());
+        } else {
+            self.leaving.remove(worker);
+        }
+    }
+
+    /// The process of a worker ended: what it held is lost at once.
+    fn note_worker_lost(&mut self, worker: &WorkerId) {
+        for lease in self.leases_or_all(worker, None) {
+            self.note_lost(lease);
         }
     }
 
@@ -140,6 +144,9 @@ impl Model {
         leases: Option<&[LeaseId]>,
         (now, notes): (Timestamp, &mut Notes),
     ) {
+        if leases.is_none() {
+            self.leaving.remove(worker);
+        }
         for lease in self.leases_or_all(worker, leases) {
             let Some(lease) = self.lease_mut(lease) else { continue };
             if lease.end.is_none() && lease.due() > now && lease.holder == *worker {

@@ -12,11 +12,11 @@ use coordinator::{
     Change, EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, TaskRecord, TaskState,
     TenantChange, WaitReason,
 };
-use shard::worker_link::session_leases::TIMEOUT_GRACE;
 use model::{
     ConcurrencyKey, IdempotencyKey, IdempotencyMark, LeaseId, QueueName, ReportKey, TaskId,
     TaskSpec, Timestamp, WorkerId,
 };
+use shard::worker_link::session_leases::TIMEOUT_GRACE;
 
 use crate::consequence::Consequence;
 use crate::oracle::notes::Notes;

@@ -223,9 +223,7 @@ impl World {
         let now = self.server_now(at.server);
         let served = self.served(at);
         let asker = Asker::Link(id, request);
-        let waits = |inbound: &Inbound| {
-            matches!(inbound, Inbound::Link { asker: own, .. } if *own == (id, request))
-        };
+        let waits = |inbound: &Inbound| matches!(inbound, Inbound::Link { asker: own, .. } if *own == (id, request));
         let n_before = served.inbox.len();
         served.inbox.retain(|inbound| !waits(inbound));
         let was_queued = served.inbox.len() < n_before;
@@ -422,7 +420,9 @@ impl World {
     ) {
         let at = ShardAt { server: self.tenants[tenant].front, tenant };
         let live = self.served(at).live.as_ref();
-        let Some(link) = live.and_then(|live| live.shard.sessions().link_of(worker)) else { return };
+        let Some(link) = live.and_then(|live| live.shard.sessions().link_of(worker)) else {
+            return;
+        };
         let notice = match wish {
             None => Notice::Undrain,
             Some(DrainWish { gone_in }) => {

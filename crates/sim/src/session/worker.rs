@@ -99,7 +99,13 @@ fn object(value: &Value) -> OpenObject {
     OpenObject::new(raw(value)).expect("an object")
 }
 
-fn machine(tenant: usize, instance_id: &str, name: &str, slots: u64, process: u64) -> WorkerMachine {
+fn machine(
+    tenant: usize,
+    instance_id: &str,
+    name: &str,
+    slots: u64,
+    process: u64,
+) -> WorkerMachine {
     let handshake = json!({
         "protocol": 1,
         "worker": { "worker_instance_id": instance_id, "worker_name": name, "version": "1", "hostname": "h" },
@@ -182,7 +188,12 @@ impl World {
         self.session_timer(worker, back_in, SessionTimer::Start);
     }
 
-    pub(crate) fn session_worker_wakes(&mut self, worker: usize, process: u64, timer: SessionTimer) {
+    pub(crate) fn session_worker_wakes(
+        &mut self,
+        worker: usize,
+        process: u64,
+        timer: SessionTimer,
+    ) {
         if self.session_workers[worker].process != process {
             return;
         }
@@ -439,7 +450,9 @@ impl World {
         let Some((lease, request)) = response.request_id.split_once('/') else { return };
         let Ok(lease) = lease.parse::<LeaseId>() else { return };
         let job = it.jobs.get_mut(&lease);
-        let Some(SessionJob { work: SessionWork::Step(step), is_calling, .. }) = job else { return };
+        let Some(SessionJob { work: SessionWork::Step(step), is_calling, .. }) = job else {
+            return;
+        };
         *is_calling = false;
         let code = response.error.as_ref().map(|error| error.code.as_str());
         if code.is_some_and(|code| !ENDED.contains(&code)) {
