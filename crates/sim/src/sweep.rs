@@ -70,7 +70,7 @@ impl Sweep {
     /// What is run for a seed.
     pub fn config(&self, seed: u64) -> RunConfig {
         let Self { tasks, workflows, bug, .. } = *self;
-        RunConfig { bug, workflows, ..RunConfig::of(seed, tasks) }
+        RunConfig { workflows, bug, ..RunConfig::of(seed, tasks) }
     }
 
     /// Runs the seeds. The result does not depend on the number of threads: seeds are handed out

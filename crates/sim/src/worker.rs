@@ -468,13 +468,12 @@ impl World {
         });
         let intent = intent_of(&grant.parameters);
         let fate = Fate::of(self.seed, intent, lease.epoch);
-        let work = match &grant.link {
-            None => Work::Wish { intent, fate },
-            Some(_) => {
-                let parameters = serde_json::from_slice(&grant.parameters).unwrap_or_default();
-                let step_type = grant.spec.demand.task_type.as_str();
-                Work::Step(Step::new(step_type, parameters, grant.attempt))
-            }
+        let work = if grant.link.is_some() {
+            let parameters = serde_json::from_slice(&grant.parameters).unwrap_or_default();
+            let kind = grant.spec.demand.task_type.as_str();
+            Work::Step(Step::new(kind, parameters, grant.attempt))
+        } else {
+            Work::Wish { intent, fate }
         };
         let is_step = matches!(work, Work::Step(_));
         let beat_every = u64::try_from(grant.heartbeat_every.as_millis()).unwrap_or(u64::MAX);

@@ -137,14 +137,14 @@ impl Placement {
             };
             let mut full = Vec::new();
             let mut tickets = requests.iter().map(|(_, ticket)| *ticket);
-            let taker = tickets.find(|ticket| {
+            let found = tickets.find(|ticket| {
                 let takes = takes(ticket);
                 full.extend((!takes).then_some(*ticket));
                 takes
             });
             let is_open = !ready.is_empty() && !is_paused;
             self.held_back.extend(full);
-            match taker {
+            match found {
                 Some(ticket) if is_open => return Some(ticket),
                 Some(_) | None => self.unserved.remove(&demand),
             };

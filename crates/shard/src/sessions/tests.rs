@@ -1,5 +1,7 @@
 //! The table of sessions: each rule alone, then every order of claims, ends and deadlines.
 
+use std::sync::Arc;
+
 use coordinator::Refusal;
 use model::{LeaseId, ShardId, TaskId};
 use serde_json::value::RawValue;

@@ -94,7 +94,7 @@ impl RunBook {
         for change in &turn.runs {
             if let RunChange::RunStarted(record) = change {
                 let key = record.idempotency.as_ref().map(|mark| mark.key.to_string());
-                self.started(key.unwrap_or_default(), record.id, notes);
+                self.started(&key.unwrap_or_default(), record.id, notes);
             }
         }
         for change in &turn.runs {
@@ -125,13 +125,13 @@ impl RunBook {
         }
     }
 
-    fn started(&mut self, key: String, id: RunId, notes: &mut Notes) {
-        let Some(workflow) = self.wanted.get(&key) else {
+    fn started(&mut self, key: &str, id: RunId, notes: &mut Notes) {
+        let Some(workflow) = self.wanted.get(key) else {
             return notes.broken("P2", || format!("nobody wanted run {id}, of key {key}"));
         };
         let program = Arc::clone(&workflow.program);
         self.runs.insert(id, Run { program, checks: Checks::default() });
-        let before = self.made_of.insert(key.clone(), id);
+        let before = self.made_of.insert(key.to_owned(), id);
         notes.demand(before.is_none(), "P2", || format!("{key} started two runs"));
     }
 

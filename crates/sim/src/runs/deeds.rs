@@ -51,7 +51,7 @@ fn sum(value: &Value) -> u64 {
 /// A step that a worker executes.
 #[derive(Clone, Debug)]
 pub(crate) struct Step {
-    step_type: String,
+    kind: String,
     parameters: Value,
     attempt: u32,
     calls: u64,
@@ -75,13 +75,13 @@ pub(crate) enum StepMove {
 
 impl Step {
     /// A step that begins with this attempt.
-    pub(crate) fn new(step_type: &str, parameters: Value, attempt: u32) -> Self {
-        let step_type = step_type.to_owned();
-        Self { step_type, parameters, attempt, calls: 0, good: 0, has_failed: false }
+    pub(crate) fn new(kind: &str, parameters: Value, attempt: u32) -> Self {
+        let kind = kind.to_owned();
+        Self { kind, parameters, attempt, calls: 0, good: 0, has_failed: false }
     }
 
     pub(crate) fn next_move(&self) -> StepMove {
-        StepMove::Report(match deed(&self.step_type, &self.parameters) {
+        StepMove::Report(match deed(&self.kind, &self.parameters) {
             Deed::Calls { times, .. } if !self.has_failed && self.calls < times => {
                 let iteration = self.calls;
                 let payload = json!({ "iteration": iteration });
@@ -106,8 +106,7 @@ impl Step {
         self.calls += 1;
         if is_good {
             self.good += 1;
-        } else if let Deed::Calls { is_strict: true, .. } = deed(&self.step_type, &self.parameters)
-        {
+        } else if let Deed::Calls { is_strict: true, .. } = deed(&self.kind, &self.parameters) {
             self.has_failed = true;
         }
     }

@@ -28,12 +28,11 @@ const ATTACH_AFTER: u64 = 500;
 /// One connection of a worker.
 #[derive(Debug)]
 pub(crate) struct Link {
-    link: WorkerLink,
+    machine: WorkerLink,
     at: ShardAt,
     reader: Reader,
-    /// A claim that was made and is not granted yet; no attempt where a session that is open asks
-    /// for its place again.
-    claiming: Option<Option<u64>>,
+    /// A claim that was made and is not granted yet.
+    claiming: Option<Claiming>,
     /// The session that is made durable, under which attempt.
     opening: Option<(u64, Box<SessionRecord>)>,
     /// The connection has ended; what delivered frames have begun is finished until then.
@@ -42,10 +41,28 @@ pub(crate) struct Link {
     alarm_at: Option<u64>,
 }
 
+/// Why a connection claims its worker.
+#[derive(Clone, Copy, Debug)]
+enum Claiming {
+    /// A session is to be opened or resumed.
+    Attempt(u64),
+    /// The session that is open asks for its place again.
+    Attach,
+}
+
+impl Claiming {
+    fn attempt(self) -> Option<u64> {
+        match self {
+            Self::Attempt(attempt) => Some(attempt),
+            Self::Attach => None,
+        }
+    }
+}
+
 impl Link {
     pub(crate) fn new(now: Timestamp, seed: u64, at: ShardAt) -> Self {
         Self {
-            link: WorkerLink::new(now, LinkOptions { window: 8, seed }),
+            machine: WorkerLink::new(now, LinkOptions { window: 8, seed }),
             at,
             reader: Reader::default(),
             claiming: None,
@@ -57,7 +74,7 @@ impl Link {
     }
 
     fn next_deadline(&self) -> Timestamp {
-        let due = self.link.next_deadline();
+        let due = self.machine.next_deadline();
         self.leaves_by.map_or(due, |leaves_by| leaves_by.min(due))
     }
 }
@@ -85,10 +102,10 @@ impl World {
         self.with_link(server, id, |link, now| match sent {
             _ if link.leaves_by.is_some() => {}
             Sent::Frame(text) => match link.reader.read_text(&text) {
-                Ok(frame) => link.link.on_frame(now, frame),
-                Err(error) => link.link.on_unreadable(now, &error.to_string()),
+                Ok(frame) => link.machine.on_frame(now, frame),
+                Err(error) => link.machine.on_unreadable(now, &error.to_string()),
             },
-            Sent::Ping | Sent::Pong => link.link.on_pong(now),
+            Sent::Ping | Sent::Pong => link.machine.on_pong(now),
         });
     }
 
@@ -106,7 +123,7 @@ impl World {
         self.with_link(server, id, |link, now| {
             if link.alarm == alarm {
                 link.alarm_at = None;
-                link.link.tick(now);
+                link.machine.tick(now);
             }
         });
     }
@@ -130,22 +147,22 @@ impl World {
         let now = self.server_now(server);
         let Some(link) = self.servers[server].links.get_mut(&id) else { return };
         if link.leaves_by.is_none() {
-            link.link.act(now);
+            link.machine.act(now);
         }
         self.perform(server, id);
         let Some(link) = self.servers[server].links.get_mut(&id) else { return };
         let mut frames = Vec::new();
-        while let Some(frame) = link.link.poll_frame() {
+        while let Some(frame) = link.machine.poll_frame() {
             frames.push(frame.to_text().expect("our own frames are JSON"));
         }
-        let leaves = link.link.is_leaving().is_some() && link.leaves_by.is_none();
+        let leaves = link.machine.is_leaving().is_some() && link.leaves_by.is_none();
         if leaves {
             link.leaves_by = Some(now.after(SETTLE_WITHIN));
         }
         let is_over =
-            link.leaves_by.is_some_and(|leaves_by| link.link.is_settled() || leaves_by <= now);
+            link.leaves_by.is_some_and(|leaves_by| link.machine.is_settled() || leaves_by <= now);
         for frame in frames {
-            self.send_on(id, Direction::Down, Sent::Frame(frame));
+            self.send_on(id, Direction::Down, &Sent::Frame(frame));
         }
         if leaves {
             self.cut_line(id);
@@ -158,10 +175,10 @@ impl World {
 
     fn finish_link(&mut self, server: usize, id: LinkId) {
         let Some(link) = self.servers[server].links.get_mut(&id) else { return };
-        if !link.link.is_settled() {
+        if !link.machine.is_settled() {
             self.notes.happened(Consequence::WindowDroppedUnsettled);
         }
-        link.link.close();
+        link.machine.close();
         self.perform(server, id);
         // Also where the link had nothing to park: no claim outlives its connection.
         self.park(server, id, Carried::default());
@@ -172,10 +189,10 @@ impl World {
         let now = self.server_now(server);
         loop {
             let Some(link) = self.servers[server].links.get_mut(&id) else { return };
-            if let Some(event) = link.link.poll_event() {
+            if let Some(event) = link.machine.poll_event() {
                 match event {
-                    LinkEvent::PingDue => self.send_on(id, Direction::Down, Sent::Ping),
-                    LinkEvent::Feedback { request, .. } => link.link.on_stored(now, request),
+                    LinkEvent::PingDue => self.send_on(id, Direction::Down, &Sent::Ping),
+                    LinkEvent::Feedback { request, .. } => link.machine.on_stored(now, request),
                     LinkEvent::HeartbeatRejected { lease, violation } => {
                         self.notes.broken("P3", || {
                             format!("{lease} of an honest session was REJECTED: {violation:?}")
@@ -189,7 +206,7 @@ impl World {
                 continue;
             }
             let at = link.at;
-            match link.link.poll_ask() {
+            match link.machine.poll_ask() {
                 Some(LinkAsk::Ask { request, command }) => self.link_asks(at, id, request, command),
                 Some(LinkAsk::Withdraw { request }) => self.link_withdraws(at, id, request),
                 Some(LinkAsk::Tell(command)) => self.tell_shard(at, Inbound::Own(command)),
@@ -214,7 +231,7 @@ impl World {
         }
         let now = self.server_now(at.server);
         if let Some(link) = self.servers[at.server].links.get_mut(&id) {
-            link.link.on_unanswered(now, request, Unanswered::Unavailable);
+            link.machine.on_unanswered(now, request, Unanswered::Unavailable);
         }
     }
 
@@ -238,7 +255,7 @@ impl World {
         if let Some(link) = self.servers[at.server].links.get_mut(&id)
             && (was_queued || ticket.is_some())
         {
-            link.link.on_answer(now, request, Answer::Leases(Vec::new()));
+            link.machine.on_answer(now, request, Answer::Leases(Vec::new()));
         }
     }
 
@@ -260,15 +277,15 @@ impl World {
                     version: worker.version,
                     hostname: worker.hostname,
                 };
-                link.link.on_authenticated(now, attempt, Ok(applicant));
+                link.machine.on_authenticated(now, attempt, Ok(applicant));
             }
             SessionAsk::Claim { attempt, claim, .. } => {
-                self.link_claims(at, id, (Some(attempt), claim));
+                self.link_claims(at, id, (Claiming::Attempt(attempt), claim));
             }
             SessionAsk::Resume { attempt, instance_id, resume, .. } => {
                 if resume.session_token != token_of(&resume.session_id) {
                     let refusal = Refusal::new(ResetCode::UnknownSession, UNKNOWN_SESSION);
-                    return link.link.on_refused(now, attempt, refusal);
+                    return link.machine.on_refused(now, attempt, refusal);
                 }
                 let claim = SessionClaim {
                     instance_id,
@@ -278,7 +295,7 @@ impl World {
                     token_id: None,
                     revoked: None,
                 };
-                self.link_claims(at, id, (Some(attempt), claim));
+                self.link_claims(at, id, (Claiming::Attempt(attempt), claim));
             }
             SessionAsk::Accept { attempt, opening } => {
                 let (record, message) = match opening {
@@ -303,7 +320,7 @@ impl World {
         if let Some(link) = self.servers[at.server].links.get_mut(&id)
             && let Some((attempt, _)) = link.opening.take()
         {
-            link.link.on_refused(now, attempt, trouble("the store cannot answer"));
+            link.machine.on_refused(now, attempt, trouble("the store cannot answer"));
         }
     }
 
@@ -311,18 +328,20 @@ impl World {
         &mut self,
         at: ShardAt,
         id: LinkId,
-        (attempt, claim): (Option<u64>, SessionClaim),
+        (claiming, claim): (Claiming, SessionClaim),
     ) {
         let now = self.server_now(at.server);
         let is_live = self.served(at).live.is_some();
         let Some(link) = self.servers[at.server].links.get_mut(&id) else { return };
-        match attempt {
+        match claiming {
             _ if is_live => {
-                link.claiming = Some(attempt);
+                link.claiming = Some(claiming);
                 self.server_hears(at, Inbound::LinkMessage(id, LinkMessage::Claim(claim)));
             }
-            Some(attempt) => link.link.on_refused(now, attempt, trouble("no shard")),
-            None => {
+            Claiming::Attempt(attempt) => {
+                link.machine.on_refused(now, attempt, trouble("no shard"));
+            }
+            Claiming::Attach => {
                 let event = Event::LinkAttaches { server: at.server, link: id };
                 self.agenda.plan(self.clock.now + ATTACH_AFTER, event);
             }
@@ -349,13 +368,13 @@ impl World {
         if !self.servers[server].links.contains_key(&id) {
             return Some(answer);
         }
-        self.with_link(server, id, |link, now| link.link.on_answer(now, request, answer));
+        self.with_link(server, id, |link, now| link.machine.on_answer(now, request, answer));
         None
     }
 
     pub(crate) fn link_is_unanswered(&mut self, server: usize, id: LinkId, request: RequestId) {
         self.with_link(server, id, |link, now| {
-            link.link.on_unanswered(now, request, Unanswered::Unavailable);
+            link.machine.on_unanswered(now, request, Unanswered::Unavailable);
         });
     }
 
@@ -377,35 +396,36 @@ impl World {
         match word {
             LinkWord::Claimed(claimed) => match link.claiming.take() {
                 None => return Some(claimed),
-                Some(Some(attempt)) => {
+                Some(Claiming::Attempt(attempt)) => {
                     if claimed.carried.session.is_some() {
                         self.notes.happened(Consequence::WindowHandedOver);
                     } else if claimed.record.is_some() {
                         self.notes.happened(Consequence::ParkedWindowLost);
                     }
-                    link.link.on_claimed(now, attempt, *claimed, seat);
+                    link.machine.on_claimed(now, attempt, *claimed, seat);
                 }
                 // The session goes on with the windows that it has.
-                Some(None) => self.notes.happened(Consequence::LinkReattached),
+                Some(Claiming::Attach) => self.notes.happened(Consequence::LinkReattached),
             },
-            LinkWord::NotClaimed(error) => match link.claiming.take().flatten() {
-                Some(attempt) => link.link.on_refused(now, attempt, not_claimed(&error)),
+            LinkWord::NotClaimed(error) => match link.claiming.take().and_then(Claiming::attempt) {
+                Some(attempt) => link.machine.on_refused(now, attempt, not_claimed(&error)),
                 // Another connection was faster: it speaks for the worker.
-                None => link.link.on_superseded(),
+                None => link.machine.on_superseded(),
             },
             LinkWord::Opened { is_held } => {
                 if let Some((attempt, record)) = link.opening.take() {
-                    match is_held {
-                        true => link.link.on_accepted(now, attempt, accept(&record)),
-                        false => link.link.on_refused(now, attempt, trouble("taken over")),
+                    if is_held {
+                        link.machine.on_accepted(now, attempt, accept(&record));
+                    } else {
+                        link.machine.on_refused(now, attempt, trouble("taken over"));
                     }
                 }
             }
             LinkWord::HandOver => {
                 self.notes.happened(Consequence::HandOver);
-                link.link.on_superseded();
+                link.machine.on_superseded();
             }
-            LinkWord::Notice(notice) => link.link.on_notice(now, notice),
+            LinkWord::Notice(notice) => link.machine.on_notice(now, notice),
         }
         self.drive_link(at.server, id);
         None
@@ -430,7 +450,7 @@ impl World {
                 Notice::Drain { reason: None, deadline_ms }
             }
         };
-        self.with_link(at.server, link, |link, now| link.link.on_notice(now, notice));
+        self.with_link(at.server, link, |link, now| link.machine.on_notice(now, notice));
     }
 
     /// The shard was rebuilt and knows nothing of its connections.
@@ -440,9 +460,9 @@ impl World {
         for id in own.collect::<Vec<_>>() {
             self.with_link(at.server, id, |link, now| {
                 let opening = link.opening.take().map(|(attempt, _)| attempt);
-                let claiming = link.claiming.take().flatten();
+                let claiming = link.claiming.take().and_then(Claiming::attempt);
                 for attempt in [opening, claiming].into_iter().flatten() {
-                    link.link.on_refused(now, attempt, trouble("the store cannot answer"));
+                    link.machine.on_refused(now, attempt, trouble("the store cannot answer"));
                 }
             });
             let event = Event::LinkAttaches { server: at.server, link: id };
@@ -454,10 +474,10 @@ impl World {
     pub(crate) fn link_attaches(&mut self, server: usize, id: LinkId) {
         let Some(link) = self.servers[server].links.get_mut(&id) else { return };
         let is_free = link.claiming.is_none() && link.leaves_by.is_none();
-        let claim = link.link.attach_claim().filter(|_| is_free);
+        let claim = link.machine.attach_claim().filter(|_| is_free);
         let at = link.at;
         if let Some(claim) = claim {
-            self.link_claims(at, id, (None, claim));
+            self.link_claims(at, id, (Claiming::Attach, claim));
         }
     }
 

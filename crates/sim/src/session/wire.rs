@@ -52,7 +52,7 @@ impl World {
         self.set_link_alarm(at.server, id);
     }
 
-    pub(crate) fn send_on(&mut self, id: LinkId, direction: Direction, sent: Sent) {
+    pub(crate) fn send_on(&mut self, id: LinkId, direction: Direction, sent: &Sent) {
         let Some(line) = self.lines.get_mut(&id) else { return };
         let mut delay = self.network.latency.between(1, 5);
         let mut copies = 1;

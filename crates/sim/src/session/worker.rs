@@ -250,7 +250,7 @@ impl World {
             return;
         }
         match sent {
-            Sent::Ping => self.send_on(line, Direction::Up, Sent::Pong),
+            Sent::Ping => self.send_on(line, Direction::Up, &Sent::Pong),
             Sent::Pong => {}
             Sent::Frame(text) => match it.reader.read_text(&text) {
                 Ok(frame) => it.machine.receive(now, connection, frame),
@@ -275,7 +275,7 @@ impl World {
         }
         if let Some(line) = it.line {
             for frame in frames {
-                self.send_on(line, Direction::Up, Sent::Frame(frame));
+                self.send_on(line, Direction::Up, &Sent::Frame(frame));
             }
         }
         self.set_session_alarm(worker);
@@ -383,12 +383,11 @@ impl World {
         let intent = wish.unwrap_or(0);
         let fate = Fate::of(self.seed, intent, lease.epoch);
         let takes = if self.has_faults { fate.takes } else { fate.takes.min(500) };
-        let (work, takes) = match wish {
-            Some(intent) => (SessionWork::Wish { intent, fate }, takes),
-            None => {
-                let step = Step::new(&dispatch.node_type, parameters, lease.epoch);
-                (SessionWork::Step(step), takes.min(300))
-            }
+        let (work, takes) = if wish.is_some() {
+            (SessionWork::Wish { intent, fate }, takes)
+        } else {
+            let step = Step::new(&dispatch.node_type, parameters, lease.epoch);
+            (SessionWork::Step(step), takes.min(300))
         };
         let job = SessionJob { work, dispatch, is_reporting: false, is_calling: false };
         self.session_workers[worker].jobs.insert(lease, job);
