@@ -60,6 +60,8 @@ struct Writer {
     claims: Claims,
     queue: VecDeque<Commit>,
     under_way: Option<u64>,
+    /// When the server hears of the last transaction that ended: not before the ones before it.
+    replied_at: u64,
     /// Turns whose sync failed, since the last write.
     ghosts: Vec<Turn>,
 }
@@ -169,8 +171,9 @@ impl World {
 
     /// The writer takes what is queued, unless it is busy.
     fn store_begins(&mut self, server: usize) {
+        let is_paused = self.paused_until(server).is_some();
         let Some(writer) = self.store.writers.get_mut(&server) else { return };
-        if writer.under_way.is_some() || writer.queue.is_empty() {
+        if is_paused || writer.under_way.is_some() || writer.queue.is_empty() {
             return;
         }
         let count = writer.queue.len().min(TURNS_PER_TRANSACTION);
@@ -232,9 +235,15 @@ impl World {
             self.notes.happened(Consequence::TurnsFailedApart);
         }
         self.store.transactions.insert(number, transaction);
-        let latency = self.store.dice.between(0, 2);
-        let event = Event::StoreReplies { transaction: number };
-        self.agenda.plan(self.clock.now + latency, event);
+        let mut heard_at = self.clock.now + self.store.dice.between(0, 2);
+        if let Some(writer) = self.store.writers.get_mut(&server) {
+            heard_at = heard_at.max(writer.replied_at);
+            writer.replied_at = heard_at;
+            writer.under_way = None;
+        }
+        self.agenda.plan(heard_at, Event::StoreReplies { transaction: number });
+        // The writer goes on, whether or not anyone has heard of this transaction yet.
+        self.store_begins(server);
     }
 
     /// Keeps one turn of a transaction, if the claim that it builds on stands.
@@ -336,9 +345,6 @@ impl World {
             return self.agenda.plan(until, Event::StoreReplies { transaction: number });
         }
         let Some(transaction) = self.store.transactions.remove(&number) else { return };
-        if let Some(writer) = self.store.writers.get_mut(&server) {
-            writer.under_way = None;
-        }
         for Commit { at, turn, end } in transaction.commits {
             if let Some(end) = end {
                 self.turn_ended(at, &turn, end);

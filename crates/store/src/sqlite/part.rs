@@ -1,7 +1,7 @@
 //! The parts of a transaction: turns of coordinators, and turns of scratch keyspaces.
 //!
-//! Both parts share a transaction, so that they share its sync. When it fails, each part is tried
-//! alone: what one of them ran into must not break the claims of the other.
+//! All of them share a transaction, so that they share its sync. When it fails, the turns of each
+//! claim are tried alone: what one tenant ran into must not break the claims of another.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -69,6 +69,41 @@ impl Part {
     ) {
         let fate = self.fates.entry(key(claim));
         fate.or_insert_with(|| Fate { writes: false, kept: known() }).writes |= writes;
+    }
+
+    /// The turns of each claim apart.
+    pub(super) fn split(self) -> Vec<Self> {
+        let Self { turns, fates } = self;
+        let mut parts: BTreeMap<_, _> = fates
+            .into_iter()
+            .map(|(key, fate)| {
+                let turns = match &turns {
+                    Turns::Tasks(_) => Turns::Tasks(Vec::new()),
+                    Turns::Scratch(_) => Turns::Scratch(Vec::new()),
+                };
+                (key, Self { turns, fates: BTreeMap::from([(key, fate)]) })
+            })
+            .collect();
+        let no_fate = "every turn has a fate";
+        match turns {
+            Turns::Tasks(pending) => {
+                for one in pending {
+                    let part = parts.get_mut(&key(one.turn.claim)).expect(no_fate);
+                    if let Turns::Tasks(own) = &mut part.turns {
+                        own.push(one);
+                    }
+                }
+            }
+            Turns::Scratch(pending) => {
+                for one in pending {
+                    let part = parts.get_mut(&key(one.turn.claim)).expect(no_fate);
+                    if let Turns::Scratch(own) = &mut part.turns {
+                        own.push(one);
+                    }
+                }
+            }
+        }
+        parts.into_values().collect()
     }
 
     /// Whether there is something to write for a claim that may.

@@ -186,10 +186,15 @@ impl Writer {
         }
         let began = Instant::now();
         let mut parts =
-            [Part::of_tasks(tasks, &self.claims), Part::of_scratch(scratch, &self.claims)];
-        let mut to_write: Vec<_> =
-            parts.iter_mut().filter(|part| part.needs_transaction()).collect();
-        self.keep_parts(&mut to_write);
+            vec![Part::of_tasks(tasks, &self.claims), Part::of_scratch(scratch, &self.claims)];
+        if self.transact(&mut parts).is_err() {
+            parts = parts.into_iter().flat_map(Part::split).collect();
+            for part in &mut parts {
+                if let Err(error) = self.transact(std::slice::from_mut(part)) {
+                    part.fail(&error);
+                }
+            }
+        }
         let took = began.elapsed();
         for part in parts {
             part.settle(&mut self.claims, took);
@@ -197,22 +202,14 @@ impl Writer {
         self.checkpoints.after_commit(&self.connection);
     }
 
-    /// Together if it can be, else each part alone.
-    fn keep_parts(&mut self, parts: &mut [&mut Part]) {
-        let Err(error) = self.transact(parts) else { return };
-        match parts {
-            [only] => only.fail(&error),
-            several => several.chunks_mut(1).for_each(|part| self.keep_parts(part)),
-        }
-    }
-
-    fn transact(&mut self, parts: &mut [&mut Part]) -> Result<(), WriteError> {
-        if parts.is_empty() {
+    /// Writes all of it, or nothing.
+    fn transact(&mut self, parts: &mut [Part]) -> Result<(), WriteError> {
+        if !parts.iter().any(Part::needs_transaction) {
             return Ok(());
         }
         let Self { connection, documents, failpoint, .. } = self;
         in_transaction(connection, || {
-            for part in parts {
+            for part in parts.iter_mut().filter(|part| part.needs_transaction()) {
                 part.write(connection, documents)?;
             }
             failpoint.reach(Place::BeforeCommit);

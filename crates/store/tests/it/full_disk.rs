@@ -118,3 +118,27 @@ fn a_turn_without_changes_needs_no_room() {
         assert!(commit(&store, acme, vec![]).await.is_err(), "but not one that builds on it");
     });
 }
+
+#[test]
+fn a_turn_that_cannot_be_kept_takes_no_turn_of_another_tenant_with_it() {
+    let folder = folder();
+    let store = open(folder.path());
+    block_on(async {
+        let acme = claim(&store).await;
+        let bolt = store.claim(tenant("bolt")).await.expect("claims");
+        commit(&store, acme, vec![submit(acme, 0)]).await.expect("kept");
+        // While someone else writes, turns gather, and share the next transaction.
+        let other = raw(folder.path());
+        other.execute_batch("BEGIN IMMEDIATE").expect("begins");
+        let turn = |claim, number| {
+            store.commit(Turn { changes: vec![submit(claim, number)], ..Turn::empty(claim) })
+        };
+        let (first, again, fine) = (turn(bolt, 0), turn(acme, 0), turn(bolt, 1));
+        other.execute_batch("COMMIT").expect("ends");
+        let (first, again, fine) = (first.await, again.await, fine.await);
+        first.expect("kept");
+        assert!(matches!(&again, Err(CommitError::Unavailable(_))), "{again:?}");
+        fine.expect("kept, whatever became of the other tenant's turn");
+        assert_eq!(live(&store, bolt).await, [0, 1]);
+    });
+}

@@ -362,9 +362,12 @@ fn plans_actions_webhooks_and_workflows_become_documents_of_their_tenant() {
     };
     let acme = shard("acme");
     let restored = restore(&connection, acme).expect("restores");
-    let rows: Vec<_> = restored.documents.iter().map(|row| (row.kind.name(), &*row.key)).collect();
+    // Registrations of workers become documents as well, one step later.
+    let is_worker = |row: &&shard::Document| row.kind == DocumentKind::Member;
+    let documents: Vec<_> = restored.documents.iter().filter(|row| !is_worker(row)).collect();
+    let rows: Vec<_> = documents.iter().map(|row| (row.kind.name(), &*row.key)).collect();
     assert_eq!(rows, [("action", "a1"), ("hook", "d1"), ("plan", "p1"), ("workflow", "w1")]);
-    let json = |idx: usize| restored.documents[idx].json.as_deref().expect("a text");
+    let json = |idx: usize| documents[idx].json.as_deref().expect("a text");
     let action = Entry::<ActionHead>::read(json(0)).expect("reads");
     assert_eq!((action.at_ms, &*action.head.plan_id, action.head.jobs), (6, "p1", 3));
     let hook = Entry::<HookHead>::read(json(1)).expect("reads");
@@ -396,7 +399,7 @@ fn plans_actions_webhooks_and_workflows_become_documents_of_their_tenant() {
     assert_eq!(owner.map(|tenant| tenant.to_string()).as_deref(), Some("acme"));
     let left = "SELECT group_concat(kind || key) FROM (SELECT kind, key FROM notes ORDER BY 1, 2)";
     let left: String = connection.query_row(left, [], |row| row.get(0)).expect("reads");
-    assert_eq!(left, "hookbroken,memberm", "what cannot be read stays");
+    assert_eq!(left, "hookbroken", "what cannot be read stays");
 }
 
 const OLDER_DOCUMENTS: &str = r#"
