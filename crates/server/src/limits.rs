@@ -457,7 +457,7 @@ fn run_limits() -> Vec<LimitRow> {
         count(
             "COMPILES_AT_ONCE_MAX",
             programs::COMPILES_AT_ONCE_MAX,
-            "Definitions that are made ready to run at the same time; others wait.",
+            "Definitions that are compiled at the same time, one of each tenant; others wait.",
         ),
         count(
             "PROGRAMS_REMEMBERED_MAX",

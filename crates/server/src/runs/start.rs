@@ -146,7 +146,7 @@ pub(crate) async fn ready_run(
     request: NewRunRequest,
 ) -> Result<(NewRun, Arc<[Problem]>), RunError> {
     let (definition, version) = definition_of(store, shard, request.source).await?;
-    let ready = programs.compile(definition).await?;
+    let ready = programs.compile(shard, definition).await?;
     let retry_of = request.retry.as_ref().map(|retry| retry.of);
     let about = RunAbout {
         workflow_version: version,
@@ -192,7 +192,7 @@ async fn ask(handle: &CoordinatorHandle, run: NewRun) -> Result<(RunId, bool), R
 /// Whether a run of this could be started at all.
 pub(crate) async fn check(app: &App, shard: ShardId, source: Source) -> Result<(), RunError> {
     let (definition, _) = definition_of(&*app.store, shard, source).await?;
-    app.programs.compile(definition).await?;
+    app.programs.compile(shard, definition).await?;
     Ok(())
 }
 

@@ -81,7 +81,8 @@ pub(crate) async fn save(
     new: NewVersion,
 ) -> Result<Saved, SaveError> {
     let Head { id, name } = head(&new.definition)?;
-    let checked = app.programs.check(new.definition.clone()).await.map_err(SaveError::Compile)?;
+    let checking = app.programs.check(handle.shard(), new.definition.clone());
+    let checked = checking.await.map_err(SaveError::Compile)?;
     let (id, base, hash) = (id.to_string(), new.base, checked.hash);
     let document = NewDocument {
         hash: hash.clone(),

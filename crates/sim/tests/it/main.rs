@@ -39,7 +39,7 @@ fn a_run_without_faults_settles_everything() {
     let config = RunConfig { faults: FaultSet::NONE, ..RunConfig::of(5, 40) };
     let result = run(&config);
     assert_eq!(result.violation, None);
-    assert_eq!(result.tasks, 40);
+    assert!(result.tasks >= 40, "every wish becomes a task, beside those of runs");
     assert!(
         result.counters.rows().filter(|(words, _)| words.starts_with('F')).all(|row| row.1 == 0)
     );

@@ -172,7 +172,7 @@ pub(super) async fn on_board<T: Send + 'static>(
     let record = found.ok_or_else(ApiError::no_such_run)?;
     let parts = app.store.run_parts(run.shard(), run).await?;
     let hash = record.about.definition_hash.clone();
-    let program = match app.programs.of_run(&hash, record.definition.clone()).await {
+    let program = match app.programs.of_run(run.shard(), &hash, record.definition.clone()).await {
         Ok(ready) => ready.program,
         // An older server took it; the run itself can still be shown.
         Err(error) => {

@@ -397,10 +397,12 @@ pub(super) async fn restore(
 )]
 pub(super) async fn validate(
     State(app): State<Arc<App>>,
+    coordinator: Coordinator,
     DefinitionBytes(body): DefinitionBytes,
 ) -> Result<Response, ApiError> {
     body.read::<serde::de::IgnoredAny>()?;
-    let checked = app.programs.check(workflow_in(body.bytes())).await.map_err(|_| {
+    let checking = app.programs.check(coordinator.handle.shard(), workflow_in(body.bytes()));
+    let checked = checking.await.map_err(|_| {
         ApiError::invalid("the workflow", "nests too deep, or holds something that is no JSON")
     })?;
     let problems: Vec<_> = checked.problems.iter().map(problem).collect();
