@@ -9,6 +9,8 @@ use crate::mortal::{Mortal, PIPELINED, own_folder, tell};
 use crate::support::{block_on, claim, folder, life, live, open, submit};
 
 const KILLS: u64 = 12;
+/// A log of 300 KB is full long before this.
+const COMMITS_TO_REFUSAL_MAX: u64 = 2_000;
 
 /// Not a story of its own: the process that the stories end. It commits and tells what was kept.
 /// Without a folder it has nothing to do.
@@ -37,6 +39,52 @@ fn child() {
             }
             number += PIPELINED;
         }
+    });
+}
+
+/// Not a story of its own: commits until the system refuses to write, and goes on after that.
+#[test]
+fn refused_child() {
+    let Some(folder) = own_folder() else { return };
+    let store = open(&folder);
+    block_on(async {
+        let mut shard = claim(&store).await;
+        let mut number = 0;
+        let mut n_refused = 0;
+        while n_refused < 3 && number < COMMITS_TO_REFUSAL_MAX {
+            let changes = vec![submit(shard, number)];
+            match store.commit(Turn { changes, ..Turn::empty(shard) }).await {
+                Ok(_) => {
+                    tell(number);
+                    number += 1;
+                }
+                Err(_) => {
+                    n_refused += 1;
+                    match store.claim(store::conformance::tenant("acme")).await {
+                        Ok(claimed) => shard = claimed,
+                        Err(_) => return,
+                    }
+                }
+            }
+        }
+        assert!(n_refused > 0, "the limit was never reached");
+    });
+}
+
+#[test]
+fn a_commit_that_the_system_refuses_to_write_is_not_answered_as_kept() {
+    let folder = folder();
+    let child = Mortal::start_limited("kill::refused_child", folder.path(), 600);
+    let (last, status) = child.last_kept(u64::MAX);
+    assert!(status.success(), "it was refused, and lived: {status}");
+    let last = last.expect("some were kept before the limit");
+    let store = open(folder.path());
+    block_on(async {
+        let shard = claim(&store).await;
+        let next_number = store.restore(shard).await.expect("restores").next_number;
+        // A turn that was refused may be there all the same; one that was answered must be.
+        assert!(next_number > last, "task {last} was answered, the store ends at {next_number}");
+        assert_eq!(live(&store, shard).await, (0..next_number).collect::<Vec<_>>());
     });
 }
 

@@ -35,6 +35,22 @@ impl Mortal {
         Self(child.expect("starts"))
     }
 
+    /// The same in a process whose files may not grow beyond so many blocks of 512 bytes: the system
+    /// refuses the write, as a broken disk does, in the middle of a commit.
+    pub(crate) fn start_limited(test: &str, folder: &Path, blocks: u32) -> Self {
+        let child = Command::new("sh")
+            .arg("-c")
+            .arg(format!(
+                "trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" {test} --exact --nocapture"
+            ))
+            .arg(std::env::current_exe().expect("this program"))
+            .env(FOLDER, OsStr::new(folder))
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn();
+        Self(child.expect("starts"))
+    }
+
     /// Reads what it kept, kills it once that is `enough`, and gives the last number.
     pub(crate) fn last_kept(mut self, enough: u64) -> (Option<u64>, ExitStatus) {
         let lines = BufReader::new(self.0.stdout.take().expect("piped")).lines();
