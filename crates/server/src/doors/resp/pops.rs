@@ -227,6 +227,11 @@ impl Connection {
     fn note_taken(&mut self, worker: &WorkerId, grants: &[Grant]) {
         let now = self.app.clock.now();
         let member = self.client.member.as_ref().expect("it asked");
+        if grants.is_empty() {
+            // A worker that has left meanwhile does not come back by the end of its wait.
+            member.workers().known(worker, |known| known.last_seen = now);
+            return;
+        }
         member.with_worker(worker, |member| {
             member.last_seen = now;
             for grant in grants {
