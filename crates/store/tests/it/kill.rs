@@ -53,19 +53,14 @@ fn refused_child() {
         let mut n_refused = 0;
         while n_refused < 3 && number < COMMITS_TO_REFUSAL_MAX {
             let changes = vec![submit(shard, number)];
-            match store.commit(Turn { changes, ..Turn::empty(shard) }).await {
-                Ok(_) => {
-                    tell(number);
-                    number += 1;
-                }
-                Err(_) => {
-                    n_refused += 1;
-                    match store.claim(store::conformance::tenant("acme")).await {
-                        Ok(claimed) => shard = claimed,
-                        Err(_) => return,
-                    }
-                }
+            if store.commit(Turn { changes, ..Turn::empty(shard) }).await.is_ok() {
+                tell(number);
+                number += 1;
+                continue;
             }
+            n_refused += 1;
+            let Ok(claimed) = store.claim(store::conformance::tenant("acme")).await else { return };
+            shard = claimed;
         }
         assert!(n_refused > 0, "the limit was never reached");
     });
