@@ -117,12 +117,16 @@ fn many_flows(options: &Options) -> bool {
     result.failed.is_empty() && result.undetermined.is_empty()
 }
 
+/// The seeds come first: to shorten a run may take long.
 fn print_failed(sweep: &Sweep, result: &SweepResult) {
     let Some(first) = result.failed.first() else { return };
-    print!("{}", report::failure(&sweep.config(first.seed)));
     let seeds: Vec<String> =
         result.failed.iter().take(20).map(|failed| failed.seed.to_string()).collect();
     println!("failed seeds: {}", seeds.join(", "));
+    if let Some(violation) = &first.violation {
+        println!("seed {}: {}: {}", first.seed, violation.promise, violation.story);
+    }
+    print!("{}", report::failure(&sweep.config(first.seed)));
 }
 
 fn find_planted(options: &Options) -> bool {
