@@ -16,6 +16,8 @@ use super::queue::{Job, Queue};
 
 /// 16 MiB in pages: the log is copied when so many of its pages are not.
 const PAGES_BEFORE_COPY: i64 = 4_096;
+/// The space of a log that is copied in time, with what is written during the copy.
+pub(super) const LOG_BYTES_RESERVED: usize = 20 << 20;
 /// 256 MiB in pages. Readers that overlap without a gap keep the log from beginning anew; beyond
 /// this the writer waits for them.
 const PAGES_BEFORE_WAIT: i64 = 65_536;

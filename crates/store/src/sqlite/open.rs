@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags};
 
+use super::checkpoint::LOG_BYTES_RESERVED;
 use super::migrations::{self, APPLICATION_ID};
 use crate::contract::StoreError;
 
@@ -67,7 +68,25 @@ impl DataFolder {
         // but that are not on the disk, and a later sync would not write them. Copying the log
         // into the database and syncing that makes them durable before anything builds on them.
         checkpoint_all(&connection)?;
+        if let Err(error) = self.reserve_log(&connection) {
+            tracing::warn!(%error, "cannot reserve space for the store's log; commits are slower");
+        }
         Ok(connection)
+    }
+
+    /// Fills the file of an empty log with zeros, which SQLite reads as "no frames". Commits then
+    /// overwrite blocks that the file has already, and a sync has no new length and no new blocks to
+    /// record: it takes half the time on ext4.
+    fn reserve_log(&self, connection: &Connection) -> Result<(), StoreError> {
+        // Whoever else has the database open, like the `sqlite3` shell, cannot write meanwhile.
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        let reserved = fill_with_zeros(&self.log_path());
+        connection.execute_batch("COMMIT")?;
+        reserved.map_err(|error| StoreError::Unavailable(error.to_string()))
+    }
+
+    fn log_path(&self) -> PathBuf {
+        self.database.with_file_name(format!("{DATABASE_FILE}-wal"))
     }
 
     /// A connection that copies the log into the database beside the writer.
@@ -89,7 +108,7 @@ impl DataFolder {
     /// Looks at the files before SQLite does: it would start a new database in the place of a
     /// missing one, and drop the log of the old one.
     fn check_files(&self) -> Result<(), StoreError> {
-        let log = self.database.with_file_name(format!("{DATABASE_FILE}-wal"));
+        let log = self.log_path();
         let length = |path: &Path| fs::metadata(path).map_or(0, |metadata| metadata.len());
         if length(&self.database) == 0 && length(&log) > 0 {
             let (database, log) = (self.database.display(), log.display());
@@ -196,6 +215,16 @@ fn set_up(connection: &Connection) -> Result<(), StoreError> {
     connection.pragma_update(None, "journal_size_limit", 64 * 1024 * 1024)?;
     connection.set_prepared_statement_cache_capacity(64);
     Ok(())
+}
+
+/// A log that has frames is left alone; so is one that cannot be filled.
+fn fill_with_zeros(log: &Path) -> io::Result<()> {
+    let mut file = OpenOptions::new().write(true).open(log)?;
+    if file.metadata()?.len() > 0 {
+        return Ok(());
+    }
+    let filled = file.write_all(&vec![0; LOG_BYTES_RESERVED]).and_then(|()| file.sync_all());
+    filled.or_else(|error| file.set_len(0).and(Err(error)))
 }
 
 /// Copies the whole log into the database and empties it.

@@ -42,6 +42,25 @@ fn the_log_stays_short_under_load() {
     });
 }
 
+/// A sync of a file that grows also writes its new length: it takes twice as long.
+#[test]
+fn commits_do_not_lengthen_the_log() {
+    let folder = folder();
+    for start in [0, 500] {
+        let store = open(folder.path());
+        let reserved = log_bytes(folder.path());
+        assert!(reserved > 16 << 20, "{reserved} bytes");
+        block_on(async {
+            let shard = claim(&store).await;
+            for number in start..start + 500 {
+                let turn = Turn { changes: life(shard, number), ..Turn::empty(shard) };
+                store.commit(turn).await.expect("kept");
+            }
+        });
+        assert_eq!(log_bytes(folder.path()), reserved);
+    }
+}
+
 #[test]
 fn an_idle_store_copies_its_log() {
     let folder = folder();
