@@ -180,6 +180,21 @@ def test_a_name_outlives_its_connection_and_the_server(server):
         assert client.ask("EXISTS", "worker:staying:alive") == 1
 
 
+def test_a_worker_that_was_killed_and_came_back_does_not_keep_its_old_jobs(shared_server):
+    queue = "back-again"
+    job = shared_server.submit("job", queue=queue, lease_ttl_ms=2_000)
+    with RespClient(shared_server, "worker") as first:
+        assert register(first, worker_id=queue).startswith("OK")
+        assert first.pop(f"queue:{queue}")["job_id"] == job
+    with RespClient(shared_server, "worker") as again, RespClient(shared_server, "worker") as other:
+        assert register(again, worker_id=queue).startswith("OK")
+        taken, deadline = None, time.monotonic() + 20
+        while taken is None and time.monotonic() < deadline:
+            assert again.call("WORKER.HEARTBEAT", queue) == "OK"
+            taken = other.pop(f"queue:{queue}", 0.5)
+        assert taken and taken["job_id"] == job, "its heartbeats do not renew what it held before"
+
+
 def test_a_name_belongs_to_one_worker_at_both_doors(server):
     _, key = server.new_token("worker")
     names = lambda: sorted(one["worker_id"] for one in server.rest("GET", "/workers")["workers"])

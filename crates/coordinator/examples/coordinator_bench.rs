@@ -10,7 +10,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, Coordinator, Effect, LeaseRequest, Moment, Step, Ticket};
+use coordinator::{
+    Answer, Command, Coordinator, Effect, LeaseRequest, Moment, Renewal, Step, Ticket,
+};
 use model::{
     Demand, LEASE_TTL_DEFAULT, LeaseId, NewTask, Offer, Report, ReportKey, ReportedOutcome,
     RetryPolicy, ShardId, TaskSpec, Timestamp, WorkerId,
@@ -120,7 +122,7 @@ impl Bench {
     fn beat(&mut self, leases: &[LeaseId]) -> Duration {
         let mut took = Duration::ZERO;
         for leases in leases.chunks(100) {
-            let (worker, leases) = (self.worker.clone(), Some(leases.to_vec()));
+            let (worker, leases) = (self.worker.clone(), Renewal::Listed(leases.to_vec()));
             let begin = Instant::now();
             black_box(self.handle(Command::Heartbeat { ticket: Ticket(0), worker, leases }));
             took += begin.elapsed();

@@ -66,8 +66,8 @@ pub enum Command {
         ticket: Ticket,
         /// Who lives.
         worker: WorkerId,
-        /// What it works on; `None` where it does not say, which stands for all that it holds.
-        leases: Option<Vec<LeaseId>>,
+        /// What it works on.
+        leases: Renewal,
     },
     /// A worker gives up what it holds: it leaves before it is done. Answered by nothing.
     GiveBack {
@@ -91,7 +91,8 @@ pub enum Command {
         offer: Arc<Offer>,
         /// How long it may be silent, from here on.
         ladder: Ladder,
-        /// Whether its process is a new one: what its tools showed before is forgotten.
+        /// Whether its process may be a new one: what its tools showed before is forgotten, and what
+        /// it holds is doubtful, see [`Renewal::Unlisted`].
         anew: bool,
     },
     /// A worker executed a tool that it claims to have. Answered by `Verified`.
@@ -481,6 +482,20 @@ pub struct Pause {
     pub by: String,
     /// Since when.
     pub at: Timestamp,
+}
+
+/// The leases that a heartbeat renews.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Renewal {
+    /// These.
+    Listed(Vec<LeaseId>),
+    /// The worker names none. It implies those that its process was granted. Those that it held when
+    /// it registered may have been granted to a process that ended: they are renewed only as far as
+    /// the worker counts more tasks than its process was granted.
+    Unlisted {
+        /// How many tasks the worker says it works on; 0 where it does not say.
+        n_active: usize,
+    },
 }
 
 /// A worker asks for work.

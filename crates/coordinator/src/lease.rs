@@ -1,11 +1,12 @@
 //! Leases: granted, extended, ended by time, handed back.
 
+use std::cmp::Reverse;
 use std::time::Duration;
 
 use model::{LeaseId, TaskId, TaskSpec, Timestamp, WorkerId};
 
 use crate::change::{Change, EndedAttempt, Ending, Lease, Progress, TaskState, WaitReason};
-use crate::command::{LeaseRequest, Ticket};
+use crate::command::{LeaseRequest, Renewal, Ticket};
 use crate::coordinator::Decision;
 use crate::deadline::Deadline;
 use crate::effect::{Answer, Grant, HeartbeatVerdict, LostAuthority, Refusal, Violation};
@@ -259,21 +260,25 @@ impl Decision<'_> {
 
     // ----- heartbeats
 
-    pub(crate) fn on_heartbeat(
-        &mut self,
-        ticket: Ticket,
-        worker: &WorkerId,
-        leases: Option<Vec<LeaseId>>,
-    ) {
+    pub(crate) fn on_heartbeat(&mut self, ticket: Ticket, worker: &WorkerId, leases: Renewal) {
         self.touch_worker(worker);
-        let leases = leases.unwrap_or_else(|| self.leases_of(worker));
+        let (leases, is_listed) = match leases {
+            Renewal::Listed(leases) => (leases, true),
+            Renewal::Unlisted { n_active } => (self.implied_leases(worker, n_active), false),
+        };
         let tasks = || leases.iter().map(|lease| lease.task);
         let is_holding =
             names_a_task_twice(tasks()) || self.state.any_may_end_with_another(tasks());
         if is_holding {
             self.state.loads.hold();
         }
-        let verdicts = leases.iter().map(|lease| self.extend(*lease, worker)).collect();
+        let verdicts: Vec<_> = leases.iter().map(|lease| self.extend(*lease, worker)).collect();
+        if is_listed {
+            let is_extended = |verdict| matches!(verdict, HeartbeatVerdict::Extended { .. });
+            let extended =
+                leases.iter().zip(&verdicts).filter(|(_, verdict)| is_extended(**verdict));
+            self.state.workers.prove(worker, extended.map(|(lease, _)| lease.task));
+        }
         if is_holding {
             self.state.loads.let_go();
         }
@@ -287,6 +292,24 @@ impl Decision<'_> {
             LeaseId { task, epoch }
         };
         self.state.workers.held(worker).map(lease).collect()
+    }
+
+    /// What a worker works on that names nothing, see [`Renewal::Unlisted`].
+    fn implied_leases(&self, worker: &WorkerId, n_active: usize) -> Vec<LeaseId> {
+        let workers = &self.state.workers;
+        let (mut doubtful, mut implied): (Vec<_>, Vec<_>) = self
+            .leases_of(worker)
+            .into_iter()
+            .partition(|lease| workers.is_doubtful(worker, lease.task));
+        let granted_at = |lease: &LeaseId| {
+            let state =
+                &self.state.tasks.get(lease.task).expect("held tasks are live").progress.state;
+            if let TaskState::Leased(lease) = state { Some(lease.granted_at) } else { None }
+        };
+        doubtful.sort_by_key(|lease| Reverse((granted_at(lease), lease.task)));
+        doubtful.truncate(n_active.saturating_sub(implied.len()));
+        implied.append(&mut doubtful);
+        implied
     }
 
     fn extend(&mut self, lease: LeaseId, worker: &WorkerId) -> HeartbeatVerdict {

@@ -49,8 +49,8 @@ pub use change::{
     TaskState, WaitReason,
 };
 pub use command::{
-    Command, Drain, DrainCause, LeaseRequest, Moment, NewRun, NextCall, Pause, Rebind, Reused,
-    Signal, Ticket,
+    Command, Drain, DrainCause, LeaseRequest, Moment, NewRun, NextCall, Pause, Rebind, Renewal,
+    Reused, Signal, Ticket,
 };
 pub use coordinator::{Coordinator, Load};
 pub use effect::{

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{After, IdempotencyKey, NewTask, TaskId};
 
 use crate::change::TaskRecord;
-use crate::command::Command;
+use crate::command::{Command, Renewal};
 use crate::effect::{LoadKey, LoadTicket};
 use crate::state::State;
 
@@ -114,12 +114,12 @@ impl State {
             Command::Report { reports, .. } => {
                 reports.iter().filter_map(|report| by_task(report.lease.task)).collect()
             }
-            Command::Heartbeat { leases, .. } => {
-                let leases = leases.iter().flatten();
-                leases.filter_map(|lease| by_task(lease.task)).collect()
+            Command::Heartbeat { leases: Renewal::Listed(leases), .. } => {
+                leases.iter().filter_map(|lease| by_task(lease.task)).collect()
             }
             Command::Requeue { task, .. } => by_task(*task).into_iter().collect(),
             Command::RequestLeases { .. }
+            | Command::Heartbeat { leases: Renewal::Unlisted { .. }, .. }
             | Command::Withdraw { .. }
             | Command::ReturnLeases { .. }
             | Command::LoseWorker { .. }

@@ -33,6 +33,8 @@ struct KnownWorker {
     granted: u64,
     /// Requests of this worker that wait right now.
     asking: BTreeSet<Ticket>,
+    /// What it held when it registered and has not named since.
+    doubtful: BTreeSet<TaskId>,
     /// Where it stands in the table of deadlines.
     deadline: Timestamp,
 }
@@ -66,6 +68,30 @@ impl Workers {
         if held.is_empty() {
             self.held.remove(worker);
         }
+        self.prove(worker, [task]);
+    }
+
+    /// From here on a worker must name or count what it holds, to work on it.
+    fn doubt(&mut self, worker: &WorkerId) {
+        let held = self.held.get(worker).cloned().unwrap_or_default();
+        if let Some(known) = self.known.get_mut(worker) {
+            known.doubtful = held;
+        }
+    }
+
+    /// A worker names tasks: it works on them, if it holds them.
+    pub(crate) fn prove(&mut self, worker: &WorkerId, tasks: impl IntoIterator<Item = TaskId>) {
+        let known = self.known.get_mut(worker).filter(|known| !known.doubtful.is_empty());
+        if let Some(known) = known {
+            for task in tasks {
+                known.doubtful.remove(&task);
+            }
+        }
+    }
+
+    /// Whether an earlier process of the worker may be the one that was granted this task.
+    pub(crate) fn is_doubtful(&self, worker: &WorkerId, task: TaskId) -> bool {
+        self.known.get(worker).is_some_and(|known| known.doubtful.contains(&task))
     }
 
     pub(crate) fn held(&self, worker: &WorkerId) -> impl Iterator<Item = TaskId> {
@@ -177,6 +203,7 @@ impl Decision<'_> {
             health: WorkerHealth::Healthy,
             granted: 0,
             asking: BTreeSet::new(),
+            doubtful: BTreeSet::new(),
             deadline: at,
         };
         workers.known.insert(worker.clone(), known);
@@ -210,6 +237,7 @@ impl Decision<'_> {
         self.note_offer(worker, offer);
         if anew {
             self.forget_verified(worker);
+            self.state.workers.doubt(worker);
         }
         self.answer(ticket, Answer::Registered);
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Answer, Command, Ladder, Moment, Refusal, Ticket};
+use coordinator::{Answer, Command, Ladder, Moment, Refusal, Renewal, Ticket};
 use model::{Offer, ShardId, Timestamp, WorkerId};
 use serde_json::value::RawValue;
 use shard::sessions::{DEAD_AFTER, MEMBER_KEPT_FOR, MemberMessage, Registration};
@@ -49,9 +49,9 @@ fn a_sign_of_life_keeps_the_name_and_silence_gives_it_away() {
     let mut tenant = Tenant::default();
     tenant.register(NOW, "w", "ada");
     let later = NOW.after(DEAD_AFTER / 2);
-    let worker = name("w");
+    let (worker, leases) = (name("w"), Renewal::Unlisted { n_active: 0 });
     let ticket = tenant.next_ticket();
-    tenant.shard.on_message(moment(later), Command::Heartbeat { ticket, worker, leases: None });
+    tenant.shard.on_message(moment(later), Command::Heartbeat { ticket, worker, leases });
     tenant.register(NOW.after(DEAD_AFTER), "w", "bob");
     tenant.turn();
     assert_eq!(tenant.answers().last(), Some(&REFUSED));

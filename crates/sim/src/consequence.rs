@@ -78,6 +78,8 @@ pub enum Consequence {
     ManyKindsReady,
     /// A grant's asker had gone, and the grant was taken back.
     GrantFoundNobody,
+    /// A worker that names nothing did not renew what an earlier process may have been granted.
+    DoubtfulNotRenewed,
     /// Turns of two tenants shared a transaction.
     TenantsShareTransaction,
     /// Some turns of a transaction were kept, and others were not.
@@ -130,7 +132,7 @@ pub enum Consequence {
 
 impl Consequence {
     /// All of them, with their words.
-    pub const ALL: [(Self, &'static str); 60] = [
+    pub const ALL: [(Self, &'static str); 61] = [
         (Self::Committed, "COMMITTED"),
         (Self::CancelledExpired, "CANCELLED (expired)"),
         (Self::CancelledSuperseded, "CANCELLED (superseded)"),
@@ -167,6 +169,7 @@ impl Consequence {
         (Self::GivenBack, "given back by leaving"),
         (Self::ManyKindsReady, "more than 32 kinds ready"),
         (Self::GrantFoundNobody, "grant found nobody"),
+        (Self::DoubtfulNotRenewed, "lease of a former process not renewed"),
         (Self::TenantsShareTransaction, "tenants shared a transaction"),
         (Self::TurnsFailedApart, "turns failed apart"),
         (Self::FencedStepDown, "fenced server stepped down"),

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Answer, Ladder, NewRun, NextCall, Signal};
-use model::{LeaseId, NewTask, Offer, QueueName, Report, TaskId, WorkerId};
+use coordinator::{Answer, Ladder, NewRun, NextCall, Renewal, Signal};
+use model::{NewTask, Offer, QueueName, Report, TaskId, WorkerId};
 
 use crate::server::ShardAt;
 
@@ -53,7 +53,7 @@ pub(crate) enum Ask {
     Lease(LeaseAsk),
     Heartbeat {
         worker: WorkerId,
-        leases: Vec<LeaseId>,
+        leases: Renewal,
     },
     Report(Vec<Report>),
     /// A report whose lease id is text that the door must read.

@@ -288,10 +288,7 @@ impl World {
         let command = match ask {
             Ask::Submit(tasks) => Command::Submit { ticket, tasks },
             Ask::Lease(ask) => Command::RequestLeases { ticket, request: lease_request(ask, now) },
-            Ask::Heartbeat { worker, leases } => {
-                let leases = (!leases.is_empty()).then_some(leases);
-                Command::Heartbeat { ticket, worker, leases }
-            }
+            Ask::Heartbeat { worker, leases } => Command::Heartbeat { ticket, worker, leases },
             Ask::Report(reports) => Command::Report { ticket, reports },
             Ask::Stop(task) => Command::Stop { ticket, task },
             Ask::Requeue(task) => Command::Requeue { ticket, task },
@@ -304,7 +301,7 @@ impl World {
                 Command::Peek { ticket, queues, types, skip: 0, limit: u32::MAX }
             }
             Ask::Register { worker, offer, ladder } => {
-                Command::Register { ticket, worker, offer, ladder, anew: false }
+                Command::Register { ticket, worker, offer, ladder, anew: true }
             }
             Ask::Unregister(worker) => Command::Unregister { ticket, worker },
             Ask::Pause(queue, on) => {

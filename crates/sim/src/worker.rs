@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{
-    Answer, DrainOrder, Grant, HeartbeatVerdict, Judgement, NextCall, NextEnd, Verdict,
+    Answer, DrainOrder, Grant, HeartbeatVerdict, Judgement, NextCall, NextEnd, Renewal, Verdict,
 };
 use model::{Failure, LeaseId, Offer, Report, ReportKey, ReportedOutcome, WorkerId};
 use shard::report_key::content_key;
@@ -50,6 +50,8 @@ pub(crate) struct Worker {
     pub(crate) calls: BTreeMap<u64, Asked>,
     outbox: Vec<Report>,
     asking: Option<u64>,
+    /// Whether its process has heard that it is registered.
+    is_registered: bool,
     pub(crate) dice: Dice,
 }
 
@@ -95,6 +97,7 @@ enum Work {
 /// A call that has not been answered.
 #[derive(Debug)]
 pub(crate) enum Asked {
+    Register,
     Lease,
     Beat(Vec<LeaseId>),
     Next(LeaseId, Box<NextCall>),
@@ -139,6 +142,7 @@ impl Worker {
             calls: BTreeMap::new(),
             outbox: Vec::new(),
             asking: None,
+            is_registered: false,
             dice,
         }
     }
@@ -220,6 +224,7 @@ impl World {
         it.calls.clear();
         it.outbox.clear();
         it.asking = None;
+        it.is_registered = false;
         if it.dice.chance(600) {
             self.withdraw_asks(worker);
         }
@@ -265,12 +270,20 @@ impl World {
         let Some(job) = it.jobs.get(&lease).filter(|job| !job.is_reporting) else { return };
         let every = job.beat_every;
         let leases = match it.dice.below(4) {
-            0 => Vec::new(),
-            1 => it.jobs.keys().copied().collect(),
-            _ => vec![lease],
+            // A process that names nothing must be known to be a new one.
+            0 if it.is_registered => {
+                let n_active = if it.dice.chance(500) { it.jobs.len() } else { 0 };
+                Renewal::Unlisted { n_active }
+            }
+            0 | 1 => Renewal::Listed(it.jobs.keys().copied().collect()),
+            _ => Renewal::Listed(vec![lease]),
         };
-        let ask = Ask::Heartbeat { worker: it.id.clone(), leases: leases.clone() };
-        self.worker_calls(worker, ask, Asked::Beat(leases));
+        let listed = match &leases {
+            Renewal::Listed(leases) => leases.clone(),
+            Renewal::Unlisted { .. } => Vec::new(),
+        };
+        let ask = Ask::Heartbeat { worker: it.id.clone(), leases };
+        self.worker_calls(worker, ask, Asked::Beat(listed));
         let after = self.by_its_clock(worker, every);
         self.worker_timer(worker, after, WorkerTimer::Beat(lease));
     }
@@ -383,8 +396,14 @@ impl World {
                 // The call has a name: it is made again, and waits for the same end.
                 self.worker_is_done(worker, lease);
             }
-            Some(Asked::Lease | Asked::Beat(_) | Asked::Report { .. } | Asked::Noise(_)) | None => {
-            }
+            Some(
+                Asked::Register
+                | Asked::Lease
+                | Asked::Beat(_)
+                | Asked::Report { .. }
+                | Asked::Noise(_),
+            )
+            | None => {}
         }
     }
 
@@ -418,8 +437,12 @@ impl World {
                 Some(Asked::Noise(reports)) => {
                     self.worker_is_judged(worker, &reports, &judgements, false);
                 }
-                Some(Asked::Lease | Asked::Beat(_) | Asked::Next(..)) | None => {}
+                Some(Asked::Register | Asked::Lease | Asked::Beat(_) | Asked::Next(..)) | None => {}
             },
+            Told::Answer(Answer::Registered) => {
+                let asked = it.calls.remove(&number);
+                it.is_registered |= matches!(asked, Some(Asked::Register));
+            }
             Told::Answer(Answer::Next(end)) => self.worker_is_called_back(worker, number, &end),
             Told::Answer(_) | Told::Malformed => {
                 it.calls.remove(&number);
@@ -440,7 +463,7 @@ impl World {
             Some(Asked::Report { .. } | Asked::Next(..)) => {
                 self.worker_timer(worker, after, WorkerTimer::GiveUp(number));
             }
-            Some(Asked::Lease | Asked::Beat(_) | Asked::Noise(_)) | None => {}
+            Some(Asked::Register | Asked::Lease | Asked::Beat(_) | Asked::Noise(_)) | None => {}
         }
     }
 

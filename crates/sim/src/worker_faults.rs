@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coordinator::{Ladder, Verdict};
+use coordinator::{Ladder, Renewal, Verdict};
 use model::{LeaseId, Report, ShardId, TaskId};
 
 use crate::faults::Fault;
@@ -84,7 +84,7 @@ impl World {
         let it = &self.workers[worker];
         let (id, offer) = (it.id.clone(), Arc::clone(&it.offer));
         let ask = Ask::Register { worker: id, offer, ladder: Ladder::SLOW };
-        self.worker_calls(worker, ask, Asked::Noise(Vec::new()));
+        self.worker_calls(worker, ask, Asked::Register);
     }
 
     /// Leaves in order, in the middle of its work, and comes back as a new process. Its goodbye
@@ -183,7 +183,7 @@ impl World {
             let ask = Ask::ReportText(format!("{lease}x"));
             self.worker_calls(worker, ask, Asked::Noise(Vec::new()));
         } else if self.workers[worker].dice.chance(300) {
-            let ask = Ask::Heartbeat { worker: id, leases: vec![lease] };
+            let ask = Ask::Heartbeat { worker: id, leases: Renewal::Listed(vec![lease]) };
             self.worker_calls(worker, ask, Asked::Noise(Vec::new()));
         } else {
             let ask = Ask::Report(vec![report.clone()]);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coordinator::{Command, Coordinator, Effect, Ladder, Moment, Ticket, WORKERS_MAX};
+use coordinator::{Command, Coordinator, Effect, Ladder, Moment, Renewal, Ticket, WORKERS_MAX};
 use expect_test::expect;
 use model::WorkerId;
 
@@ -264,6 +264,59 @@ fn a_worker_that_unregisters_gives_back_and_is_forgotten() {
 }
 
 #[test]
+fn a_new_process_does_not_keep_the_leases_of_the_one_before_it_alive() {
+    check(
+        "
+          0s  w1 registers slow offers tool:jq
+          0s  submit a + b + c
+          1s  w1 takes 1
+          2s  w1 takes 1
+          3s  w1 registers slow offers tool:jq
+          4s  w1 takes 1
+         20s  w1 beats
+         29s  w1 beats and counts 2
+         40s  w1 beats
+         45s  w1 beats
+        ",
+        expect![[r#"
+            0s      w1 registers slow offers tool:jq: done
+            0s      a is QUEUED
+            0s      b is QUEUED
+            0s      c is QUEUED
+            1s      L1 of a to w1 until 31s
+            2s      L2 of b to w1 until 32s
+            3s      w1 registers slow offers tool:jq: done
+            4s      L3 of c to w1 until 34s
+            20s     w1: [EXTENDED until 50s]
+            29s     w1: [EXTENDED until 59s, EXTENDED until 59s]
+            31s     L1 of a expired; a is QUEUED (attempts 1, losses 1)
+            40s     w1: [EXTENDED until 70s]
+            45s     w1: [EXTENDED until 75s]
+        "#]],
+    );
+}
+
+#[test]
+fn a_lease_that_its_holder_names_is_the_process_s_own() {
+    check(
+        "
+          0s  submit a
+          1s  w1 takes 1
+          3s  w1 registers slow offers tool:jq
+         20s  w1 beats L1
+         40s  w1 beats
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            1s      L1 of a to w1 until 31s
+            3s      w1 registers slow offers tool:jq: done
+            20s     w1: L1 EXTENDED until 50s
+            40s     w1: [EXTENDED until 70s]
+        "#]],
+    );
+}
+
+#[test]
 fn what_a_tool_showed_is_remembered_until_its_worker_registers_anew_or_leaves() {
     check(
         "
@@ -382,8 +435,8 @@ fn one_worker_too_many_is_refused_by_every_way_in() {
     assert_eq!(coordinator.handle(at(), command), step, "a register is refused like a request");
 
     let stranger = worker(WORKERS_MAX + 1);
-    let ticket = Ticket(0);
-    coordinator.handle(at(), Command::Heartbeat { ticket, worker: stranger, leases: None });
+    let (ticket, leases) = (Ticket(0), Renewal::Unlisted { n_active: 0 });
+    coordinator.handle(at(), Command::Heartbeat { ticket, worker: stranger, leases });
     assert_eq!(n_workers(&mut coordinator), WORKERS_MAX);
 
     let request = plain_request(worker(0), at().now);

@@ -192,7 +192,7 @@ pub struct BeatWorker {
     /// Who it is.
     #[serde(alias = "workerId")]
     pub worker_id: String,
-    /// What it works on. Default: all that it holds.
+    /// What it works on. Default: all that it was granted since it registered.
     #[serde(default)]
     pub leases: Option<Vec<String>>,
 }

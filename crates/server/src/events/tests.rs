@@ -11,7 +11,7 @@ mod words;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use coordinator::{Change, Command, Moment, RunChange, Step, Ticket};
+use coordinator::{Change, Command, Moment, Renewal, RunChange, Step, Ticket};
 use model::{LeaseId, ShardId, Timestamp, WorkerId};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -61,7 +61,8 @@ impl World {
 
     /// The events of a worker's sign of life.
     fn confirmed(&self, worker: &WorkerId, leases: &[LeaseId], now: Timestamp) -> Vec<Event> {
-        let (ticket, worker, leases) = (Ticket(1), worker.clone(), Some(leases.to_vec()));
+        let (ticket, worker, leases) =
+            (Ticket(1), worker.clone(), Renewal::Listed(leases.to_vec()));
         let command = Command::Heartbeat { ticket, worker, leases };
         let mut publication = Publication::default();
         let at = Moment { now, wall: now, entropy: 0 };

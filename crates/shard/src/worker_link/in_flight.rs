@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Command, DrainCause, LeaseRequest, NextCall, Ticket};
+use coordinator::{Command, DrainCause, LeaseRequest, NextCall, Renewal, Ticket};
 use model::{LeaseId, Report, Timestamp, WorkerId};
 use protocol::session::event::CommitToken;
 
@@ -51,7 +51,7 @@ impl LinkCommand {
             Self::RequestLeases(request) => Command::RequestLeases { ticket, request },
             Self::Report(reports) => Command::Report { ticket, reports },
             Self::Heartbeat { worker, leases } => {
-                Command::Heartbeat { ticket, worker, leases: Some(leases) }
+                Command::Heartbeat { ticket, worker, leases: Renewal::Listed(leases) }
             }
             Self::Next(call) => Command::Next { ticket, call },
             Self::SetDrain { worker, cause, on } => Command::SetDrain { ticket, worker, cause, on },

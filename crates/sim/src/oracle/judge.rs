@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use coordinator::{
     Answer, Change, Command, Effect, HeartbeatVerdict, Judgement, LostAuthority, Outcome, Refusal,
-    Step, SubmittedTask, TaskState, Verdict, Violation as Wrong,
+    Renewal, Step, SubmittedTask, TaskState, Verdict, Violation as Wrong,
 };
 use model::{
     After, LeaseId, NewTask, QueueName, Report, ReportKey, ReportedOutcome, TaskId, Timestamp,
@@ -57,8 +57,7 @@ impl Model {
                 self.stopping.clear();
             }
             Command::Heartbeat { ticket, worker, leases } => {
-                let leases = self.leases_or_all(worker, leases.as_deref());
-                self.judge_heartbeat((worker, &leases), answer(*ticket), heard, notes);
+                self.judge_heartbeat((worker, leases), answer(*ticket), heard, notes);
             }
             Command::Stop { ticket, task } => self.judge_stop(*task, answer(*ticket), notes),
             Command::Requeue { ticket, task } => self.judge_requeue(*task, answer(*ticket), notes),
@@ -80,8 +79,7 @@ impl Model {
             | Command::Register { ticket, .. }
             | Command::NoteVerified { ticket, .. }
             | Command::Drain { ticket, .. } => {
-                let is_answered = answer(*ticket).is_some();
-                notes.demand(is_answered, "P3", || format!("no answer to {command:?}"));
+                self.judge_answered(command, answer(*ticket), notes);
             }
             Command::ReturnLeases { leases } => self.note_returned(leases),
             Command::LoseWorker { worker } => self.note_worker_lost(worker),
@@ -103,6 +101,14 @@ impl Model {
             | Command::Prepared { .. }
             | Command::Loaded { .. }
             | Command::LoadFailed { .. } => {}
+        }
+    }
+
+    /// Whatever the answer says, there is one at once.
+    fn judge_answered(&mut self, command: &Command, answer: Option<&Answer>, notes: &mut Notes) {
+        notes.demand(answer.is_some(), "P3", || format!("no answer to {command:?}"));
+        if let Command::Register { worker, anew: true, .. } = command {
+            self.note_registered(worker);
         }
     }
 
@@ -365,6 +371,37 @@ impl Model {
 
     // ----- heartbeats
 
+    /// What a worker holds may belong to a process that ended.
+    fn note_registered(&mut self, worker: &WorkerId) {
+        for lease in self.leases_or_all(worker, None) {
+            if let Some(lease) = self.lease_mut(lease) {
+                lease.is_doubtful = true;
+            }
+        }
+    }
+
+    /// A worker that names nothing implies what its process was granted, and as many of the newest
+    /// others as it counts more.
+    fn renewed(&self, worker: &WorkerId, leases: &Renewal, notes: &mut Notes) -> Vec<LeaseId> {
+        let n_active = match leases {
+            Renewal::Listed(leases) => return leases.clone(),
+            Renewal::Unlisted { n_active } => *n_active,
+        };
+        let is_doubtful = |lease: &LeaseId| self.lease(*lease).is_some_and(|own| own.is_doubtful);
+        let held = self.leases_or_all(worker, None);
+        let (mut doubtful, mut own): (Vec<_>, Vec<_>) = held.into_iter().partition(is_doubtful);
+        doubtful.sort_by_key(|lease| {
+            Reverse((self.lease(*lease).map(|lease| lease.granted_at), lease.task))
+        });
+        let n_counted = n_active.saturating_sub(own.len());
+        if doubtful.len() > n_counted {
+            notes.happened(Consequence::DoubtfulNotRenewed);
+        }
+        doubtful.truncate(n_counted);
+        own.append(&mut doubtful);
+        own
+    }
+
     fn leases_or_all(&self, worker: &WorkerId, leases: Option<&[LeaseId]>) -> Vec<LeaseId> {
         if let Some(leases) = leases {
             return leases.to_vec();
@@ -379,11 +416,13 @@ impl Model {
 
     fn judge_heartbeat(
         &mut self,
-        (worker, leases): (&WorkerId, &[LeaseId]),
+        (worker, leases): (&WorkerId, &Renewal),
         answer: Option<&Answer>,
         heard: Heard,
         notes: &mut Notes,
     ) {
+        let is_listed = matches!(leases, Renewal::Listed(_));
+        let leases = self.renewed(worker, leases, notes);
         let Some(Answer::Heartbeats { verdicts, .. }) = answer else {
             return notes.broken("P3", || format!("a heartbeat was answered by {answer:?}"));
         };
@@ -392,6 +431,10 @@ impl Model {
         });
         for (lease, verdict) in leases.iter().zip(verdicts) {
             self.judge_beat((worker, *lease), *verdict, heard, notes);
+            let is_named = is_listed && matches!(verdict, HeartbeatVerdict::Extended { .. });
+            if is_named && let Some(lease) = self.lease_mut(*lease) {
+                lease.is_doubtful = false;
+            }
         }
     }
 

@@ -85,6 +85,9 @@ pub(crate) enum Place {
 #[derive(Clone, Debug)]
 pub(crate) struct LeaseModel {
     pub(crate) holder: WorkerId,
+    pub(crate) granted_at: Timestamp,
+    /// Whether its holder has registered since, and has not named it.
+    pub(crate) is_doubtful: bool,
     pub(crate) ends_at: Timestamp,
     pub(crate) attempt_ends_at: Option<Timestamp>,
     pub(crate) confirm_by: Option<Timestamp>,
@@ -147,6 +150,7 @@ impl Model {
             let term = now.after(task.spec.lease_ttl);
             lease.ends_at = lease.attempt_ends_at.map_or(term, |end| end.min(term));
             lease.confirm_by = None;
+            lease.is_doubtful = false;
         }
         model
     }
@@ -263,6 +267,8 @@ impl Model {
         task.place = Place::Leased;
         task.leases.push(LeaseModel {
             holder: lease.holder.clone(),
+            granted_at: lease.granted_at,
+            is_doubtful: false,
             ends_at: lease.expires_at,
             attempt_ends_at: lease.attempt_ends_at,
             confirm_by: lease.confirm_by,

@@ -7,7 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use coordinator::{
     Answer, Change, Command, Coordinator, Effect, Judgement, LeaseRequest, LoadKey, LoadTicket,
-    Moment, Refusal, StateWord, Step, SubmittedTask, TaskRecord, TaskState, Ticket, Verdict,
+    Moment, Refusal, Renewal, StateWord, Step, SubmittedTask, TaskRecord, TaskState, Ticket,
+    Verdict,
 };
 use model::{
     After, Failure, LeaseId, NewTask, Offer, Report, ReportKey, ReportedOutcome, ShardId, TaskId,
@@ -75,7 +76,11 @@ impl Player {
             Deed::Beat { worker, leases } => {
                 let worker = worker_id(worker);
                 let leases: Vec<_> = leases.iter().map(|pick| self.pick_lease(pick)).collect();
-                let leases = (!leases.is_empty()).then_some(leases);
+                let leases = if leases.is_empty() {
+                    Renewal::Unlisted { n_active: 0 }
+                } else {
+                    Renewal::Listed(leases)
+                };
                 self.ask(|ticket| Command::Heartbeat { ticket, worker, leases });
             }
             Deed::Report { worker, leases, what, key } => self.report(worker, &leases, what, key),
@@ -324,7 +329,10 @@ impl Player {
             }
             (Command::Heartbeat { worker, leases, .. }, Answer::Heartbeats { verdicts, .. }) => {
                 let held = self.model.held_by(worker);
-                let leases = leases.as_ref().unwrap_or(&held);
+                let leases = match leases {
+                    Renewal::Listed(leases) => leases,
+                    Renewal::Unlisted { .. } => &held,
+                };
                 assert_eq!(leases.len(), verdicts.len());
                 for (lease, verdict) in leases.iter().zip(verdicts) {
                     let expected = self.model.beat(*lease, worker, self.now);

@@ -5,7 +5,8 @@
 //!          needs=tool:x,tag:k=v,package:n@v type=.. queue=.. ckey=.. pin=w1:30s prefer=w1
 //!          stick=k:30s like=k + b ...
 //! w1 takes 2 waits 10s confirm=5s slots=3 grace=2s offers tool:x,tag:k=v types=.. queues=.. limit=type:n
-//! w1 beats | w1 beats L1,L2             w1 goes away        returned L1,L2
+//! w1 beats | w1 beats L1,L2 | w1 beats and counts 2
+//!             w1 goes away        returned L1,L2
 //! w1 completes L1,L2 with X as ID       w1 fails L1 fatal as ID
 //! w1 gives back L1,L2                   w1 registers slow offers tool:x ... | w1 unregisters
 //! w1 starts over                        drain w1 pressure | undrain w1 leaving
@@ -25,7 +26,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Command, Drain, DrainCause, Ladder, Pause};
+use coordinator::{Command, Drain, DrainCause, Ladder, Pause, Renewal};
 use model::{
     After, Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, TaskId, WorkerId,
 };
@@ -62,7 +63,8 @@ impl World {
                 self.order(Command::ReturnLeases { leases });
             }
             [worker, "takes", options @ ..] => self.take(worker, options),
-            [worker, "beats", leases @ ..] => self.beat(worker, leases),
+            [worker, "beats", "and", "counts", count] => self.beat(worker, &[], count),
+            [worker, "beats", leases @ ..] => self.beat(worker, leases, "0"),
             [worker, "completes" | "fails", ..] => self.report(worker, &words[1..]),
             [worker, "gives", "back", leases] => {
                 let (worker, leases) = (worker.parse().expect("a worker"), self.leases(leases));
@@ -208,11 +210,16 @@ impl World {
         self.ask(Question::Take { worker }, |ticket| Command::RequestLeases { ticket, request });
     }
 
-    fn beat(&mut self, worker: &str, leases: &[&str]) {
+    fn beat(&mut self, worker: &str, leases: &[&str], count: &str) {
+        let n_active = count.parse().expect("a number");
         let worker: WorkerId = worker.parse().expect("a worker");
         let leases = leases.first().map(|leases| self.leases(leases)).unwrap_or_default();
         let question = Question::Heartbeat { worker: worker.clone(), leases: leases.clone() };
-        let leases = (!leases.is_empty()).then_some(leases);
+        let leases = if leases.is_empty() {
+            Renewal::Unlisted { n_active }
+        } else {
+            Renewal::Listed(leases)
+        };
         self.ask(question, |ticket| Command::Heartbeat { ticket, worker, leases });
     }
 

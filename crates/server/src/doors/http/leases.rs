@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use coordinator::{Answer, Command};
+use coordinator::{Answer, Command, Renewal};
 use model::WorkerId;
 use protocol::rest::leases::{GrantedLeases, Heartbeat, HeartbeatAnswer, RequestLeases};
 use protocol::rest::problem::Problem;
@@ -71,7 +71,7 @@ pub(super) async fn heartbeat(
         Ok(lease) => lease,
         Err(no_lease) => return Ok(json(StatusCode::OK, &no_lease.heartbeat())),
     };
-    let leases = Some(vec![lease]);
+    let leases = Renewal::Listed(vec![lease]);
     match coordinator.handle.ask(|ticket| Command::Heartbeat { ticket, worker, leases }).await? {
         Answer::Heartbeats { verdicts, .. } if verdicts.len() == 1 => {
             Ok(json(StatusCode::OK, &heartbeat_answer(verdicts[0])))

@@ -6,7 +6,10 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use coordinator::{Answer, Command, Drain, DrainCause, WORKER_HEARTBEAT_EVERY, WorkerView};
+use coordinator::{
+    Answer, Command, Drain, DrainCause, Ladder, LeaseRequest, Renewal, WORKER_HEARTBEAT_EVERY,
+    WorkerView,
+};
 use model::{Timestamp, WorkerId};
 use protocol::error_code::ErrorCode;
 use protocol::rest::events::{CommandAnswer, EventError, EventKind};
@@ -174,7 +177,8 @@ async fn set_drain(
 
 /// Register a worker that pulls
 ///
-/// The same as a first request for leases: seed 003 section 1 knows it under this name.
+/// A process calls this when it starts. What an earlier process of the same name still holds is
+/// then renewed only by heartbeats that list it.
 #[utoipa::path(
     post, path = "/api/workers/register", tag = "leases", operation_id = "register_worker",
     request_body = RegisterWorker,
@@ -200,11 +204,12 @@ pub(super) async fn register(
         packages: body.packages,
         ..RequestLeases::default()
     };
-    let mut request = lease_request(&request, app.clock.now())?;
-    coordinator.speaks_for(request.worker.as_str())?;
-    request.max = 0;
-    match coordinator.handle.ask(|ticket| Command::RequestLeases { ticket, request }).await? {
-        Answer::Leases(_) => {}
+    let LeaseRequest { worker, offer, .. } = lease_request(&request, app.clock.now())?;
+    coordinator.speaks_for(worker.as_str())?;
+    let (ladder, anew) = (Ladder::default(), true);
+    let register = |ticket| Command::Register { ticket, worker, offer, ladder, anew };
+    match coordinator.handle.ask(register).await? {
+        Answer::Registered => {}
         Answer::Refused(refusal) => return Err(refusal.into()),
         other => return Err(ApiError::unexpected(&other)),
     }
@@ -234,7 +239,10 @@ pub(super) async fn heartbeat(
     let listed = body
         .leases
         .map(|leases| leases.iter().map(|lease| reports::lease(lease, shard)).collect::<Vec<_>>());
-    let leases = listed.as_ref().map(|listed| listed.iter().flatten().copied().collect());
+    let leases = match &listed {
+        Some(listed) => Renewal::Listed(listed.iter().flatten().copied().collect()),
+        None => Renewal::Unlisted { n_active: 0 },
+    };
     let command = |ticket| Command::Heartbeat { ticket, worker, leases };
     let verdicts = match coordinator.handle.ask(command).await? {
         Answer::Heartbeats { verdicts, .. } => verdicts,

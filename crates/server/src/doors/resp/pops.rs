@@ -5,7 +5,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Answer, Command, Grant, LeaseRequest};
+use coordinator::{Answer, Command, Grant, LeaseRequest, Renewal};
 use model::{LeaseId, Offer, QueueName, Timestamp, WorkerId};
 use protocol::plan::PLAN_STEP;
 use protocol::resp::reply::{Reply, write_bulk, write_null, write_null_array};
@@ -332,7 +332,8 @@ impl Connection {
         if member.is_bound() || self.client.taken.is_empty() {
             return;
         }
-        let (worker, leases) = (member.worker(), Some(self.client.taken.iter().copied().collect()));
+        let leases = Renewal::Listed(self.client.taken.iter().copied().collect());
+        let worker = member.worker();
         tokio::spawn(async move {
             let beat = |ticket| Command::Heartbeat { ticket, worker, leases };
             // A lease that is over is told when its job is reported.

@@ -1,7 +1,7 @@
 //! Words about jobs: `JOB.UPDATE`, and `SET job:<id>:status` of workers that know nothing else.
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, HeartbeatVerdict, Judgement, TaskRecord, TaskState};
+use coordinator::{Answer, Command, HeartbeatVerdict, Judgement, Renewal, TaskRecord, TaskState};
 use model::{Failure, LeaseId, Report, ReportedOutcome, WorkerId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
@@ -181,7 +181,7 @@ impl Connection {
         let leases: Vec<LeaseId> = words.iter().map(|word| word.lease).collect();
         let member = self.member().clone();
         member.workers().touch(&worker, self.app.clock.now());
-        let beat = |ticket| Command::Heartbeat { ticket, worker, leases: Some(leases) };
+        let beat = |ticket| Command::Heartbeat { ticket, worker, leases: Renewal::Listed(leases) };
         let verdicts = match member.handle.ask(beat).await {
             Ok(Answer::Heartbeats { verdicts, .. }) => verdicts,
             Ok(_) => return vec![ask_error(AskError::Unavailable); words.len()],

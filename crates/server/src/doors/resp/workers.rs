@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, DrainOrder, Ladder, Refusal, WorkerHealth, WorkerView};
+use coordinator::{
+    Answer, Command, DrainOrder, Ladder, Refusal, Renewal, WorkerHealth, WorkerView,
+};
 use model::{Offer, TagValue, Timestamp, WorkerId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
@@ -120,9 +122,7 @@ impl Connection {
         };
         let worker = worker_id(name)?;
         self.check_speaks_for(&worker)?;
-        if let Some(stats) = stats {
-            check_stats(stats)?;
-        }
+        let n_active = stats.map_or(Ok(0), read_stats)?;
         let now = self.app.clock.now();
         let wants_signals = self.member().workers().known(&worker, |known| {
             known.registration.as_ref()?;
@@ -138,7 +138,7 @@ impl Connection {
         if !self.member().is_bound() {
             self.bind(Binding::Registered(worker.clone()));
         }
-        let drain = self.beat(&worker).await?.filter(|_| wants_signals);
+        let drain = self.beat(&worker, n_active).await?.filter(|_| wants_signals);
         Ok(match drain {
             None => Reply::ok(),
             Some(DrainOrder::Finish) => Reply::simple("OK quiet"),
@@ -146,10 +146,11 @@ impl Connection {
         })
     }
 
-    /// A sign of life renews all that the worker holds. Gives what a person's drain asks of it.
-    async fn beat(&self, worker: &WorkerId) -> Result<Option<DrainOrder>, Reply> {
-        let worker = worker.clone();
-        let beat = |ticket| Command::Heartbeat { ticket, worker, leases: None };
+    /// A sign of life renews what the worker implies that it works on. Gives what a person's drain
+    /// asks of it.
+    async fn beat(&self, worker: &WorkerId, n_active: usize) -> Result<Option<DrainOrder>, Reply> {
+        let (worker, leases) = (worker.clone(), Renewal::Unlisted { n_active });
+        let beat = |ticket| Command::Heartbeat { ticket, worker, leases };
         match self.member().handle.ask(beat).await.map_err(ask_error)? {
             Answer::Heartbeats { drain, .. } => Ok(drain),
             Answer::Refused(why) => Err(refusal(&why)),
@@ -285,7 +286,7 @@ impl Connection {
                 known.abilities = unregistered(worker);
             }
         });
-        self.beat(worker).await.map(|_| ())
+        self.beat(worker, 0).await.map(|_| ())
     }
 
     fn greet(&self) -> MemberMessage {
@@ -347,11 +348,14 @@ fn verified_tools(view: &WorkerView) -> Value {
     Value::Object(said.collect())
 }
 
-fn check_stats(stats: &Bytes) -> Result<(), Reply> {
+/// How many jobs the worker says it works on.
+fn read_stats(stats: &Bytes) -> Result<usize, Reply> {
     if stats.len() > STATS_BYTES_MAX {
         let text = format!("ERR stats has {} bytes; at most {STATS_BYTES_MAX}", stats.len());
         return Err(Reply::error(text));
     }
-    let read = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(stats);
-    read.map(|_| ()).map_err(|error| Reply::error(format!("ERR stats is a JSON object: {error}")))
+    let read = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(stats)
+        .map_err(|error| Reply::error(format!("ERR stats is a JSON object: {error}")))?;
+    let n_active = read.get("active_jobs").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    Ok(usize::try_from(n_active).unwrap_or(usize::MAX))
 }
