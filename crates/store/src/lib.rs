@@ -13,7 +13,6 @@ mod link_document;
 mod memory;
 mod page;
 mod pin_document;
-pub mod planted;
 mod rows;
 mod run_tables;
 mod scratch_rows;

@@ -15,7 +15,6 @@ use crate::contract::{
     StoreError, TaskPage, TokenRow,
 };
 use crate::page::{PageFill, ROWS_PER_LIST_MAX};
-use crate::planted::{self, Bug};
 use crate::rows::{Contradiction, add_facts, check_order, check_runs_are_own};
 use crate::run_tables::RunTables;
 use crate::scratch_tables::ScratchTables;
@@ -162,11 +161,7 @@ impl Tables {
 
     fn fence(&self, claim: ClaimedShard) -> Result<(), CommitError> {
         let is_current = self.shards.values().any(|current| *current == claim);
-        if is_current || planted::is(Bug::StaleLeaderKeepsWriting) {
-            Ok(())
-        } else {
-            Err(CommitError::Fenced)
-        }
+        if is_current { Ok(()) } else { Err(CommitError::Fenced) }
     }
 
     /// Makes changes true, all or none.

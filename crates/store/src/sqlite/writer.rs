@@ -97,7 +97,7 @@ impl Writer {
         }
         let mut writer = shared.lock();
         writer.checkpoints.stop();
-        if let Err(error) = checkpoint_all(&writer.connection) {
+        if let Err(error) = checkpoint_all(&writer.connection, "TRUNCATE") {
             // The log stays and is read at the next start.
             tracing::warn!(%error, "the store cannot copy its log at the end");
         }
