@@ -15,7 +15,7 @@ mod scan;
 
 use std::collections::BTreeSet;
 
-pub use guard::guarded;
+use look::{Input, Look};
 pub(crate) use look::{View, kind_of};
 pub use meter::{HELD_BYTES_MAX, TOUCHED_BYTES_MAX};
 pub(crate) use pieces::bare;
@@ -40,6 +40,16 @@ pub const SLICES_MAX: usize = 32;
 
 /// What an expression on its own gives, with or without braces around it.
 pub(crate) fn evaluate(source: &str, view: View<'_>) -> Result<Value, String> {
+    evaluate_in(source, &view)
+}
+
+/// What an expression on its own gives that looks at one value, which it calls `input`. Engine and
+/// limits are those of a workflow's expressions.
+pub fn evaluate_input(source: &str, input: &Value) -> Result<Value, String> {
+    evaluate_in(source, &Input(input))
+}
+
+fn evaluate_in(source: &str, view: &impl Look) -> Result<Value, String> {
     let source = bare(source);
     let code = scan(source).map_err(|fault| fault.sentence(source, 0))?;
     engine::evaluate(code, view)
@@ -49,24 +59,33 @@ pub(crate) fn evaluate(source: &str, view: View<'_>) -> Result<Value, String> {
 /// something around it gives a text.
 pub(crate) fn render(text: &str, view: View<'_>) -> Result<Value, String> {
     let pieces = pieces(text)?;
+    if let [Piece::Code { source, at }] = pieces.as_slice() {
+        let code = scan(source).map_err(|fault| fault.sentence(text, *at))?;
+        return engine::evaluate(code, &view);
+    }
+    render_pieces(text, &pieces, &view).map(Value::String)
+}
+
+/// What a text with expressions in it gives, as a text; see [`evaluate_input`].
+pub fn render_input(text: &str, input: &Value) -> Result<String, String> {
+    render_pieces(text, &pieces(text)?, &Input(input))
+}
+
+fn render_pieces(text: &str, pieces: &[Piece<'_>], view: &impl Look) -> Result<String, String> {
     let mut rendered = String::new();
-    for piece in &pieces {
+    for piece in pieces {
         match piece {
             Piece::Text(text) => rendered.push_str(text),
             Piece::Code { source, at } => {
                 let code = scan(source).map_err(|fault| fault.sentence(text, *at))?;
-                let value = engine::evaluate(code, view)?;
-                if pieces.len() == 1 {
-                    return Ok(value);
-                }
-                rendered.push_str(&convert::to_text(&value));
+                rendered.push_str(&convert::to_text(&engine::evaluate(code, view)?));
             }
         }
         if rendered.len() > OUTPUT_BYTES_MAX {
             return Err(format!("it gives more than {OUTPUT_BYTES_MAX} bytes"));
         }
     }
-    Ok(Value::String(rendered))
+    Ok(rendered)
 }
 
 /// The names (alias or id, as written) of all nodes that a text looks at, each once: a text with
@@ -78,7 +97,7 @@ pub(crate) fn references(text: &str) -> Result<Vec<String>, String> {
     for piece in pieces {
         let Piece::Code { source, at } = piece else { continue };
         let code = scan(source).map_err(|fault| fault.sentence(text, at))?;
-        engine::check(&code).map_err(|reason| {
+        engine::check(&code).and_then(|()| refuse_input(&code)).map_err(|reason| {
             format!("{reason}, in the expression at character {}", scan::character(text, at))
         })?;
         names.extend(code.paths.into_iter().filter_map(|path| match path.origin {
@@ -87,6 +106,12 @@ pub(crate) fn references(text: &str) -> Result<Vec<String>, String> {
         }));
     }
     Ok(names.into_iter().collect())
+}
+
+/// Only `core.transform` has an `input`.
+fn refuse_input(code: &scan::Code<'_>) -> Result<(), String> {
+    let has_input = code.paths.iter().any(|path| path.origin == Origin::Input);
+    if has_input { Err(engine::unknown_name("input")) } else { Ok(()) }
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ mod scope;
 
 pub use check::results::ResultCheck;
 pub use compile::{Compiled, compile};
-pub use expression::guarded;
+pub use expression::{evaluate_input, render_input};
 pub use fill::{fill, list_of, outputs_of, says_yes, text_of};
 pub use problem::{Problem, Severity};
 pub use program::{

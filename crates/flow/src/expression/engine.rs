@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 
 use super::convert::{from_json, to_json};
 use super::guard::guarded;
-use super::look::View;
+use super::look::Look;
 use super::scan::{Code, place_of};
 use super::{FUEL_MAX, filters, meter};
 
@@ -27,7 +27,7 @@ fn engine() -> Environment<'static> {
 }
 
 /// What an expression gives; or why it gives nothing.
-pub(super) fn evaluate(code: Code<'_>, view: View<'_>) -> Result<Json, String> {
+pub(super) fn evaluate(code: Code<'_>, view: &impl Look) -> Result<Json, String> {
     // By far the most of them. Nothing is copied that is not looked at.
     if code.is_path {
         let path = &code.paths[0];
@@ -68,11 +68,14 @@ pub(super) fn check(code: &Code<'_>) -> Result<(), String> {
         let names: BTreeSet<String> = expression.undeclared_variables(false).into_iter().collect();
         match names.iter().find(|name| place_of(name).is_none() && *name != "range") {
             None => Ok(()),
-            Some(name) => Err(format!(
-                "{name} is not known here; there are nodes, run, inputs, item and index"
-            )),
+            Some(name) => Err(unknown_name(name)),
         }
     })
+}
+
+/// What is said of a name that means nothing in a workflow.
+pub(super) fn unknown_name(name: &str) -> String {
+    format!("{name} is not known here; there are nodes, run, inputs, item and index")
 }
 
 /// Whether something was looked at that is not there.

@@ -18,9 +18,46 @@ pub(crate) struct View<'a> {
     pub(crate) references: &'a [u32],
 }
 
-impl<'a> View<'a> {
+/// What an expression can look at.
+pub(super) trait Look {
     /// The value at a path; `None` where there is none.
-    pub(super) fn at(&self, path: &Path) -> Option<Cow<'a, Value>> {
+    fn at(&self, path: &Path) -> Option<Cow<'_, Value>>;
+
+    /// Why a path leads to nothing.
+    fn explain(&self, path: &Path) -> String;
+
+    /// The names at the last place on the way that is there.
+    fn known_names(&self, path: &Path) -> String {
+        let mut known = path.clone();
+        while known.segments.pop().is_some() {
+            if let Some(value) = self.at(&known) {
+                return has(&known.to_string(), "has", &value);
+            }
+        }
+        format!("there is no {known}")
+    }
+}
+
+/// One value, which expressions call `input`.
+#[derive(Clone, Copy)]
+pub(super) struct Input<'a>(pub(super) &'a Value);
+
+impl Look for Input<'_> {
+    fn at(&self, path: &Path) -> Option<Cow<'_, Value>> {
+        let is_input = path.origin == Origin::Input;
+        get(self.0, &path.segments).filter(|_| is_input).map(Cow::Borrowed)
+    }
+
+    fn explain(&self, path: &Path) -> String {
+        if path.origin != Origin::Input {
+            return format!("{path} is not known here; there is input");
+        }
+        format!("{path} is undefined ({})", self.known_names(path))
+    }
+}
+
+impl Look for View<'_> {
+    fn at(&self, path: &Path) -> Option<Cow<'_, Value>> {
         let (root, rest) = self.root(path)?;
         match root {
             Cow::Borrowed(root) => get(root, rest).map(Cow::Borrowed),
@@ -28,6 +65,22 @@ impl<'a> View<'a> {
         }
     }
 
+    fn explain(&self, path: &Path) -> String {
+        let why = match &path.origin {
+            Origin::Node(name) => match self.facts(name) {
+                None => format!("\"{name}\" has not come to its end"),
+                Some(facts) => explain_node(name, facts, path),
+            },
+            Origin::Item | Origin::Index if self.scope.item.is_none() => {
+                "the node is not executed for the elements of a list".to_owned()
+            }
+            _ => self.known_names(path),
+        };
+        format!("{path} is undefined ({why})")
+    }
+}
+
+impl<'a> View<'a> {
     /// Where the way of a path begins, and the way from there.
     fn root<'p>(&self, path: &'p Path) -> Option<(Cow<'a, Value>, &'p [String])> {
         let scope = self.scope;
@@ -37,6 +90,7 @@ impl<'a> View<'a> {
             None => (None, all),
         };
         match &path.origin {
+            Origin::Input => None,
             Origin::Inputs => Some((Cow::Borrowed(scope.inputs), all)),
             Origin::Item => Some((Cow::Borrowed(scope.item?.value), all)),
             Origin::Index => Some((Cow::Owned(Value::from(scope.item?.index)), all)),
@@ -66,32 +120,6 @@ impl<'a> View<'a> {
             node.is_some_and(|node| node.alias.as_deref() == Some(name) || Some(node.id) == id)
         };
         self.scope.nodes.facts(*self.references.iter().find(is_meant)?)
-    }
-
-    /// Why a path leads to nothing.
-    pub(super) fn explain(&self, path: &Path) -> String {
-        let why = match &path.origin {
-            Origin::Node(name) => match self.facts(name) {
-                None => format!("\"{name}\" has not come to its end"),
-                Some(facts) => explain_node(name, facts, path),
-            },
-            Origin::Item | Origin::Index if self.scope.item.is_none() => {
-                "the node is not executed for the elements of a list".to_owned()
-            }
-            _ => self.known_names(path),
-        };
-        format!("{path} is undefined ({why})")
-    }
-
-    /// The names at the last place on the way that is there.
-    fn known_names(&self, path: &Path) -> String {
-        let mut known = path.clone();
-        while known.segments.pop().is_some() {
-            if let Some(value) = self.at(&known) {
-                return has(&known.to_string(), "has", &value);
-            }
-        }
-        format!("there is no {known}")
     }
 }
 

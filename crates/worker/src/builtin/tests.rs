@@ -79,8 +79,8 @@ async fn transform_selects_merges_and_computes() {
         (r#","expression":"input.a.b|sum + 39""#, "42"),
         (r#","expression":"{'n': input.a.b|length}""#, r#"{"n":2}"#),
         (
-            r#","select":"/a","template":"{% for n in input.b %}<{{ n }}>{% endfor %}""#,
-            r#""<1><2>""#,
+            r#","select":"/a","template":"<{{ input.b | join('><') }}> {{ input.b[0] }}""#,
+            r#""<1><2> 1""#,
         ),
     ] {
         let expected = format!(r#"completed {{"output":{output}}}"#);
@@ -99,6 +99,11 @@ async fn a_transform_that_cannot_be_done_fails_and_ends() {
         r#""template":"{% for a in range(9999) %}{% for b in range(9999) %}{% endfor %}{% endfor %}""#,
         r#""expression":"1","template":"1""#,
         r#""typo":1"#,
+        // What would grow beyond any memory, step by step or at once.
+        r#""template":"{% for a in range(9) %}{% set a = a ~ a %}{% endfor %}""#,
+        r#""expression":"('x' * 999999) * 999999""#,
+        r#""expression":"range(99999) | map('string') | join | list | join | list""#,
+        r#""expression":"nodes.a.results""#,
         // The engine panics at these.
         r#""expression":"''[::-1]""#,
         r#""expression":"7 is divisibleby 0""#,

@@ -1,12 +1,11 @@
 //! `core.transform`: makes JSON of other JSON, without a program.
 //!
 //! The steps are done in this order, each on what the one before left: `select` takes parts out,
-//! `merge` puts others in (RFC 7396), then `expression` or `template` computes. The result is
-//! `{"output": ...}`.
+//! `merge` puts others in (RFC 7396), then `expression` or `template` computes, with the engine and
+//! the limits of expressions in a workflow. The result is `{"output": ...}`.
 
 use std::collections::BTreeMap;
 
-use minijinja::{Environment, Error, UndefinedBehavior};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -16,8 +15,6 @@ use crate::executor::{Outcome, PARAMETERS_INVALID};
 
 const WANTED: &str = "core.transform wants {\"input\": ...} and some of select, merge, expression \
                       or template";
-/// How many steps a template may take; a loop that never ends does.
-const FUEL: u64 = 100_000;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -52,8 +49,8 @@ fn apply(transform: Transform) -> Result<Value, String> {
     }
     match (expression, template) {
         (None, None) => Ok(value),
-        (Some(expression), None) => computed(|| evaluate(&expression, &value)),
-        (None, Some(template)) => computed(|| render(&template, &value)),
+        (Some(expression), None) => flow::evaluate_input(&expression, &value),
+        (None, Some(template)) => flow::render_input(&template, &value).map(Value::String),
         (Some(_), Some(_)) => Err("give expression or template, not both".into()),
     }
 }
@@ -96,39 +93,5 @@ fn merge_into(value: &mut Value, patch: Value) {
         } else {
             merge_into(fields.entry(name).or_insert(Value::Null), change);
         }
-    }
-}
-
-fn computed(work: impl FnOnce() -> Result<Value, Error>) -> Result<Value, String> {
-    flow::guarded(work).map_err(|why| explain(&why))
-}
-
-fn evaluate(expression: &str, input: &Value) -> Result<Value, Error> {
-    let environment = environment();
-    let value = environment.compile_expression(expression)?.eval(scope(input))?;
-    serde_json::to_value(value).map_err(|why| {
-        Error::new(minijinja::ErrorKind::InvalidOperation, format!("the value is no JSON: {why}"))
-    })
-}
-
-fn render(template: &str, input: &Value) -> Result<Value, Error> {
-    environment().render_str(template, scope(input)).map(Value::String)
-}
-
-fn scope(input: &Value) -> minijinja::Value {
-    minijinja::Value::from(minijinja::value::Serde(json!({ "input": input })))
-}
-
-fn environment() -> Environment<'static> {
-    let mut environment = Environment::new();
-    environment.set_undefined_behavior(UndefinedBehavior::Strict);
-    environment.set_fuel(Some(FUEL));
-    environment
-}
-
-fn explain(error: &Error) -> String {
-    match error.detail() {
-        Some(detail) => format!("{}: {detail}", error.kind()),
-        None => error.kind().to_string(),
     }
 }

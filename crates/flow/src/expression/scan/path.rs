@@ -20,6 +20,8 @@ pub(in crate::expression) enum Origin {
     Node(String),
     /// The run.
     Run,
+    /// The one value that an expression outside of a workflow looks at.
+    Input,
     /// What the graph was given.
     Inputs,
     /// The element that the node is executed for.
@@ -34,6 +36,7 @@ impl std::fmt::Display for Path {
         match &self.origin {
             Origin::Node(name) => write!(f, "nodes.{name}")?,
             Origin::Run => f.write_str("run")?,
+            Origin::Input => f.write_str("input")?,
             Origin::Inputs => f.write_str("inputs")?,
             Origin::Item => f.write_str("item")?,
             Origin::Index => f.write_str("index")?,
@@ -81,6 +84,7 @@ pub(super) fn read_path(
     let mut here = end;
     let origin = match &source[begin..end] {
         "run" => Origin::Run,
+        "input" => Origin::Input,
         "inputs" => Origin::Inputs,
         "item" => Origin::Item,
         "index" => Origin::Index,
