@@ -184,6 +184,8 @@ pub enum NextEnd {
     },
     /// The caller's time is over.
     TimedOut,
+    /// The same call was made again, and its end is told there. The caller's lease goes on.
+    AskedAgain,
     /// The caller has no right to call: its lease is over, or its task is in no chain.
     NotAllowed {
         /// A short word, like `next_no_chain`.

@@ -172,7 +172,7 @@ impl Decision<'_> {
         }
         if let Some(earlier) = self.state.runs.callers.by_call.get(&named).copied() {
             self.stop_asking(earlier);
-            self.answer_next(earlier, NO_LEASE);
+            self.answer_next(earlier, NextEnd::AskedAgain);
         }
         if let Some(until) = until {
             self.state.deadlines.insert(until, Deadline::Call(ticket));

@@ -442,6 +442,35 @@ fn a_middleware_calls_the_next_in_line_as_often_as_it_likes() {
 }
 
 #[test]
+fn a_call_that_arrives_twice_is_answered_once_and_its_caller_keeps_its_lease() {
+    let nodes = [("host", json!({ "middlewares": middlewares(1) }))];
+    check(
+        workflow(&nodes, &[]),
+        "
+        start
+        w takes 9
+        w calls next from host~0 as r1
+        w calls next from host~0 as r1
+        w takes 9
+        w completes host {\"x\":7}
+        w completes host~0
+        ",
+        expect![[r#"
+            0s   host~0 is ready, given {"own":0}
+            0s   host~0 runs, attempt 1, in a chain of 1
+            0s   host is ready, given {}
+            0s   host~0 called next as r1: asked again
+            0s   host runs, attempt 1, in a chain of 1
+            0s   host is completed
+            0s   host~0 called next as r1: {"x":7}
+            0s   host ended: succeeded {"x":7}
+            0s   RUN succeeded with {"host":{"x":7}}
+            0s   host~0 is completed
+        "#]],
+    );
+}
+
+#[test]
 fn two_middlewares_stand_in_line() {
     let nodes = [("host", json!({ "middlewares": middlewares(2) }))];
     check(

@@ -65,6 +65,11 @@ pub(super) fn answer(call: &Call, end: &NextEnd) -> Response {
             let error = NextError { code: "next_timeout".to_owned(), message };
             response(call, None, Some(error), None)
         }
+        NextEnd::AskedAgain => {
+            let message = "the same call was made again, and is answered there".to_owned();
+            let error = NextError { code: "next_asked_again".to_owned(), message };
+            response(call, None, Some(error), None)
+        }
         NextEnd::NotAllowed { code, reason } => {
             let error = NextError { code: (*code).to_owned(), message: (*reason).to_owned() };
             response(call, None, Some(error), None)

@@ -503,6 +503,7 @@ impl World {
                     NextEnd::Succeeded(result) => String::from_utf8_lossy(&result).into_owned(),
                     NextEnd::Ended { word, .. } => format!("it {}", word.text()),
                     NextEnd::TimedOut => "timed out".into(),
+                    NextEnd::AskedAgain => "asked again".into(),
                     NextEnd::NotAllowed { code, .. } => code.into(),
                 };
                 self.write(&format!("{question}: {text}"));
