@@ -11,7 +11,6 @@ use model::{AFTER_MAX, After, Failure, LeaseId, NewTask, TaskId};
 use crate::change::{Change, Outcome, Progress, Settlement, TaskState};
 use crate::coordinator::Decision;
 use crate::effect::{Refusal, StateWord, SubmittedTask};
-use crate::planted::{self, Bug};
 use crate::state::State;
 use crate::task::Task;
 
@@ -151,9 +150,7 @@ impl Decision<'_> {
         let mut ends = VecDeque::from([(task, outcome)]);
         while let Some((task, outcome)) = ends.pop_front() {
             for dependent in self.state.dependents.remove(&task).unwrap_or_default() {
-                let is_met =
-                    outcome == Outcome::Completed || planted::is(Bug::DependencyReleasedOnFailure);
-                if is_met {
+                if outcome == Outcome::Completed {
                     self.meet_dependency(dependent);
                 } else {
                     self.fail_dependent(dependent, (task, outcome));

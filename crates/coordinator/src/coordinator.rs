@@ -49,9 +49,6 @@ impl Coordinator {
         let mut coordinator = Self { state: State::new(shard, next_number) };
         let mut decision = Decision::new(&mut coordinator.state, at);
         for mut record in tasks {
-            if crate::planted::forgets(&record) {
-                continue;
-            }
             match &mut record.progress.state {
                 TaskState::Leased(lease) => {
                     *lease = fresh_lease(lease, &record.spec, at.now);
@@ -68,9 +65,6 @@ impl Coordinator {
             }
             decision.state.insert_record(&record);
             decision.remember_holder(&record);
-        }
-        if crate::planted::is(crate::planted::Bug::DependentsForgotten) {
-            coordinator.state.dependents.clear();
         }
         coordinator
     }
@@ -98,7 +92,6 @@ impl Coordinator {
 
     /// Carries out a command.
     pub fn handle(&mut self, at: Moment, command: Command) -> Step {
-        let at = crate::planted::clock(at);
         let mut decision = Decision::new(&mut self.state, at);
         decision.number_runs();
         decision.dispatch(command);
@@ -110,7 +103,6 @@ impl Coordinator {
 
     /// Acts on everything that is due; calling it early does nothing.
     pub fn tick(&mut self, at: Moment) -> Step {
-        let at = crate::planted::clock(at);
         let mut decision = Decision::new(&mut self.state, at);
         decision.number_runs();
         while let Some((_, deadline)) = decision.state.deadlines.pop_due(at.now) {

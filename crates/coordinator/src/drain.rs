@@ -8,7 +8,6 @@ use model::{Timestamp, WorkerId};
 use crate::command::{Drain, DrainCause, Ticket};
 use crate::coordinator::Decision;
 use crate::effect::{Answer, DrainOrder, Refusal};
-use crate::planted::{self, Bug};
 use crate::state::State;
 use crate::tenant_change::TenantChange;
 use crate::worker::WORKERS_MAX;
@@ -24,8 +23,7 @@ pub(crate) struct Drains {
 
 impl Drains {
     pub(crate) fn is_drained(&self, worker: &WorkerId) -> bool {
-        (self.ordered.contains_key(worker) || self.own.contains_key(worker))
-            && !planted::is(Bug::DrainIgnored)
+        self.ordered.contains_key(worker) || self.own.contains_key(worker)
     }
 
     pub(crate) fn causes(&self, worker: &WorkerId) -> BTreeSet<DrainCause> {

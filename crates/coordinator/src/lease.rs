@@ -11,7 +11,6 @@ use crate::coordinator::Decision;
 use crate::deadline::Deadline;
 use crate::effect::{Answer, Grant, HeartbeatVerdict, LostAuthority, Refusal, Violation};
 use crate::placement::{OfferIdx, Placement, Room};
-use crate::planted::{self, Bug};
 use crate::report::{Standing, names_a_task_twice};
 use crate::state::{State, lease_deadline};
 use crate::table::TaskTable;
@@ -331,12 +330,9 @@ impl Decision<'_> {
             return HeartbeatVerdict::Rejected(Violation::UnknownLease);
         };
         current.confirm_by = None;
-        if !planted::is(Bug::HeartbeatDoesNotExtend) {
-            // Soft state: the table of deadlines keeps the earlier moment, and the look that
-            // comes then finds that there is time left.
-            current.expires_at =
-                lease_end(spec, current.attempt_ends_at, now).max(current.expires_at);
-        }
+        // Soft state: the table of deadlines keeps the earlier moment, and the look that comes then
+        // finds that there is time left.
+        current.expires_at = lease_end(spec, current.attempt_ends_at, now).max(current.expires_at);
         HeartbeatVerdict::Extended { expires_at: current.expires_at }
     }
 
@@ -356,7 +352,7 @@ impl Decision<'_> {
             TaskState::Waiting { .. } => self.state.end_wait(id),
             TaskState::Leased(lease) => {
                 let at = lease_deadline(lease);
-                if at > now && !planted::is(Bug::RescueByIdOnly) {
+                if at > now {
                     self.state.set_deadline(id, at);
                 } else {
                     self.expire(id);

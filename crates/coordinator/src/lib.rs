@@ -28,7 +28,6 @@ mod pause;
 mod peek;
 mod pin;
 mod placement;
-pub mod planted;
 mod report;
 mod retry;
 mod run;

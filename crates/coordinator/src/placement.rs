@@ -23,7 +23,6 @@ use self::ready::ReadySet;
 use self::requests::RequestRank;
 pub(crate) use self::requests::WaitingRequest;
 use crate::command::{LeaseRequest, Pause, Ticket};
-use crate::planted::{self, Bug};
 
 /// Different kinds of demand among the live tasks of a tenant.
 pub const DEMANDS_MAX: usize = 10_000;
@@ -344,9 +343,7 @@ impl Placement {
             covered.iter().filter(|idx| has_room(**idx)).filter_map(|idx| self.head(*idx)).min()
         } else {
             let mut heads = self.heads.iter();
-            let is_covered =
-                |demand: &DemandIdx| covered.contains(demand) || planted::is(Bug::CoverNotChecked);
-            let fits = |demand: &DemandIdx| is_covered(demand) && has_room(*demand);
+            let fits = |demand: &DemandIdx| covered.contains(demand) && has_room(*demand);
             heads.find(|(_, demand)| fits(demand)).map(|(rank, _)| *rank)
         };
         let best = if self.lanes.is_empty() {
@@ -360,7 +357,7 @@ impl Placement {
     /// The task of this demand that is granted next.
     fn head(&self, demand: DemandIdx) -> Option<ReadyRank> {
         let entry = &self.demands[demand.0 as usize];
-        if entry.is_paused && !planted::is(Bug::PauseIgnored) {
+        if entry.is_paused {
             return None;
         }
         entry.ready.first()

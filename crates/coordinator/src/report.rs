@@ -7,7 +7,6 @@ use crate::change::{EndedAttempt, Ending, Outcome, Progress, Settlement, TaskRec
 use crate::command::Ticket;
 use crate::coordinator::Decision;
 use crate::effect::{Answer, Judgement, LostAuthority, StateWord, Verdict, Violation};
-use crate::planted::{self, Bug};
 
 /// How a worker stands to a lease that it names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,23 +77,19 @@ impl Decision<'_> {
             return Standing::Wrong(Violation::UnknownLease);
         }
         let current = match &task.progress.state {
-            TaskState::Leased(current)
-                if lease.epoch == newest || planted::is(Bug::EpochNotChecked) =>
-            {
-                current
-            }
+            TaskState::Leased(current) if lease.epoch == newest => current,
             TaskState::Waiting { .. } | TaskState::Ready | TaskState::Leased(_) => {
                 return standing_in_history(task.ended_attempts(), newest, lease.epoch, worker);
             }
             TaskState::Settled(_) => panic!("a settled task left memory"),
         };
-        if current.holder != *worker && !planted::is(Bug::HolderNotChecked) {
+        if current.holder != *worker {
             return Standing::Wrong(Violation::NotHolder);
         }
         // Decided by comparison, not by the sweep: the sweep may come late.
         let is_over = self.at.now >= current.expires_at
             || current.confirm_by.is_some_and(|confirm_by| self.at.now >= confirm_by);
-        if is_over && !planted::is(Bug::ExpiryDecidedBySweep) {
+        if is_over {
             // The answer says that the lease has ended, so that must become a fact first.
             self.expire(lease.task);
             return Standing::Lost(LostAuthority::Expired);

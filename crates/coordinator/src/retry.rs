@@ -10,16 +10,12 @@ use crate::change::{
 use crate::coordinator::Decision;
 use crate::effect::StateWord;
 use crate::lease::LOSSES_MAX;
-use crate::planted::{self, Bug};
 
 /// The pause before the next attempt: doubling, capped, then spread over its upper half, so that
 /// tasks that failed together do not come back together.
 pub(crate) fn backoff(policy: &RetryPolicy, attempt: u32, entropy: u64) -> Duration {
     let doublings = attempt.saturating_sub(1).min(31);
     let pause = policy.backoff.saturating_mul(1 << doublings).min(policy.backoff_max);
-    if planted::is(Bug::BackoffWithoutJitter) {
-        return pause;
-    }
     let half = pause / 2;
     let spread = u64::try_from(half.as_millis()).unwrap_or(u64::MAX).saturating_add(1);
     half + Duration::from_millis(entropy % spread)
@@ -128,8 +124,7 @@ impl Decision<'_> {
         let progress = &task.progress;
         let losses = progress.losses + 1;
         let is_poison = losses >= LOSSES_MAX;
-        let counts = !planted::is(Bug::LossNotCounted);
-        if counts && (is_poison || progress.attempt >= max_attempts) {
+        if is_poison || progress.attempt >= max_attempts {
             let failure = match ending {
                 Ending::Undelivered => undeliverable(),
                 _ if is_poison => poison(losses),
@@ -138,9 +133,8 @@ impl Decision<'_> {
             let end = UnfinishedEnd { outcome: Outcome::Dead, failure, losses };
             return self.settle_unfinished(id, worker, ending, end);
         }
-        let attempt = if counts { progress.attempt } else { progress.attempt - 1 };
-        let losses = if counts { losses } else { 0 };
-        let progress = Progress { state: TaskState::Ready, attempt, epoch: progress.epoch, losses };
+        let Progress { attempt, epoch, .. } = *progress;
+        let progress = Progress { state: TaskState::Ready, attempt, epoch, losses };
         self.end_attempt(id, worker, ending, progress);
     }
 

@@ -4,12 +4,11 @@
 //! Reading order: `turn` (what one commit makes durable, and what comes back after a restart),
 //! `shard` (the turn loop), `projection` (what is told outside once it is durable), [`sessions`]
 //! (which workers are connected, and who takes over from whom), [`documents`] (what a tenant keeps as
-//! documents), [`worker_link`] (one connection of a worker), what the doors share with it ([`artifacts`], [`report_key`], [`verdict_words`]), then
-//! `planted` (mistakes that the simulation must find).
+//! documents), [`worker_link`] (one connection of a worker), then what the doors share with it
+//! ([`artifacts`], [`report_key`], [`verdict_words`]).
 
 pub mod artifacts;
 pub mod documents;
-pub mod planted;
 pub mod projection;
 pub mod report_key;
 pub mod sessions;

@@ -17,7 +17,6 @@ use coordinator::{
 use model::{Timestamp, WorkerId};
 
 use crate::documents::TenantDocuments;
-use crate::planted::{self, Bug};
 use crate::projection::{LogLine, Projections, Publication, WorkerNotice};
 use crate::sessions::{
     Claimed, LinkId, LinkMessage, LinkWord, MemberMessage, Notice, Revoked, SessionEffect,
@@ -313,7 +312,7 @@ impl<T: Tap> Shard<T> {
     /// ends, so it is taken back; any other answer may be lost: the asker asks again.
     pub fn on_undelivered(&mut self, at: Moment, answer: &Answer) {
         let Answer::Leases(grants) = answer else { return };
-        if !grants.is_empty() && !planted::is(Bug::UndeliveredGrantKept) {
+        if !grants.is_empty() {
             let leases = grants.iter().map(|grant| grant.lease).collect();
             self.handle(at, Command::ReturnLeases { leases });
         }
@@ -458,38 +457,7 @@ impl<T: Tap> Shard<T> {
         publication.n_facts = turn.n_facts();
         publication.load = self.coordinator.load();
         self.in_flight.push_back(PendingTurn { number, effects, words, tells, publication });
-        self.leave_early(&turn).then_some(turn)
-    }
-
-    /// What leaves too early where that mistake is planted. Gives whether the turn is committed.
-    #[cfg(feature = "planted")]
-    fn leave_early(&mut self, turn: &Turn) -> bool {
-        if turn.is_empty() && planted::is(Bug::AnswersNotFenced) {
-            if let Some(pending) = self.in_flight.pop_back() {
-                self.ready.extend(pending.effects.into_iter().map(Effect::from));
-            }
-            return false;
-        }
-        let is_early = |effect: &Decided| match effect {
-            Decided::Answer { answer: Answer::Leases(_), .. } => {
-                planted::is(Bug::AckBeforeFsync) || planted::is(Bug::PopBeforeDurable)
-            }
-            Decided::Answer { .. } => planted::is(Bug::AckBeforeFsync),
-            Decided::Load { .. } | Decided::Prepare { .. } => false,
-        };
-        if let Some(pending) = self.in_flight.back_mut() {
-            let effects = std::mem::take(&mut pending.effects).into_iter();
-            let (early, later): (Vec<_>, Vec<_>) = effects.partition(is_early);
-            pending.effects = later;
-            self.ready.extend(early.into_iter().map(Effect::from));
-        }
-        true
-    }
-
-    #[cfg(not(feature = "planted"))]
-    #[expect(clippy::unused_self, reason = "the same call where mistakes are planted")]
-    fn leave_early(&mut self, _: &Turn) -> bool {
-        true
+        Some(turn)
     }
 
     /// A turn is durable, and with it all turns before it: the store keeps them in order. Their

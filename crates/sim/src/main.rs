@@ -1,10 +1,9 @@
-//! `sim`: many seeds, one seed, or planted bugs.
+//! `sim`: many seeds, or one.
 
 use std::process::ExitCode;
 
 use sim::{
-    Mode, Options, Planted, RunConfig, Sweep, SweepResult, USAGE, WORKFLOWS_ALONE, report, run,
-    seeds,
+    Mode, Options, RunConfig, Sweep, SweepResult, USAGE, WORKFLOWS_ALONE, report, run, seeds,
 };
 
 /// From so many seeds on, everything must happen so often.
@@ -24,7 +23,6 @@ fn main() -> ExitCode {
             print!("{USAGE}");
             true
         }
-        Mode::Planted => find_planted(&options),
         Mode::Flows => many_flows(&options),
         Mode::Single => one_seed(&options.run),
         Mode::Sweep => many_seeds(&options),
@@ -57,15 +55,15 @@ fn many_seeds(options: &Options) -> bool {
         tasks: options.run.tasks,
         workflows: options.run.workflows,
         threads: options.threads,
-        bug: options.run.bug,
-        stops_early: false,
+        clients_rename: false,
+        stops_early: options.stops_early,
         checks_determinism: options.checks_determinism,
     };
     let result = sweep.run();
     print!("{}", report::table(&result.counters));
     println!("{}", report::figures(&result));
     print_failed(&sweep, &result);
-    let is_good = is_complete(&sweep, &result) && result.failed.is_empty();
+    let is_good = result.failed.is_empty() && is_complete(&sweep, &result);
     let failed = result.failed.len().max(usize::from(!is_good));
     println!("{} passed, {failed} failed", result.passed);
     is_good
@@ -106,8 +104,8 @@ fn many_flows(options: &Options) -> bool {
         tasks: 0,
         workflows: WORKFLOWS_ALONE,
         threads: options.threads,
-        bug: options.run.bug,
-        stops_early: false,
+        clients_rename: false,
+        stops_early: options.stops_early,
         checks_determinism: options.checks_determinism,
     };
     let result = sweep.run();
@@ -126,44 +124,7 @@ fn print_failed(sweep: &Sweep, result: &SweepResult) {
     if let Some(violation) = &first.violation {
         println!("seed {}: {}: {}", first.seed, violation.promise, violation.story);
     }
-    print!("{}", report::failure(&sweep.config(first.seed)));
-}
-
-fn find_planted(options: &Options) -> bool {
-    if cfg!(not(feature = "planted")) {
-        println!("the coordinator's planted bugs are not compiled in; run: cargo xtask planted");
-        return false;
+    if !sweep.stops_early {
+        print!("{}", report::failure(&sweep.config(first.seed)));
     }
-    let mut missed = 0;
-    let wanted = |bug: &Planted| options.only.as_ref().is_none_or(|only| *only == bug.name());
-    let bugs: Vec<Planted> = Planted::all().filter(wanted).collect();
-    for bug in &bugs {
-        missed += u32::from(!find_one(options, *bug));
-    }
-    println!("{} found, {missed} not found", bugs.len() - missed as usize);
-    missed == 0 && !bugs.is_empty()
-}
-
-fn find_one(options: &Options, bug: Planted) -> bool {
-    let seeds = options.seeds.unwrap_or(2_000);
-    let sweep = Sweep {
-        seeds: (options.from..options.from + seeds).collect(),
-        tasks: options.run.tasks,
-        workflows: options.run.workflows,
-        threads: options.threads,
-        bug: Some(bug),
-        stops_early: true,
-        checks_determinism: false,
-    };
-    let result = sweep.run();
-    let name = bug.name();
-    let found = result.failed.first();
-    let broken = found.and_then(|found| Some((found.seed, found.violation.as_ref()?)));
-    let Some((seed, broken)) = broken else {
-        println!("{name:<40} NOT FOUND in {seeds} seeds");
-        return false;
-    };
-    let story: String = broken.story.chars().take(160).collect();
-    println!("{name:<40} found at seed {seed} by {}: {story}", broken.promise);
-    true
 }

@@ -1,22 +1,19 @@
 //! The command line.
 
 use crate::faults::{Fault, FaultSet};
-use crate::planted::Planted;
 use crate::world::RunConfig;
 
 /// How to use the program.
 pub const USAGE: &str = "\
 The real coordinator under every fault, from one seed.
 
-sim [--seeds N] [--from S] [--draw WORD] [--tasks N] [--threads N] [--check-determinism]
+sim [--seeds N] [--from S] [--draw WORD] [--tasks N] [--threads N] [--check-determinism] [--stop-early]
     run N seeds (500) from S (1), with 100 tasks each, on 2 threads; with a word also as many
-    that the word draws, and those that once failed
-sim --seed S [--trace] [--tasks N] [--workflows N] [--faults F1,F13] [--only-tasks 3,7] [--plant NAME]
+    that the word draws, and those that once failed; --stop-early ends with the first that fails
+sim --seed S [--trace] [--tasks N] [--workflows N] [--faults F1,F13] [--only-tasks 3,7]
     run one seed; if it fails, shorten it
 sim flows [--seeds N] [--from S] [--draw WORD]
     run N seeds (2000) with random workflows alone, and compare each with a simple interpreter
-sim planted [--only NAME] [--seeds N]
-    plant each bug and find it within N seeds (2000)
 ";
 
 /// What was asked for.
@@ -34,8 +31,8 @@ pub struct Options {
     pub threads: usize,
     /// `--check-determinism`.
     pub checks_determinism: bool,
-    /// `--only`: the one bug to plant.
-    pub only: Option<String>,
+    /// `--stop-early`: the first broken promise ends the sweep, and is told without being shortened.
+    pub stops_early: bool,
     /// One seed and everything about it.
     pub run: RunConfig,
 }
@@ -49,8 +46,6 @@ pub enum Mode {
     Single,
     /// `flows`: run random workflows.
     Flows,
-    /// `planted`: find bugs.
-    Planted,
     /// `--help`: say how to use it.
     Help,
 }
@@ -65,7 +60,7 @@ impl Options {
             draw: None,
             threads: 2,
             checks_determinism: false,
-            only: None,
+            stops_early: false,
             run: RunConfig::of(1, 100),
         };
         let mut arguments = arguments;
@@ -78,7 +73,6 @@ impl Options {
     fn take(&mut self, word: &str, rest: &mut impl Iterator<Item = String>) -> Result<(), String> {
         match word {
             "flows" => self.mode = Mode::Flows,
-            "planted" => self.mode = Mode::Planted,
             "--help" | "-h" => self.mode = Mode::Help,
             "--trace" => self.run.is_verbose = true,
             "--check-determinism" => self.checks_determinism = true,
@@ -88,14 +82,13 @@ impl Options {
             "--threads" => self.threads = usize::try_from(number(word, rest)?).unwrap_or(1),
             "--tasks" => self.run.tasks = number(word, rest)?,
             "--workflows" => self.run.workflows = number(word, rest)?,
-            "--only" => self.only = Some(value(word, rest)?),
+            "--stop-early" => self.stops_early = true,
             "--seed" => {
                 self.run.seed = number(word, rest)?;
                 self.mode = Mode::Single;
             }
             "--faults" => self.run.faults = faults(&value(word, rest)?)?,
             "--only-tasks" => self.keep_tasks(&value(word, rest)?)?,
-            "--plant" => self.run.bug = Some(bug(&value(word, rest)?)?),
             _ => return Err(format!("unknown argument {word}")),
         }
         Ok(())
@@ -127,10 +120,4 @@ fn faults(list: &str) -> Result<FaultSet, String> {
         faults = faults.with(fault);
     }
     Ok(faults)
-}
-
-fn bug(name: &str) -> Result<Planted, String> {
-    Planted::all()
-        .find(|bug| bug.name() == name)
-        .ok_or_else(|| format!("there is no planted bug {name}"))
 }

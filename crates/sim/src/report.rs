@@ -73,9 +73,6 @@ fn arguments(config: &RunConfig) -> String {
         let kept: Vec<String> = kept.map(|number| number.to_string()).collect();
         words.push(format!("--only-tasks {}", kept.join(",")));
     }
-    if let Some(bug) = config.bug {
-        words.push(format!("--plant {}", bug.name()));
-    }
     words.push("--trace".into());
     words.join(" ")
 }

@@ -6,7 +6,6 @@ use std::sync::Once;
 
 use crate::consequence::Counters;
 use crate::oracle::Violation;
-use crate::planted::Planted;
 use crate::trace::Trace;
 use crate::world::{RunConfig, World};
 
@@ -58,12 +57,10 @@ pub(crate) fn last_panic() -> String {
 /// Runs one seed.
 pub fn run(config: &RunConfig) -> RunResult {
     catch_words();
-    plant(config.bug);
     let mut world = World::new(config.clone());
     IS_RUNNING.set(true);
     let ended = catch_unwind(AssertUnwindSafe(|| world.run()));
     IS_RUNNING.set(false);
-    plant(None);
     if ended.is_err() {
         world.notes.broken("an assertion", last_panic);
     }
@@ -77,21 +74,3 @@ pub fn run(config: &RunConfig) -> RunResult {
         trace: world.trace,
     }
 }
-
-#[cfg(feature = "planted")]
-pub(crate) fn plant(bug: Option<Planted>) {
-    let (mut inside, mut turns, mut kept) = (None, None, None);
-    match bug {
-        Some(Planted::Coordinator(bug)) => inside = Some(bug),
-        Some(Planted::Shard(bug)) => turns = Some(bug),
-        Some(Planted::Store(bug)) => kept = Some(bug),
-        Some(Planted::World(_)) | None => {}
-    }
-    coordinator::planted::plant(inside);
-    shard::planted::plant(turns);
-    store::planted::plant(kept);
-}
-
-/// Without the feature there are no bugs inside to choose from.
-#[cfg(not(feature = "planted"))]
-pub(crate) fn plant(_: Option<Planted>) {}

@@ -11,7 +11,6 @@ use crate::consequence::Consequence;
 use crate::faults::Fault;
 use crate::message::{Ask, Call, DrainWish, Peer, Reply, Request, Told, Wire};
 use crate::oracle::Place;
-use crate::planted::WorldBug;
 use crate::rng::Dice;
 use crate::runs::SavedWorkflow;
 use crate::workload::{
@@ -263,7 +262,7 @@ impl World {
     /// No answer: who has a key asks again under the same one; who has none cannot know, and
     /// leaves it at that.
     fn submitter_gives_up(&mut self, submitter: usize, number: u64) {
-        let renames = self.has_bug(WorldBug::NewRequestIdAfterAmbiguousCommit);
+        let renames = self.config.clients_rename;
         let Some(order) = self.submitters[submitter].calls.get_mut(&number) else { return };
         if std::mem::replace(&mut order.is_repeated, true) {
             return;

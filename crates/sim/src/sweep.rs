@@ -5,7 +5,6 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::consequence::Counters;
-use crate::planted::Planted;
 use crate::run::{RunResult, run};
 use crate::world::RunConfig;
 
@@ -23,8 +22,8 @@ pub struct Sweep {
     pub workflows: u64,
     /// Threads.
     pub threads: usize,
-    /// A bug to plant in each run.
-    pub bug: Option<Planted>,
+    /// See [`RunConfig::clients_rename`].
+    pub clients_rename: bool,
     /// Whether the first failure ends the sweep.
     pub stops_early: bool,
     /// Whether every seed is run twice.
@@ -69,8 +68,8 @@ impl SweepResult {
 impl Sweep {
     /// What is run for a seed.
     pub fn config(&self, seed: u64) -> RunConfig {
-        let Self { tasks, workflows, bug, .. } = *self;
-        RunConfig { workflows, bug, ..RunConfig::of(seed, tasks) }
+        let Self { tasks, workflows, clients_rename, .. } = *self;
+        RunConfig { workflows, clients_rename, ..RunConfig::of(seed, tasks) }
     }
 
     /// Runs the seeds. The result does not depend on the number of threads: seeds are handed out

@@ -15,7 +15,6 @@ use crate::agenda::Event;
 use crate::consequence::Consequence;
 use crate::faults::Fault;
 use crate::message::{Ask, Call, LeaseAsk, Peer, Reply, Request, Told, Wire};
-use crate::planted::WorldBug;
 use crate::rng::{Dice, scatter};
 use crate::runs::{Step, StepMove};
 use crate::workload::{Fate, intent_of};
@@ -339,6 +338,9 @@ impl World {
     }
 
     fn worker_is_called_back(&mut self, worker: usize, number: u64, end: &NextEnd) {
+        if matches!(end, NextEnd::AskedAgain) {
+            return;
+        }
         let it = &mut self.workers[worker];
         let Some(Asked::Next(lease, call)) = it.calls.remove(&number) else { return };
         let Some(Job { work: Work::Step(step), is_waiting, .. }) = it.jobs.get_mut(&lease) else {
@@ -370,7 +372,7 @@ impl World {
 
     /// No answer: a failure of the transport, which a worker may retry with the same words.
     fn worker_gives_up(&mut self, worker: usize, number: u64) {
-        let renames = self.has_bug(WorldBug::NewRequestIdAfterAmbiguousCommit);
+        let renames = self.config.clients_rename;
         let it = &mut self.workers[worker];
         match it.calls.get_mut(&number) {
             Some(Asked::Lease) if it.asking == Some(number) => {

@@ -10,7 +10,6 @@ use crate::clock::WorldClock;
 use crate::faults::{Fault, FaultSet};
 use crate::network::{Network, describe};
 use crate::oracle::{Journal, Model, Notes};
-use crate::planted::{Planted, WorldBug};
 use crate::rng::Dice;
 use crate::runs::{RunBook, ScheduleBook};
 use crate::server::{Server, ShardAt};
@@ -45,8 +44,9 @@ pub struct RunConfig {
     pub skip: BTreeSet<u64>,
     /// Faults that may happen.
     pub faults: FaultSet,
-    /// A bug to plant.
-    pub bug: Option<Planted>,
+    /// Whether clients that get no answer ask again under a new name: a mistake of theirs, by which
+    /// the simulation shows that it finds and shortens.
+    pub clients_rename: bool,
     /// Whether the text of the trace is kept.
     pub is_verbose: bool,
 }
@@ -60,7 +60,7 @@ impl RunConfig {
             workflows: WORKFLOWS,
             skip: BTreeSet::new(),
             faults: FaultSet::ALL,
-            bug: None,
+            clients_rename: false,
             is_verbose: false,
         }
     }
@@ -299,10 +299,6 @@ impl World {
     pub(crate) fn fault(&mut self, fault: Fault, words: impl FnOnce() -> String) {
         self.notes.counters.fault(fault);
         self.trace.fault(self.clock.now, fault, words);
-    }
-
-    pub(crate) fn has_bug(&self, bug: WorldBug) -> bool {
-        self.config.bug == Some(Planted::World(bug))
     }
 
     pub(crate) fn is_poison(&self, intent: u64) -> bool {

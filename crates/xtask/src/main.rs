@@ -37,8 +37,7 @@ enum Chore {
     /// Run the simulation; every flag goes to it as it is.
     #[command(disable_help_flag = true)]
     Sim(sim::Options),
-    /// Check that the simulation finds each deliberate bug.
-    #[command(disable_help_flag = true)]
+    /// Check that each deliberate mistake is found by the test that must find it.
     Planted(planted::Options),
     /// Write the files that are made from the code, or check that they are fresh.
     Generate(generate::Options),

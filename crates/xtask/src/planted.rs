@@ -1,22 +1,262 @@
-//! `cargo xtask planted`: proof that the simulation bites.
+//! `cargo xtask planted`: proof that the tests bite.
 //!
-//! Each planted bug is a deliberate mistake behind the feature `planted`, chosen by name at run
-//! time. A bug that the simulation does not find fails the chore.
+//! Each file in `crates/sim/planted/` is a deliberate mistake: a sentence, the one command that must
+//! go red with it (`Red: cargo ...`), and a patch of product code. One after the other is applied to
+//! a copy of the tree, which must still compile, and its command must then fail. The same command
+//! passes on the copy without the patch, so it is the mistake that makes it fail. A patch that no
+//! longer applies fails the chore: the code has moved, and the proof is gone.
 
-use anyhow::Result;
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail};
 
 use crate::tools;
 
-/// Every flag belongs to the simulation, for example `--only NAME`.
+const PATCHES: &str = "crates/sim/planted";
+/// What must stand between the sentence and the patch.
+const COMMAND_MARK: &str = "Red: cargo ";
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    arguments: Vec<String>,
+    /// Plant this mistake alone.
+    #[arg(long, value_name = "NAME")]
+    only: Option<String>,
+    /// Begin with this mistake, to go on where an earlier run was ended.
+    #[arg(long, value_name = "NAME", conflicts_with = "only")]
+    from: Option<String>,
+}
+
+/// One mistake, as its file says it.
+#[derive(Debug, PartialEq, Eq)]
+struct Mistake {
+    name: String,
+    sentence: String,
+    /// The arguments of cargo.
+    command: Vec<String>,
+    path: PathBuf,
 }
 
 pub(crate) fn run(options: &Options) -> Result<()> {
-    let mut words = vec!["run", "--release", "--quiet", "--package", "sim"];
-    words.extend(["--features", "planted", "--", "planted"]);
-    words.extend(options.arguments.iter().map(String::as_str));
-    tools::run_cargo(&words)
+    let root = tools::repository_root()?;
+    let mistakes = chosen(all(&root.join(PATCHES))?, options)?;
+    let copy = Copy::of(&root)?;
+    let mut missed = Vec::new();
+    let mut is_green = BTreeMap::new();
+    for mistake in &mistakes {
+        let began = Instant::now();
+        let found = copy.check(mistake, &mut is_green);
+        let seconds = began.elapsed().as_secs();
+        match found {
+            Ok(()) => println!("planted: {} found in {seconds} s", mistake.name),
+            Err(error) => {
+                println!("planted: {} NOT FOUND: {error:#}", mistake.name);
+                missed.push(mistake.name.as_str());
+            }
+        }
+    }
+    println!("{} passed, {} failed", mistakes.len() - missed.len(), missed.len());
+    if !missed.is_empty() {
+        bail!("not found: {}", missed.join(", "));
+    }
+    Ok(())
+}
+
+/// Every mistake, by name.
+fn all(folder: &Path) -> Result<Vec<Mistake>> {
+    let mut mistakes = Vec::new();
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    for entry in entries {
+        let path = entry?.path();
+        if path.extension().is_some_and(|extension| extension == "patch") {
+            let text = fs::read_to_string(&path)?;
+            mistakes.push(read(path, &text)?);
+        }
+    }
+    mistakes.sort_by(|a, b| a.name.cmp(&b.name));
+    Ok(mistakes)
+}
+
+fn read(path: PathBuf, text: &str) -> Result<Mistake> {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let mut lines = text.lines();
+    let sentence = lines.next().unwrap_or_default().to_owned();
+    let command = lines.next().and_then(|line| line.strip_prefix(COMMAND_MARK));
+    let Some(command) = command.filter(|_| sentence.ends_with('.')) else {
+        bail!("{name}: the first line is a sentence, the second begins with `{COMMAND_MARK}`");
+    };
+    let is_product = |path: &&str| path.starts_with("crates/") && path.contains("/src/");
+    let mut touched = text.lines().filter_map(|line| line.strip_prefix("+++ b/"));
+    if let Some(other) = touched.find(|path| !is_product(path) || path.contains("tests")) {
+        bail!("{name}: a mistake is made in product code, not in {other}");
+    }
+    let command = command.split_whitespace().map(str::to_owned).collect();
+    Ok(Mistake { name, sentence, command, path })
+}
+
+fn chosen(mistakes: Vec<Mistake>, options: &Options) -> Result<Vec<Mistake>> {
+    let is_chosen = |mistake: &Mistake| match (&options.only, &options.from) {
+        (Some(only), _) => mistake.name == *only,
+        (None, Some(from)) => mistake.name >= *from,
+        (None, None) => true,
+    };
+    let chosen: Vec<Mistake> = mistakes.into_iter().filter(is_chosen).collect();
+    if chosen.is_empty() {
+        bail!("there is no such mistake in {PATCHES}");
+    }
+    Ok(chosen)
+}
+
+/// The tracked files of the tree, with a target folder of their own.
+struct Copy {
+    tree: PathBuf,
+    target: PathBuf,
+}
+
+impl Copy {
+    fn of(root: &Path) -> Result<Self> {
+        let folder = tools::workspace()?.target_directory.join("planted");
+        let copy = Self { tree: folder.join("tree"), target: folder.join("target") };
+        let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output()?;
+        let listed = String::from_utf8(listed.stdout).context("file names are UTF-8")?;
+        let names: Vec<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
+        for name in &names {
+            copy_if_changed(&root.join(name), &copy.tree.join(name))?;
+        }
+        copy.remove_others(&names)?;
+        Ok(copy)
+    }
+
+    /// Files that the tree no longer has.
+    fn remove_others(&self, names: &[&str]) -> Result<()> {
+        let kept: std::collections::BTreeSet<PathBuf> =
+            names.iter().map(|name| self.tree.join(name)).collect();
+        let mut folders = vec![self.tree.clone()];
+        while let Some(folder) = folders.pop() {
+            for entry in fs::read_dir(folder)? {
+                let path = entry?.path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if !kept.contains(&path) {
+                    fs::remove_file(path)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The command of a mistake passes without it and fails with it.
+    fn check(&self, mistake: &Mistake, is_green: &mut BTreeMap<Vec<String>, bool>) -> Result<()> {
+        let passes = match is_green.get(&mistake.command) {
+            Some(passes) => *passes,
+            None => self.builds(&mistake.command)? && self.cargo(&mistake.command)?,
+        };
+        is_green.insert(mistake.command.clone(), passes);
+        if !passes {
+            bail!("`cargo {}` fails without it", mistake.command.join(" "));
+        }
+        self.apply(mistake, &["--check"]).context("the patch no longer applies")?;
+        self.apply(mistake, &[])?;
+        let builds = self.builds(&mistake.command);
+        let outcome = match builds {
+            Ok(true) => self.cargo(&mistake.command),
+            other => other.map(|_| true).and_then(|_| bail!("the tree does not compile with it")),
+        };
+        self.apply(mistake, &["--reverse"])?;
+        if outcome? {
+            bail!("`cargo {}` passes although: {}", mistake.command.join(" "), mistake.sentence);
+        }
+        Ok(())
+    }
+
+    fn apply(&self, mistake: &Mistake, flags: &[&str]) -> Result<()> {
+        let mut apply = Command::new("git");
+        apply.arg("apply").args(flags).arg(&mistake.path);
+        // Below the repository's own folder git would look for the files there.
+        let ceiling = self.tree.parent().unwrap_or(&self.tree);
+        apply.current_dir(&self.tree).env("GIT_CEILING_DIRECTORIES", ceiling);
+        let status = apply.status().context("cannot start git")?;
+        if !status.success() {
+            bail!("`git apply {}` ended with {status}", flags.join(" "));
+        }
+        Ok(())
+    }
+
+    /// Whether what a command runs compiles: a tree that does not proves nothing.
+    fn builds(&self, command: &[String]) -> Result<bool> {
+        let before: Vec<String> =
+            command.iter().take_while(|word| *word != "--").cloned().collect();
+        let build = match before.first().map(String::as_str) {
+            Some("run") => [vec!["build".to_owned()], before[1..].to_vec()].concat(),
+            Some("test") => [before, vec!["--no-run".to_owned()]].concat(),
+            _ => bail!("the command of a mistake is `cargo run` or `cargo test`"),
+        };
+        self.cargo(&build)
+    }
+
+    /// Runs cargo on the copy; gives whether it passed.
+    fn cargo(&self, arguments: &[String]) -> Result<bool> {
+        let mut cargo = tools::cargo();
+        cargo.args(arguments).current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
+        let output = cargo.output().context("cannot start cargo")?;
+        Ok(output.status.success())
+    }
+}
+
+/// An untouched file keeps its time, so that cargo does not compile it again.
+fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
+    let content = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
+    if fs::read(to).is_ok_and(|before| before == content) {
+        return Ok(());
+    }
+    if let Some(folder) = to.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    fs::write(to, content).with_context(|| format!("cannot write {}", to.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn mistake(text: &str) -> Result<Mistake> {
+        read(PathBuf::from("crates/sim/planted/some-mistake.patch"), text)
+    }
+
+    #[test]
+    fn a_mistake_names_the_command_that_finds_it() {
+        let read = mistake(
+            "It is wrong.\nRed: cargo run -p sim -- --seeds 9\n\n+++ b/crates/a/src/b.rs\n",
+        );
+        let read = read.expect("reads");
+        assert_eq!((read.name.as_str(), read.sentence.as_str()), ("some-mistake", "It is wrong."));
+        assert_eq!(read.command, ["run", "-p", "sim", "--", "--seeds", "9"]);
+    }
+
+    #[test]
+    fn a_mistake_without_a_sentence_or_a_command_or_in_a_test_is_refused() {
+        for wrong in [
+            "",
+            "It is wrong.\n+++ b/crates/a/src/b.rs\n",
+            "no sentence\nRed: cargo test\n",
+            "It is wrong.\nRed: sh -c true\n",
+            "It is wrong.\nRed: cargo test\n+++ b/crates/a/tests/it/b.rs\n",
+            "It is wrong.\nRed: cargo test\n+++ b/crates/a/src/b/tests.rs\n",
+        ] {
+            assert!(mistake(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_mistakes_are_many_and_most_are_found_by_the_simulation() {
+        let root = tools::repository_root().expect("a repository");
+        let mistakes = all(&root.join(PATCHES)).expect("every file reads");
+        let by_simulation = mistakes.iter().filter(|one| one.command.contains(&"sim".to_owned()));
+        assert!(mistakes.len() >= 30, "{}", mistakes.len());
+        assert!(by_simulation.count() >= 20);
+    }
 }

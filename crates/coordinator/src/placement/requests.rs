@@ -4,7 +4,6 @@ use model::TypeName;
 
 use super::{DemandEntry, OfferIdx, Placement, SpecIdx};
 use crate::command::{LeaseRequest, Ticket};
-use crate::planted::{self, Bug};
 
 /// A request that waits for a task.
 #[derive(Clone, Debug)]
@@ -66,7 +65,7 @@ impl Placement {
 
     /// Whether a worker that may take more could have been held back by its own limits.
     pub(crate) fn has_held_back(&self) -> bool {
-        !self.held_back.is_empty() && !planted::is(Bug::HeldBackForgotten)
+        !self.held_back.is_empty()
     }
 
     /// A worker may take more: its requests that were held back are looked at again. Gives whether

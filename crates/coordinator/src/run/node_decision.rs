@@ -4,7 +4,6 @@ use flow::{Graph, Node, OnError, OnSkip};
 use model::Failure;
 use serde_json::Value;
 
-use crate::planted::{self, Bug};
 use crate::run::change::NodeWord;
 use crate::run::dag::expression_failed;
 use crate::run::run_state::{Frame, Run, UnitEnd};
@@ -58,9 +57,7 @@ fn passed_on(state: &Frame, graph: &Graph, node: &Node) -> Option<UnitEnd> {
         }
         _ => None,
     });
-    if !planted::is(Bug::SkipNotPassedOn)
-        && let Some(reason) = blocks.next()
-    {
+    if let Some(reason) = blocks.next() {
         return Some(UnitEnd::skipped(NodeWord::Blocked, reason));
     }
     if node.on_skip != OnSkip::Skip {

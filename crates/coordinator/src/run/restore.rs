@@ -9,7 +9,6 @@ use model::{NodeLink, RunId, TaskId, Timestamp};
 
 use crate::change::{TaskFacts, TaskState};
 use crate::coordinator::Decision;
-use crate::planted::{self, Bug};
 use crate::run::apply::RunFact;
 use crate::run::change::{FactNumber, RestoredRun, RunChange};
 
@@ -79,11 +78,6 @@ impl Decision<'_> {
             return self.state.runs.unreadable.push((id, reason));
         }
         self.restore_bindings(&restored);
-        if planted::is(Bug::LineForgotten)
-            && let Some(run) = self.state.runs.live.get_mut(&id)
-        {
-            run.queue.clear();
-        }
     }
 
     /// `false` when the numbers cannot be those of one history.

@@ -14,7 +14,6 @@ use super::table::NextStep;
 use crate::command::NewRun;
 use crate::coordinator::Decision;
 use crate::effect::{Effect, Refusal};
-use crate::planted::{self, Bug};
 use crate::run::change::RunChange;
 use crate::tenant_change::TenantChange;
 
@@ -116,9 +115,7 @@ impl Decision<'_> {
         };
         let next = match outcome {
             Some(outcome) => {
-                if !planted::is(Bug::MomentNotDealtWith) {
-                    self.fired(id, due, outcome);
-                }
+                self.fired(id, due, outcome);
                 NextStep::Look
             }
             None => NextStep::Rest(self.now().after(PREPARE_AGAIN_AFTER)),

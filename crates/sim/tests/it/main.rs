@@ -2,13 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use sim::{
-    FaultSet, Mode, Options, Planted, RunConfig, Sweep, WORKFLOWS_ALONE, WorldBug, run, shrink,
-};
+use sim::{FaultSet, Mode, Options, RunConfig, Sweep, WORKFLOWS_ALONE, run, shrink};
 
 #[test]
 fn a_few_dozen_seeds_pass() {
-    let result = sweep(48, None).run();
+    let result = sweep(48).run();
     let broken: Vec<_> =
         result.failed.iter().map(|failed| (failed.seed, &failed.violation)).collect();
     assert!(broken.is_empty(), "{broken:?}");
@@ -46,25 +44,10 @@ fn a_run_without_faults_settles_everything() {
 }
 
 #[test]
-fn every_bug_of_a_client_is_found() {
-    for bug in WorldBug::ALL {
-        check_found(Planted::World(bug));
-    }
-}
-
-#[cfg(feature = "planted")]
-#[test]
-fn every_bug_inside_is_found() {
-    for bug in Planted::all() {
-        check_found(bug);
-    }
-}
-
-#[test]
-fn a_failing_run_is_shortened() {
-    let bug = Some(Planted::World(WorldBug::NewRequestIdAfterAmbiguousCommit));
-    let failing = sweep(50, bug).run().failed.first().map(|failed| failed.seed).unwrap();
-    let config = RunConfig { bug, ..RunConfig::of(failing, 100) };
+fn a_mistake_of_clients_is_found_and_its_run_is_shortened() {
+    let failing = Sweep { clients_rename: true, stops_early: true, ..sweep(50) }.run().failed;
+    let failing = failing.first().map(|failed| failed.seed).expect("found");
+    let config = RunConfig { clients_rename: true, ..RunConfig::of(failing, 100) };
     let smallest = shrink(&config);
     assert!(smallest.skip.len() > 60, "few tasks are left: {:?}", smallest.skip);
     assert!(smallest.faults.iter().count() < 12, "few kinds of fault are left");
@@ -80,19 +63,19 @@ fn the_command_line_is_read() {
     assert_eq!((options.run.seed, options.run.tasks), (7, 9));
     assert_eq!(options.run.skip, BTreeSet::from([0, 1, 4, 5, 6, 7, 8]));
     assert_eq!(options.run.faults.iter().count(), 2);
-    for wrong in ["--seed", "--seed x", "--faults F99", "--plant nothing", "--unknown"] {
+    for wrong in ["--seed", "--seed x", "--faults F99", "--unknown"] {
         assert!(parse(wrong).is_err(), "{wrong}");
     }
 }
 
-fn sweep(seeds: u64, bug: Option<Planted>) -> Sweep {
+fn sweep(seeds: u64) -> Sweep {
     Sweep {
         seeds: (1..=seeds).collect(),
         tasks: 100,
         workflows: 3,
         threads: 2,
-        bug,
-        stops_early: bug.is_some(),
+        clients_rename: false,
+        stops_early: false,
         checks_determinism: false,
     }
 }
@@ -100,7 +83,7 @@ fn sweep(seeds: u64, bug: Option<Planted>) -> Sweep {
 #[test]
 fn a_few_hundred_runs_of_workflows_end_as_the_interpreter_says() {
     let workflows = WORKFLOWS_ALONE;
-    let result = Sweep { tasks: 0, workflows, ..sweep(30, None) }.run();
+    let result = Sweep { tasks: 0, workflows, ..sweep(30) }.run();
     let broken: Vec<_> =
         result.failed.iter().map(|failed| (failed.seed, &failed.violation)).collect();
     assert!(broken.is_empty(), "{broken:?}");
@@ -111,9 +94,4 @@ fn a_few_hundred_runs_of_workflows_end_as_the_interpreter_says() {
     };
     assert!(times("run ended as interpreted") > 200, "most ends are compared");
     assert!(times("restart with live runs") > 30, "crashes are common");
-}
-
-fn check_found(bug: Planted) {
-    let result = sweep(300, Some(bug)).run();
-    assert!(!result.failed.is_empty(), "{} was not found", bug.name());
 }
