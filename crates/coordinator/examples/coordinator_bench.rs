@@ -109,6 +109,7 @@ impl Bench {
                 confirm_within: None,
                 slots: None,
                 timeout_grace: Duration::ZERO,
+                is_loss_noticed: true,
             };
             let begin = Instant::now();
             let step = self.handle(Command::RequestLeases { ticket: Ticket(0), request });

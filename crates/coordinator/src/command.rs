@@ -489,9 +489,10 @@ pub struct Pause {
 pub enum Renewal {
     /// These.
     Listed(Vec<LeaseId>),
-    /// The worker names none. It implies those that its process was granted. Those that it held when
-    /// it registered may have been granted to a process that ended: they are renewed only as far as
-    /// the worker counts more tasks than its process was granted.
+    /// The worker names none. It implies those that it has for certain. The others are doubtful: it
+    /// held them when it registered or when the server started, so they may have been granted to a
+    /// process that ended, or nobody knows whether the grant reached it. They are renewed only as far
+    /// as the worker counts more tasks than it has for certain.
     Unlisted {
         /// How many tasks the worker says it works on; 0 where it does not say.
         n_active: usize,
@@ -518,4 +519,7 @@ pub struct LeaseRequest {
     /// How much later than the task's timeout an attempt ends here. A worker that is told the
     /// timeout ends the work itself, and its word about that takes some time.
     pub timeout_grace: Duration,
+    /// Whether a grant that does not reach the worker is noticed, as over a connection. Where it is
+    /// not, a lease must be named once before it counts as worked on, see [`Renewal::Unlisted`].
+    pub is_loss_noticed: bool,
 }

@@ -183,6 +183,9 @@ impl Decision<'_> {
             spec,
         };
         self.change(Change::LeaseGranted { task: id, progress, fact });
+        if !request.is_loss_noticed {
+            self.state.workers.doubt(&request.worker, id);
+        }
         if let Some(link) = &grant.link {
             self.begin_run(link.run);
         }

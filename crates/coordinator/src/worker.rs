@@ -33,7 +33,7 @@ struct KnownWorker {
     granted: u64,
     /// Requests of this worker that wait right now.
     asking: BTreeSet<Ticket>,
-    /// What it held when it registered and has not named since.
+    /// What it may not have, see [`crate::command::Renewal::Unlisted`].
     doubtful: BTreeSet<TaskId>,
     /// Where it stands in the table of deadlines.
     deadline: Timestamp,
@@ -71,11 +71,18 @@ impl Workers {
         self.prove(worker, [task]);
     }
 
-    /// From here on a worker must name or count what it holds, to work on it.
-    fn doubt(&mut self, worker: &WorkerId) {
+    /// From here on a worker must name or count all that it holds, to work on it.
+    fn doubt_all(&mut self, worker: &WorkerId) {
         let held = self.held.get(worker).cloned().unwrap_or_default();
         if let Some(known) = self.known.get_mut(worker) {
             known.doubtful = held;
+        }
+    }
+
+    /// The same for one task.
+    pub(crate) fn doubt(&mut self, worker: &WorkerId, task: TaskId) {
+        if let Some(known) = self.known.get_mut(worker) {
+            known.doubtful.insert(task);
         }
     }
 
@@ -89,7 +96,7 @@ impl Workers {
         }
     }
 
-    /// Whether an earlier process of the worker may be the one that was granted this task.
+    /// Whether the worker may know nothing of this task that it holds.
     pub(crate) fn is_doubtful(&self, worker: &WorkerId, task: TaskId) -> bool {
         self.known.get(worker).is_some_and(|known| known.doubtful.contains(&task))
     }
@@ -237,7 +244,7 @@ impl Decision<'_> {
         self.note_offer(worker, offer);
         if anew {
             self.forget_verified(worker);
-            self.state.workers.doubt(worker);
+            self.state.workers.doubt_all(worker);
         }
         self.answer(ticket, Answer::Registered);
     }

@@ -90,6 +90,7 @@ async fn work(handle: CoordinatorHandle, worker: WorkerId) {
             wait_until: model::Timestamp::MAX,
             confirm_within: None,
             timeout_grace: Duration::ZERO,
+            is_loss_noticed: true,
         };
         let answer = handle.ask(|ticket| Command::RequestLeases { ticket, request }).await;
         let Ok(Answer::Leases(grants)) = answer else { return };

@@ -517,6 +517,7 @@ fn lease_request(ask: LeaseAsk, now: Timestamp) -> LeaseRequest {
         wait_until: now.after(ask.wait),
         slots: None,
         timeout_grace: Duration::ZERO,
+        is_loss_noticed: false,
         confirm_within: ask.confirm_within,
     }
 }

@@ -303,15 +303,25 @@ fn a_lease_that_its_holder_names_is_the_process_s_own() {
           0s  submit a
           1s  w1 takes 1
           3s  w1 registers slow offers tool:jq
+          4s  w1 beats
          20s  w1 beats L1
          40s  w1 beats
+         41s  restart
+         42s  w1 beats
+         43s  w1 beats L1
+         44s  w1 beats
         ",
         expect![[r#"
             0s      a is QUEUED
             1s      L1 of a to w1 until 31s
             3s      w1 registers slow offers tool:jq: done
+            4s      w1: []
             20s     w1: L1 EXTENDED until 50s
             40s     w1: [EXTENDED until 70s]
+            41s     restarted with 1 live tasks
+            42s     w1: []
+            43s     w1: L1 EXTENDED until 73s
+            44s     w1: [EXTENDED until 74s]
         "#]],
     );
 }

@@ -192,7 +192,8 @@ pub struct BeatWorker {
     /// Who it is.
     #[serde(alias = "workerId")]
     pub worker_id: String,
-    /// What it works on. Default: all that it was granted since it registered.
+    /// What it works on. Default: all that it has named since it registered and since the server
+    /// started: a lease that nobody names may never have reached its worker.
     #[serde(default)]
     pub leases: Option<Vec<String>>,
 }

@@ -172,6 +172,7 @@ impl SessionLeases {
             wait_until: now.after(REQUEST_WAIT),
             confirm_within: Some(DISPATCH_CONFIRM_WITHIN),
             timeout_grace: TIMEOUT_GRACE,
+            is_loss_noticed: true,
         };
         Some((id, request))
     }

@@ -86,7 +86,8 @@ pub(crate) enum Place {
 pub(crate) struct LeaseModel {
     pub(crate) holder: WorkerId,
     pub(crate) granted_at: Timestamp,
-    /// Whether its holder has registered since, and has not named it.
+    /// Whether its holder has not named it since it was granted, its holder registered or the server
+    /// started.
     pub(crate) is_doubtful: bool,
     pub(crate) ends_at: Timestamp,
     pub(crate) attempt_ends_at: Option<Timestamp>,
@@ -150,7 +151,7 @@ impl Model {
             let term = now.after(task.spec.lease_ttl);
             lease.ends_at = lease.attempt_ends_at.map_or(term, |end| end.min(term));
             lease.confirm_by = None;
-            lease.is_doubtful = false;
+            lease.is_doubtful = true;
         }
         model
     }
@@ -268,7 +269,8 @@ impl Model {
         task.leases.push(LeaseModel {
             holder: lease.holder.clone(),
             granted_at: lease.granted_at,
-            is_doubtful: false,
+            // Of those who call; sessions list what they work on.
+            is_doubtful: true,
             ends_at: lease.expires_at,
             attempt_ends_at: lease.attempt_ends_at,
             confirm_by: lease.confirm_by,

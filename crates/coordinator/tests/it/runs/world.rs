@@ -236,6 +236,7 @@ impl World {
             wait_until: self.now.after(Duration::from_secs(wait_s)),
             confirm_within: None,
             timeout_grace: Duration::ZERO,
+            is_loss_noticed: true,
         };
         // Most stories have one worker, and need not say who it is.
         let question = if worker == "w" { "takes".to_owned() } else { format!("{worker} takes") };

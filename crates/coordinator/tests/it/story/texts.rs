@@ -93,6 +93,7 @@ pub(crate) fn plain_request(worker: WorkerId, wait_until: Timestamp) -> LeaseReq
         wait_until,
         confirm_within: None,
         timeout_grace: Duration::ZERO,
+        is_loss_noticed: true,
     }
 }
 

@@ -217,6 +217,7 @@ pub(crate) fn lease_request(
         wait_until: now.after(wait),
         slots: None,
         timeout_grace: Duration::ZERO,
+        is_loss_noticed: false,
         confirm_within: confirm.transpose()?,
     })
 }

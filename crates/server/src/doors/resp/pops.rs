@@ -174,6 +174,7 @@ impl Connection {
             wait_until,
             confirm_within: None,
             timeout_grace: TIMEOUT_GRACE,
+            is_loss_noticed: true,
         };
         let mut asking =
             pin!(member.handle.ask(|ticket| Command::RequestLeases { ticket, request }));
