@@ -16,7 +16,7 @@ use coordinator::{Answer, Command, LeaseRequest};
 use model::{Offer, Report, ReportKey, ReportedOutcome, WorkerId};
 use serde_json::{Value, json};
 use server::app::{Options, Server};
-use server::handle::CoordinatorHandle;
+use server::handle::ShardHandle;
 use uuid::Uuid;
 
 const NODES: u128 = 10_000;
@@ -79,7 +79,7 @@ fn report(n_watchers: usize, took: Duration, cpu: u64, late: Duration) {
 }
 
 /// Takes what there is and completes it.
-async fn work(handle: CoordinatorHandle, worker: WorkerId) {
+async fn work(handle: ShardHandle, worker: WorkerId) {
     let offer = Arc::new(Offer { all_tools: true, ..Offer::default() });
     loop {
         let request = LeaseRequest {

@@ -6,7 +6,7 @@ use model::{ShardId, TaskId};
 use store::{PageQuery, StoreError};
 
 use crate::app::App;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 
 /// Tasks that one call changes.
 pub(crate) const TASKS_PER_CALL_MAX: i64 = 1_000;
@@ -58,10 +58,7 @@ pub(crate) async fn find(
 }
 
 /// Stops tasks; gives how many of them were not over.
-pub(crate) async fn stop(
-    handle: &CoordinatorHandle,
-    tasks: Vec<TaskId>,
-) -> Result<usize, BulkError> {
+pub(crate) async fn stop(handle: &ShardHandle, tasks: Vec<TaskId>) -> Result<usize, BulkError> {
     each(tasks, |task| async move {
         match handle.ask(|ticket| Command::Stop { ticket, task }).await? {
             Answer::Stopped => Ok(true),
@@ -73,10 +70,7 @@ pub(crate) async fn stop(
 }
 
 /// Requeues tasks; gives how many of them could be.
-pub(crate) async fn requeue(
-    handle: &CoordinatorHandle,
-    tasks: Vec<TaskId>,
-) -> Result<usize, BulkError> {
+pub(crate) async fn requeue(handle: &ShardHandle, tasks: Vec<TaskId>) -> Result<usize, BulkError> {
     each(tasks, |task| async move {
         match handle.ask(|ticket| Command::Requeue { ticket, task }).await? {
             Answer::Requeued => Ok(true),

@@ -25,7 +25,7 @@ pub const INBOX_MAX: usize = 65_536;
 /// The way to one tenant: talks to the coordinator of its shard, and finds what else the server
 /// holds of it. Cheap to clone; it does not keep the tenant alive.
 #[derive(Clone)]
-pub struct CoordinatorHandle {
+pub struct ShardHandle {
     inner: Arc<Inner>,
 }
 
@@ -88,7 +88,7 @@ pub enum AskError {
     Stopping,
 }
 
-impl CoordinatorHandle {
+impl ShardHandle {
     /// A handle and the receiving end for the loop.
     pub(crate) fn new(
         shard: ShardId,
@@ -290,7 +290,7 @@ impl CoordinatorHandle {
 
 /// A question under way. Tells the coordinator when its asker goes before it has the answer.
 struct Question<'a> {
-    handle: &'a CoordinatorHandle,
+    handle: &'a ShardHandle,
     ticket: Ticket,
     /// `None` once the answer is with the asker.
     answer: Option<oneshot::Receiver<Answer>>,

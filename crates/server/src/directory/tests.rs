@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::Tenant;
 use crate::app::{Options, Server};
 use crate::events::{Filter, Reader, Said};
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 use crate::links::{Heard, Told};
 use crate::scratch::TenantScratch;
 
@@ -103,7 +103,7 @@ struct Place {
 
 /// One of each that hold something of a tenant.
 struct User {
-    handle: CoordinatorHandle,
+    handle: ShardHandle,
     tenant: Weak<Tenant>,
     keyspace: Weak<TenantScratch>,
     reader: Reader,
@@ -123,7 +123,7 @@ impl Place {
         Self { _data: data, store, server }
     }
 
-    async fn handle(&self, name: &str) -> CoordinatorHandle {
+    async fn handle(&self, name: &str) -> ShardHandle {
         self.server.app().directory.of(&tenant(name)).await.expect("a way to the tenant")
     }
 
@@ -201,7 +201,7 @@ impl User {
 }
 
 /// Something that makes a turn.
-async fn ask(handle: &CoordinatorHandle) -> Result<(), AskError> {
+async fn ask(handle: &ShardHandle) -> Result<(), AskError> {
     let nothing = |ticket| Command::Report { ticket, reports: Vec::new() };
     let answer = handle.ask(nothing).await?;
     assert!(matches!(answer, Answer::Judgements(_)), "{answer:?}");

@@ -54,8 +54,8 @@ async fn an_answer_that_was_heard_is_not_taken_back() {
     assert!(inbox.recv().await.is_none(), "nothing more is said");
 }
 
-fn handle() -> (CoordinatorHandle, mpsc::Receiver<Message>) {
-    CoordinatorHandle::new(shard(), Weak::new(), CancellationToken::new())
+fn handle() -> (ShardHandle, mpsc::Receiver<Message>) {
+    ShardHandle::new(shard(), Weak::new(), CancellationToken::new())
 }
 
 fn shard() -> ShardId {

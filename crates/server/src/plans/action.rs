@@ -17,7 +17,7 @@ use super::job::{JobProblem, OrderDesk, check_name};
 use super::kept::{self, KeepError};
 use crate::app::App;
 use crate::bulk::{self, BulkError};
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 
 /// Inputs, and so jobs, of one action.
 pub(crate) const INPUTS_MAX: usize = 1_000;
@@ -78,7 +78,7 @@ pub(crate) struct SubmittedAction {
 /// Makes the jobs of an action. The same action again gives the same jobs.
 pub(crate) async fn submit(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     json: &[u8],
 ) -> Result<SubmittedAction, ActionError> {
     let now = app.clock.now();
@@ -140,7 +140,7 @@ fn read(json: &[u8]) -> Result<Words<'_>, JobProblem> {
 
 async fn jobs(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     words: &Words<'_>,
     json: &[u8],
 ) -> Result<Vec<NewTask>, JobProblem> {
@@ -250,7 +250,7 @@ impl Counts {
 /// The jobs of an action, in the order of its inputs.
 pub(crate) async fn records(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     action_id: &str,
 ) -> Result<Vec<TaskRecord>, StoreError> {
     let Ok(run) = action_id.parse() else { return Ok(Vec::new()) };
@@ -272,7 +272,7 @@ pub(crate) async fn records(
 /// Stops every open job of an action; gives how many.
 pub(crate) async fn stop(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     action_id: &str,
 ) -> Result<usize, ActionError> {
     let records = records(app, handle, action_id).await?;

@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::doors::http::convert::tasks::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX};
 use crate::doors::http::json_path::describe;
 use crate::doors::http::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
-use crate::handle::CoordinatorHandle;
+use crate::handle::ShardHandle;
 
 /// The type of a job that is no plan: its payload means something to its worker alone.
 pub(crate) const FREE_JOB: &str = "job";
@@ -275,14 +275,14 @@ pub(crate) struct Order {
 /// what was read of it.
 pub(crate) struct OrderDesk<'a> {
     app: &'a App,
-    handle: &'a CoordinatorHandle,
+    handle: &'a ShardHandle,
     now: Timestamp,
     last: Option<Arc<TaskSpec>>,
     last_plan: Option<Plan>,
 }
 
 impl<'a> OrderDesk<'a> {
-    pub(crate) fn new(app: &'a App, handle: &'a CoordinatorHandle) -> Self {
+    pub(crate) fn new(app: &'a App, handle: &'a ShardHandle) -> Self {
         Self { app, handle, now: app.clock.now(), last: None, last_plan: None }
     }
 

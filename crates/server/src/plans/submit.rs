@@ -8,7 +8,7 @@ use store::StoreError;
 use super::job::{JobProblem, OrderDesk};
 use super::{after, find};
 use crate::app::App;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 
 /// Why there is no job.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +36,7 @@ pub(crate) enum SubmitError {
 /// Makes the task of a job. The same job again is the same task.
 pub(crate) async fn submit(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     json: &Bytes,
 ) -> Result<SubmittedTask, SubmitError> {
     let order = OrderDesk::new(app, handle).read(json, None).await?;

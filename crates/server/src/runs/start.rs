@@ -13,7 +13,7 @@ use store::{RunKey, Store, StoreError};
 use super::find;
 use super::programs::{CompileError, Programs, Ready};
 use crate::app::App;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 use crate::workflows::save;
 
 /// What a run may be given.
@@ -177,7 +177,7 @@ fn about(ready: &Ready) -> RunAbout {
     }
 }
 
-async fn ask(handle: &CoordinatorHandle, run: NewRun) -> Result<(RunId, bool), RunError> {
+async fn ask(handle: &ShardHandle, run: NewRun) -> Result<(RunId, bool), RunError> {
     let run = Box::new(run);
     match handle.ask(|ticket| Command::StartRun { ticket, run }).await? {
         Answer::RunStarted { run, existed } => Ok((run, existed)),
@@ -254,7 +254,7 @@ impl NewRunRequest {
 /// Waits until a run has ended, but no longer than this.
 pub(crate) async fn wait(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     run: RunId,
     at_most: Duration,
 ) -> Result<(), RunError> {

@@ -9,7 +9,7 @@ use model::{TenantId, Timestamp};
 use super::prepare::{mark, request, source};
 use crate::app::App;
 use crate::clock::wall_now;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 use crate::runs::start::{RunError, Started, check, earlier, start};
 
 /// Runs that one call may start.
@@ -80,7 +80,7 @@ pub(crate) fn moments(
 /// runs may not overlap, they follow each other.
 pub(crate) async fn backfill(
     app: &App,
-    (tenant, handle): (&TenantId, &CoordinatorHandle),
+    (tenant, handle): (&TenantId, &ShardHandle),
     schedule: &ScheduleRecord,
     moments: Vec<Timestamp>,
 ) -> Result<TakenUp, BackfillError> {

@@ -27,7 +27,7 @@ use uuid::Uuid;
 
 use super::handshake;
 use crate::app::App;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 use crate::links::Told;
 use crate::metrics::WsMetrics;
 use crate::resources::{ReadFailure, Wanted};
@@ -45,7 +45,7 @@ pub(super) enum Done {
     /// Feedback is stored, or cannot be.
     Stored { request: RequestId },
     /// The shard of a worker's tenant is there.
-    Shard { attempt: u64, claim: Box<TenantClaim>, found: Result<CoordinatorHandle, AskError> },
+    Shard { attempt: u64, claim: Box<TenantClaim>, found: Result<ShardHandle, AskError> },
     /// What became of the claim; nothing if the shard's memory is gone.
     Claimed(Option<LinkWord>),
     /// A session may begin or go on.
@@ -114,7 +114,7 @@ pub(super) struct Driver {
     pub(super) is_lost: bool,
     pub(super) id: LinkId,
     pub(super) tenant: Option<TenantId>,
-    pub(super) handle: Option<CoordinatorHandle>,
+    pub(super) handle: Option<ShardHandle>,
     pub(super) metrics: Option<Arc<WsMetrics>>,
     /// The session that is open, or was last.
     pub(super) record: Option<Box<SessionRecord>>,
@@ -473,7 +473,7 @@ impl Drop for Driver {
 
 /// Asks the coordinator. A question that is taken back while it waits was granted nothing.
 async fn ask(
-    handle: CoordinatorHandle,
+    handle: ShardHandle,
     request: RequestId,
     command: LinkCommand,
     stop: Option<AbortRegistration>,

@@ -9,7 +9,7 @@ use protocol::error_code::ErrorCode;
 
 use super::load;
 use crate::app::App;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 
 /// The coordinator is asked again this often: it forgets nobody, but a restarted one would.
 const WATCH_FOR: Duration = Duration::from_mins(1);
@@ -26,7 +26,7 @@ pub(super) enum LogEnd {
 }
 
 /// Resolves when the task is settled, or when nobody can tell any more.
-pub(super) async fn task_end(app: Arc<App>, handle: CoordinatorHandle, task: TaskId) -> LogEnd {
+pub(super) async fn task_end(app: Arc<App>, handle: ShardHandle, task: TaskId) -> LogEnd {
     loop {
         let until = app.clock.now().after(WATCH_FOR);
         let watched = handle.ask(|ticket| Command::Watch { ticket, task, until }).await;
