@@ -15,8 +15,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use crate::directory::Tenant;
-use crate::doors::resp::WorkerRegistry;
 use crate::links::{Mailbox, ToLink, Told};
+use crate::resp_workers::WorkerRegistry;
 use crate::scratch::TenantScratch;
 
 /// Questions that wait to be taken up; one more is refused.

@@ -13,9 +13,9 @@ use protocol::rest::problem::Problem;
 use utoipa::openapi::OpenApi;
 
 use super::gate::{Asker, Coordinator};
-use super::problem::{ApiError, json, json_bytes};
 use super::workers;
 use crate::app::App;
+use crate::wire_words::problem::{ApiError, json, json_bytes};
 
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 

@@ -13,10 +13,10 @@ use protocol::rest::tasks::Task;
 use super::answers;
 use super::body::JsonBytes;
 use super::gate::Coordinator;
-use super::problem::{ApiError, json};
 use super::tasks::load;
 use crate::app::App;
 use crate::plans::submit::{self, SubmitError};
+use crate::wire_words::problem::{ApiError, json};
 
 /// Submit a job
 ///

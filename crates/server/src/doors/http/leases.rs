@@ -15,8 +15,8 @@ use super::body::Json;
 use super::convert::{lease_request, reports, text};
 use super::gate::Coordinator;
 use super::params::PathName;
-use super::problem::{ApiError, json, json_bytes};
 use crate::app::App;
+use crate::wire_words::problem::{ApiError, json, json_bytes};
 
 /// Ask for work
 ///

@@ -19,9 +19,9 @@ use super::body::Json;
 use super::convert::{QUEUE_MAX, text};
 use super::gate::{AskerName, Coordinator};
 use super::params::{PathName, QueryPairs};
-use super::problem::{ApiError, json};
 use crate::app::App;
 use crate::bulk::{self, BulkError};
+use crate::wire_words::problem::{ApiError, json};
 
 const PEEKED_TASKS_DEFAULT: i64 = 20;
 

@@ -11,7 +11,7 @@ use super::body::Json;
 use super::convert::{prose, text};
 use super::gate::Coordinator;
 use super::params::PathName;
-use super::problem::{ApiError, json};
+use crate::wire_words::problem::{ApiError, json};
 
 /// The name of a package or of a type, in characters.
 const PACKAGE_CHARS_MAX: usize = 128;

@@ -15,8 +15,8 @@ use super::body::Json;
 use super::convert::reports::{self as convert, Judgeable};
 use super::gate::Coordinator;
 use super::params::PathName;
-use super::problem::{ApiError, json};
 use crate::app::App;
+use crate::wire_words::problem::{ApiError, json};
 
 /// Report that the work is done
 ///

@@ -23,11 +23,11 @@ use shard::sessions::SessionView;
 use super::convert::RUNS_LIMIT;
 use super::gate::Coordinator;
 use super::params::{PathName, QueryPairs};
-use super::problem::{ApiError, json};
 use super::runs::limit_of;
 use crate::app::App;
 use crate::handle::ShardHandle;
 use crate::resources::{Download, Known, Source};
+use crate::wire_words::problem::{ApiError, json};
 
 /// List resources
 ///

@@ -13,17 +13,17 @@ use protocol::rest::runs::{self as wire, NodeExplanation, SignalNode, Signalled}
 use protocol::rest::tasks::Reason;
 
 use super::body::OptionalJson;
-use super::convert::tasks::PARAMETERS_BYTES_MAX;
 use super::convert::{FRAME, prose};
 use super::explain::explain_live;
 use super::gate::{AskerName, Coordinator};
 use super::params::{QueryPairs, RunNodePath};
-use super::payload::payload;
-use super::problem::{ApiError, json};
 use super::runs::on_board;
 use crate::app::App;
 use crate::runs::board::{Board, Spot};
 use crate::runs::{explain, standing};
+use crate::wire_words::limits::PARAMETERS_BYTES_MAX;
+use crate::wire_words::payload::payload;
+use crate::wire_words::problem::{ApiError, json};
 
 /// The name of an event, in characters.
 pub(crate) const EVENT_CHARS_MAX: usize = 256;

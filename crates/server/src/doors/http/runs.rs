@@ -17,10 +17,10 @@ use store::{RunKey, RunQuery};
 use super::convert::{NumberRange, RUN_WAIT, RUNS_LIMIT};
 use super::gate::{AskerName, Coordinator};
 use super::params::{PathName, QueryPairs};
-use super::problem::{ApiError, json, json_bytes};
 use crate::app::App;
 use crate::runs::board::Board;
 use crate::runs::{definition, find, start, view};
+use crate::wire_words::problem::{ApiError, json, json_bytes};
 
 const PAGE_RUNS_DEFAULT: i64 = 50;
 

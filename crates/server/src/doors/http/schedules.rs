@@ -23,13 +23,13 @@ use super::body::Json;
 use super::convert::{moment, prose};
 use super::gate::{AskerName, Coordinator};
 use super::params::PathName;
-use super::problem::{ApiError, json};
 use super::run_starts::{Starter, accepted, inputs_of};
 use crate::app::App;
 use crate::clock::wall_now;
 use crate::runs::start::{NewRunRequest, Source, start};
 use crate::runs::view;
 use crate::schedules::backfill::{self, BACKFILL_RUNS_MAX, BackfillError};
+use crate::wire_words::problem::{ApiError, json};
 use crate::workflows::save::find;
 
 /// The name of a schedule or a webhook, in characters.

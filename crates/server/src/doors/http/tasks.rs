@@ -25,8 +25,8 @@ use super::explain::{explain_live, explain_settled};
 use super::gate::Coordinator;
 use super::logs;
 use super::params::{PathName, QueryPairs};
-use super::problem::{ApiError, json};
 use crate::app::App;
+use crate::wire_words::problem::{ApiError, json};
 
 const PAGE_TASKS_DEFAULT: i64 = 50;
 /// A task that is settled when the coordinator looks and live when the store is read was requeued

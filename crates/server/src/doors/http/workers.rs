@@ -28,9 +28,9 @@ use super::body::Json;
 use super::convert::{lease_request, prose, reports, text};
 use super::gate::{AskerName, Coordinator};
 use super::params::PathName;
-use super::problem::{ApiError, json};
 use crate::app::App;
 use crate::links::ToLink;
+use crate::wire_words::problem::{ApiError, json};
 
 /// Why a worker is drained, in characters.
 const REASON_CHARS_MAX: usize = 1_024;

@@ -14,6 +14,7 @@ use store::StoreError;
 
 use crate::handle::AskError;
 use crate::plans::job::{FREE_JOB, INLINE_PLAN, job_id_in};
+use crate::wire_words::problem::ApiError;
 
 /// The seed's word for where a job stands.
 pub(super) fn status_word(state: StateWord) -> &'static str {
@@ -267,6 +268,6 @@ pub(super) fn store_error(error: &StoreError) -> Reply {
 
 /// Why nothing was done.
 pub(super) fn refusal(refusal: &Refusal) -> Reply {
-    let text = crate::doors::http::problem::ApiError::from(refusal.clone());
+    let text = ApiError::from(refusal.clone());
     Reply::error(format!("ERR {} ({})", text.message, text.code.name()))
 }

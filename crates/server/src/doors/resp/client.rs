@@ -9,10 +9,10 @@ use protocol::rest::tokens::Role;
 use shard::sessions::MemberMessage;
 use tokio::time::Instant;
 
-use super::WorkerRegistry;
-use super::resp_worker::RespWorker;
 use crate::auth::Caller;
 use crate::handle::ShardHandle;
+use crate::resp_workers::WorkerRegistry;
+use crate::resp_workers::resp_worker::RespWorker;
 
 /// How a connection came to speak for a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,10 +9,10 @@ use store::PageQuery;
 
 use super::answers::{ask_error, job_status, job_view, json_bulk, refusal, store_error};
 use super::connection::Connection;
-use super::convert::job_types;
 use crate::handle::AskError;
 use crate::plans::job::name_key;
 use crate::plans::{action, kept};
+use crate::resp_workers::registration::job_types;
 
 /// Jobs that one list shows.
 pub(crate) const LISTED_JOBS_MAX: u32 = 1_000;

@@ -9,9 +9,9 @@ use serde_json::json;
 use super::answers::{ask_error, store_error};
 use super::connection::Connection;
 use super::jobs::{ListWords, arity, text_of};
-use crate::doors::http::json_path::{describe, is_object};
 use crate::plans::delete::{DeleteError, delete};
 use crate::plans::kept::{self, KeepError, ListedPlan};
+use crate::wire_words::json_path::{describe, is_object};
 
 pub(super) fn keep_error(error: KeepError) -> Reply {
     match error {

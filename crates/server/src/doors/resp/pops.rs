@@ -14,12 +14,13 @@ use protocol::resp::request::Request;
 use super::answers::{ask_error, popped_job, refusal};
 use super::client::Binding;
 use super::connection::{Connection, Event};
-use super::convert::{PROCESSING, SCHEDULED, queue_in, queues_of, type_name, unregistered};
+use super::convert::{PROCESSING, SCHEDULED, queue_in, queues_of};
 use super::listener::Shapes;
-use super::resp_worker::HeldJob;
 use super::wire::Gone;
 use crate::handle::AskError;
 use crate::plans::job::{DEFAULT_QUEUE, job_id_in, retries_of};
+use crate::resp_workers::registration::{type_name, unregistered};
+use crate::resp_workers::resp_worker::HeldJob;
 
 /// A connection that works in no worker's name renews what it took while it is open.
 pub(super) const RENEW_EVERY_LOOKS: u64 = 30;

@@ -10,9 +10,10 @@ use protocol::resp::request::Request;
 
 use super::answers::{ask_error, job_status, job_view, json_bulk, refusal, store_error};
 use super::connection::Connection;
-use super::convert::{PROCESSING, SCHEDULED, job_types, queue_in, queues_of};
+use super::convert::{PROCESSING, SCHEDULED, queue_in, queues_of};
 use super::jobs::{arity, text_of};
 use crate::handle::AskError;
+use crate::resp_workers::registration::job_types;
 
 /// Jobs that one look at a queue shows.
 pub(crate) const PEEKED_JOBS_MAX: u32 = 1_000;

@@ -12,10 +12,10 @@ use shard::report_key::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key};
 use super::answers::{ask_error, lost_words, status_word, verdict_reply};
 use super::connection::Connection;
 use super::convert::{Step, Update, worker_id_in};
-use crate::doors::http::convert::reports::RESULT_BYTES_MAX;
-use crate::doors::http::json_path::{describe, is_object};
 use crate::handle::AskError;
 use crate::plans::job::retries_of;
+use crate::wire_words::json_path::{describe, is_object};
+use crate::wire_words::limits::RESULT_BYTES_MAX;
 
 const DEFAULT_CODE: &str = "E.RUNNER.FAILURE";
 

@@ -14,10 +14,10 @@ use super::answers::{ask_error, refusal};
 use super::connection::Connection;
 use super::convert::{PROCESSING, SCHEDULED, queue_in};
 use super::plans::keep_error;
-use crate::doors::http::convert::tasks::TASKS_PER_SUBMIT_MAX;
 use crate::handle::AskError;
 use crate::plans::after;
 use crate::plans::job::{JobProblem, Order, OrderDesk};
+use crate::wire_words::limits::TASKS_PER_SUBMIT_MAX;
 
 /// What one request asks for.
 struct Wanted {

@@ -16,10 +16,10 @@ use serde_json::json;
 
 use super::answers::{ask_error, refusal};
 use super::connection::Connection;
-use super::convert::WORKER_TAG;
 use super::jobs::{arity, text_of};
 use crate::handle::AskError;
 use crate::plans::job::OrderDesk;
+use crate::resp_workers::registration::WORKER_TAG;
 
 /// How long a challenge may take.
 pub(crate) const VERIFY_WITHIN: Duration = Duration::from_secs(30);

@@ -16,11 +16,12 @@ use shard::sessions::{MemberMessage, Registration};
 use super::answers::{ask_error, refusal, seconds};
 use super::client::Binding;
 use super::connection::Connection;
-use super::convert::{self, abilities, comma_list, unregistered};
+use super::convert::{self, comma_list};
 use super::jobs::{arity, text_of};
-use super::resp_worker::HEARTBEAT_EVERY;
-use crate::doors::http::convert::tasks::PARAMETERS_BYTES_MAX;
 use crate::handle::AskError;
+use crate::resp_workers::registration::{self, abilities, unregistered};
+use crate::resp_workers::resp_worker::HEARTBEAT_EVERY;
+use crate::wire_words::limits::PARAMETERS_BYTES_MAX;
 
 /// A worker's last numbers, as JSON.
 pub(crate) const STATS_BYTES_MAX: usize = 16 * 1024;
@@ -66,7 +67,7 @@ impl Connection {
             return Err(Reply::error("ERR the registration is too long"));
         }
         let invalid = |text: String| Reply::error(format!("ERR {text}"));
-        let read = convert::register(json).map_err(invalid)?;
+        let read = registration::register(json).map_err(invalid)?;
         let worker = convert::worker_id_in(&read.worker_id).map_err(invalid)?;
         read.check_version().map_err(invalid)?;
         let text = text_of(json)?;
@@ -321,7 +322,7 @@ impl Connection {
             let value: TagValue = "true".parse().expect("short and printable");
             let tags = names.iter().map(|name| Ok((name.parse()?, value.clone())));
             offer.tags = tags.collect::<Result<_, _>>().map_err(wrong)?;
-            offer.tags.insert(convert::worker_tag(), convert::worker_tag_value(&worker));
+            offer.tags.insert(registration::worker_tag(), registration::worker_tag_value(&worker));
         }
         self.tell_registered(&worker, self.greet(), Arc::new(offer.clone())).await?;
         if !self.member().is_bound() {

@@ -13,12 +13,7 @@ use serde::Serialize;
 use shard::verdict_words::state_word;
 use store::StoreError;
 
-use crate::auth::TokenError;
 use crate::handle::AskError;
-use crate::runs::programs::CompileError;
-use crate::runs::retry::RetryError;
-use crate::runs::start::RunError;
-use crate::runs::view::problem;
 
 /// A request that is not carried out. Nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -119,19 +114,6 @@ impl From<StoreError> for ApiError {
     }
 }
 
-impl From<TokenError> for ApiError {
-    fn from(error: TokenError) -> Self {
-        let code = match error {
-            TokenError::TooMany(_) => ErrorCode::LimitTokens,
-            TokenError::Unknown => ErrorCode::TokenNotFound,
-            TokenError::NoWorker(_) => ErrorCode::RequestInvalid,
-            TokenError::NoRandomness => ErrorCode::Internal,
-            TokenError::Store(error) => return error.into(),
-        };
-        Self::new(code, error.to_string())
-    }
-}
-
 impl From<Refusal> for ApiError {
     fn from(refusal: Refusal) -> Self {
         match refusal {
@@ -218,45 +200,6 @@ impl From<Refusal> for ApiError {
                 format!("the task is {}; it cannot be requeued", state_word(state).word()),
             )
             .with_hint("a FAILED, DEAD or STOPPED task can be requeued"),
-        }
-    }
-}
-
-impl From<CompileError> for ApiError {
-    fn from(error: CompileError) -> Self {
-        match error {
-            CompileError::Invalid(problems) => Self::flow(problems.iter().map(problem).collect()),
-            CompileError::Broken => Self::internal("the definition could not be read"),
-        }
-    }
-}
-
-impl From<RunError> for ApiError {
-    fn from(error: RunError) -> Self {
-        match error {
-            RunError::Compile(error) => error.into(),
-            RunError::NoWorkflow { .. } => {
-                Self::new(ErrorCode::WorkflowNotFound, error.to_string())
-            }
-            RunError::Refused(refusal) => refusal.into(),
-            RunError::Ask(error) => error.into(),
-            RunError::Store(error) => error.into(),
-        }
-    }
-}
-
-impl From<RetryError> for ApiError {
-    fn from(error: RetryError) -> Self {
-        let message = error.to_string();
-        match error {
-            RetryError::StillLive => Self::new(ErrorCode::RunConflict, message)
-                .with_hint("wait for its end, or stop it with `astra run cancel`"),
-            RetryError::NothingFailed => Self::new(ErrorCode::RunConflict, message)
-                .with_hint("name the node to begin with: `nodeId`; `fromFailed: false` is all"),
-            RetryError::NoNode(_) => Self::new(ErrorCode::RequestInvalid, message)
-                .with_hint("list its nodes with `astra run show`"),
-            RetryError::Unreadable => Self::new(ErrorCode::RunConflict, message)
-                .with_hint("start a new run of the workflow"),
         }
     }
 }
