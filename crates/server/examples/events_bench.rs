@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, LeaseRequest};
+use coordinator::LeaseRequest;
 use model::{Offer, Report, ReportKey, ReportedOutcome, WorkerId};
 use serde_json::{Value, json};
 use server::app::{Options, Server};
@@ -91,8 +91,7 @@ async fn work(handle: ShardHandle, worker: WorkerId) {
             confirm_within: None,
             timeout_grace: Duration::ZERO,
         };
-        let answer = handle.ask(|ticket| Command::RequestLeases { ticket, request }).await;
-        let Ok(Answer::Leases(grants)) = answer else { return };
+        let Ok(grants) = handle.request_leases(request).await else { return };
         let report = |grant: &coordinator::Grant| Report {
             lease: grant.lease,
             worker: worker.clone(),
@@ -100,7 +99,7 @@ async fn work(handle: ShardHandle, worker: WorkerId) {
             outcome: ReportedOutcome::Completed { result: Bytes::from_static(b"{}"), extra: None },
         };
         let reports = grants.iter().map(report).collect();
-        if handle.ask(|ticket| Command::Report { ticket, reports }).await.is_err() {
+        if handle.report(reports).await.is_err() {
             return;
         }
     }

@@ -1,9 +1,14 @@
-//! How doors talk to a coordinator loop: one question, one answer.
+//! How doors talk to a shard: one question, one answer.
+//!
+//! `commands` has a method for each command, `link_answer` is for the links of workers.
+
+mod commands;
+mod link_answer;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use coordinator::{Answer, Command, Ticket};
+use coordinator::{Answer, Command, Refusal, Ticket};
 use model::{ShardId, WorkerId};
 use shard::documents::TenantDocuments;
 use shard::sessions::{
@@ -14,6 +19,8 @@ use shard::{Shard, Tell};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::commands::WorkerRegistration;
+pub(crate) use self::link_answer::LinkAnswer;
 use crate::directory::Tenant;
 use crate::links::{Mailbox, ToLink, Told};
 use crate::resp_workers::WorkerRegistry;
@@ -74,8 +81,9 @@ pub(crate) type Look = Box<dyn FnOnce(&Shard) -> Tell + Send>;
 /// Changes documents, and gives how what came of it is told.
 pub(crate) type Change = Box<dyn FnOnce(&mut TenantDocuments) -> Tell + Send>;
 
-/// Why a question got no answer. Nothing that it asked for is promised, and all of it may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a question did not get the answer that it hoped for. Unless it was refused, nothing that it
+/// asked for is promised, and all of it may be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
     /// Too many questions wait already; this one was not taken up.
     #[error("more requests than the coordinator can take right now")]
@@ -86,6 +94,9 @@ pub enum AskError {
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
+    /// The coordinator refused; nothing changed.
+    #[error("the coordinator refused")]
+    Refused(Refusal),
 }
 
 impl ShardHandle {
@@ -130,13 +141,13 @@ impl ShardHandle {
     ///
     /// When the caller goes away while it waits, the coordinator is told to forget the request;
     /// leases that were granted meanwhile are taken back.
-    pub async fn ask(&self, command: impl FnOnce(Ticket) -> Command) -> Result<Answer, AskError> {
+    async fn ask(&self, command: impl FnOnce(Ticket) -> Command) -> Result<Answer, AskError> {
         let message = |command, ticket, reply| Message::Ask { command, ticket, reply };
         self.ask_in(command, message).await
     }
 
     /// Asks on behalf of a worker that says who it is; refused where that is.
-    pub(crate) async fn ask_as_member(
+    async fn ask_as_member(
         &self,
         (worker, message): (WorkerId, MemberMessage),
         command: impl FnOnce(Ticket) -> Command,

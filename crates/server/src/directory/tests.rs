@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, Drain};
+use coordinator::Drain;
 use model::{TenantId, Timestamp};
 use shard::sessions::{LinkId, SessionClaim};
 use shard::{ClaimedShard, Turn};
@@ -74,8 +74,7 @@ async fn a_store_that_fails_ends_the_tenant_and_the_directory_recovers_it() {
     place.store.set_available(false);
     let drain = Drain { by: "me".into(), at: Timestamp::default(), gone_by: None, reason: None };
     let worker = "w".parse().expect("a name");
-    let fact = |ticket| Command::Drain { ticket, worker, drain: Some(drain) };
-    assert_eq!(acme.handle.ask(fact).await.err(), Some(AskError::Unavailable));
+    assert_eq!(acme.handle.drain(worker, Some(drain)).await, Err(AskError::Unavailable));
     acme.is_dropped().await;
     let directory = &place.server.app().directory;
     assert!(!directory.all_ready());
@@ -202,10 +201,7 @@ impl User {
 
 /// Something that makes a turn.
 async fn ask(handle: &ShardHandle) -> Result<(), AskError> {
-    let nothing = |ticket| Command::Report { ticket, reports: Vec::new() };
-    let answer = handle.ask(nothing).await?;
-    assert!(matches!(answer, Answer::Judgements(_)), "{answer:?}");
-    Ok(())
+    handle.report(Vec::new()).await.map(drop)
 }
 
 fn tenant(name: &str) -> TenantId {

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, Refusal, StateWord, TaskRecord};
+use coordinator::{Refusal, StateWord, TaskRecord};
 use model::{IdempotencyMark, NewTask, TaskId};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -16,7 +16,7 @@ use super::delete::OPEN;
 use super::job::{JobProblem, OrderDesk, check_name};
 use super::kept::{self, KeepError};
 use crate::app::App;
-use crate::bulk::{self, BulkError};
+use crate::bulk;
 use crate::handle::{AskError, ShardHandle};
 
 /// Inputs, and so jobs, of one action.
@@ -33,24 +33,12 @@ pub(crate) enum ActionError {
     /// It cannot be remembered.
     #[error(transparent)]
     Keep(#[from] KeepError),
-    /// The coordinator refused its jobs.
-    #[error("refused")]
-    Refused(Refusal),
-    /// Nobody answered.
+    /// Nobody answered, or the coordinator refused its jobs.
     #[error(transparent)]
     Ask(#[from] AskError),
     /// The store does not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-impl From<BulkError> for ActionError {
-    fn from(error: BulkError) -> Self {
-        match error {
-            BulkError::Refused(refusal) => Self::Refused(refusal),
-            BulkError::Ask(error) => Self::Ask(error),
-        }
-    }
 }
 
 /// An action's words: three of its own, and those that all its jobs share.
@@ -87,13 +75,11 @@ pub(crate) async fn submit(
     let kept = kept.ok_or_else(|| KeepError::NoPlan(words.plan_id.clone()))?;
     let tasks = jobs(app, handle, &words, json).await?;
     let jobs = tasks.len();
-    let made = match handle.ask(|ticket| Command::Submit { ticket, tasks }).await? {
-        Answer::Submitted(tasks) => tasks,
-        Answer::Refused(Refusal::IdempotencyConflict { .. }) => {
+    let made = match handle.submit(tasks).await {
+        Err(AskError::Refused(Refusal::IdempotencyConflict { .. })) => {
             return Err(KeepError::ActionExists(words.action_id).into());
         }
-        Answer::Refused(refusal) => return Err(ActionError::Refused(refusal)),
-        _ => return Err(AskError::Unavailable.into()),
+        made => made?,
     };
     let Words { action_id, plan_id, .. } = words;
     let head = ActionHead { plan_id: plan_id.clone(), jobs: jobs as u64 };

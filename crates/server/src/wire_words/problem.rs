@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use coordinator::{Answer, BACKFILL_WAITING_MAX, Refusal, SCHEDULES_MAX};
+use coordinator::{BACKFILL_WAITING_MAX, Refusal, SCHEDULES_MAX};
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::{FlowProblem, Problem, ProblemDetail};
 use serde::Serialize;
@@ -81,15 +81,6 @@ impl ApiError {
         Self::new(ErrorCode::TaskNotFound, "no task with this id")
     }
 
-    /// An answer that the command cannot have: a bug, told to the log and not to the caller.
-    pub(crate) fn unexpected(answer: &Answer) -> Self {
-        // The name alone: what is inside may be a tenant's payload.
-        let whole = format!("{answer:?}");
-        let answer = whole.split(['(', '{']).next().unwrap_or_default().trim();
-        tracing::error!(answer, "the coordinator gave an answer to another question");
-        Self::new(ErrorCode::Internal, "the coordinator gave an answer to another question")
-    }
-
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Internal, message)
     }
@@ -101,6 +92,7 @@ impl From<AskError> for ApiError {
             AskError::Overloaded => ErrorCode::LimitOverloaded,
             AskError::Unavailable => ErrorCode::StoreUnavailable,
             AskError::Stopping => ErrorCode::ServerStopping,
+            AskError::Refused(refusal) => return refusal.into(),
         };
         Self::new(code, error.to_string())
     }

@@ -219,7 +219,6 @@ impl From<ActionError> for ApiError {
         match error {
             ActionError::Invalid(problem) => problem.into(),
             ActionError::Keep(error) => error.into(),
-            ActionError::Refused(refusal) => refusal.into(),
             ActionError::Ask(error) => error.into(),
             ActionError::Store(error) => error.into(),
         }

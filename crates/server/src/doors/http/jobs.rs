@@ -61,7 +61,6 @@ impl From<SubmitError> for ApiError {
                 Self::new(ErrorCode::TaskIdempotency, message)
                     .with_hint("use a new job_id, or send the same job again")
             }
-            SubmitError::Refused(refusal) => refusal.into(),
             SubmitError::Ask(error) => error.into(),
             SubmitError::Store(error) => error.into(),
         }

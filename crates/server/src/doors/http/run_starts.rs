@@ -9,6 +9,7 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
+use coordinator::Refusal;
 use model::IdempotencyKey;
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::Problem;
@@ -252,7 +253,7 @@ impl From<RunError> for ApiError {
             RunError::NoWorkflow { .. } => {
                 Self::new(ErrorCode::WorkflowNotFound, error.to_string())
             }
-            RunError::Refused(refusal) => refusal.into(),
+            RunError::Conflict(key) => Refusal::RunConflict { key }.into(),
             RunError::Ask(error) => error.into(),
             RunError::Store(error) => error.into(),
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Answer, Command, TaskState};
+use coordinator::TaskState;
 use model::TaskId;
 use protocol::error_code::ErrorCode;
 
@@ -29,7 +29,7 @@ pub(super) enum LogEnd {
 pub(super) async fn task_end(app: Arc<App>, handle: ShardHandle, task: TaskId) -> LogEnd {
     loop {
         let until = app.clock.now().after(WATCH_FOR);
-        let watched = handle.ask(|ticket| Command::Watch { ticket, task, until }).await;
+        let watched = handle.watch(task, until).await;
         if watched == Err(AskError::Stopping) {
             return LogEnd::ServerStops;
         }
@@ -38,7 +38,7 @@ pub(super) async fn task_end(app: Arc<App>, handle: ShardHandle, task: TaskId) -
             Err(error) if error.code == ErrorCode::TaskNotFound => break,
             Ok(_) | Err(_) => {}
         }
-        if !matches!(watched, Ok(Answer::WatchEnded)) {
+        if watched != Ok(true) {
             tokio::time::sleep(LOOK_AGAIN_AFTER).await;
         }
     }
