@@ -99,7 +99,7 @@ pub(crate) fn openapi() -> String {
 
 /// Pages of the reference that the server crate writes: path and text.
 pub(crate) fn reference_pages() -> Vec<(&'static str, String)> {
-    server::doors::http::reference_pages()
+    server::doors::reference::reference_pages()
 }
 
 async fn open_auth(data: &Path) -> Result<Auth> {

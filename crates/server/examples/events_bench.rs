@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, LeaseRequest};
+use coordinator::LeaseRequest;
 use model::{Offer, Report, ReportKey, ReportedOutcome, WorkerId};
 use serde_json::{Value, json};
 use server::app::{Options, Server};
-use server::handle::CoordinatorHandle;
+use server::handle::ShardHandle;
 use uuid::Uuid;
 
 const NODES: u128 = 10_000;
@@ -79,7 +79,7 @@ fn report(n_watchers: usize, took: Duration, cpu: u64, late: Duration) {
 }
 
 /// Takes what there is and completes it.
-async fn work(handle: CoordinatorHandle, worker: WorkerId) {
+async fn work(handle: ShardHandle, worker: WorkerId) {
     let offer = Arc::new(Offer { all_tools: true, ..Offer::default() });
     loop {
         let request = LeaseRequest {
@@ -92,8 +92,7 @@ async fn work(handle: CoordinatorHandle, worker: WorkerId) {
             timeout_grace: Duration::ZERO,
             is_loss_noticed: true,
         };
-        let answer = handle.ask(|ticket| Command::RequestLeases { ticket, request }).await;
-        let Ok(Answer::Leases(grants)) = answer else { return };
+        let Ok(grants) = handle.request_leases(request).await else { return };
         let report = |grant: &coordinator::Grant| Report {
             lease: grant.lease,
             worker: worker.clone(),
@@ -101,7 +100,7 @@ async fn work(handle: CoordinatorHandle, worker: WorkerId) {
             outcome: ReportedOutcome::Completed { result: Bytes::from_static(b"{}"), extra: None },
         };
         let reports = grants.iter().map(report).collect();
-        if handle.ask(|ticket| Command::Report { ticket, reports }).await.is_err() {
+        if handle.report(reports).await.is_err() {
             return;
         }
     }

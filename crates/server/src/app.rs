@@ -24,7 +24,7 @@ use crate::doors::resp::listener::Door;
 pub use crate::doors::resp::listener::Shapes;
 use crate::doors::tls::TlsError;
 use crate::doors::ws::listener::WS_CONNECTIONS_MAX;
-use crate::doors::{http, resp, tls};
+use crate::doors::{http, resp, tls, ws};
 use crate::events::{Tickets, floors};
 use crate::feedback::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
@@ -328,7 +328,8 @@ fn open_doors(
     let Listeners { http, resp, unix, tls } = listeners;
     let parts = || (Arc::clone(app), shutdown.clone());
     let (own, stop) = parts();
-    let mut doors = vec![tokio::spawn(http::listener::serve(http, own, stop))];
+    let mut doors =
+        vec![tokio::spawn(http::listener::serve(http, own, ws::listener::routes(), stop))];
     if let Some(listener) = resp {
         let (own, stop) = parts();
         doors.push(tokio::spawn(resp::listener::serve_tcp(listener, tls, own, stop)));

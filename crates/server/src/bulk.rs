@@ -1,12 +1,12 @@
 //! The same order for many tasks: they share their commits.
 
-use coordinator::{Answer, Command, Refusal};
+use coordinator::Refusal;
 use futures_util::{StreamExt, stream};
 use model::{ShardId, TaskId};
 use store::{PageQuery, StoreError};
 
 use crate::app::App;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 
 /// Tasks that one call changes.
 pub(crate) const TASKS_PER_CALL_MAX: i64 = 1_000;
@@ -14,17 +14,6 @@ pub(crate) const TASKS_PER_CALL_MAX: i64 = 1_000;
 const ORDERS_AT_ONCE: usize = 64;
 /// Pages that one call reads; what lies beyond is for the next call.
 const PAGES_MAX: usize = 20;
-
-/// Why many tasks were not changed.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BulkError {
-    /// The coordinator takes no more of them.
-    #[error("refused")]
-    Refused(Refusal),
-    /// Nobody answered.
-    #[error(transparent)]
-    Ask(#[from] AskError),
-}
 
 /// Tasks that fit a query, and whether there are more.
 pub(crate) struct Found {
@@ -58,41 +47,29 @@ pub(crate) async fn find(
 }
 
 /// Stops tasks; gives how many of them were not over.
-pub(crate) async fn stop(
-    handle: &CoordinatorHandle,
-    tasks: Vec<TaskId>,
-) -> Result<usize, BulkError> {
-    each(tasks, |task| async move {
-        match handle.ask(|ticket| Command::Stop { ticket, task }).await? {
-            Answer::Stopped => Ok(true),
-            Answer::Refused(refusal) => Err(BulkError::Refused(refusal)),
-            _ => Ok(false),
-        }
-    })
-    .await
+pub(crate) async fn stop(handle: &ShardHandle, tasks: Vec<TaskId>) -> Result<usize, AskError> {
+    each(tasks, |task| handle.stop(task)).await
 }
 
 /// Requeues tasks; gives how many of them could be.
-pub(crate) async fn requeue(
-    handle: &CoordinatorHandle,
-    tasks: Vec<TaskId>,
-) -> Result<usize, BulkError> {
+pub(crate) async fn requeue(handle: &ShardHandle, tasks: Vec<TaskId>) -> Result<usize, AskError> {
     each(tasks, |task| async move {
-        match handle.ask(|ticket| Command::Requeue { ticket, task }).await? {
-            Answer::Requeued => Ok(true),
+        match handle.requeue(task).await {
+            Ok(()) => Ok(true),
             // Somebody else was faster.
-            Answer::Refused(Refusal::NotRequeueable { .. } | Refusal::UnknownTask) => Ok(false),
-            Answer::Refused(refusal) => Err(BulkError::Refused(refusal)),
-            _ => Ok(false),
+            Err(AskError::Refused(Refusal::NotRequeueable { .. } | Refusal::UnknownTask)) => {
+                Ok(false)
+            }
+            Err(error) => Err(error),
         }
     })
     .await
 }
 
 /// Gives an order for each task. What was done before a refusal stays done, and counts.
-async fn each<F>(tasks: Vec<TaskId>, order: impl Fn(TaskId) -> F) -> Result<usize, BulkError>
+async fn each<F>(tasks: Vec<TaskId>, order: impl Fn(TaskId) -> F) -> Result<usize, AskError>
 where
-    F: Future<Output = Result<bool, BulkError>>,
+    F: Future<Output = Result<bool, AskError>>,
 {
     let mut answers = stream::iter(tasks).map(order).buffered(ORDERS_AT_ONCE);
     let mut done = 0;

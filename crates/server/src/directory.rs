@@ -31,7 +31,7 @@ use tokio_util::task::TaskTracker;
 
 pub use self::tenant::Tenant;
 use crate::clock::Clock;
-use crate::handle::{AskError, CoordinatorHandle, Message};
+use crate::handle::{AskError, Message, ShardHandle};
 use crate::metrics::Metrics;
 use crate::runs::programs::Programs;
 use crate::shard_task::{self, Ended};
@@ -75,7 +75,7 @@ struct Inner {
 /// One tenant that this server owns, or is about to own again.
 struct Entry {
     /// Refuses everything while the tenant is recovering.
-    handle: CoordinatorHandle,
+    handle: ShardHandle,
     /// `None` while the tenant is recovering.
     tenant: Option<Arc<Tenant>>,
 }
@@ -92,7 +92,7 @@ impl Directory {
     }
 
     /// The way to a tenant. Its shard is claimed if this server does not own it.
-    pub async fn of(&self, tenant: &TenantId) -> Result<CoordinatorHandle, AskError> {
+    pub async fn of(&self, tenant: &TenantId) -> Result<ShardHandle, AskError> {
         if let Some(handle) = self.find(tenant) {
             return Ok(handle);
         }
@@ -108,7 +108,7 @@ impl Directory {
     }
 
     /// The way to a tenant that this server owns, or is about to own again. Never claims.
-    pub fn find(&self, tenant: &TenantId) -> Option<CoordinatorHandle> {
+    pub fn find(&self, tenant: &TenantId) -> Option<ShardHandle> {
         self.inner.entries.read().get(tenant).map(|entry| entry.handle.clone())
     }
 
@@ -138,7 +138,7 @@ impl Inner {
     }
 
     /// Enters a tenant whose shard was claimed.
-    fn begin(self: Arc<Self>, id: &TenantId, claim: ClaimedShard) -> CoordinatorHandle {
+    fn begin(self: Arc<Self>, id: &TenantId, claim: ClaimedShard) -> ShardHandle {
         let (tenant, inbox) = Tenant::new(Arc::clone(&self.common), id.clone(), claim);
         let handle = tenant.handle().clone();
         let entry = Entry { handle: handle.clone(), tenant: Some(Arc::clone(&tenant)) };

@@ -1,9 +1,14 @@
-//! How doors talk to a coordinator loop: one question, one answer.
+//! How doors talk to a shard: one question, one answer.
+//!
+//! `commands` has a method for each command, `link_answer` is for the links of workers.
+
+mod commands;
+mod link_answer;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use coordinator::{Answer, Command, Ticket};
+use coordinator::{Answer, Command, Refusal, Ticket};
 use model::{ShardId, WorkerId};
 use shard::documents::TenantDocuments;
 use shard::sessions::{
@@ -14,9 +19,11 @@ use shard::{Shard, Tell};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
+pub(crate) use self::commands::WorkerRegistration;
+pub(crate) use self::link_answer::LinkAnswer;
 use crate::directory::Tenant;
-use crate::doors::resp::WorkerRegistry;
 use crate::links::{Mailbox, ToLink, Told};
+use crate::resp_workers::WorkerRegistry;
 use crate::scratch::TenantScratch;
 
 /// Questions that wait to be taken up; one more is refused.
@@ -25,7 +32,7 @@ pub const INBOX_MAX: usize = 65_536;
 /// The way to one tenant: talks to the coordinator of its shard, and finds what else the server
 /// holds of it. Cheap to clone; it does not keep the tenant alive.
 #[derive(Clone)]
-pub struct CoordinatorHandle {
+pub struct ShardHandle {
     inner: Arc<Inner>,
 }
 
@@ -74,8 +81,9 @@ pub(crate) type Look = Box<dyn FnOnce(&Shard) -> Tell + Send>;
 /// Changes documents, and gives how what came of it is told.
 pub(crate) type Change = Box<dyn FnOnce(&mut TenantDocuments) -> Tell + Send>;
 
-/// Why a question got no answer. Nothing that it asked for is promised, and all of it may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+/// Why a question did not get the answer that it hoped for. Unless it was refused, nothing that it
+/// asked for is promised, and all of it may be.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
     /// Too many questions wait already; this one was not taken up.
     #[error("more requests than the coordinator can take right now")]
@@ -86,9 +94,12 @@ pub enum AskError {
     /// The server is stopping.
     #[error("the server is stopping")]
     Stopping,
+    /// The coordinator refused; nothing changed.
+    #[error("the coordinator refused")]
+    Refused(Refusal),
 }
 
-impl CoordinatorHandle {
+impl ShardHandle {
     /// A handle and the receiving end for the loop.
     pub(crate) fn new(
         shard: ShardId,
@@ -130,13 +141,13 @@ impl CoordinatorHandle {
     ///
     /// When the caller goes away while it waits, the coordinator is told to forget the request;
     /// leases that were granted meanwhile are taken back.
-    pub async fn ask(&self, command: impl FnOnce(Ticket) -> Command) -> Result<Answer, AskError> {
+    async fn ask(&self, command: impl FnOnce(Ticket) -> Command) -> Result<Answer, AskError> {
         let message = |command, ticket, reply| Message::Ask { command, ticket, reply };
         self.ask_in(command, message).await
     }
 
     /// Asks on behalf of a worker that says who it is; refused where that is.
-    pub(crate) async fn ask_as_member(
+    async fn ask_as_member(
         &self,
         (worker, message): (WorkerId, MemberMessage),
         command: impl FnOnce(Ticket) -> Command,
@@ -290,7 +301,7 @@ impl CoordinatorHandle {
 
 /// A question under way. Tells the coordinator when its asker goes before it has the answer.
 struct Question<'a> {
-    handle: &'a CoordinatorHandle,
+    handle: &'a ShardHandle,
     ticket: Ticket,
     /// `None` once the answer is with the asker.
     answer: Option<oneshot::Receiver<Answer>>,

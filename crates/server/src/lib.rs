@@ -2,7 +2,7 @@
 //!
 //! Reading order: [`app`] (the whole), [`handle`] (how doors talk to a shard), `shard_task`
 //! (drives the one turn that everything goes through), [`directory`] (who owns which tenant), then
-//! [`doors`], [`feedback`] (what never enters a coordinator), [`events`] (what is told of runs), `resources` (what workers keep), [`scratch`] (keys and values), [`auth`], [`metrics`].
+//! [`doors`] (with `wire_words`, which they share, and `resp_workers`), [`feedback`] (what never enters a coordinator), [`events`] (what is told of runs), `resources` (what workers keep), [`scratch`] (keys and values), [`auth`], [`metrics`].
 
 pub mod app;
 pub mod auth;
@@ -14,12 +14,12 @@ pub mod doors;
 pub mod events;
 pub mod feedback;
 pub mod handle;
-pub mod limits;
 mod links;
 mod log_line;
 pub mod metrics;
 mod plans;
 mod resources;
+mod resp_workers;
 mod runs;
 mod schedules;
 pub mod scratch;
@@ -27,4 +27,5 @@ mod session_keys;
 mod shard_task;
 pub(crate) mod ui;
 mod updates;
+mod wire_words;
 mod workflows;

@@ -8,6 +8,7 @@
 //! must never be the reason to wait for a dependency.
 
 mod dependencies;
+mod doors;
 mod exceptions;
 mod finding;
 mod ignore;
@@ -81,6 +82,7 @@ fn check(repository: &Repository, sources: &[Source<'_>]) -> Vec<Finding> {
         findings.extend(words::check(source));
         findings.extend(layout::check(source));
         findings.extend(purity::check(source));
+        findings.extend(doors::check(source));
     }
     findings.sort();
     findings

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Common;
 use crate::events::TenantEvents;
-use crate::handle::{AskError, CoordinatorHandle, Message};
+use crate::handle::{AskError, Message, ShardHandle};
 use crate::metrics::TenantMetrics;
 use crate::resources::Catalog;
 use crate::scratch::{self, TenantScratch};
@@ -21,11 +21,11 @@ use crate::updates::Updates;
 /// One tenant, from a claim of its shard until that claim is lost.
 ///
 /// The directory's entry and the task that drives the shard own it; everyone else holds a
-/// [`CoordinatorHandle`], which does not keep it alive.
+/// [`ShardHandle`], which does not keep it alive.
 pub struct Tenant {
     id: TenantId,
     pub(crate) common: Arc<Common>,
-    handle: CoordinatorHandle,
+    handle: ShardHandle,
     /// The task of the shard renews it; the keyspace commits under it too.
     claim: Mutex<ClaimedShard>,
     is_ready: AtomicBool,
@@ -53,7 +53,7 @@ impl Tenant {
         let mut receiver = None;
         let tenant = Arc::new_cyclic(|own| {
             let shutdown = common.shutdown.clone();
-            let (handle, inbox) = CoordinatorHandle::new(claim.shard, own.clone(), shutdown);
+            let (handle, inbox) = ShardHandle::new(claim.shard, own.clone(), shutdown);
             receiver = Some(inbox);
             Self {
                 handle,
@@ -77,7 +77,7 @@ impl Tenant {
         &self.id
     }
 
-    pub(crate) fn handle(&self) -> &CoordinatorHandle {
+    pub(crate) fn handle(&self) -> &ShardHandle {
         &self.handle
     }
 
@@ -122,8 +122,7 @@ impl Tenant {
 
     /// Looks whether the claim still holds: a turn without facts is fenced too.
     pub(crate) async fn check_claim(&self) {
-        let nothing = |ticket| coordinator::Command::Report { ticket, reports: Vec::new() };
         // A turn that fails ends the shard, and with it the tenant.
-        let _ = self.handle.ask(nothing).await;
+        let _ = self.handle.report(Vec::new()).await;
     }
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, Drain};
+use coordinator::Drain;
 use model::{TenantId, Timestamp};
 use shard::sessions::{LinkId, SessionClaim};
 use shard::{ClaimedShard, Turn};
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 use super::Tenant;
 use crate::app::{Options, Server};
 use crate::events::{Filter, Reader, Said};
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 use crate::links::{Heard, Told};
 use crate::scratch::TenantScratch;
 
@@ -74,8 +74,7 @@ async fn a_store_that_fails_ends_the_tenant_and_the_directory_recovers_it() {
     place.store.set_available(false);
     let drain = Drain { by: "me".into(), at: Timestamp::default(), gone_by: None, reason: None };
     let worker = "w".parse().expect("a name");
-    let fact = |ticket| Command::Drain { ticket, worker, drain: Some(drain) };
-    assert_eq!(acme.handle.ask(fact).await.err(), Some(AskError::Unavailable));
+    assert_eq!(acme.handle.drain(worker, Some(drain)).await, Err(AskError::Unavailable));
     acme.is_dropped().await;
     let directory = &place.server.app().directory;
     assert!(!directory.all_ready());
@@ -103,7 +102,7 @@ struct Place {
 
 /// One of each that hold something of a tenant.
 struct User {
-    handle: CoordinatorHandle,
+    handle: ShardHandle,
     tenant: Weak<Tenant>,
     keyspace: Weak<TenantScratch>,
     reader: Reader,
@@ -123,7 +122,7 @@ impl Place {
         Self { _data: data, store, server }
     }
 
-    async fn handle(&self, name: &str) -> CoordinatorHandle {
+    async fn handle(&self, name: &str) -> ShardHandle {
         self.server.app().directory.of(&tenant(name)).await.expect("a way to the tenant")
     }
 
@@ -201,11 +200,8 @@ impl User {
 }
 
 /// Something that makes a turn.
-async fn ask(handle: &CoordinatorHandle) -> Result<(), AskError> {
-    let nothing = |ticket| Command::Report { ticket, reports: Vec::new() };
-    let answer = handle.ask(nothing).await?;
-    assert!(matches!(answer, Answer::Judgements(_)), "{answer:?}");
-    Ok(())
+async fn ask(handle: &ShardHandle) -> Result<(), AskError> {
+    handle.report(Vec::new()).await.map(drop)
 }
 
 fn tenant(name: &str) -> TenantId {

@@ -23,7 +23,7 @@ use super::reader::{LogCursor, LogPage};
 use super::snapshot::{Snapshot, Snapshots};
 use super::writer::{Append, Job, Shared, Writer, Written};
 use crate::clock::Clock;
-use crate::handle::CoordinatorHandle;
+use crate::handle::ShardHandle;
 
 /// What a chunk takes in the queue beside its bytes, roughly.
 const CHUNK_BYTES: usize = 256;
@@ -109,7 +109,7 @@ impl FeedbackHub {
         &self,
         lease: LeaseId,
         feedback: Feedback,
-        handle: &CoordinatorHandle,
+        handle: &ShardHandle,
     ) -> Result<(), FeedbackError> {
         self.snapshots.lock().update(lease, &feedback, self.clock.now());
         if let Ok(tenant) = handle.tenant() {

@@ -3,7 +3,7 @@ use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use coordinator::Grant;
+use coordinator::{Grant, WorkerView};
 use futures_util::poll;
 use model::{Demand, LeaseId, RetryPolicy, TaskId, TaskSpec, Timestamp};
 
@@ -54,8 +54,30 @@ async fn an_answer_that_was_heard_is_not_taken_back() {
     assert!(inbox.recv().await.is_none(), "nothing more is said");
 }
 
-fn handle() -> (CoordinatorHandle, mpsc::Receiver<Message>) {
-    CoordinatorHandle::new(shard(), Weak::new(), CancellationToken::new())
+#[tokio::test]
+async fn a_refusal_is_an_error_that_says_why() {
+    let refused = AskError::Refused(Refusal::WorkersFull);
+    check_answer(Answer::Refused(Refusal::WorkersFull), &Err(refused)).await;
+}
+
+#[tokio::test]
+async fn an_answer_to_another_question_is_no_answer() {
+    check_answer(Answer::Queues(Vec::new()), &Err(AskError::Unavailable)).await;
+    check_answer(Answer::Workers(Vec::new()), &Ok(Vec::new())).await;
+}
+
+/// What the asker of `list_workers` hears when the shard gives this answer.
+async fn check_answer(answer: Answer, expected: &Result<Vec<WorkerView>, AskError>) {
+    let (handle, mut inbox) = handle();
+    let mut asking = pin!(handle.list_workers());
+    assert!(poll!(&mut asking).is_pending());
+    let Some(Message::Ask { reply, .. }) = inbox.recv().await else { panic!("it asked") };
+    assert!(reply.send(answer).is_ok(), "the asker is still there");
+    assert_eq!(&asking.await, expected);
+}
+
+fn handle() -> (ShardHandle, mpsc::Receiver<Message>) {
+    ShardHandle::new(shard(), Weak::new(), CancellationToken::new())
 }
 
 fn shard() -> ShardId {

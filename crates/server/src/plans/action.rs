@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, Refusal, StateWord, TaskRecord};
+use coordinator::{Refusal, StateWord, TaskRecord};
 use model::{IdempotencyMark, NewTask, TaskId};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -16,8 +16,8 @@ use super::delete::OPEN;
 use super::job::{JobProblem, OrderDesk, check_name};
 use super::kept::{self, KeepError};
 use crate::app::App;
-use crate::bulk::{self, BulkError};
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::bulk;
+use crate::handle::{AskError, ShardHandle};
 
 /// Inputs, and so jobs, of one action.
 pub(crate) const INPUTS_MAX: usize = 1_000;
@@ -33,24 +33,12 @@ pub(crate) enum ActionError {
     /// It cannot be remembered.
     #[error(transparent)]
     Keep(#[from] KeepError),
-    /// The coordinator refused its jobs.
-    #[error("refused")]
-    Refused(Refusal),
-    /// Nobody answered.
+    /// Nobody answered, or the coordinator refused its jobs.
     #[error(transparent)]
     Ask(#[from] AskError),
     /// The store does not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
-}
-
-impl From<BulkError> for ActionError {
-    fn from(error: BulkError) -> Self {
-        match error {
-            BulkError::Refused(refusal) => Self::Refused(refusal),
-            BulkError::Ask(error) => Self::Ask(error),
-        }
-    }
 }
 
 /// An action's words: three of its own, and those that all its jobs share.
@@ -78,7 +66,7 @@ pub(crate) struct SubmittedAction {
 /// Makes the jobs of an action. The same action again gives the same jobs.
 pub(crate) async fn submit(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     json: &[u8],
 ) -> Result<SubmittedAction, ActionError> {
     let now = app.clock.now();
@@ -87,13 +75,11 @@ pub(crate) async fn submit(
     let kept = kept.ok_or_else(|| KeepError::NoPlan(words.plan_id.clone()))?;
     let tasks = jobs(app, handle, &words, json).await?;
     let jobs = tasks.len();
-    let made = match handle.ask(|ticket| Command::Submit { ticket, tasks }).await? {
-        Answer::Submitted(tasks) => tasks,
-        Answer::Refused(Refusal::IdempotencyConflict { .. }) => {
+    let made = match handle.submit(tasks).await {
+        Err(AskError::Refused(Refusal::IdempotencyConflict { .. })) => {
             return Err(KeepError::ActionExists(words.action_id).into());
         }
-        Answer::Refused(refusal) => return Err(ActionError::Refused(refusal)),
-        _ => return Err(AskError::Unavailable.into()),
+        made => made?,
     };
     let Words { action_id, plan_id, .. } = words;
     let head = ActionHead { plan_id: plan_id.clone(), jobs: jobs as u64 };
@@ -140,7 +126,7 @@ fn read(json: &[u8]) -> Result<Words<'_>, JobProblem> {
 
 async fn jobs(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     words: &Words<'_>,
     json: &[u8],
 ) -> Result<Vec<NewTask>, JobProblem> {
@@ -250,7 +236,7 @@ impl Counts {
 /// The jobs of an action, in the order of its inputs.
 pub(crate) async fn records(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     action_id: &str,
 ) -> Result<Vec<TaskRecord>, StoreError> {
     let Ok(run) = action_id.parse() else { return Ok(Vec::new()) };
@@ -272,7 +258,7 @@ pub(crate) async fn records(
 /// Stops every open job of an action; gives how many.
 pub(crate) async fn stop(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     action_id: &str,
 ) -> Result<usize, ActionError> {
     let records = records(app, handle, action_id).await?;

@@ -8,7 +8,7 @@ use store::{PageQuery, StoreError};
 
 use super::kept::{self, KeepError};
 use crate::app::App;
-use crate::handle::CoordinatorHandle;
+use crate::handle::ShardHandle;
 
 /// Tasks that one read of the store takes.
 const PAGE_TASKS: u32 = 500;
@@ -30,7 +30,7 @@ pub(crate) enum DeleteError {
 /// Forgets a plan, unless jobs of it are open.
 pub(crate) async fn delete(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     plan_id: &str,
 ) -> Result<(), DeleteError> {
     if kept::plan(&*app.store, handle, plan_id).await?.is_none() {

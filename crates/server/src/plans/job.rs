@@ -17,10 +17,10 @@ use shard::report_key::digest_of;
 
 use super::kept::{self, KeepError};
 use crate::app::App;
-use crate::doors::http::convert::tasks::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX};
-use crate::doors::http::json_path::describe;
-use crate::doors::http::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
-use crate::handle::CoordinatorHandle;
+use crate::handle::ShardHandle;
+use crate::wire_words::json_path::describe;
+use crate::wire_words::limits::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX};
+use crate::wire_words::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
 
 /// The type of a job that is no plan: its payload means something to its worker alone.
 pub(crate) const FREE_JOB: &str = "job";
@@ -275,14 +275,14 @@ pub(crate) struct Order {
 /// what was read of it.
 pub(crate) struct OrderDesk<'a> {
     app: &'a App,
-    handle: &'a CoordinatorHandle,
+    handle: &'a ShardHandle,
     now: Timestamp,
     last: Option<Arc<TaskSpec>>,
     last_plan: Option<Plan>,
 }
 
 impl<'a> OrderDesk<'a> {
-    pub(crate) fn new(app: &'a App, handle: &'a CoordinatorHandle) -> Self {
+    pub(crate) fn new(app: &'a App, handle: &'a ShardHandle) -> Self {
         Self { app, handle, now: app.clock.now(), last: None, last_plan: None }
     }
 

@@ -11,7 +11,7 @@ use shard::documents::{
 };
 use store::{Store, StoreError};
 
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 
 /// A plan that is kept.
 #[derive(Clone, Debug)]
@@ -54,7 +54,7 @@ pub(crate) enum KeepError {
 
 /// Keeps a new plan. The same plan again changes nothing: `false`.
 pub(crate) async fn add_plan(
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     plan: &Plan,
     now: Timestamp,
 ) -> Result<bool, KeepError> {
@@ -80,10 +80,7 @@ pub(crate) async fn add_plan(
 }
 
 /// Forgets a plan; jobs that were made of it keep their own copy.
-pub(crate) async fn remove_plan(
-    handle: &CoordinatorHandle,
-    plan_id: &str,
-) -> Result<(), KeepError> {
+pub(crate) async fn remove_plan(handle: &ShardHandle, plan_id: &str) -> Result<(), KeepError> {
     let key = plan_id.to_owned();
     let is_gone = handle.change(move |documents| documents.plans.remove(&key)).await?;
     is_gone.then_some(()).ok_or_else(|| KeepError::NoPlan(plan_id.to_owned()))
@@ -92,7 +89,7 @@ pub(crate) async fn remove_plan(
 /// A plan with its steps. Those of a long one are read from the store.
 pub(crate) async fn plan(
     store: &dyn Store,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     plan_id: &str,
 ) -> Result<Option<KeptPlan>, KeepError> {
     let key = plan_id.to_owned();
@@ -117,7 +114,7 @@ fn damaged(plan_id: &str) -> StoreError {
 }
 
 /// Every plan, by name.
-pub(crate) async fn plans(handle: &CoordinatorHandle) -> Result<Vec<ListedPlan>, AskError> {
+pub(crate) async fn plans(handle: &ShardHandle) -> Result<Vec<ListedPlan>, AskError> {
     let look = |shard: &shard::Shard| {
         let plans = shard.documents().plans.by_name("");
         plans.map(|(name, entry)| (name.clone(), Arc::clone(entry))).collect()
@@ -128,7 +125,7 @@ pub(crate) async fn plans(handle: &CoordinatorHandle) -> Result<Vec<ListedPlan>,
 /// Remembers an action once its jobs are made. One that is remembered stays as it is: its jobs are
 /// the same, so it was sent again.
 pub(crate) async fn add_action(
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     action_id: &str,
     head: ActionHead,
     now: Timestamp,
@@ -141,7 +138,7 @@ pub(crate) async fn add_action(
 
 /// What is remembered of an action.
 pub(crate) async fn action(
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     action_id: &str,
 ) -> Result<Option<Arc<Entry<ActionHead>>>, AskError> {
     let key = action_id.to_owned();
@@ -150,7 +147,7 @@ pub(crate) async fn action(
 
 /// A page of actions, newest first, and how many are remembered.
 pub(crate) async fn actions(
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     skip: usize,
     limit: usize,
 ) -> Result<(Vec<ListedAction>, usize), AskError> {

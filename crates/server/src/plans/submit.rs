@@ -1,14 +1,14 @@
 //! One job, from its submitter's words to the task.
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, Refusal, SubmittedTask};
+use coordinator::{Refusal, SubmittedTask};
 use model::{ShardId, TaskId};
 use store::StoreError;
 
 use super::job::{JobProblem, OrderDesk};
 use super::{after, find};
 use crate::app::App;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 
 /// Why there is no job.
 #[derive(Debug, thiserror::Error)]
@@ -22,10 +22,7 @@ pub(crate) enum SubmitError {
     /// Another job has the name.
     #[error("Job already exists: {0}")]
     Exists(String),
-    /// The coordinator refused it.
-    #[error("refused")]
-    Refused(Refusal),
-    /// Nobody answered.
+    /// Nobody answered, or the coordinator refused it.
     #[error(transparent)]
     Ask(#[from] AskError),
     /// The store does not answer.
@@ -36,20 +33,18 @@ pub(crate) enum SubmitError {
 /// Makes the task of a job. The same job again is the same task.
 pub(crate) async fn submit(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     json: &Bytes,
 ) -> Result<SubmittedTask, SubmitError> {
     let order = OrderDesk::new(app, handle).read(json, None).await?;
     let mut task = order.task;
     after::wait_for(&mut task, tasks_of(app, handle.shard(), &order.after).await?);
-    let tasks = vec![task];
-    match handle.ask(|ticket| Command::Submit { ticket, tasks }).await? {
-        Answer::Submitted(mut tasks) if tasks.len() == 1 => Ok(tasks.remove(0)),
-        Answer::Refused(Refusal::IdempotencyConflict { .. }) => {
+    match handle.submit(vec![task]).await {
+        Ok(made) => made.first().copied().ok_or_else(|| AskError::Unavailable.into()),
+        Err(AskError::Refused(Refusal::IdempotencyConflict { .. })) => {
             Err(SubmitError::Exists(order.job_id.unwrap_or_default()))
         }
-        Answer::Refused(refusal) => Err(SubmitError::Refused(refusal)),
-        _ => Err(AskError::Unavailable.into()),
+        Err(error) => Err(error.into()),
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, NewRun, Refusal, Reused, RunAbout, RunRecord};
+use coordinator::{NewRun, Reused, RunAbout, RunRecord};
 use flow::Problem;
 use model::{IdempotencyKey, IdempotencyMark, RunId, ShardId, TenantId};
 use shard::report_key::digest_of;
@@ -13,7 +13,7 @@ use store::{RunKey, Store, StoreError};
 use super::find;
 use super::programs::{CompileError, Programs, Ready};
 use crate::app::App;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 use crate::workflows::save;
 
 /// What a run may be given.
@@ -97,10 +97,10 @@ pub(crate) enum RunError {
         /// The version, if one was asked for.
         version: Option<u64>,
     },
-    /// The coordinator refused.
-    #[error("{}", refusal_words(.0))]
-    Refused(Refusal),
-    /// Nobody answered.
+    /// The key belongs to a run with other content.
+    #[error("the key belongs to a run with other content")]
+    Conflict(IdempotencyKey),
+    /// Nobody answered, or the coordinator refused.
     #[error(transparent)]
     Ask(#[from] AskError),
     /// The store could not answer.
@@ -110,14 +110,6 @@ pub(crate) enum RunError {
 
 fn version_words(version: Option<u64>) -> String {
     version.map_or_else(String::new, |version| format!(" in version {version}"))
-}
-
-fn refusal_words(refusal: &Refusal) -> &'static str {
-    match refusal {
-        Refusal::RunConflict { .. } => "the key belongs to a run with other content",
-        Refusal::StoreUnavailable => "the store cannot answer right now",
-        _ => "as many live runs or tasks as the server holds",
-    }
 }
 
 /// Starts a run. The answer comes when it survives a crash.
@@ -133,7 +125,7 @@ pub(crate) async fn start(
         return Ok(Started { record, existed: true, warnings: Arc::default() });
     }
     let (run, warnings) = ready_run(&*app.store, &app.programs, handle.shard(), request).await?;
-    let (run, existed) = ask(&handle, run).await?;
+    let (run, existed) = handle.start_run(run).await?;
     let record = find::row(app, run).await?.ok_or(AskError::Unavailable)?;
     Ok(Started { record, existed, warnings })
 }
@@ -177,18 +169,6 @@ fn about(ready: &Ready) -> RunAbout {
     }
 }
 
-async fn ask(handle: &CoordinatorHandle, run: NewRun) -> Result<(RunId, bool), RunError> {
-    let run = Box::new(run);
-    match handle.ask(|ticket| Command::StartRun { ticket, run }).await? {
-        Answer::RunStarted { run, existed } => Ok((run, existed)),
-        Answer::Refused(refusal) => Err(RunError::Refused(refusal)),
-        other => {
-            tracing::error!(?other, "the coordinator gave an answer to another question");
-            Err(RunError::Ask(AskError::Unavailable))
-        }
-    }
-}
-
 /// Whether a run of this could be started at all.
 pub(crate) async fn check(app: &App, shard: ShardId, source: Source) -> Result<(), RunError> {
     let (definition, _) = definition_of(&*app.store, shard, source).await?;
@@ -207,7 +187,7 @@ pub(crate) async fn earlier(
     if record.idempotency.as_ref().is_some_and(|kept| kept.fingerprint == mark.fingerprint) {
         return Ok(Some(record));
     }
-    Err(RunError::Refused(Refusal::RunConflict { key: mark.key.clone() }))
+    Err(RunError::Conflict(mark.key.clone()))
 }
 
 async fn definition_of(
@@ -254,14 +234,10 @@ impl NewRunRequest {
 /// Waits until a run has ended, but no longer than this.
 pub(crate) async fn wait(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     run: RunId,
     at_most: Duration,
-) -> Result<(), RunError> {
+) -> Result<(), AskError> {
     let until = app.clock.now().after(at_most);
-    match handle.ask(|ticket| Command::WatchRun { ticket, run, until }).await? {
-        Answer::WatchEnded | Answer::NotLive => Ok(()),
-        Answer::Refused(refusal) => Err(RunError::Refused(refusal)),
-        _ => Err(RunError::Ask(AskError::Unavailable)),
-    }
+    handle.watch_run(run, until).await
 }

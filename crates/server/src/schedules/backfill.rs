@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use coordinator::{Answer, Calendar, Command, Overlap, Refusal, ScheduleRecord};
+use coordinator::{Calendar, Overlap, ScheduleRecord};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use model::{TenantId, Timestamp};
 
 use super::prepare::{mark, request, source};
 use crate::app::App;
 use crate::clock::wall_now;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 use crate::runs::start::{RunError, Started, check, earlier, start};
 
 /// Runs that one call may start.
@@ -32,10 +32,7 @@ pub(crate) enum BackfillError {
     /// A run could not be started; others may exist.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The coordinator refused.
-    #[error("refused")]
-    Refused(Refusal),
-    /// Nobody answered.
+    /// Nobody answered, or the coordinator refused.
     #[error(transparent)]
     Ask(#[from] AskError),
 }
@@ -80,7 +77,7 @@ pub(crate) fn moments(
 /// runs may not overlap, they follow each other.
 pub(crate) async fn backfill(
     app: &App,
-    (tenant, handle): (&TenantId, &CoordinatorHandle),
+    (tenant, handle): (&TenantId, &ShardHandle),
     schedule: &ScheduleRecord,
     moments: Vec<Timestamp>,
 ) -> Result<TakenUp, BackfillError> {
@@ -105,15 +102,8 @@ pub(crate) async fn backfill(
     }
     // Whoever asks for runs that can never start hears it now.
     check(app, handle.shard(), source(&schedule.spec)).await?;
-    let (schedule, moments) = (schedule.id, taken.waiting.clone());
-    match handle.ask(|ticket| Command::Backfill { ticket, schedule, moments }).await? {
-        Answer::Schedule(_) => Ok(taken),
-        Answer::Refused(refusal) => Err(BackfillError::Refused(refusal)),
-        other => {
-            tracing::error!(?other, "the coordinator gave an answer to another question");
-            Err(BackfillError::Ask(AskError::Unavailable))
-        }
-    }
+    handle.backfill(schedule.id, taken.waiting.clone()).await?;
+    Ok(taken)
 }
 
 #[cfg(test)]

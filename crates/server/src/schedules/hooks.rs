@@ -17,7 +17,7 @@ use shard::documents::{Entry, HOOKS_MAX, HookHead, NewDocument, Written};
 use store::StoreError;
 
 use crate::app::App;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 
 /// The body of one call.
 pub(crate) const HOOK_BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -62,7 +62,7 @@ pub(crate) enum HookError {
 /// Keeps a new one and gives its id and its secret, which is shown this once. What is kept of it is
 /// a digest.
 pub(crate) async fn add(
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     mut head: HookHead,
     (by, at): (String, Timestamp),
 ) -> Result<(String, String), HookError> {
@@ -83,7 +83,7 @@ pub(crate) async fn add(
 
 /// Forgets one.
 pub(crate) async fn remove(
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     calls: &HookCalls,
     hook_id: &str,
 ) -> Result<(), HookError> {
@@ -100,7 +100,7 @@ pub(crate) async fn remove(
 }
 
 /// A tenant's, oldest first.
-pub(crate) async fn list(handle: &CoordinatorHandle) -> Result<Vec<Hook>, AskError> {
+pub(crate) async fn list(handle: &ShardHandle) -> Result<Vec<Hook>, AskError> {
     let look = |shard: &shard::Shard| {
         let hooks = shard.documents().hooks.newest_first();
         hooks.map(|(_, hook)| Arc::clone(hook)).collect()

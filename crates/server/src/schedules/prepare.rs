@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Preparation, Refusal, ScheduleId, ScheduleSpec};
+use coordinator::{Preparation, ScheduleId, ScheduleSpec};
 use model::{IdempotencyMark, ShardId, TenantId, Timestamp};
 use store::Store;
 
@@ -96,10 +96,8 @@ fn inputs_for(authored: &Bytes, due: Timestamp) -> Bytes {
 /// Whether trying again soon would end in the same way.
 fn is_final(error: &RunError) -> bool {
     match error {
-        RunError::Compile(_)
-        | RunError::NoWorkflow { .. }
-        | RunError::Refused(Refusal::RunConflict { .. }) => true,
-        RunError::Refused(_) | RunError::Ask(_) | RunError::Store(_) => false,
+        RunError::Compile(_) | RunError::NoWorkflow { .. } | RunError::Conflict(_) => true,
+        RunError::Ask(_) | RunError::Store(_) => false,
     }
 }
 

@@ -232,8 +232,8 @@ impl Memory {
 
     /// Why whoever waited is not served any more.
     pub(super) fn why_ended(&self) -> AskError {
-        match self.standing {
-            Standing::Ended(why) => why,
+        match &self.standing {
+            Standing::Ended(why) => why.clone(),
             Standing::Live(_) | Standing::Away => AskError::Unavailable,
         }
     }
@@ -261,7 +261,7 @@ impl Standing {
         match self {
             Self::Live(live) => Ok(live),
             Self::Away => Err(AskError::Unavailable),
-            Self::Ended(why) => Err(*why),
+            Self::Ended(why) => Err(why.clone()),
         }
     }
 }

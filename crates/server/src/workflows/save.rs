@@ -12,7 +12,7 @@ use store::{DocumentVersion, Store, StoreError};
 use uuid::Uuid;
 
 use crate::app::App;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 use crate::runs::programs::CompileError;
 
 /// A workflow's name, as lists show it, in characters; the rest is cut off.
@@ -77,7 +77,7 @@ fn conflict_words(newest: u64) -> String {
 /// Keeps a version. The same workflow again makes no new one.
 pub(crate) async fn save(
     app: &App,
-    handle: &CoordinatorHandle,
+    handle: &ShardHandle,
     new: NewVersion,
 ) -> Result<Saved, SaveError> {
     let Head { id, name } = head(&new.definition)?;

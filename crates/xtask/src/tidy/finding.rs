@@ -51,6 +51,8 @@ rules! {
     Purity = "purity",
     /// What tasks of the server share is written down with a reason.
     Lock = "lock",
+    /// Doors know nothing of each other, and nothing below them knows them.
+    DoorImport = "door-import",
     /// Dependencies point down only.
     DependencyDirection = "dependency-direction",
     /// A path of one machine means nothing on another.

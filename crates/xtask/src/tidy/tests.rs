@@ -46,6 +46,11 @@ fn sample(rule: Rule) -> Sample {
         Rule::Lock => {
             at("crates/server/src/till.rs", "fn a(b: RwLock<u8>) {}\n", "fn a(b: &mut Tenant) {}\n")
         }
+        Rule::DoorImport => at(
+            "crates/server/src/doors/ws/till.rs",
+            "use crate::doors::http::problem;\n",
+            "use crate::wire_words::problem;\n",
+        ),
         Rule::DependencyDirection => at("dependency of coordinator", "tokio", "model"),
         Rule::MachinePath => at("a.md", &format!("see {0}root{0}a\n", '/'), "see ./root/a\n"),
         Rule::TrailingWhitespace => at("a.md", "a \n", "a\n"),

@@ -19,11 +19,11 @@ use super::answers::state_of;
 use super::body::JsonBytes;
 use super::gate::Coordinator;
 use super::params::{PathName, QueryPairs};
-use super::problem::{ApiError, json};
 use crate::app::App;
 use crate::plans::action::{self, ActionError, Counts};
 use crate::plans::job::{JobProblem, job_id_in};
 use crate::plans::kept;
+use crate::wire_words::problem::{ApiError, json};
 
 type KeptAction = Arc<Entry<ActionHead>>;
 
@@ -219,7 +219,6 @@ impl From<ActionError> for ApiError {
         match error {
             ActionError::Invalid(problem) => problem.into(),
             ActionError::Keep(error) => error.into(),
-            ActionError::Refused(refusal) => refusal.into(),
             ActionError::Ask(error) => error.into(),
             ActionError::Store(error) => error.into(),
         }

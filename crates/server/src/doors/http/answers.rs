@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use shard::verdict_words::{lost_authority_word, state_word, violation_word};
 use uuid::fmt::Hyphenated;
 
-use super::problem::ApiError;
+use crate::wire_words::problem::ApiError;
 
 /// What a lease takes on the wire, without its parameters, roughly: room is made once.
 const LEASE_BYTES: usize = 320;

@@ -12,9 +12,9 @@ use protocol::error_code::ErrorCode;
 use serde::de::DeserializeOwned;
 
 use super::convert::range_words;
-use super::json_path::{offset_of, path_at};
-use super::problem::ApiError;
 use crate::app::App;
+use crate::wire_words::json_path::{offset_of, path_at};
+use crate::wire_words::problem::ApiError;
 
 /// The largest body that is read.
 pub(crate) const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;

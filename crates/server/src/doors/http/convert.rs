@@ -17,8 +17,8 @@ use model::{InvalidText, Offer, PackageRef, TagKey, TagValue, Timestamp};
 use protocol::rest::leases::RequestLeases;
 use protocol::rest::tasks::{Package, State};
 
-use super::problem::ApiError;
 use crate::bulk::TASKS_PER_CALL_MAX;
+use crate::wire_words::problem::ApiError;
 
 /// Leases that one request may ask for.
 pub(crate) const LEASES_PER_REQUEST_MAX: i64 = 1_000;

@@ -10,9 +10,9 @@ use protocol::rest::events::EventTicket;
 use protocol::rest::problem::Problem;
 
 use super::gate::{Asker, Credential};
-use super::problem::{ApiError, json};
 use crate::app::App;
 use crate::events::{Holder, TICKET_LIFETIME, TicketError};
+use crate::wire_words::problem::{ApiError, json};
 
 /// Get a ticket for the events
 ///

@@ -20,11 +20,11 @@ pub(crate) use self::snapshots::Snapshots;
 use self::stream::EventStream;
 use super::gate::{Coordinator, Credential};
 use super::params::QueryPairs;
-use super::problem::ApiError;
 use crate::app::App;
 use crate::events::{Filter, READERS_MAX, TenantEvents};
 use crate::handle::AskError;
 use crate::runs::find;
+use crate::wire_words::problem::ApiError;
 
 /// How long a reader waits for the store to set ids aside, before the first event of all.
 const IDS_WITHIN: Duration = Duration::from_secs(5);

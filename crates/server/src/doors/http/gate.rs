@@ -13,11 +13,11 @@ use futures_util::FutureExt;
 use protocol::error_code::ErrorCode;
 
 use super::permissions::{Access, EVENTS_PATH, Lookup, Permission, find};
-use super::problem::ApiError;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::events::Holder;
-use crate::handle::CoordinatorHandle;
+use crate::handle::ShardHandle;
+use crate::wire_words::problem::ApiError;
 
 /// The label of requests that match no route.
 const UNMATCHED: &str = "unmatched";
@@ -208,7 +208,7 @@ impl FromRequestParts<Arc<App>> for AskerName {
 /// The coordinator of the caller's tenant.
 pub(super) struct Coordinator {
     pub(super) caller: Caller,
-    pub(super) handle: CoordinatorHandle,
+    pub(super) handle: ShardHandle,
 }
 
 impl FromRequestParts<Arc<App>> for Coordinator {

@@ -13,9 +13,8 @@ use protocol::rest::problem::Problem;
 use utoipa::openapi::OpenApi;
 
 use super::gate::{Asker, Coordinator};
-use super::problem::{ApiError, json, json_bytes};
-use super::workers;
 use crate::app::App;
+use crate::wire_words::problem::{ApiError, json, json_bytes};
 
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -68,7 +67,7 @@ pub(super) async fn metrics(
     // And they are no reason to claim a shard.
     if let Some(handle) = app.directory.find(&caller.tenant) {
         let coordinator = Coordinator { caller: caller.clone(), handle };
-        if let Ok(views) = workers::views(&coordinator).await {
+        if let Ok(views) = coordinator.handle.list_workers().await {
             app.metrics.set_workers(&caller.tenant, &views);
             if let Ok([sessions, members]) = coordinator.handle.worker_counts().await {
                 app.metrics.set_known(&caller.tenant, "ws", sessions);

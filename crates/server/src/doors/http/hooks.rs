@@ -16,8 +16,6 @@ use shard::documents::HookHead;
 use super::body::{Json, read_json};
 use super::gate::{AskerName, Coordinator};
 use super::params::{PathName, QueryPairs};
-use super::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
-use super::problem::{ApiError, json};
 use super::run_starts::key_of;
 use super::schedules::{checked_name, workflow_of};
 use crate::app::App;
@@ -25,6 +23,8 @@ use crate::clock::wall_now;
 use crate::runs::start::{NewRunRequest, Source, start};
 use crate::runs::view;
 use crate::schedules::hooks::{self, HOOK_BODY_BYTES_MAX, HookError};
+use crate::wire_words::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
+use crate::wire_words::problem::{ApiError, json};
 
 /// Headers that are the caller's own business.
 const HIDDEN_HEADERS: [header::HeaderName; 3] =

@@ -13,10 +13,10 @@ use protocol::rest::tasks::Task;
 use super::answers;
 use super::body::JsonBytes;
 use super::gate::Coordinator;
-use super::problem::{ApiError, json};
 use super::tasks::load;
 use crate::app::App;
 use crate::plans::submit::{self, SubmitError};
+use crate::wire_words::problem::{ApiError, json};
 
 /// Submit a job
 ///
@@ -61,7 +61,6 @@ impl From<SubmitError> for ApiError {
                 Self::new(ErrorCode::TaskIdempotency, message)
                     .with_hint("use a new job_id, or send the same job again")
             }
-            SubmitError::Refused(refusal) => refusal.into(),
             SubmitError::Ask(error) => error.into(),
             SubmitError::Store(error) => error.into(),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use coordinator::{Answer, Command, Renewal};
+use coordinator::Renewal;
 use model::WorkerId;
 use protocol::rest::leases::{GrantedLeases, Heartbeat, HeartbeatAnswer, RequestLeases};
 use protocol::rest::problem::Problem;
@@ -15,8 +15,8 @@ use super::body::Json;
 use super::convert::{lease_request, reports, text};
 use super::gate::Coordinator;
 use super::params::PathName;
-use super::problem::{ApiError, json, json_bytes};
 use crate::app::App;
+use crate::wire_words::problem::{ApiError, json, json_bytes};
 
 /// Ask for work
 ///
@@ -39,11 +39,8 @@ pub(super) async fn request(
 ) -> Result<Response, ApiError> {
     let request = lease_request(&body, app.clock.now())?;
     coordinator.speaks_for(request.worker.as_str())?;
-    match coordinator.handle.ask(|ticket| Command::RequestLeases { ticket, request }).await? {
-        Answer::Leases(grants) => Ok(json_bytes(StatusCode::OK, granted_leases(&grants))),
-        Answer::Refused(refusal) => Err(refusal.into()),
-        other => Err(ApiError::unexpected(&other)),
-    }
+    let grants = coordinator.handle.request_leases(request).await?;
+    Ok(json_bytes(StatusCode::OK, granted_leases(&grants)))
 }
 
 /// Stay alive
@@ -71,12 +68,9 @@ pub(super) async fn heartbeat(
         Ok(lease) => lease,
         Err(no_lease) => return Ok(json(StatusCode::OK, &no_lease.heartbeat())),
     };
-    let leases = Renewal::Listed(vec![lease]);
-    match coordinator.handle.ask(|ticket| Command::Heartbeat { ticket, worker, leases }).await? {
-        Answer::Heartbeats { verdicts, .. } if verdicts.len() == 1 => {
-            Ok(json(StatusCode::OK, &heartbeat_answer(verdicts[0])))
-        }
-        Answer::Refused(refusal) => Err(refusal.into()),
-        other => Err(ApiError::unexpected(&other)),
+    let beaten = coordinator.handle.heartbeat(worker, Renewal::Listed(vec![lease])).await?;
+    match beaten.verdicts.as_slice() {
+        [verdict] => Ok(json(StatusCode::OK, &heartbeat_answer(*verdict))),
+        _ => Err(ApiError::internal("one lease got several verdicts")),
     }
 }

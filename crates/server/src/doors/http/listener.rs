@@ -31,8 +31,13 @@ pub const STOP_GRACE: Duration = Duration::from_secs(3);
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until `shutdown`, then lets requests end, and returns when no connection is left.
-pub async fn serve(listener: TcpListener, app: Arc<App>, shutdown: CancellationToken) {
-    let service = router(app);
+pub(crate) async fn serve(
+    listener: TcpListener,
+    app: Arc<App>,
+    upgrades: Router<Arc<App>>,
+    shutdown: CancellationToken,
+) {
+    let service = router(app, upgrades);
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     // Ends what outlives the grace period; dropped last, so nothing is left behind.
     let overdue = CancellationToken::new();

@@ -21,10 +21,10 @@ use self::task_end::task_end;
 use super::convert::LOG_OFFSET;
 use super::gate::Coordinator;
 use super::params::{PathName, QueryPairs};
-use super::problem::ApiError;
 use super::tasks::load;
 use crate::app::App;
 use crate::feedback::{FeedbackHub, LogCursor};
+use crate::wire_words::problem::ApiError;
 
 /// Read a task's log
 ///

@@ -1,10 +1,9 @@
 //! The HTTP door: JSON under `/api/v1`.
 //!
 //! Reading order: `listener` and `stall` (sockets), `router` (paths), `gate` (what every request passes),
-//! `permissions` (who may do what), `body` (bytes to types), `payload` (what stays
-//! bytes), `convert` and its neighbours (words
+//! `permissions` (who may do what), `body` (bytes to types), `convert` and its neighbours (words
 //! to commands and back), then one file per noun: `tasks`, `logs`, `leases`, `reports`,
-//! `run_starts`, `runs`, `run_nodes`, `rebind`, `workflows`, `schedules`, `hooks`, `plans`, `actions`, `jobs`, `workers`, `resources`, `queues`, `events`, `tokens`, `health`. `problem` is how a refusal looks.
+//! `run_starts`, `runs`, `run_nodes`, `rebind`, `workflows`, `schedules`, `hooks`, `plans`, `actions`, `jobs`, `workers`, `resources`, `queues`, `events`, `tokens`, `health`. How a refusal looks is `crate::wire_words::problem`.
 
 pub(crate) mod actions;
 pub(crate) mod answers;
@@ -17,18 +16,14 @@ mod gate;
 mod health;
 mod hooks;
 mod jobs;
-pub(crate) mod json_path;
 pub(crate) mod leases;
 pub mod listener;
 mod logs;
 mod params;
-pub(crate) mod payload;
-mod permissions;
+pub(super) mod permissions;
 mod plans;
-pub(crate) mod problem;
 mod queues;
 mod rebind;
-mod reference;
 pub(crate) mod reports;
 mod resources;
 mod router;
@@ -43,5 +38,4 @@ mod workers;
 mod workflows;
 
 pub(crate) use events::Snapshots;
-pub use reference::reference_pages;
-pub use router::{openapi, router};
+pub use router::openapi;

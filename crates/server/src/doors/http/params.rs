@@ -9,9 +9,9 @@ use protocol::error_code::ErrorCode;
 use uuid::Uuid;
 
 use super::convert::{NumberRange, PAGE_LIMIT, PAGE_OFFSET};
-use super::problem::ApiError;
 use crate::app::App;
 use crate::runs::find;
+use crate::wire_words::problem::ApiError;
 
 /// The one name in a path, as it was sent. Text that is not UTF-8 names nothing, as empty text.
 pub(super) struct PathName(String);

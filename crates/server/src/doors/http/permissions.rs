@@ -179,6 +179,15 @@ impl Access {
     }
 }
 
+/// Who may use a route, for people.
+pub(in crate::doors) fn who_may(method: &Method, path: &str) -> String {
+    match find(method, path) {
+        Lookup::Found(row) if row.access == Access::Anyone => "anyone, without a token".to_owned(),
+        Lookup::Found(row) => row.access.words(),
+        Lookup::WrongMethod | Lookup::Missing => "nobody".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;

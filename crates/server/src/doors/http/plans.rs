@@ -13,10 +13,10 @@ use protocol::rest::problem::Problem;
 use super::body::Json;
 use super::gate::Coordinator;
 use super::params::{PathName, QueryPairs};
-use super::problem::{ApiError, json};
 use crate::app::App;
 use crate::plans::delete::{DeleteError, delete};
 use crate::plans::kept::{self, KeepError, KeptPlan, ListedPlan};
+use crate::wire_words::problem::{ApiError, json};
 
 const PAGE_PLANS_DEFAULT: i64 = 50;
 

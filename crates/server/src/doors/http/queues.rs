@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use coordinator::{Answer, Command, LoadKey, Pause, QueueView, StateWord};
+use coordinator::{LoadKey, Pause, QueueView, StateWord};
 use model::QueueName;
 use protocol::rest::problem::Problem;
 use protocol::rest::queues::{
@@ -19,9 +19,9 @@ use super::body::Json;
 use super::convert::{QUEUE_MAX, text};
 use super::gate::{AskerName, Coordinator};
 use super::params::{PathName, QueryPairs};
-use super::problem::{ApiError, json};
 use crate::app::App;
-use crate::bulk::{self, BulkError};
+use crate::bulk;
+use crate::wire_words::problem::{ApiError, json};
 
 const PEEKED_TASKS_DEFAULT: i64 = 20;
 
@@ -72,12 +72,7 @@ pub(super) async fn peek(
     let (skip, limit) = query.only(&["limit", "offset"])?.page(PEEKED_TASKS_DEFAULT)?;
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let (skip, limit, queues) = (number(skip), number(limit), vec![queue.clone()]);
-    let command = |ticket| Command::Peek { ticket, queues, types: None, skip, limit };
-    let (tasks, total) = match coordinator.handle.ask(command).await? {
-        Answer::Peeked { tasks, total } => (tasks, total),
-        Answer::Refused(refusal) => return Err(refusal.into()),
-        other => return Err(ApiError::unexpected(&other)),
-    };
+    let (tasks, total) = coordinator.handle.peek(queues, None, skip, limit).await?;
     let keys = tasks.into_iter().map(LoadKey::Task).collect();
     let found = app.store.load(coordinator.handle.shard(), keys).await?;
     // A worker may have taken one since.
@@ -140,13 +135,7 @@ async fn set_pause(
     pause: Option<Pause>,
 ) -> Result<Response, ApiError> {
     let queue: QueueName = text(&"", path.as_str())?;
-    let named = queue.clone();
-    match coordinator.handle.ask(|ticket| Command::SetPause { ticket, queue: named, pause }).await?
-    {
-        Answer::PauseSet => {}
-        Answer::Refused(refusal) => return Err(refusal.into()),
-        other => return Err(ApiError::unexpected(&other)),
-    }
+    coordinator.handle.set_pause(queue.clone(), pause).await?;
     Ok(json(StatusCode::OK, &one(app, coordinator, &queue).await?))
 }
 
@@ -231,11 +220,7 @@ async fn find(
 /// Every queue. Live tasks are counted by the coordinator, dead ones by the store; a queue may
 /// have only one of the two.
 async fn all(app: &App, coordinator: &Coordinator) -> Result<BTreeMap<QueueName, Queue>, ApiError> {
-    let views = match coordinator.handle.ask(|ticket| Command::ListQueues { ticket }).await? {
-        Answer::Queues(queues) => queues,
-        Answer::Refused(refusal) => return Err(refusal.into()),
-        other => return Err(ApiError::unexpected(&other)),
-    };
+    let views = coordinator.handle.list_queues().await?;
     let dead = app.store.count_dead(coordinator.handle.shard()).await?;
     let mut queues: BTreeMap<QueueName, Queue> =
         views.into_iter().map(|view| (view.queue.clone(), live(app, view))).collect();
@@ -277,14 +262,5 @@ fn empty(name: &QueueName) -> Queue {
         blocked: 0,
         dead: 0,
         paused: None,
-    }
-}
-
-impl From<BulkError> for ApiError {
-    fn from(error: BulkError) -> Self {
-        match error {
-            BulkError::Refused(refusal) => refusal.into(),
-            BulkError::Ask(error) => error.into(),
-        }
     }
 }

@@ -2,7 +2,7 @@
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use coordinator::{Answer, BindingView, Command, Rebind};
+use coordinator::{BindingView, Rebind};
 use protocol::rest::problem::Problem;
 use protocol::rest::rebind::{RebindMode, RebindRun, Rebound};
 use protocol::rest::runs::Binding;
@@ -11,7 +11,7 @@ use super::body::Json;
 use super::convert::{prose, text};
 use super::gate::Coordinator;
 use super::params::PathName;
-use super::problem::{ApiError, json};
+use crate::wire_words::problem::{ApiError, json};
 
 /// The name of a package or of a type, in characters.
 const PACKAGE_CHARS_MAX: usize = 128;
@@ -45,16 +45,9 @@ pub(super) async fn rebind(
     }
     let to = body.worker_name.as_deref().map(|worker| text(&"workerName: ", worker)).transpose()?;
     let drain = body.mode == RebindMode::Drain;
-    let rebind = Box::new(Rebind { run, package: body.package, to, drain });
-    match coordinator.handle.ask(|ticket| Command::Rebind { ticket, rebind }).await? {
-        Answer::Bindings(bindings) => {
-            let bindings = bindings.iter().map(binding).collect();
-            let rebound = Rebound { run_id: run.to_string(), bindings };
-            Ok(json(StatusCode::OK, &rebound))
-        }
-        Answer::Refused(refusal) => Err(refusal.into()),
-        other => Err(ApiError::unexpected(&other)),
-    }
+    let rebind = Rebind { run, package: body.package, to, drain };
+    let bindings = coordinator.handle.rebind(rebind).await?.iter().map(binding).collect();
+    Ok(json(StatusCode::OK, &Rebound { run_id: run.to_string(), bindings }))
 }
 
 fn binding(view: &BindingView) -> Binding {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use coordinator::{Answer, Command, Judgement};
+use coordinator::Judgement;
 use protocol::rest::leases::{Complete, Fail, Reports, VerdictAnswer, Verdicts};
 use protocol::rest::problem::Problem;
 use shard::verdict_words::verdict_answer;
@@ -15,8 +15,8 @@ use super::body::Json;
 use super::convert::reports::{self as convert, Judgeable};
 use super::gate::Coordinator;
 use super::params::PathName;
-use super::problem::{ApiError, json};
 use crate::app::App;
+use crate::wire_words::problem::{ApiError, json};
 
 /// Report that the work is done
 ///
@@ -137,9 +137,5 @@ async fn ask(
     if reports.is_empty() {
         return Ok(Vec::new());
     }
-    match coordinator.handle.ask(|ticket| Command::Report { ticket, reports }).await? {
-        Answer::Judgements(judgements) => Ok(judgements),
-        Answer::Refused(refusal) => Err(refusal.into()),
-        other => Err(ApiError::unexpected(&other)),
-    }
+    Ok(coordinator.handle.report(reports).await?)
 }

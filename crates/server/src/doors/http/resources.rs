@@ -23,11 +23,11 @@ use shard::sessions::SessionView;
 use super::convert::RUNS_LIMIT;
 use super::gate::Coordinator;
 use super::params::{PathName, QueryPairs};
-use super::problem::{ApiError, json};
 use super::runs::limit_of;
 use crate::app::App;
-use crate::handle::CoordinatorHandle;
+use crate::handle::ShardHandle;
 use crate::resources::{Download, Known, Source};
+use crate::wire_words::problem::{ApiError, json};
 
 /// List resources
 ///
@@ -193,7 +193,7 @@ fn says(headers: &HeaderMap, name: HeaderName, is_so: impl Fn(&str) -> bool) -> 
     headers.get(name).and_then(|value| value.to_str().ok()).is_some_and(is_so)
 }
 
-fn find(app: &App, handle: &CoordinatorHandle, id: &str) -> Result<Known, ApiError> {
+fn find(app: &App, handle: &ShardHandle, id: &str) -> Result<Known, ApiError> {
     handle.tenant()?.resources.get(id, app.clock.now()).ok_or_else(no_such_resource)
 }
 
@@ -202,7 +202,7 @@ fn no_such_resource() -> ApiError {
 }
 
 /// Those workers of some resources that are connected; none while the shard cannot be asked.
-async fn connected(handle: &CoordinatorHandle, known: &[Known]) -> BTreeSet<WorkerId> {
+async fn connected(handle: &ShardHandle, known: &[Known]) -> BTreeSet<WorkerId> {
     let workers: BTreeSet<WorkerId> = known.iter().map(|one| one.worker.clone()).collect();
     let views = handle.session_views(workers.iter().cloned().collect()).await.unwrap_or_default();
     let is_here = |view: Option<SessionView>| view.is_some_and(|view| view.is_connected);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use axum::Router;
 use axum::http::{Method, Uri};
 use axum::middleware::from_fn_with_state;
-use axum::routing::get;
 use protocol::error_code::ErrorCode;
 use protocol::rest::tokens::Role;
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
@@ -15,14 +14,13 @@ use utoipa_axum::routes;
 
 use super::gate::gate;
 use super::permissions::{Access, Lookup, Permission, find};
-use super::problem::ApiError;
 use super::{
     actions, event_tickets, events, health, hooks, jobs, leases, logs, plans, queues, rebind,
     reports, resources, run_nodes, run_starts, runs, schedules, tasks, tokens, workers, workflows,
 };
 use crate::app::App;
-use crate::doors::ws;
 use crate::ui;
+use crate::wire_words::problem::ApiError;
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -175,13 +173,13 @@ fn problem(code: ErrorCode) -> RefOr<utoipa::openapi::Response> {
     RefOr::T(response.content("application/json", content).build())
 }
 
-/// Everything that is served.
-pub fn router(app: Arc<App>) -> Router {
+/// Everything that is served, with the paths of a door that begins with a request of this one.
+pub(super) fn router(app: Arc<App>, upgrades: Router<Arc<App>>) -> Router {
     let (router, _) = documented().split_for_parts();
     router
         .merge(ui::routes())
         .merge(health::prefixed_routes())
-        .route("/ws/worker", get(ws::listener::worker))
+        .merge(upgrades)
         .merge(health::openapi_route(&openapi()))
         .fallback(no_such_path)
         .method_not_allowed_fallback(no_such_method)

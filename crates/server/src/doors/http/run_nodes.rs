@@ -6,24 +6,25 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use bytes::Bytes;
-use coordinator::{Answer, Command, NodeStatus, Refusal, Signal};
+use coordinator::{NodeStatus, Refusal, Signal};
 use model::TaskId;
 use protocol::rest::problem::Problem;
 use protocol::rest::runs::{self as wire, NodeExplanation, SignalNode, Signalled};
 use protocol::rest::tasks::Reason;
 
 use super::body::OptionalJson;
-use super::convert::tasks::PARAMETERS_BYTES_MAX;
 use super::convert::{FRAME, prose};
 use super::explain::explain_live;
 use super::gate::{AskerName, Coordinator};
 use super::params::{QueryPairs, RunNodePath};
-use super::payload::payload;
-use super::problem::{ApiError, json};
 use super::runs::on_board;
 use crate::app::App;
+use crate::handle::AskError;
 use crate::runs::board::{Board, Spot};
 use crate::runs::{explain, standing};
+use crate::wire_words::limits::PARAMETERS_BYTES_MAX;
+use crate::wire_words::payload::payload;
+use crate::wire_words::problem::{ApiError, json};
 
 /// The name of an event, in characters.
 pub(crate) const EVENT_CHARS_MAX: usize = 256;
@@ -70,15 +71,13 @@ pub(super) async fn signal(
         payload: given.unwrap_or_else(null)?,
         by,
     };
-    let signal = Box::new(signal);
-    match coordinator.handle.ask(|ticket| Command::Signal { ticket, signal }).await? {
-        Answer::Signalled => Ok(json(StatusCode::OK, &Signalled { status: "ok".to_owned() })),
+    match coordinator.handle.signal(signal).await {
+        Ok(()) => Ok(json(StatusCode::OK, &Signalled { status: "ok".to_owned() })),
         // Ended, or never there: the store knows which, and what the node came to.
-        Answer::NotLive | Answer::Refused(Refusal::UnknownRun) => {
+        Err(AskError::Refused(Refusal::UnknownRun)) => {
             Err(not_waiting(&app, run, node, body.frame).await)
         }
-        Answer::Refused(refusal) => Err(refusal.into()),
-        other => Err(ApiError::unexpected(&other)),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -187,13 +186,7 @@ async fn of_task(
     coordinator: &Coordinator,
     task: TaskId,
 ) -> Result<Vec<Reason>, ApiError> {
-    match coordinator.handle.ask(|ticket| Command::Explain { ticket, task }).await? {
-        Answer::Explained(explanation) => {
-            Ok(explain_live(task, &explanation, app.clock.now()).reasons)
-        }
-        // It has ended since the store was read.
-        Answer::NotLive => Ok(Vec::new()),
-        Answer::Refused(refusal) => Err(refusal.into()),
-        other => Err(ApiError::unexpected(&other)),
-    }
+    let explained = coordinator.handle.explain(task).await?;
+    // A task that is not live has ended since the store was read.
+    Ok(explained.map_or_else(Vec::new, |why| explain_live(task, &why, app.clock.now()).reasons))
 }

@@ -9,7 +9,9 @@ use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use bytes::Bytes;
+use coordinator::Refusal;
 use model::IdempotencyKey;
+use protocol::error_code::ErrorCode;
 use protocol::rest::problem::Problem;
 use protocol::rest::runs::{RetryRun, RunRef, StartRun};
 use serde_json::value::RawValue;
@@ -19,17 +21,19 @@ use uuid::Uuid;
 use super::body::{DefinitionBytes, OptionalJson};
 use super::convert::{RUN_WAIT, prose, text};
 use super::gate::{AskerName, Coordinator};
-use super::json_path::is_object;
 use super::params::{PathName, QueryPairs};
-use super::payload::payload;
-use super::problem::{ApiError, json};
 use super::runs::{on_board, row};
 use crate::app::App;
-use crate::runs::retry::{self, Again};
+use crate::runs::programs::CompileError;
+use crate::runs::retry::{self, Again, RetryError};
 use crate::runs::start::{
-    self, CLIENT_ID_CHARS_MAX, NewRunRequest, RUN_INPUTS_BYTES_MAX, RetryPart, Source, Started,
+    self, CLIENT_ID_CHARS_MAX, NewRunRequest, RUN_INPUTS_BYTES_MAX, RetryPart, RunError, Source,
+    Started,
 };
 use crate::runs::view;
+use crate::wire_words::json_path::is_object;
+use crate::wire_words::payload::payload;
+use crate::wire_words::problem::{ApiError, json};
 
 const IDEMPOTENCY_HEADER: &str = "idempotency-key";
 
@@ -229,4 +233,45 @@ fn again(
     }
     let everything = from_failed == Some(false) && node.is_none();
     Ok(Again { everything, node, parameters: by_node })
+}
+
+impl From<CompileError> for ApiError {
+    fn from(error: CompileError) -> Self {
+        match error {
+            CompileError::Invalid(problems) => {
+                Self::flow(problems.iter().map(view::problem).collect())
+            }
+            CompileError::Broken => Self::internal("the definition could not be read"),
+        }
+    }
+}
+
+impl From<RunError> for ApiError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Compile(error) => error.into(),
+            RunError::NoWorkflow { .. } => {
+                Self::new(ErrorCode::WorkflowNotFound, error.to_string())
+            }
+            RunError::Conflict(key) => Refusal::RunConflict { key }.into(),
+            RunError::Ask(error) => error.into(),
+            RunError::Store(error) => error.into(),
+        }
+    }
+}
+
+impl From<RetryError> for ApiError {
+    fn from(error: RetryError) -> Self {
+        let message = error.to_string();
+        match error {
+            RetryError::StillLive => Self::new(ErrorCode::RunConflict, message)
+                .with_hint("wait for its end, or stop it with `astra run cancel`"),
+            RetryError::NothingFailed => Self::new(ErrorCode::RunConflict, message)
+                .with_hint("name the node to begin with: `nodeId`; `fromFailed: false` is all"),
+            RetryError::NoNode(_) => Self::new(ErrorCode::RequestInvalid, message)
+                .with_hint("list its nodes with `astra run show`"),
+            RetryError::Unreadable => Self::new(ErrorCode::RunConflict, message)
+                .with_hint("start a new run of the workflow"),
+        }
+    }
 }

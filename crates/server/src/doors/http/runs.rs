@@ -6,7 +6,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use coordinator::{Answer, Command, RunRecord, RunWord, Underway};
+use coordinator::{RunRecord, RunWord};
 use flow::Program;
 use model::{RunId, ShardId};
 use protocol::error_code::ErrorCode;
@@ -17,10 +17,10 @@ use store::{RunKey, RunQuery};
 use super::convert::{NumberRange, RUN_WAIT, RUNS_LIMIT};
 use super::gate::{AskerName, Coordinator};
 use super::params::{PathName, QueryPairs};
-use super::problem::{ApiError, json, json_bytes};
 use crate::app::App;
 use crate::runs::board::Board;
 use crate::runs::{definition, find, start, view};
+use crate::wire_words::problem::{ApiError, json, json_bytes};
 
 const PAGE_RUNS_DEFAULT: i64 = 50;
 
@@ -148,11 +148,7 @@ pub(super) async fn show(
         start::wait(&app, &coordinator.handle, run, wait).await?;
     }
     let feedback = Arc::clone(&app.feedback);
-    let asked = coordinator.handle.ask(|ticket| Command::Underway { ticket, run });
-    let underway = match asked.await? {
-        Answer::Underway(underway) => *underway,
-        _ => Underway::default(),
-    };
+    let underway = coordinator.handle.underway(run).await?;
     let body = on_board(&app, run, move |board| {
         serde_json::to_vec(&view::whole(board, &feedback, with_nodes, &underway)).ok()
     });
@@ -211,11 +207,7 @@ pub(super) async fn cancel(
     path: PathName,
 ) -> Result<Response, ApiError> {
     let run = path.run(coordinator.handle.shard())?;
-    match coordinator.handle.ask(|ticket| Command::CancelRun { ticket, run, by }).await? {
-        Answer::Stopped | Answer::NotLive => {}
-        Answer::Refused(refusal) => return Err(refusal.into()),
-        other => return Err(ApiError::unexpected(&other)),
-    }
+    coordinator.handle.cancel_run(run, by).await?;
     let reference = view::reference(&row(&app, run).await?, false);
     match reference.status {
         RunStatus::Succeeded | RunStatus::Failed => {

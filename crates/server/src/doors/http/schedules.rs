@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use coordinator::{
-    Answer, Calendar, CalendarError, Command, FiredMoment, Overlap, ScheduleEdit, ScheduleId,
-    ScheduleRecord, ScheduleSpec, Ticket,
+    Calendar, CalendarError, FiredMoment, Overlap, ScheduleEdit, ScheduleId, ScheduleRecord,
+    ScheduleSpec,
 };
 use model::{RunId, Timestamp};
 use protocol::error_code::ErrorCode;
@@ -23,13 +23,13 @@ use super::body::Json;
 use super::convert::{moment, prose};
 use super::gate::{AskerName, Coordinator};
 use super::params::PathName;
-use super::problem::{ApiError, json};
 use super::run_starts::{Starter, accepted, inputs_of};
 use crate::app::App;
 use crate::clock::wall_now;
 use crate::runs::start::{NewRunRequest, Source, start};
 use crate::runs::view;
 use crate::schedules::backfill::{self, BACKFILL_RUNS_MAX, BackfillError};
+use crate::wire_words::problem::{ApiError, json};
 use crate::workflows::save::find;
 
 /// The name of a schedule or a webhook, in characters.
@@ -72,8 +72,7 @@ pub(super) async fn create(
         created_by,
     };
     calendar(&spec)?;
-    let (schedule, spec) = (ScheduleId(Uuid::now_v7()), Box::new(spec));
-    let kept = ask(&coordinator, |ticket| Command::AddSchedule { ticket, schedule, spec }).await?;
+    let kept = coordinator.handle.add_schedule(ScheduleId(Uuid::now_v7()), spec).await?;
     Ok(json(StatusCode::CREATED, &shown(&kept)?))
 }
 
@@ -110,12 +109,7 @@ pub(super) async fn workflow_of(
     )
 )]
 pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError> {
-    let answer = coordinator.handle.ask(|ticket| Command::ListSchedules { ticket }).await?;
-    let mut kept = match answer {
-        Answer::Schedules(kept) => kept,
-        Answer::Refused(refusal) => return Err(refusal.into()),
-        other => return Err(ApiError::unexpected(&other)),
-    };
+    let mut kept = coordinator.handle.list_schedules().await?;
     kept.sort_by_key(|record| (record.spec.created_at, record.id));
     let items = kept.iter().map(shown).collect::<Result<_, _>>()?;
     Ok(json(StatusCode::OK, &SchedulePage { items, next_cursor: None }))
@@ -144,20 +138,7 @@ fn id_of(path: &PathName) -> Result<ScheduleId, ApiError> {
 }
 
 async fn find_one(coordinator: &Coordinator, path: &PathName) -> Result<ScheduleRecord, ApiError> {
-    let schedule = id_of(path)?;
-    ask(coordinator, |ticket| Command::ShowSchedule { ticket, schedule }).await
-}
-
-/// Asks something that is answered with one schedule.
-async fn ask(
-    coordinator: &Coordinator,
-    command: impl FnOnce(Ticket) -> Command,
-) -> Result<ScheduleRecord, ApiError> {
-    match coordinator.handle.ask(command).await? {
-        Answer::Schedule(schedule) => Ok(*schedule),
-        Answer::Refused(refusal) => Err(refusal.into()),
-        other => Err(ApiError::unexpected(&other)),
-    }
+    Ok(coordinator.handle.show_schedule(id_of(path)?).await?)
 }
 
 fn calendar(spec: &ScheduleSpec) -> Result<Calendar, CalendarError> {
@@ -216,8 +197,7 @@ async fn edited(
     schedule: ScheduleId,
     edit: ScheduleEdit,
 ) -> Result<Response, ApiError> {
-    let edit = Box::new(edit);
-    let kept = ask(coordinator, |ticket| Command::EditSchedule { ticket, schedule, edit }).await?;
+    let kept = coordinator.handle.edit_schedule(schedule, edit).await?;
     Ok(json(StatusCode::OK, &shown(&kept)?))
 }
 
@@ -238,13 +218,8 @@ pub(super) async fn remove(
     coordinator: Coordinator,
     path: PathName,
 ) -> Result<StatusCode, ApiError> {
-    let schedule = id_of(&path)?;
-    let command = |ticket| Command::RemoveSchedule { ticket, schedule };
-    match coordinator.handle.ask(command).await? {
-        Answer::ScheduleRemoved => Ok(StatusCode::NO_CONTENT),
-        Answer::Refused(refusal) => Err(refusal.into()),
-        other => Err(ApiError::unexpected(&other)),
-    }
+    coordinator.handle.remove_schedule(id_of(&path)?).await?;
+    Ok(StatusCode::NO_CONTENT)
 }
 
 /// Pause a schedule
@@ -436,7 +411,6 @@ impl From<BackfillError> for ApiError {
             }
             BackfillError::TooMany => Self::new(ErrorCode::LimitBatch, message)
                 .with_hint(format!("split it: {BACKFILL_RUNS_MAX} runs at a time")),
-            BackfillError::Refused(refusal) => refusal.into(),
             BackfillError::Run(error) => error.into(),
             BackfillError::Ask(error) => error.into(),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use coordinator::{Answer, Command, LoadKey, Outcome, TaskRecord, TaskState};
+use coordinator::{LoadKey, Outcome, TaskRecord, TaskState};
 use model::{NewTask, ShardId, TaskId};
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::Problem;
@@ -25,8 +25,8 @@ use super::explain::{explain_live, explain_settled};
 use super::gate::Coordinator;
 use super::logs;
 use super::params::{PathName, QueryPairs};
-use super::problem::{ApiError, json};
 use crate::app::App;
+use crate::wire_words::problem::{ApiError, json};
 
 const PAGE_TASKS_DEFAULT: i64 = 50;
 /// A task that is settled when the coordinator looks and live when the store is read was requeued
@@ -53,15 +53,9 @@ pub(super) async fn submit(
     coordinator: Coordinator,
     body: JsonBytes,
 ) -> Result<Response, ApiError> {
-    let tasks = tasks_of(&body)?;
-    match coordinator.handle.ask(|ticket| Command::Submit { ticket, tasks }).await? {
-        Answer::Submitted(tasks) => {
-            let tasks = tasks.into_iter().map(submitted).collect();
-            Ok(json(StatusCode::CREATED, &SubmittedTasks { tasks }))
-        }
-        Answer::Refused(refusal) => Err(refusal.into()),
-        other => Err(ApiError::unexpected(&other)),
-    }
+    let made = coordinator.handle.submit(tasks_of(&body)?).await?;
+    let tasks = made.into_iter().map(submitted).collect();
+    Ok(json(StatusCode::CREATED, &SubmittedTasks { tasks }))
 }
 
 fn submitted(task: coordinator::SubmittedTask) -> SubmittedTask {
@@ -127,11 +121,7 @@ pub(super) async fn show(
     let wait_ms = query.number(WAIT_MS)?.unwrap_or(0);
     if wait_ms > 0 {
         let until = app.clock.now().after(WAIT_MS.check_millis(&"", wait_ms)?);
-        match coordinator.handle.ask(|ticket| Command::Watch { ticket, task, until }).await? {
-            Answer::WatchEnded | Answer::NotLive => {}
-            Answer::Refused(refusal) => return Err(refusal.into()),
-            other => return Err(ApiError::unexpected(&other)),
-        }
+        coordinator.handle.watch(task, until).await?;
     }
     let mut shown = answers::task(&load(&app, task).await?)?;
     shown.feedback = logs::feedback(&app.feedback, task);
@@ -217,11 +207,8 @@ pub(super) async fn cancel(
 ) -> Result<Response, ApiError> {
     let task = path.task(coordinator.handle.shard())?;
     for _ in 0..STOP_TRIES {
-        match coordinator.handle.ask(|ticket| Command::Stop { ticket, task }).await? {
-            Answer::Stopped => return found(&load(&app, task).await?),
-            Answer::NotLive => {}
-            Answer::Refused(refusal) => return Err(refusal.into()),
-            other => return Err(ApiError::unexpected(&other)),
+        if coordinator.handle.stop(task).await? {
+            return found(&load(&app, task).await?);
         }
         let record = load(&app, task).await?;
         match &record.progress.state {
@@ -262,12 +249,8 @@ pub(super) async fn requeue(
     path: PathName,
 ) -> Result<Response, ApiError> {
     let task = path.task(coordinator.handle.shard())?;
-    match coordinator.handle.ask(|ticket| Command::Requeue { ticket, task }).await? {
-        Answer::Requeued => found(&load(&app, task).await?),
-        Answer::NotLive => Err(ApiError::no_such_task()),
-        Answer::Refused(refusal) => Err(refusal.into()),
-        other => Err(ApiError::unexpected(&other)),
-    }
+    coordinator.handle.requeue(task).await?;
+    found(&load(&app, task).await?)
 }
 
 /// Explain a task
@@ -290,12 +273,9 @@ pub(super) async fn explain(
 ) -> Result<Response, ApiError> {
     let task = path.task(coordinator.handle.shard())?;
     let now = app.clock.now();
-    let explained = match coordinator.handle.ask(|ticket| Command::Explain { ticket, task }).await?
-    {
-        Answer::Explained(explanation) => explain_live(task, &explanation, now),
-        Answer::NotLive => explain_settled(&load(&app, task).await?, now),
-        Answer::Refused(refusal) => return Err(refusal.into()),
-        other => return Err(ApiError::unexpected(&other)),
+    let explained = match coordinator.handle.explain(task).await? {
+        Some(explanation) => explain_live(task, &explanation, now),
+        None => explain_settled(&load(&app, task).await?, now),
     };
     Ok(json(StatusCode::OK, &explained))
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use protocol::error_code::ErrorCode;
 use protocol::rest::problem::Problem;
 use protocol::rest::tokens::{CreateToken, CreatedToken, Role, SessionKey, TokenInfo, Tokens};
 use store::TokenRow;
@@ -13,9 +14,9 @@ use super::body::Json;
 use super::convert::{moment, prose, text};
 use super::gate::Asker;
 use super::params::PathName;
-use super::problem::{ApiError, json};
 use crate::app::App;
-use crate::auth::{Caller, TOKEN_NAME_CHARS_MAX};
+use crate::auth::{Caller, TOKEN_NAME_CHARS_MAX, TokenError};
+use crate::wire_words::problem::{ApiError, json};
 
 /// List tokens
 ///
@@ -121,4 +122,17 @@ fn info(row: &TokenRow) -> Result<TokenInfo, ApiError> {
         expires_at: row.expires_at.map(|moment| moment.to_string()),
         revoked_at: row.revoked_at.map(|moment| moment.to_string()),
     })
+}
+
+impl From<TokenError> for ApiError {
+    fn from(error: TokenError) -> Self {
+        let code = match error {
+            TokenError::TooMany(_) => ErrorCode::LimitTokens,
+            TokenError::Unknown => ErrorCode::TokenNotFound,
+            TokenError::NoWorker(_) => ErrorCode::RequestInvalid,
+            TokenError::NoRandomness => ErrorCode::Internal,
+            TokenError::Store(error) => return error.into(),
+        };
+        Self::new(code, error.to_string())
+    }
 }

@@ -7,8 +7,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use coordinator::{
-    Answer, Command, Drain, DrainCause, Ladder, LeaseRequest, Renewal, WORKER_HEARTBEAT_EVERY,
-    WorkerView,
+    Drain, DrainCause, Ladder, LeaseRequest, Renewal, WORKER_HEARTBEAT_EVERY, WorkerView,
 };
 use model::{Timestamp, WorkerId};
 use protocol::error_code::ErrorCode;
@@ -28,9 +27,10 @@ use super::body::Json;
 use super::convert::{lease_request, prose, reports, text};
 use super::gate::{AskerName, Coordinator};
 use super::params::PathName;
-use super::problem::{ApiError, json};
 use crate::app::App;
+use crate::handle::WorkerRegistration;
 use crate::links::ToLink;
+use crate::wire_words::problem::{ApiError, json};
 
 /// Why a worker is drained, in characters.
 const REASON_CHARS_MAX: usize = 1_024;
@@ -45,7 +45,7 @@ const REASON_CHARS_MAX: usize = 1_024;
     )
 )]
 pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError> {
-    let views = views(&coordinator).await?;
+    let views = coordinator.handle.list_workers().await?;
     let workers = with_sessions(&coordinator, &views).await?;
     Ok(json(StatusCode::OK, &Workers { workers }))
 }
@@ -62,7 +62,7 @@ pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError>
     )
 )]
 pub(super) async fn show(coordinator: Coordinator, path: PathName) -> Result<Response, ApiError> {
-    let mut views = views(&coordinator).await?;
+    let mut views = coordinator.handle.list_workers().await?;
     views.retain(|view| view.worker.as_str() == path.as_str());
     let workers = with_sessions(&coordinator, &views).await?;
     let worker = workers.first().ok_or_else(|| not_found(path.as_str()))?;
@@ -93,8 +93,8 @@ pub(super) async fn command(
     Json(body): Json<WorkerCommand>,
 ) -> Result<Response, ApiError> {
     let worker: WorkerId = path.as_str().parse().map_err(|_| not_found(path.as_str()))?;
-    let known = views(&coordinator).await?.iter().any(|view| view.worker == worker);
-    if !known {
+    let views = coordinator.handle.list_workers().await?;
+    if !views.iter().any(|view| view.worker == worker) {
         return Err(not_found(path.as_str()));
     }
     let command_id = Uuid::new_v4().to_string();
@@ -123,7 +123,7 @@ async fn carry_out(
         }
         WorkerCommand::Undrain => (None, Notice::Undrain),
     };
-    set_drain(coordinator, worker, drain).await?;
+    coordinator.handle.drain(worker.clone(), drain).await?;
     let delivered = coordinator.handle.tell_worker(worker.clone(), ToLink::Notice(notice)).await;
     let accepted = AcceptedCommand {
         command_id: command_id.to_owned(),
@@ -161,20 +161,6 @@ fn tell_command(
     });
 }
 
-async fn set_drain(
-    coordinator: &Coordinator,
-    worker: &WorkerId,
-    drain: Option<Drain>,
-) -> Result<(), ApiError> {
-    let worker = worker.clone();
-    let command = |ticket| Command::Drain { ticket, worker, drain };
-    match coordinator.handle.ask(command).await? {
-        Answer::DrainSet => Ok(()),
-        Answer::Refused(refusal) => Err(refusal.into()),
-        other => Err(ApiError::unexpected(&other)),
-    }
-}
-
 /// Register a worker that pulls
 ///
 /// A process calls this when it starts. What an earlier process of the same name still holds is
@@ -207,12 +193,8 @@ pub(super) async fn register(
     let LeaseRequest { worker, offer, .. } = lease_request(&request, app.clock.now())?;
     coordinator.speaks_for(worker.as_str())?;
     let (ladder, anew) = (Ladder::default(), true);
-    let register = |ticket| Command::Register { ticket, worker, offer, ladder, anew };
-    match coordinator.handle.ask(register).await? {
-        Answer::Registered => {}
-        Answer::Refused(refusal) => return Err(refusal.into()),
-        other => return Err(ApiError::unexpected(&other)),
-    }
+    let own = WorkerRegistration { worker, offer, ladder, anew };
+    coordinator.handle.register(own, None).await?;
     let heartbeat_ms = u64::try_from(WORKER_HEARTBEAT_EVERY.as_millis()).unwrap_or(u64::MAX);
     let leases = "/api/v1/leases".to_owned();
     Ok(json(StatusCode::OK, &RegisteredWorker { worker_id, heartbeat_ms, leases }))
@@ -243,13 +225,8 @@ pub(super) async fn heartbeat(
         Some(listed) => Renewal::Listed(listed.iter().flatten().copied().collect()),
         None => Renewal::Unlisted { n_active: 0 },
     };
-    let command = |ticket| Command::Heartbeat { ticket, worker, leases };
-    let verdicts = match coordinator.handle.ask(command).await? {
-        Answer::Heartbeats { verdicts, .. } => verdicts,
-        Answer::Refused(refusal) => return Err(refusal.into()),
-        other => return Err(ApiError::unexpected(&other)),
-    };
-    let mut judged = verdicts.into_iter().map(heartbeat_answer);
+    let beaten = coordinator.handle.heartbeat(worker, leases).await?;
+    let mut judged = beaten.verdicts.into_iter().map(heartbeat_answer);
     let verdicts = match listed {
         None => judged.collect(),
         Some(listed) => listed
@@ -261,14 +238,6 @@ pub(super) async fn heartbeat(
             .collect(),
     };
     Ok(json(StatusCode::OK, &BeatenWorker { verdicts }))
-}
-
-pub(super) async fn views(coordinator: &Coordinator) -> Result<Vec<WorkerView>, ApiError> {
-    match coordinator.handle.ask(|ticket| Command::ListWorkers { ticket }).await? {
-        Answer::Workers(workers) => Ok(workers),
-        Answer::Refused(refusal) => Err(refusal.into()),
-        other => Err(ApiError::unexpected(&other)),
-    }
 }
 
 fn not_found(name: &str) -> ApiError {

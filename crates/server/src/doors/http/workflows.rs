@@ -21,11 +21,11 @@ use super::body::{DefinitionBytes, Json};
 use super::convert::{NumberRange, RUNS_LIMIT, WORKFLOW_VERSION, prose};
 use super::gate::{AskerName, Coordinator};
 use super::params::{PathName, QueryPairs};
-use super::problem::{ApiError, json, json_bytes};
 use super::runs::limit_of;
 use crate::app::App;
 use crate::runs::definition::Object;
 use crate::runs::view::problem;
+use crate::wire_words::problem::{ApiError, json, json_bytes};
 use crate::workflows::diff;
 use crate::workflows::save::{
     self, COMMENT_CHARS_MAX, KeptVersion, NewVersion, SaveError, Saved, find, save,

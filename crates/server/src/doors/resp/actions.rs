@@ -8,7 +8,7 @@ use protocol::resp::request::Request;
 use serde_json::{Value, json};
 use shard::documents::{ActionHead, Entry};
 
-use super::answers::{ask_error, job_id, refusal, store_error};
+use super::answers::{job_id, store_error};
 use super::connection::Connection;
 use super::jobs::{ListWords, arity, text_of};
 use super::plans::keep_error;
@@ -25,8 +25,7 @@ fn action_error(error: ActionError) -> Reply {
             keep_error(error)
         }
         ActionError::Invalid(JobProblem::Invalid(text)) => Reply::error(format!("ERR {text}")),
-        ActionError::Refused(why) => refusal(&why),
-        ActionError::Ask(error) => ask_error(error),
+        ActionError::Ask(error) => error.into(),
         ActionError::Store(error) => store_error(&error),
     }
 }
@@ -71,7 +70,7 @@ impl Connection {
     }
 
     async fn action(&self, action_id: &str) -> Result<Arc<Entry<ActionHead>>, Reply> {
-        let found = kept::action(&self.member().handle, action_id).await.map_err(ask_error)?;
+        let found = kept::action(&self.member().handle, action_id).await?;
         found.ok_or_else(|| Reply::error(format!("ERR Action not found: {action_id}")))
     }
 
@@ -113,8 +112,7 @@ impl Connection {
         let limit = list.limit as usize;
         // What an action came to is only known from its jobs.
         let (skip, most) = wanted.map_or((list.offset, limit), |_| (0, LOOKED_AT_MAX));
-        let actions = kept::actions(&self.member().handle, skip, most).await;
-        let (actions, _) = actions.map_err(ask_error)?;
+        let (actions, _) = kept::actions(&self.member().handle, skip, most).await?;
         let mut to_skip = if wanted.is_some() { list.offset } else { 0 };
         let mut lines = Vec::new();
         for (action_id, action) in actions {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use bytes::Bytes;
 use coordinator::{
-    Grant, LostAuthority, Refusal, StateWord, TaskRecord, TaskState, Verdict, Violation, WaitReason,
+    Grant, LostAuthority, StateWord, TaskRecord, TaskState, Verdict, Violation, WaitReason,
 };
 use model::{LeaseId, TaskId, Timestamp, WorkerId};
 use protocol::plan::PlanJob;
@@ -14,6 +14,7 @@ use store::StoreError;
 
 use crate::handle::AskError;
 use crate::plans::job::{FREE_JOB, INLINE_PLAN, job_id_in};
+use crate::wire_words::problem::ApiError;
 
 /// The seed's word for where a job stands.
 pub(super) fn status_word(state: StateWord) -> &'static str {
@@ -250,23 +251,23 @@ fn violation_words(violation: Violation) -> (&'static str, &'static str) {
     }
 }
 
-pub(super) fn ask_error(error: AskError) -> Reply {
-    match error {
-        AskError::Overloaded => Reply::error("BUSY more requests than the server can take now"),
-        AskError::Unavailable => {
-            Reply::error("ERR the store cannot keep anything right now; try again")
+impl From<AskError> for Reply {
+    fn from(error: AskError) -> Self {
+        match error {
+            AskError::Overloaded => Self::error("BUSY more requests than the server can take now"),
+            AskError::Unavailable => {
+                Self::error("ERR the store cannot keep anything right now; try again")
+            }
+            AskError::Stopping => Self::error("ERR the server is stopping; connect again"),
+            AskError::Refused(refusal) => {
+                let text = ApiError::from(refusal);
+                Self::error(format!("ERR {} ({})", text.message, text.code.name()))
+            }
         }
-        AskError::Stopping => Reply::error("ERR the server is stopping; connect again"),
     }
 }
 
 pub(super) fn store_error(error: &StoreError) -> Reply {
     tracing::warn!(%error, "the store did not answer a Redis client");
     Reply::error("ERR the store does not answer right now; try again")
-}
-
-/// Why nothing was done.
-pub(super) fn refusal(refusal: &Refusal) -> Reply {
-    let text = crate::doors::http::problem::ApiError::from(refusal.clone());
-    Reply::error(format!("ERR {} ({})", text.message, text.code.name()))
 }

@@ -11,8 +11,8 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::connection::Connection;
-use super::convert;
 use super::jobs::text_of;
+use crate::resp_workers::registration;
 
 /// Capabilities that one search gives, by name.
 pub(crate) const FOUND_MAX: usize = 100;
@@ -60,7 +60,7 @@ impl Connection {
 }
 
 fn add(known: &mut BTreeMap<String, Found>, view: &WorkerView, metadata: Option<&Bytes>) {
-    let register = metadata.and_then(|metadata| convert::register(metadata).ok());
+    let register = metadata.and_then(|metadata| registration::register(metadata).ok());
     for tool in &view.offer.tools {
         let entry = known.entry(tool.to_string()).or_default();
         entry.capability = tool.to_string();

@@ -9,10 +9,10 @@ use protocol::rest::tokens::Role;
 use shard::sessions::MemberMessage;
 use tokio::time::Instant;
 
-use super::WorkerRegistry;
-use super::resp_worker::RespWorker;
 use crate::auth::Caller;
-use crate::handle::CoordinatorHandle;
+use crate::handle::ShardHandle;
+use crate::resp_workers::WorkerRegistry;
+use crate::resp_workers::resp_worker::RespWorker;
 
 /// How a connection came to speak for a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,14 +34,14 @@ pub(super) struct Member {
     pub(super) caller: Caller,
     /// What its credential is called; never the credential itself.
     pub(super) credential: String,
-    pub(super) handle: CoordinatorHandle,
+    pub(super) handle: ShardHandle,
     pub(super) binding: Binding,
     /// The worker that stands for everyone who shows the credential and names no worker.
     anonymous: WorkerId,
 }
 
 impl Member {
-    pub(super) fn new(caller: Caller, credential: String, handle: CoordinatorHandle) -> Self {
+    pub(super) fn new(caller: Caller, credential: String, handle: ShardHandle) -> Self {
         let anonymous = caller.worker.clone().unwrap_or_else(|| {
             let name = format!("redis-{credential}");
             name.parse().expect("ids of tokens are short, in letters and digits")

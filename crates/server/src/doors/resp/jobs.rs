@@ -1,18 +1,18 @@
 //! Jobs, looked at and acted on.
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, LoadKey, StateWord, TaskRecord};
+use coordinator::{LoadKey, Refusal, StateWord, TaskRecord};
 use model::TaskId;
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use store::PageQuery;
 
-use super::answers::{ask_error, job_status, job_view, json_bulk, refusal, store_error};
+use super::answers::{job_status, job_view, json_bulk, status_word, store_error};
 use super::connection::Connection;
-use super::convert::job_types;
 use crate::handle::AskError;
 use crate::plans::job::name_key;
 use crate::plans::{action, kept};
+use crate::resp_workers::registration::job_types;
 
 /// Jobs that one list shows.
 pub(crate) const LISTED_JOBS_MAX: u32 = 1_000;
@@ -152,31 +152,23 @@ impl Connection {
         let [_, job] = &request.arguments[..] else { return Err(arity(request)) };
         let job = text_of(job)?;
         let task = self.record(job).await?.id;
-        let handle = &self.member().handle;
-        match handle.ask(|ticket| Command::Stop { ticket, task }).await.map_err(ask_error)? {
-            Answer::Stopped => Ok(Reply::ok()),
-            Answer::NotLive => {
-                let word =
-                    super::answers::status_word(self.record(job).await?.progress.state.word());
-                Err(Reply::error(format!("ERR Invalid status transition: {word} -> cancelled")))
-            }
-            Answer::Refused(why) => Err(refusal(&why)),
-            _ => Err(ask_error(AskError::Unavailable)),
+        if self.member().handle.stop(task).await? {
+            return Ok(Reply::ok());
         }
+        let word = status_word(self.record(job).await?.progress.state.word());
+        Err(Reply::error(format!("ERR Invalid status transition: {word} -> cancelled")))
     }
 
     pub(super) async fn on_job_retry(&mut self, request: &Request) -> Result<Reply, Reply> {
         let [_, job] = &request.arguments[..] else { return Err(arity(request)) };
         let task = self.record(text_of(job)?).await?.id;
-        let handle = &self.member().handle;
-        match handle.ask(|ticket| Command::Requeue { ticket, task }).await.map_err(ask_error)? {
-            Answer::Requeued => Ok(Reply::ok()),
-            Answer::Refused(coordinator::Refusal::NotRequeueable { state }) => {
-                let word = super::answers::status_word(state);
+        match self.member().handle.requeue(task).await {
+            Ok(()) => Ok(Reply::ok()),
+            Err(AskError::Refused(Refusal::NotRequeueable { state })) => {
+                let word = status_word(state);
                 Err(Reply::error(format!("ERR Invalid status transition: {word} -> pending")))
             }
-            Answer::Refused(why) => Err(refusal(&why)),
-            _ => Err(ask_error(AskError::Unavailable)),
+            Err(error) => Err(error.into()),
         }
     }
 
@@ -185,8 +177,7 @@ impl Connection {
         let [_, action_id, rest @ ..] = &request.arguments[..] else { return Err(arity(request)) };
         let action_id = text_of(action_id)?;
         let list = ListWords::read(rest)?;
-        let action = kept::action(&self.member().handle, action_id).await;
-        if action.map_err(ask_error)?.is_none() {
+        if kept::action(&self.member().handle, action_id).await?.is_none() {
             return Err(Reply::error(format!("ERR Action not found: {action_id}")));
         }
         let states = wanted_states(&list)?;

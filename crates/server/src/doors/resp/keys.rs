@@ -8,7 +8,6 @@ use protocol::resp::reply::{
 };
 use protocol::resp::request::Request;
 
-use super::answers::ask_error;
 use super::classify::is_own;
 use super::connection::{Connection, Event};
 use super::convert::{QUEUE_PREFIX, queue_in};
@@ -52,8 +51,8 @@ impl Connection {
     /// Carries out commands on the keyspace; the answers come when what they say is durable.
     async fn execute(&self, run: &[Request]) -> Result<Vec<Answer>, Reply> {
         let scratch = self.scratch().await?;
-        let (answers, mark) = scratch.execute(run).map_err(ask_error)?;
-        scratch.durable(&mark).await.map_err(ask_error)?;
+        let (answers, mark) = scratch.execute(run)?;
+        scratch.durable(&mark).await?;
         Ok(answers)
     }
 
@@ -109,7 +108,7 @@ impl Connection {
                 let answer = self.shaped(request, answer);
                 write_answer(&mut self.wire.output, &answer, self.client.version);
             }
-            Err(error) => self.reply(&ask_error(error)),
+            Err(error) => self.reply(&error.into()),
         }
         Ok(())
     }
@@ -282,7 +281,7 @@ impl Connection {
     pub(super) async fn scratch(
         &self,
     ) -> Result<std::sync::Arc<crate::scratch::TenantScratch>, Reply> {
-        self.member().handle.keyspace().await.map_err(ask_error)
+        Ok(self.member().handle.keyspace().await?)
     }
 }
 

@@ -1,8 +1,8 @@
 //! The Redis protocol: `redis-cli` is a client and a worker (seed 004).
 //!
 //! Reading order: `listener` (a socket comes), `gate` (who is it), `connection` (requests in,
-//! replies out, in order), then the commands by group. `worker_registry` knows the workers that
-//! speak this protocol and what they hold; `convert` and `answers` translate.
+//! replies out, in order), then the commands by group. `convert` and `answers` translate. The
+//! workers that speak this protocol and what they hold are known to `crate::resp_workers`.
 
 mod actions;
 mod answers;
@@ -24,13 +24,9 @@ pub(crate) mod pops;
 pub(crate) mod pubsub;
 pub(crate) mod queues;
 mod reports;
-pub(crate) mod resp_worker;
 mod stream;
 mod submits;
 mod verify;
 mod views;
 pub(crate) mod wire;
-mod worker_registry;
 pub(crate) mod workers;
-
-pub(crate) use worker_registry::WorkerRegistry;

@@ -8,7 +8,6 @@ use protocol::resp::command;
 use protocol::resp::reply::{Reply, write_array_head};
 use protocol::resp::request::Request;
 
-use super::answers::ask_error;
 use super::classify::{Class, classify};
 use super::connection::Connection;
 use super::jobs::arity;
@@ -106,8 +105,8 @@ impl Connection {
 
     async fn carry_out(&self, requests: &[Request]) -> Result<Vec<Answer>, Reply> {
         let scratch = self.scratch().await?;
-        let (answers, mark) = scratch.transact(requests).map_err(ask_error)?;
-        scratch.durable(&mark).await.map_err(ask_error)?;
+        let (answers, mark) = scratch.transact(requests)?;
+        scratch.durable(&mark).await?;
         Ok(answers)
     }
 }

@@ -6,16 +6,16 @@ use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use serde_json::json;
 
-use super::answers::{ask_error, store_error};
+use super::answers::store_error;
 use super::connection::Connection;
 use super::jobs::{ListWords, arity, text_of};
-use crate::doors::http::json_path::{describe, is_object};
 use crate::plans::delete::{DeleteError, delete};
 use crate::plans::kept::{self, KeepError, ListedPlan};
+use crate::wire_words::json_path::{describe, is_object};
 
 pub(super) fn keep_error(error: KeepError) -> Reply {
     match error {
-        KeepError::Ask(error) => ask_error(error),
+        KeepError::Ask(error) => error.into(),
         KeepError::Store(error) => store_error(&error),
         other => Reply::error(format!("ERR {other}")),
     }
@@ -63,7 +63,7 @@ impl Connection {
     pub(super) async fn on_plan_list(&mut self, request: &Request) -> Result<Reply, Reply> {
         let list = ListWords::read(&request.arguments[1..])?;
         let pattern = list.words.first().copied().unwrap_or("*");
-        let plans = kept::plans(&self.member().handle).await.map_err(ask_error)?;
+        let plans = kept::plans(&self.member().handle).await?;
         let fits = |name: &str| keyspace::matches(pattern.as_bytes(), name.as_bytes());
         let fitting = plans.iter().filter(|(name, _)| fits(name));
         let page = fitting.skip(list.offset).take(list.limit as usize);

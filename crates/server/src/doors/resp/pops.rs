@@ -5,21 +5,21 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Answer, Command, Grant, LeaseRequest, Renewal};
+use coordinator::{Command, Grant, LeaseRequest, Renewal};
 use model::{LeaseId, Offer, QueueName, Timestamp, WorkerId};
 use protocol::plan::PLAN_STEP;
 use protocol::resp::reply::{Reply, write_bulk, write_null, write_null_array};
 use protocol::resp::request::Request;
 
-use super::answers::{ask_error, popped_job, refusal};
+use super::answers::popped_job;
 use super::client::Binding;
 use super::connection::{Connection, Event};
-use super::convert::{PROCESSING, SCHEDULED, queue_in, queues_of, type_name, unregistered};
+use super::convert::{PROCESSING, SCHEDULED, queue_in, queues_of};
 use super::listener::Shapes;
-use super::resp_worker::HeldJob;
 use super::wire::Gone;
-use crate::handle::AskError;
 use crate::plans::job::{DEFAULT_QUEUE, job_id_in, retries_of};
+use crate::resp_workers::registration::{type_name, unregistered};
+use crate::resp_workers::resp_worker::HeldJob;
 
 /// A connection that works in no worker's name renews what it took while it is open.
 pub(super) const RENEW_EVERY_LOOKS: u64 = 30;
@@ -176,12 +176,11 @@ impl Connection {
             timeout_grace: TIMEOUT_GRACE,
             is_loss_noticed: true,
         };
-        let mut asking =
-            pin!(member.handle.ask(|ticket| Command::RequestLeases { ticket, request }));
-        let answer = loop {
+        let mut asking = pin!(member.handle.request_leases(request));
+        let granted = loop {
             tokio::select! {
                 biased;
-                answer = &mut asking => break answer,
+                granted = &mut asking => break granted,
                 event = self.next_event() => match event {
                     Event::Input => {}
                     Event::Message(message) => self.tell(&message).await,
@@ -189,15 +188,10 @@ impl Connection {
                 },
             }
         };
-        Ok(match answer {
-            Ok(Answer::Leases(grants)) => {
-                self.note_taken(&member.worker(), &grants);
-                Ok(grants)
-            }
-            Ok(Answer::Refused(why)) => Err(refusal(&why)),
-            Ok(_) => Err(ask_error(AskError::Unavailable)),
-            Err(error) => Err(ask_error(error)),
-        })
+        if let Ok(grants) = &granted {
+            self.note_taken(&member.worker(), grants);
+        }
+        Ok(granted.map_err(Reply::from))
     }
 
     fn offer(
@@ -336,9 +330,8 @@ impl Connection {
         let leases = Renewal::Listed(self.client.taken.iter().copied().collect());
         let worker = member.worker();
         tokio::spawn(async move {
-            let beat = |ticket| Command::Heartbeat { ticket, worker, leases };
             // A lease that is over is told when its job is reported.
-            let _ = member.handle.ask(beat).await;
+            let _ = member.handle.heartbeat(worker, leases).await;
         });
     }
 }

@@ -9,7 +9,7 @@ use protocol::resp::request::Request;
 use serde_json::json;
 use tokio::sync::broadcast;
 
-use super::answers::{ask_error, job_id, seconds, status_word};
+use super::answers::{job_id, seconds, status_word};
 use super::connection::Connection;
 use shard::projection::TaskUpdate;
 
@@ -96,7 +96,7 @@ impl Connection {
         if hears && self.subscriptions.updates.is_none() {
             match self.member().handle.tenant() {
                 Ok(tenant) => self.subscriptions.updates = Some(tenant.updates.listen()),
-                Err(error) => return Some(ask_error(error)),
+                Err(error) => return Some(error.into()),
             }
         } else if !hears {
             self.subscriptions.updates = None;

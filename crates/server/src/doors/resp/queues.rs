@@ -1,18 +1,16 @@
 //! Queues as lists, and `QUEUE.*`.
 
 use bytes::Bytes;
-use coordinator::{
-    Answer, Command, LoadKey, Pause, QueueView, StateWord, TaskRecord, TaskState, WorkerHealth,
-};
+use coordinator::{LoadKey, Pause, QueueView, StateWord, TaskRecord, TaskState, WorkerHealth};
 use model::{QueueName, TaskId, Timestamp};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 
-use super::answers::{ask_error, job_status, job_view, json_bulk, refusal, store_error};
+use super::answers::{job_status, job_view, json_bulk, store_error};
 use super::connection::Connection;
-use super::convert::{PROCESSING, SCHEDULED, job_types, queue_in, queues_of};
+use super::convert::{PROCESSING, SCHEDULED, queue_in, queues_of};
 use super::jobs::{arity, text_of};
-use crate::handle::AskError;
+use crate::resp_workers::registration::job_types;
 
 /// Jobs that one look at a queue shows.
 pub(crate) const PEEKED_JOBS_MAX: u32 = 1_000;
@@ -20,12 +18,7 @@ const PEEKED_JOBS: u32 = 10;
 
 impl Connection {
     pub(super) async fn queue_views(&self) -> Result<Vec<QueueView>, Reply> {
-        let handle = &self.member().handle;
-        match handle.ask(|ticket| Command::ListQueues { ticket }).await.map_err(ask_error)? {
-            Answer::Queues(views) => Ok(views),
-            Answer::Refused(why) => Err(refusal(&why)),
-            _ => Err(ask_error(AskError::Unavailable)),
-        }
+        Ok(self.member().handle.list_queues().await?)
     }
 
     /// The ready jobs of a list in the order in which they are taken, and how many there are.
@@ -39,13 +32,7 @@ impl Connection {
             .map_err(|text| Reply::error(format!("ERR {text}")))?
             .into_iter()
             .collect();
-        let types = Some(job_types());
-        let peek = |ticket| Command::Peek { ticket, queues, types, skip, limit };
-        match self.member().handle.ask(peek).await.map_err(ask_error)? {
-            Answer::Peeked { tasks, total } => Ok((tasks, total)),
-            Answer::Refused(why) => Err(refusal(&why)),
-            _ => Err(ask_error(AskError::Unavailable)),
-        }
+        Ok(self.member().handle.peek(queues, Some(job_types()), skip, limit).await?)
     }
 
     async fn records_of(&self, tasks: Vec<TaskId>) -> Result<Vec<TaskRecord>, Reply> {
@@ -148,11 +135,8 @@ impl Connection {
         if !matches!(record.progress.state.word(), StateWord::Queued) {
             return Ok(Reply::Integer(0));
         }
-        let handle = &self.member().handle;
-        match handle.ask(|ticket| Command::Stop { ticket, task }).await.map_err(ask_error)? {
-            Answer::Stopped => Ok(Reply::Integer(1)),
-            _ => Ok(Reply::Integer(0)),
-        }
+        let is_stopped = self.member().handle.stop(task).await?;
+        Ok(Reply::Integer(is_stopped.into()))
     }
 
     // ----- QUEUE.*
@@ -252,12 +236,8 @@ impl Connection {
             queue.parse().map_err(|error| Reply::error(format!("ERR {error}")))?;
         let by = self.member().credential.clone();
         let pause = is_pause.then(|| Pause { by, at: self.app.clock.now() });
-        let set = |ticket| Command::SetPause { ticket, queue, pause };
-        match self.member().handle.ask(set).await.map_err(ask_error)? {
-            Answer::PauseSet => Ok(Reply::ok()),
-            Answer::Refused(why) => Err(refusal(&why)),
-            _ => Err(ask_error(AskError::Unavailable)),
-        }
+        self.member().handle.set_pause(queue, pause).await?;
+        Ok(Reply::ok())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Words about jobs: `JOB.UPDATE`, and `SET job:<id>:status` of workers that know nothing else.
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, HeartbeatVerdict, Judgement, Renewal, TaskRecord, TaskState};
+use coordinator::{HeartbeatVerdict, Judgement, Renewal, TaskRecord, TaskState};
 use model::{Failure, LeaseId, Report, ReportedOutcome, WorkerId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
@@ -9,13 +9,13 @@ use protocol::session::payload::feedback::Feedback;
 use serde_json::json;
 use shard::report_key::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key};
 
-use super::answers::{ask_error, lost_words, status_word, verdict_reply};
+use super::answers::{lost_words, status_word, verdict_reply};
 use super::connection::Connection;
 use super::convert::{Step, Update, worker_id_in};
-use crate::doors::http::convert::reports::RESULT_BYTES_MAX;
-use crate::doors::http::json_path::{describe, is_object};
 use crate::handle::AskError;
 use crate::plans::job::retries_of;
+use crate::wire_words::json_path::{describe, is_object};
+use crate::wire_words::limits::RESULT_BYTES_MAX;
 
 const DEFAULT_CODE: &str = "E.RUNNER.FAILURE";
 
@@ -148,11 +148,9 @@ impl Connection {
     async fn report(&mut self, words: Vec<Word>) -> Vec<Reply> {
         let reports: Vec<Report> = words.iter().filter_map(report_of).collect();
         let handle = self.member().handle.clone();
-        let answer = handle.ask(|ticket| Command::Report { ticket, reports }).await;
-        let judgements = match answer {
-            Ok(Answer::Judgements(judgements)) => judgements,
-            Ok(_) => return vec![ask_error(AskError::Unavailable); words.len()],
-            Err(error) => return vec![ask_error(error); words.len()],
+        let judgements = match handle.report(reports).await {
+            Ok(judgements) => judgements,
+            Err(error) => return unanswered(error, words.len()),
         };
         let mut replies = Vec::with_capacity(words.len());
         for (word, judgement) in words.iter().zip(judgements) {
@@ -181,11 +179,9 @@ impl Connection {
         let leases: Vec<LeaseId> = words.iter().map(|word| word.lease).collect();
         let member = self.member().clone();
         member.workers().touch(&worker, self.app.clock.now());
-        let beat = |ticket| Command::Heartbeat { ticket, worker, leases: Renewal::Listed(leases) };
-        let verdicts = match member.handle.ask(beat).await {
-            Ok(Answer::Heartbeats { verdicts, .. }) => verdicts,
-            Ok(_) => return vec![ask_error(AskError::Unavailable); words.len()],
-            Err(error) => return vec![ask_error(error); words.len()],
+        let verdicts = match member.handle.heartbeat(worker, Renewal::Listed(leases)).await {
+            Ok(beaten) => beaten.verdicts,
+            Err(error) => return unanswered(error, words.len()),
         };
         let mut replies = Vec::with_capacity(words.len());
         for (word, verdict) in words.into_iter().zip(verdicts) {
@@ -238,6 +234,15 @@ impl Connection {
             None => Reply::ok(),
         }
     }
+}
+
+/// The same reply to each word. A refusal says nothing of any one of them, so they are sent again.
+fn unanswered(error: AskError, n_words: usize) -> Vec<Reply> {
+    let error = match error {
+        AskError::Refused(_) => AskError::Unavailable,
+        other => other,
+    };
+    vec![error.into(); n_words]
 }
 
 /// `Some(true)` ends a job, `Some(false)` does not, `None` is refused.

@@ -4,20 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, Refusal, SubmittedTask};
+use coordinator::{Refusal, SubmittedTask};
 use futures_util::future::join_all;
 use model::{NewTask, TaskId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 
-use super::answers::{ask_error, refusal};
 use super::connection::Connection;
 use super::convert::{PROCESSING, SCHEDULED, queue_in};
 use super::plans::keep_error;
-use crate::doors::http::convert::tasks::TASKS_PER_SUBMIT_MAX;
 use crate::handle::AskError;
 use crate::plans::after;
 use crate::plans::job::{JobProblem, Order, OrderDesk};
+use crate::wire_words::limits::TASKS_PER_SUBMIT_MAX;
 
 /// What one request asks for.
 struct Wanted {
@@ -158,28 +157,25 @@ impl Connection {
             // Only a job with a name can be refused for itself; then the others are asked for anew.
             let has_names = tasks.iter().any(|task| task.idempotency.is_some());
             let wanted = if has_names { tasks.clone() } else { std::mem::take(&mut tasks) };
-            let handle = &self.member().handle;
-            let answer = handle.ask(|ticket| Command::Submit { ticket, tasks: wanted }).await;
-            match answer.map_err(ask_error)? {
-                Answer::Submitted(submitted) => {
+            match self.member().handle.submit(wanted).await {
+                Ok(submitted) => {
                     for (place, one) in places.into_iter().zip(submitted) {
                         made[place] = Some(Ok(one));
                     }
                 }
-                Answer::Refused(Refusal::IdempotencyConflict { key }) => {
+                Err(AskError::Refused(Refusal::IdempotencyConflict { key })) => {
                     let is_it = |task: &NewTask| {
                         task.idempotency.as_ref().is_some_and(|mark| mark.key == key)
                     };
                     let Some(bad) = tasks.iter().position(is_it) else {
-                        return Err(ask_error(AskError::Unavailable));
+                        return Err(AskError::Unavailable.into());
                     };
                     let name = key.as_str().trim_start_matches("job:");
                     let text = format!("ERR Job already exists: {name}");
                     made[places[bad]] = Some(Err(Reply::error(text)));
                     tasks.remove(bad);
                 }
-                Answer::Refused(why) => return Err(refusal(&why)),
-                _ => return Err(ask_error(AskError::Unavailable)),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(made.into_iter().flatten().collect())

@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, TaskState};
+use coordinator::TaskState;
 use model::WorkerId;
 use protocol::plan::PlanResult;
 use protocol::resp::reply::Reply;
@@ -14,12 +14,11 @@ use protocol::resp::request::Request;
 use serde::Deserialize;
 use serde_json::json;
 
-use super::answers::{ask_error, refusal};
 use super::connection::Connection;
-use super::convert::WORKER_TAG;
 use super::jobs::{arity, text_of};
 use crate::handle::AskError;
 use crate::plans::job::OrderDesk;
+use crate::resp_workers::registration::WORKER_TAG;
 
 /// How long a challenge may take.
 pub(crate) const VERIFY_WITHIN: Duration = Duration::from_secs(30);
@@ -73,12 +72,7 @@ impl Connection {
     ) -> Result<(), Reply> {
         let invalid = |error: model::InvalidText| Reply::error(format!("ERR {error}"));
         let (worker, tool) = (worker.clone(), tool.parse::<model::ToolName>().map_err(invalid)?);
-        let note = |ticket| Command::NoteVerified { ticket, worker, tool, output };
-        match self.member().handle.ask(note).await.map_err(ask_error)? {
-            Answer::Verified => Ok(()),
-            Answer::Refused(why) => Err(refusal(&why)),
-            _ => Err(ask_error(AskError::Unavailable)),
-        }
+        Ok(self.member().handle.note_verified(worker, tool, output).await?)
     }
 
     /// Who claims the tool.
@@ -98,21 +92,18 @@ impl Connection {
     /// Submits the challenge and waits for its end.
     async fn challenge(&self, task: model::NewTask) -> Result<String, Reply> {
         let handle = self.member().handle.clone();
-        let tasks = vec![task];
-        let answer = handle.ask(|ticket| Command::Submit { ticket, tasks }).await;
-        let task = match answer.map_err(ask_error)? {
-            Answer::Submitted(made) => made[0].task,
-            Answer::Refused(why) => return Err(refusal(&why)),
-            _ => return Err(ask_error(AskError::Unavailable)),
-        };
+        let task = handle.submit(vec![task]).await?[0].task;
         let until = self.app.clock.now().after(VERIFY_WITHIN);
-        let watched = handle.ask(|ticket| Command::Watch { ticket, task, until }).await;
-        watched.map_err(ask_error)?;
+        match handle.watch(task, until).await {
+            // Nobody can wait for it: it counts as late unless it is done already.
+            Ok(_) | Err(AskError::Refused(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
         let record = self.find_record(&task.to_string()).await?;
         let state = record.map(|record| record.progress.state);
         let Some(TaskState::Settled(settlement)) = state else {
             // Nobody wants to know any more.
-            let _ = handle.ask(|ticket| Command::Stop { ticket, task }).await;
+            let _ = handle.stop(task).await;
             return Err(Reply::error("ERR the worker did not answer the challenge in time"));
         };
         if let Some(failure) = &settlement.failure {

@@ -9,7 +9,7 @@ use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use serde_json::{Value, json};
 
-use super::answers::{ask_error, job_id, job_view, seconds, status_word, store_error};
+use super::answers::{job_id, job_view, seconds, status_word, store_error};
 use super::connection::Connection;
 use super::jobs::arity;
 use super::plans::keep_error;
@@ -57,14 +57,13 @@ impl Connection {
             ["worker", worker, field] => Ok(self.worker_field(worker, field)),
             ["capability", tool, "workers"] => Ok(self.capable(tool)),
             ["plans", "all"] => {
-                let plans = kept::plans(&self.member().handle).await.map_err(ask_error)?;
+                let plans = kept::plans(&self.member().handle).await?;
                 let names = plans.iter().map(|(name, _)| bytes_of(name));
                 Ok(members(names.collect()))
             }
             ["actions", "all"] => {
                 let most = super::jobs::LISTED_JOBS_MAX as usize;
-                let actions = kept::actions(&self.member().handle, 0, most).await;
-                let (actions, _) = actions.map_err(ask_error)?;
+                let (actions, _) = kept::actions(&self.member().handle, 0, most).await?;
                 Ok(members(actions.iter().map(|(name, _)| bytes_of(name)).collect()))
             }
             ["workers", "all"] => {
@@ -124,7 +123,7 @@ impl Connection {
     }
 
     async fn action_view(&self, action_id: &str) -> Result<Option<View>, Reply> {
-        let kept = kept::action(&self.member().handle, action_id).await.map_err(ask_error)?;
+        let kept = kept::action(&self.member().handle, action_id).await?;
         let Some(kept) = kept else { return Ok(None) };
         let records = action::records(&self.app, &self.member().handle, action_id).await;
         let counts = action::Counts::of(&records.map_err(|error| store_error(&error))?);

@@ -4,23 +4,22 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{
-    Answer, Command, DrainOrder, Ladder, Refusal, Renewal, WorkerHealth, WorkerView,
-};
+use coordinator::{DrainOrder, Ladder, Refusal, Renewal, WorkerHealth, WorkerView};
 use model::{Offer, TagValue, Timestamp, WorkerId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use serde_json::{Value, json};
 use shard::sessions::{MemberMessage, Registration};
 
-use super::answers::{ask_error, refusal, seconds};
+use super::answers::seconds;
 use super::client::Binding;
 use super::connection::Connection;
-use super::convert::{self, abilities, comma_list, unregistered};
+use super::convert::{self, comma_list};
 use super::jobs::{arity, text_of};
-use super::resp_worker::HEARTBEAT_EVERY;
-use crate::doors::http::convert::tasks::PARAMETERS_BYTES_MAX;
-use crate::handle::AskError;
+use crate::handle::{AskError, WorkerRegistration};
+use crate::resp_workers::registration::{self, abilities, unregistered};
+use crate::resp_workers::resp_worker::HEARTBEAT_EVERY;
+use crate::wire_words::limits::PARAMETERS_BYTES_MAX;
 
 /// A worker's last numbers, as JSON.
 pub(crate) const STATS_BYTES_MAX: usize = 16 * 1024;
@@ -37,6 +36,13 @@ fn not_registered(worker: &str) -> Reply {
 
 fn name_taken() -> Reply {
     Reply::error("ERR Worker ID already registered")
+}
+
+fn member_error(error: AskError) -> Reply {
+    match error {
+        AskError::Refused(Refusal::WorkerNameTaken) => name_taken(),
+        other => other.into(),
+    }
 }
 
 fn worker_id(text: &Bytes) -> Result<WorkerId, Reply> {
@@ -66,7 +72,7 @@ impl Connection {
             return Err(Reply::error("ERR the registration is too long"));
         }
         let invalid = |text: String| Reply::error(format!("ERR {text}"));
-        let read = convert::register(json).map_err(invalid)?;
+        let read = registration::register(json).map_err(invalid)?;
         let worker = convert::worker_id_in(&read.worker_id).map_err(invalid)?;
         read.check_version().map_err(invalid)?;
         let text = text_of(json)?;
@@ -103,15 +109,9 @@ impl Connection {
         offer: Arc<Offer>,
     ) -> Result<(), Reply> {
         let anew = matches!(message, MemberMessage::Register(_));
-        let (named, ladder) = (worker.clone(), Ladder::SLOW);
-        let register = |ticket| Command::Register { ticket, worker: named, offer, ladder, anew };
-        let asked = self.member().handle.ask_as_member((worker.clone(), message), register).await;
-        match asked.map_err(ask_error)? {
-            Answer::Registered => Ok(()),
-            Answer::Refused(Refusal::WorkerNameTaken) => Err(name_taken()),
-            Answer::Refused(why) => Err(refusal(&why)),
-            _ => Err(ask_error(AskError::Unavailable)),
-        }
+        let (worker, ladder) = (worker.clone(), Ladder::SLOW);
+        let own = WorkerRegistration { worker, offer, ladder, anew };
+        self.member().handle.register(own, Some(message)).await.map_err(member_error)
     }
 
     pub(super) async fn on_worker_heartbeat(&mut self, request: &Request) -> Result<Reply, Reply> {
@@ -150,12 +150,7 @@ impl Connection {
     /// asks of it.
     async fn beat(&self, worker: &WorkerId, n_active: usize) -> Result<Option<DrainOrder>, Reply> {
         let (worker, leases) = (worker.clone(), Renewal::Unlisted { n_active });
-        let beat = |ticket| Command::Heartbeat { ticket, worker, leases };
-        match self.member().handle.ask(beat).await.map_err(ask_error)? {
-            Answer::Heartbeats { drain, .. } => Ok(drain),
-            Answer::Refused(why) => Err(refusal(&why)),
-            _ => Err(ask_error(AskError::Unavailable)),
-        }
+        Ok(self.member().handle.heartbeat(worker, leases).await?.drain)
     }
 
     pub(super) async fn on_worker_unregister(&mut self, request: &Request) -> Result<Reply, Reply> {
@@ -168,26 +163,15 @@ impl Connection {
         if self.member().worker() == worker {
             self.unbind();
         }
-        let (leaving, member) = (worker.clone(), self.member());
+        let member = self.member();
         let leave = MemberMessage::Leave { credential: member.credential.clone() };
-        let unregister = |ticket| Command::Unregister { ticket, worker: leaving };
-        let asked = member.handle.ask_as_member((worker, leave), unregister).await;
-        match asked.map_err(ask_error)? {
-            Answer::Unregistered { .. } => Ok(Reply::ok()),
-            Answer::Refused(Refusal::WorkerNameTaken) => Err(name_taken()),
-            Answer::Refused(why) => Err(refusal(&why)),
-            _ => Err(ask_error(AskError::Unavailable)),
-        }
+        let left = member.handle.unregister(worker, leave).await;
+        left.map(|()| Reply::ok()).map_err(member_error)
     }
 
     /// Every worker, by whichever door it works, as the coordinator sees it.
     pub(super) async fn worker_views(&self) -> Result<Vec<WorkerView>, Reply> {
-        let handle = &self.member().handle;
-        match handle.ask(|ticket| Command::ListWorkers { ticket }).await.map_err(ask_error)? {
-            Answer::Workers(views) => Ok(views),
-            Answer::Refused(why) => Err(refusal(&why)),
-            _ => Err(ask_error(AskError::Unavailable)),
-        }
+        Ok(self.member().handle.list_workers().await?)
     }
 
     /// `WORKERS.LIST`: newest sign of life first. Those that registered here and were silent for
@@ -321,7 +305,7 @@ impl Connection {
             let value: TagValue = "true".parse().expect("short and printable");
             let tags = names.iter().map(|name| Ok((name.parse()?, value.clone())));
             offer.tags = tags.collect::<Result<_, _>>().map_err(wrong)?;
-            offer.tags.insert(convert::worker_tag(), convert::worker_tag_value(&worker));
+            offer.tags.insert(registration::worker_tag(), registration::worker_tag_value(&worker));
         }
         self.tell_registered(&worker, self.greet(), Arc::new(offer.clone())).await?;
         if !self.member().is_bound() {

@@ -7,10 +7,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
-use coordinator::Answer;
 use foldhash::fast::RandomState;
 use futures_util::StreamExt;
-use futures_util::future::{AbortHandle, AbortRegistration, Abortable};
+use futures_util::future::AbortHandle;
 use futures_util::stream::FuturesUnordered;
 use model::{TenantId, Timestamp};
 use protocol::session::server_session::SessionAccept;
@@ -27,7 +26,7 @@ use uuid::Uuid;
 
 use super::handshake;
 use crate::app::App;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, LinkAnswer, ShardHandle};
 use crate::links::Told;
 use crate::metrics::WsMetrics;
 use crate::resources::{ReadFailure, Wanted};
@@ -41,11 +40,11 @@ const ATTACH_EVERY: Duration = Duration::from_millis(500);
 /// Something that was waited for has come.
 pub(super) enum Done {
     /// The coordinator answered, or will not.
-    Answered { request: RequestId, answer: Result<Answer, AskError> },
+    Answered { request: RequestId, answer: LinkAnswer },
     /// Feedback is stored, or cannot be.
     Stored { request: RequestId },
     /// The shard of a worker's tenant is there.
-    Shard { attempt: u64, claim: Box<TenantClaim>, found: Result<CoordinatorHandle, AskError> },
+    Shard { attempt: u64, claim: Box<TenantClaim>, found: Result<ShardHandle, AskError> },
     /// What became of the claim; nothing if the shard's memory is gone.
     Claimed(Option<LinkWord>),
     /// A session may begin or go on.
@@ -114,7 +113,7 @@ pub(super) struct Driver {
     pub(super) is_lost: bool,
     pub(super) id: LinkId,
     pub(super) tenant: Option<TenantId>,
-    pub(super) handle: Option<CoordinatorHandle>,
+    pub(super) handle: Option<ShardHandle>,
     pub(super) metrics: Option<Arc<WsMetrics>>,
     /// The session that is open, or was last.
     pub(super) record: Option<Box<SessionRecord>>,
@@ -192,7 +191,9 @@ impl Driver {
             self.stops.insert(request, stop);
             registration
         });
-        self.work.later(ask(handle, request, command, stop));
+        self.work.later(async move {
+            Done::Answered { request, answer: handle.ask_for_link(command, stop).await }
+        });
     }
 
     fn ask_session(&mut self, ask: SessionAsk) {
@@ -365,15 +366,7 @@ impl Driver {
         match done {
             Done::Answered { request, answer } => {
                 self.stops.remove(&request);
-                match answer {
-                    Ok(answer) => self.link.on_answer(now, request, answer),
-                    Err(AskError::Stopping) => {
-                        self.link.on_unanswered(now, request, Unanswered::Stopping);
-                    }
-                    Err(AskError::Overloaded | AskError::Unavailable) => {
-                        self.link.on_unanswered(now, request, Unanswered::Unavailable);
-                    }
-                }
+                answer.give_to(&mut self.link, now, request);
             }
             Done::Stored { request } => self.link.on_stored(now, request),
             Done::Shard { attempt, claim, found } if self.claiming == Some(attempt) => {
@@ -469,22 +462,4 @@ impl Drop for Driver {
     fn drop(&mut self) {
         self.finish("the connection was dropped");
     }
-}
-
-/// Asks the coordinator. A question that is taken back while it waits was granted nothing.
-async fn ask(
-    handle: CoordinatorHandle,
-    request: RequestId,
-    command: LinkCommand,
-    stop: Option<AbortRegistration>,
-) -> Done {
-    let asking = handle.ask(|ticket| command.with_ticket(ticket));
-    let answer = match stop {
-        None => asking.await,
-        Some(stop) => {
-            let taken_back = |_| Ok(Answer::Leases(Vec::new()));
-            Abortable::new(asking, stop).await.unwrap_or_else(taken_back)
-        }
-    };
-    Done::Answered { request, answer }
 }

@@ -14,7 +14,7 @@ use shard::worker_link::{Applicant, Authenticate, Opening, Refusal, UNKNOWN_SESS
 
 use crate::app::App;
 use crate::auth::Caller;
-use crate::handle::CoordinatorHandle;
+use crate::handle::ShardHandle;
 
 /// When a worker whose identity changes hands too often may try again.
 const TAKEOVER_PAUSE: Duration = Duration::from_secs(20);
@@ -146,7 +146,7 @@ pub(super) fn not_claimed(error: ClaimError) -> Refusal {
 pub(super) async fn accept(
     app: Arc<App>,
     tenant: TenantId,
-    (handle, link): (CoordinatorHandle, LinkId),
+    (handle, link): (ShardHandle, LinkId),
     opening: Opening,
 ) -> Result<(SessionAccept, Box<SessionRecord>), Refusal> {
     let now = app.clock.now();

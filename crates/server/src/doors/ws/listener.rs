@@ -3,10 +3,12 @@
 use std::sync::Arc;
 
 use aws_lc_rs::digest;
+use axum::Router;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use protocol::error_code::ErrorCode;
@@ -14,7 +16,7 @@ use protocol::error_code::ErrorCode;
 use super::connection::Connection;
 use super::wire::Wire;
 use crate::app::App;
-use crate::doors::http::problem::ApiError;
+use crate::wire_words::problem::ApiError;
 
 /// WebSocket connections at the same time; a further one is refused.
 pub(crate) const WS_CONNECTIONS_MAX: usize = 20_000;
@@ -22,8 +24,12 @@ pub(crate) const WS_CONNECTIONS_MAX: usize = 20_000;
 /// What every server adds to the client's key, by RFC 6455.
 const KEY_SUFFIX: &str = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
 
-/// `GET /ws/worker`.
-pub(crate) async fn worker(State(app): State<Arc<App>>, mut request: Request) -> Response {
+/// The path where the HTTP door hands a connection over to this one.
+pub(crate) fn routes() -> Router<Arc<App>> {
+    Router::new().route("/ws/worker", get(worker))
+}
+
+async fn worker(State(app): State<Arc<App>>, mut request: Request) -> Response {
     let answer = match answer(request.headers()) {
         Ok(answer) => answer,
         Err(refusal) => return refusal.into_response(),

@@ -10,13 +10,12 @@ use shard::artifacts;
 use shard::report_key::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key, extra, named_key};
 
 use super::super::answers::NoLease;
-use super::super::payload::payload;
 use super::{ApiError, prose, text};
+use crate::wire_words::limits::RESULT_BYTES_MAX;
+use crate::wire_words::payload::payload;
 
 /// Reports in one call.
 pub(crate) const REPORTS_PER_CALL_MAX: usize = 10_000;
-/// The result of one attempt.
-pub(crate) const RESULT_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// A worker's own name for a report, in characters.
 pub(crate) const REPORT_ID_CHARS_MAX: usize = 256;
 const DEFAULT_CODE: &str = "E.RUNNER.FAILURE";

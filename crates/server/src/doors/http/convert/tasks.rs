@@ -14,18 +14,13 @@ use protocol::rest::tasks::{Requires, Retry, TaskToSubmit};
 use serde_json::value::RawValue;
 use shard::report_key::digest_of;
 
-use super::super::payload::payload;
 use super::{
     ApiError, BACKOFF_MAX_MS, BACKOFF_MS, LEASE_TTL_MS, MAX_ATTEMPTS, PRIORITY, TIMEOUT_MS, moment,
     package, set, tags, text,
 };
+use crate::wire_words::limits::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX, TASKS_PER_SUBMIT_MAX};
+use crate::wire_words::payload::payload;
 
-/// Tasks in one submit.
-pub(crate) const TASKS_PER_SUBMIT_MAX: usize = 10_000;
-/// The parameters of one task.
-pub(crate) const PARAMETERS_BYTES_MAX: usize = 1024 * 1024;
-/// Tools or tags that a task may demand, of each.
-pub(crate) const DEMAND_ENTRIES_MAX: usize = 64;
 const DEFAULT_QUEUE: &str = "default";
 
 /// What tasks of one kind have in common, in the submitter's words.

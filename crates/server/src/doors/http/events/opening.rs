@@ -10,10 +10,10 @@ use protocol::error_code::ErrorCode;
 use protocol::rest::events::{EventError, EventKind, EventScope, RunStatusData};
 use store::RunQuery;
 
-use super::super::problem::ApiError;
 use crate::app::App;
 use crate::events::{Came, FRAME_END, Reader, opening_data, opening_head};
 use crate::runs::view;
+use crate::wire_words::problem::ApiError;
 
 /// Runs that a reader is told of who has missed something and named none.
 const RUNS_TOLD_MAX: u32 = 100;

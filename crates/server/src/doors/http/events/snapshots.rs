@@ -14,11 +14,11 @@ use protocol::rest::runs::Run;
 use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 
-use super::super::problem::ApiError;
 use super::super::runs::on_board;
 use crate::app::App;
 use crate::events::{RESULT_BYTES_MAX, TenantEvents, opening_data};
 use crate::runs::view;
+use crate::wire_words::problem::ApiError;
 
 /// Snapshots that are made at the same time: each reads a whole run.
 const SNAPSHOTS_AT_ONCE_MAX: usize = 2;

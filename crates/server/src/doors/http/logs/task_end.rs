@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Answer, Command, TaskState};
+use coordinator::TaskState;
 use model::TaskId;
 use protocol::error_code::ErrorCode;
 
 use super::load;
 use crate::app::App;
-use crate::handle::{AskError, CoordinatorHandle};
+use crate::handle::{AskError, ShardHandle};
 
 /// The coordinator is asked again this often: it forgets nobody, but a restarted one would.
 const WATCH_FOR: Duration = Duration::from_mins(1);
@@ -26,10 +26,10 @@ pub(super) enum LogEnd {
 }
 
 /// Resolves when the task is settled, or when nobody can tell any more.
-pub(super) async fn task_end(app: Arc<App>, handle: CoordinatorHandle, task: TaskId) -> LogEnd {
+pub(super) async fn task_end(app: Arc<App>, handle: ShardHandle, task: TaskId) -> LogEnd {
     loop {
         let until = app.clock.now().after(WATCH_FOR);
-        let watched = handle.ask(|ticket| Command::Watch { ticket, task, until }).await;
+        let watched = handle.watch(task, until).await;
         if watched == Err(AskError::Stopping) {
             return LogEnd::ServerStops;
         }
@@ -38,7 +38,7 @@ pub(super) async fn task_end(app: Arc<App>, handle: CoordinatorHandle, task: Tas
             Err(error) if error.code == ErrorCode::TaskNotFound => break,
             Ok(_) | Err(_) => {}
         }
-        if !matches!(watched, Ok(Answer::WatchEnded)) {
+        if watched != Ok(true) {
             tokio::time::sleep(LOOK_AGAIN_AFTER).await;
         }
     }

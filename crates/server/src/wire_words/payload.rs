@@ -10,7 +10,7 @@ use super::problem::ApiError;
 pub(crate) const PAYLOAD_DEPTH_MAX: usize = 64;
 
 /// The bytes as they were sent. The box that the parser filled becomes the bytes: no second copy.
-pub(super) fn payload(
+pub(crate) fn payload(
     name: &str,
     given: Box<RawValue>,
     bytes_max: usize,

@@ -5,9 +5,9 @@ use std::fmt::Write;
 use protocol::error_code::ErrorCode;
 use serde_json::Value;
 
-use super::permissions::{Access, Lookup, find};
-use super::router::openapi;
-use crate::limits;
+use super::http::openapi;
+use super::http::permissions::who_may;
+use super::limits;
 use crate::metrics::METRICS;
 
 const NOTE: &str = "<!-- Made from the code by `cargo xtask generate`; do not edit. -->";
@@ -105,7 +105,8 @@ fn operation_section(page: &mut String, method: &str, path: &str, operation: &Va
     if !about.is_empty() {
         line(page, format_args!("{about}\n"));
     }
-    line(page, format_args!("Who may: {}.\n", who_may(method, path)));
+    let who = who_may(&method.parse().expect("a method of the document"), path);
+    line(page, format_args!("Who may: {who}.\n"));
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
         let (name, place) = (word(parameter, "name"), word(parameter, "in"));
         line(page, format_args!("- `{name}` ({place}): {}", word(parameter, "description")));
@@ -119,15 +120,6 @@ fn operation_section(page: &mut String, method: &str, path: &str, operation: &Va
         let content = entries(&response["content"]).next();
         let body = content.map(|(_, content)| type_name(&content["schema"])).unwrap_or_default();
         line(page, format_args!("| {status} | {body} | {} |", word(response, "description")));
-    }
-}
-
-fn who_may(method: &str, path: &str) -> String {
-    let method = method.parse().expect("a method of the document");
-    match find(&method, path) {
-        Lookup::Found(row) if row.access == Access::Anyone => "anyone, without a token".to_owned(),
-        Lookup::Found(row) => row.access.words(),
-        Lookup::WrongMethod | Lookup::Missing => "nobody".to_owned(),
     }
 }
 

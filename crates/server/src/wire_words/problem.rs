@@ -6,19 +6,14 @@ use std::time::Duration;
 use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
-use coordinator::{Answer, BACKFILL_WAITING_MAX, Refusal, SCHEDULES_MAX};
+use coordinator::{BACKFILL_WAITING_MAX, Refusal, SCHEDULES_MAX};
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::{FlowProblem, Problem, ProblemDetail};
 use serde::Serialize;
 use shard::verdict_words::state_word;
 use store::StoreError;
 
-use crate::auth::TokenError;
 use crate::handle::AskError;
-use crate::runs::programs::CompileError;
-use crate::runs::retry::RetryError;
-use crate::runs::start::RunError;
-use crate::runs::view::problem;
 
 /// A request that is not carried out. Nothing changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,15 +81,6 @@ impl ApiError {
         Self::new(ErrorCode::TaskNotFound, "no task with this id")
     }
 
-    /// An answer that the command cannot have: a bug, told to the log and not to the caller.
-    pub(crate) fn unexpected(answer: &Answer) -> Self {
-        // The name alone: what is inside may be a tenant's payload.
-        let whole = format!("{answer:?}");
-        let answer = whole.split(['(', '{']).next().unwrap_or_default().trim();
-        tracing::error!(answer, "the coordinator gave an answer to another question");
-        Self::new(ErrorCode::Internal, "the coordinator gave an answer to another question")
-    }
-
     pub(crate) fn internal(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Internal, message)
     }
@@ -106,6 +92,7 @@ impl From<AskError> for ApiError {
             AskError::Overloaded => ErrorCode::LimitOverloaded,
             AskError::Unavailable => ErrorCode::StoreUnavailable,
             AskError::Stopping => ErrorCode::ServerStopping,
+            AskError::Refused(refusal) => return refusal.into(),
         };
         Self::new(code, error.to_string())
     }
@@ -116,19 +103,6 @@ impl From<StoreError> for ApiError {
         // The store's own words may name files; they are for the log.
         tracing::warn!(%error, "the store could not answer a request");
         Self::new(ErrorCode::StoreUnavailable, "the store cannot answer right now")
-    }
-}
-
-impl From<TokenError> for ApiError {
-    fn from(error: TokenError) -> Self {
-        let code = match error {
-            TokenError::TooMany(_) => ErrorCode::LimitTokens,
-            TokenError::Unknown => ErrorCode::TokenNotFound,
-            TokenError::NoWorker(_) => ErrorCode::RequestInvalid,
-            TokenError::NoRandomness => ErrorCode::Internal,
-            TokenError::Store(error) => return error.into(),
-        };
-        Self::new(code, error.to_string())
     }
 }
 
@@ -218,45 +192,6 @@ impl From<Refusal> for ApiError {
                 format!("the task is {}; it cannot be requeued", state_word(state).word()),
             )
             .with_hint("a FAILED, DEAD or STOPPED task can be requeued"),
-        }
-    }
-}
-
-impl From<CompileError> for ApiError {
-    fn from(error: CompileError) -> Self {
-        match error {
-            CompileError::Invalid(problems) => Self::flow(problems.iter().map(problem).collect()),
-            CompileError::Broken => Self::internal("the definition could not be read"),
-        }
-    }
-}
-
-impl From<RunError> for ApiError {
-    fn from(error: RunError) -> Self {
-        match error {
-            RunError::Compile(error) => error.into(),
-            RunError::NoWorkflow { .. } => {
-                Self::new(ErrorCode::WorkflowNotFound, error.to_string())
-            }
-            RunError::Refused(refusal) => refusal.into(),
-            RunError::Ask(error) => error.into(),
-            RunError::Store(error) => error.into(),
-        }
-    }
-}
-
-impl From<RetryError> for ApiError {
-    fn from(error: RetryError) -> Self {
-        let message = error.to_string();
-        match error {
-            RetryError::StillLive => Self::new(ErrorCode::RunConflict, message)
-                .with_hint("wait for its end, or stop it with `astra run cancel`"),
-            RetryError::NothingFailed => Self::new(ErrorCode::RunConflict, message)
-                .with_hint("name the node to begin with: `nodeId`; `fromFailed: false` is all"),
-            RetryError::NoNode(_) => Self::new(ErrorCode::RequestInvalid, message)
-                .with_hint("list its nodes with `astra run show`"),
-            RetryError::Unreadable => Self::new(ErrorCode::RunConflict, message)
-                .with_hint("start a new run of the workflow"),
         }
     }
 }

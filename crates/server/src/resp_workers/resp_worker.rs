@@ -18,36 +18,36 @@ pub(crate) const HELD_REMEMBERED_MAX: usize = 100_000;
 
 /// What a worker said that it can do.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Abilities {
-    pub(super) offer: Offer,
+pub(crate) struct Abilities {
+    pub(crate) offer: Offer,
     /// Jobs at the same time.
-    pub(super) slots: Option<u32>,
+    pub(crate) slots: Option<u32>,
     /// Whether it understands `quiet` and `terminate`.
-    pub(super) wants_signals: bool,
+    pub(crate) wants_signals: bool,
 }
 
 /// A job that a worker was given.
 #[derive(Clone, Debug)]
-pub(super) struct HeldJob {
-    pub(super) lease: LeaseId,
-    pub(super) attempt: u32,
+pub(crate) struct HeldJob {
+    pub(crate) lease: LeaseId,
+    pub(crate) attempt: u32,
     /// How often the worker may fail at it.
-    pub(super) retries: u32,
+    pub(crate) retries: u32,
     /// What `SET job:<id>:stdout` and `:stderr` said so far.
-    pub(super) outputs: BTreeMap<&'static str, Bytes>,
+    pub(crate) outputs: BTreeMap<&'static str, Bytes>,
 }
 
 /// What the door remembers of one worker.
 #[derive(Debug, Default)]
-pub(super) struct RespWorker {
-    pub(super) registration: Option<Arc<Registration>>,
-    pub(super) abilities: Abilities,
-    pub(super) last_seen: Timestamp,
+pub(crate) struct RespWorker {
+    pub(crate) registration: Option<Arc<Registration>>,
+    pub(crate) abilities: Abilities,
+    pub(crate) last_seen: Timestamp,
     /// How many connections are bound to it.
-    pub(super) connections: usize,
-    pub(super) stats: Option<(Bytes, Timestamp)>,
+    pub(crate) connections: usize,
+    pub(crate) stats: Option<(Bytes, Timestamp)>,
     /// What `SET worker:<id>:tools` and `:tags` said.
-    pub(super) texts: BTreeMap<&'static str, Bytes>,
+    pub(crate) texts: BTreeMap<&'static str, Bytes>,
     held: HashMap<TaskId, HeldJob, RandomState>,
     names: HashMap<String, TaskId, RandomState>,
     order: VecDeque<(TaskId, Option<String>)>,
@@ -55,33 +55,33 @@ pub(super) struct RespWorker {
 
 impl RespWorker {
     /// A worker that registered before the shard was restored.
-    pub(super) fn registered(registration: Arc<Registration>, abilities: Abilities) -> Self {
+    pub(crate) fn registered(registration: Arc<Registration>, abilities: Abilities) -> Self {
         Self { registration: Some(registration), abilities, ..Self::default() }
     }
 
-    pub(super) fn is_alive(&self, now: Timestamp) -> bool {
+    pub(crate) fn is_alive(&self, now: Timestamp) -> bool {
         now.since(self.last_seen) < DEAD_AFTER
     }
 
     /// When it was there for certain: after a restart its registration is all that is known.
-    pub(super) fn last_known(&self) -> Timestamp {
+    pub(crate) fn last_known(&self) -> Timestamp {
         let registered = self.registration.as_ref().map_or(0, |own| own.registered_ms);
         self.last_seen.max(Timestamp::from_millis(registered))
     }
 
     /// Seconds until silence makes it dead.
-    pub(super) fn alive_for(&self, now: Timestamp) -> Option<Duration> {
+    pub(crate) fn alive_for(&self, now: Timestamp) -> Option<Duration> {
         DEAD_AFTER.checked_sub(now.since(self.last_seen)).filter(|left| !left.is_zero())
     }
 
-    pub(super) fn stats(&self, now: Timestamp) -> Option<(Bytes, Duration)> {
+    pub(crate) fn stats(&self, now: Timestamp) -> Option<(Bytes, Duration)> {
         let (stats, at) = self.stats.as_ref()?;
         let left = STATS_SHOWN_FOR.checked_sub(now.since(*at)).filter(|left| !left.is_zero())?;
         Some((stats.clone(), left))
     }
 
     /// The worker was given a job.
-    pub(super) fn hold(&mut self, job: HeldJob, name: Option<&str>) {
+    pub(crate) fn hold(&mut self, job: HeldJob, name: Option<&str>) {
         let task = job.lease.task;
         if let Some(name) = name {
             self.names.insert(name.to_owned(), task);
@@ -99,7 +99,7 @@ impl RespWorker {
     }
 
     /// The job is no longer the worker's.
-    pub(super) fn let_go(&mut self, task: TaskId) -> Option<HeldJob> {
+    pub(crate) fn let_go(&mut self, task: TaskId) -> Option<HeldJob> {
         let job = self.held.remove(&task);
         if self.order.len() > 2 * self.held.len() + 64 {
             self.compact();
@@ -122,12 +122,12 @@ impl RespWorker {
         });
     }
 
-    pub(super) fn held_mut(&mut self, job: &str) -> Option<&mut HeldJob> {
+    pub(crate) fn held_mut(&mut self, job: &str) -> Option<&mut HeldJob> {
         let task = self.task_named(job)?;
         self.held.get_mut(&task)
     }
 
-    pub(super) fn held(&self, job: &str) -> Option<&HeldJob> {
+    pub(crate) fn held(&self, job: &str) -> Option<&HeldJob> {
         self.held.get(&self.task_named(job)?)
     }
 

@@ -32,7 +32,7 @@ pub(crate) fn describe(text: &[u8], error: &serde_json::Error) -> String {
 }
 
 /// The byte that a parser's line and column (both from 1, columns in bytes) stand for.
-pub(super) fn offset_of(text: &[u8], line: usize, column: usize) -> usize {
+pub(crate) fn offset_of(text: &[u8], line: usize, column: usize) -> usize {
     let before: usize = text
         .split_inclusive(|byte| *byte == b'\n')
         .take(line.saturating_sub(1))
@@ -42,7 +42,7 @@ pub(super) fn offset_of(text: &[u8], line: usize, column: usize) -> usize {
 }
 
 /// The path to the value that was last begun before `offset`; empty at the top.
-pub(super) fn path_at(text: &[u8], offset: usize) -> String {
+pub(crate) fn path_at(text: &[u8], offset: usize) -> String {
     let mut levels: Vec<Level> = Vec::new();
     let mut bytes = text[..offset.min(text.len())].iter().copied();
     while let Some(byte) = bytes.next() {

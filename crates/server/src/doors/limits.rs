@@ -1,16 +1,18 @@
 //! Every limit of the system, for people. Each constant stands in the file that enforces it.
+//! The table is kept beside the doors, because only here may their constants be named.
 
 use std::fmt::Display;
 use std::time::Duration;
 
 use shard::report_key::{CODE_CHARS_MAX, REASON_CHARS_MAX};
 
-use crate::doors::http::convert::{self, reports, tasks};
-use crate::doors::http::listener;
-use crate::doors::http::payload::PAYLOAD_DEPTH_MAX;
-use crate::doors::http::{actions, body, run_nodes, schedules as schedules_door, stall};
-use crate::doors::resp;
-use crate::doors::ws::{listener as ws_listener, wire};
+use super::http::convert::{self, reports};
+use super::http::{actions, body, listener, run_nodes, schedules as schedules_door, stall};
+use super::resp;
+use super::ws::{listener as ws_listener, wire};
+use crate::resp_workers::resp_worker;
+use crate::wire_words::limits as shared;
+use crate::wire_words::payload::PAYLOAD_DEPTH_MAX;
 use crate::{
     auth, bulk, events, feedback, handle, metrics, plans, resources, runs, schedules, scratch,
     session_keys, updates, workflows,
@@ -18,17 +20,17 @@ use crate::{
 
 /// One limit.
 #[derive(Clone, Debug)]
-pub struct LimitRow {
+pub(super) struct LimitRow {
     /// Its name in the code.
-    pub name: &'static str,
+    pub(super) name: &'static str,
     /// Its value, with its unit.
-    pub value: String,
+    pub(super) value: String,
     /// What it bounds.
-    pub meaning: &'static str,
+    pub(super) meaning: &'static str,
 }
 
 /// Every limit.
-pub fn all() -> Vec<LimitRow> {
+pub(super) fn all() -> Vec<LimitRow> {
     let mut rows = model_limits();
     rows.extend(coordinator_limits());
     rows.extend(request_limits());
@@ -115,7 +117,7 @@ fn coordinator_limits() -> Vec<LimitRow> {
 
 fn request_limits() -> Vec<LimitRow> {
     vec![
-        count("TASKS_PER_SUBMIT_MAX", tasks::TASKS_PER_SUBMIT_MAX, "Tasks in one submit."),
+        count("TASKS_PER_SUBMIT_MAX", shared::TASKS_PER_SUBMIT_MAX, "Tasks in one submit."),
         count("LEASES_PER_REQUEST_MAX", convert::LEASES_PER_REQUEST_MAX, "Leases in one request."),
         count("REPORTS_PER_CALL_MAX", reports::REPORTS_PER_CALL_MAX, "Reports in one call."),
         count("PAGE_TASKS_MAX", convert::PAGE_TASKS_MAX, "Tasks on a page."),
@@ -139,7 +141,7 @@ fn request_limits() -> Vec<LimitRow> {
         count("CONFIRM_MS_MAX", convert::CONFIRM_MS_MAX, "How long to confirm a lease, in ms."),
         count(
             "DEMAND_ENTRIES_MAX",
-            tasks::DEMAND_ENTRIES_MAX,
+            shared::DEMAND_ENTRIES_MAX,
             "Tools, and tags, that a task may demand.",
         ),
         count(
@@ -153,8 +155,8 @@ fn request_limits() -> Vec<LimitRow> {
 fn payload_limits() -> Vec<LimitRow> {
     vec![
         bytes("BODY_BYTES_MAX", body::BODY_BYTES_MAX, "The body of one request."),
-        bytes("PARAMETERS_BYTES_MAX", tasks::PARAMETERS_BYTES_MAX, "The parameters of one task."),
-        bytes("RESULT_BYTES_MAX", reports::RESULT_BYTES_MAX, "The result of one attempt."),
+        bytes("PARAMETERS_BYTES_MAX", shared::PARAMETERS_BYTES_MAX, "The parameters of one task."),
+        bytes("RESULT_BYTES_MAX", shared::RESULT_BYTES_MAX, "The result of one attempt."),
         count("REASON_CHARS_MAX", REASON_CHARS_MAX, "Why an attempt failed, characters."),
         count("CODE_CHARS_MAX", CODE_CHARS_MAX, "The code of a failure, characters."),
         count("REPORT_ID_CHARS_MAX", reports::REPORT_ID_CHARS_MAX, "A report's id, characters."),
@@ -376,8 +378,7 @@ fn scratch_limits() -> Vec<LimitRow> {
 
 fn resp_limits() -> Vec<LimitRow> {
     use resp::{
-        capabilities, connection, gate, jobs, listener, pops, pubsub, queues, resp_worker, wire,
-        workers,
+        capabilities, connection, gate, jobs, listener, pops, pubsub, queues, wire, workers,
     };
     use shard::sessions::{DEAD_AFTER, MEMBER_KEPT_FOR};
     vec![

@@ -1,4 +1,4 @@
-//! What the connections of this door know together of one tenant's workers. It decides nothing: who
+//! What the connections of the Redis door know together of one tenant's workers. It decides nothing: who
 //! is registered is decided in the shard, and told here when it is durable.
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use parking_lot::Mutex;
 use shard::sessions::Registration;
 use tokio::sync::watch;
 
-use super::convert::abilities;
+use super::registration::abilities;
 use super::resp_worker::{HeldJob, RespWorker};
 
 /// The workers of one tenant that speak the Redis protocol, by name. The shard bounds them: it is
@@ -37,7 +37,7 @@ impl WorkerRegistry {
     }
 
     /// Waits until it is known who is registered.
-    pub(super) async fn until_loaded(&self) {
+    pub(crate) async fn until_loaded(&self) {
         let mut is_loaded = self.is_loaded.subscribe();
         is_loaded.wait_for(|is_loaded| *is_loaded).await.expect("the sender lives with self");
     }
@@ -56,7 +56,7 @@ impl WorkerRegistry {
     }
 
     /// Looks at a worker, and says whether it was unknown before.
-    pub(super) fn with<T>(
+    pub(crate) fn with<T>(
         &self,
         worker: &WorkerId,
         look: impl FnOnce(&mut RespWorker) -> T,
@@ -69,7 +69,7 @@ impl WorkerRegistry {
     }
 
     /// Looks at a worker that is known.
-    pub(super) fn known<T>(
+    pub(crate) fn known<T>(
         &self,
         worker: &WorkerId,
         look: impl FnOnce(&mut RespWorker) -> T,
@@ -78,12 +78,12 @@ impl WorkerRegistry {
     }
 
     /// Walks over the workers, by name.
-    pub(super) fn each(&self, mut look: impl FnMut(&WorkerId, &RespWorker)) {
+    pub(crate) fn each(&self, mut look: impl FnMut(&WorkerId, &RespWorker)) {
         self.workers.lock().iter().for_each(|(worker, known)| look(worker, known));
     }
 
     /// Whether another credential registered a worker that lives.
-    pub(super) fn is_anothers(&self, worker: &WorkerId, credential: &str, now: Timestamp) -> bool {
+    pub(crate) fn is_anothers(&self, worker: &WorkerId, credential: &str, now: Timestamp) -> bool {
         let is_anothers = self.known(worker, |known| {
             known.registration.as_ref().is_some_and(|own| own.credential != credential)
                 && known.is_alive(now)
@@ -92,21 +92,21 @@ impl WorkerRegistry {
     }
 
     /// A worker was heard of.
-    pub(super) fn touch(&self, worker: &WorkerId, now: Timestamp) {
+    pub(crate) fn touch(&self, worker: &WorkerId, now: Timestamp) {
         self.known(worker, |known| known.last_seen = now);
     }
 
     /// The lease that a job of this worker is held by, as far as it is remembered.
-    pub(super) fn held(&self, worker: &WorkerId, job: &str) -> Option<HeldJob> {
+    pub(crate) fn held(&self, worker: &WorkerId, job: &str) -> Option<HeldJob> {
         self.known(worker, |known| known.held(job).cloned()).flatten()
     }
 
-    pub(super) fn let_go(&self, worker: &WorkerId, task: TaskId) {
+    pub(crate) fn let_go(&self, worker: &WorkerId, task: TaskId) {
         self.known(worker, |known| known.let_go(task));
     }
 
     /// What a worker said of itself.
-    pub(super) fn metadata(&self, worker: &WorkerId) -> Option<Bytes> {
+    pub(crate) fn metadata(&self, worker: &WorkerId) -> Option<Bytes> {
         let text = |own: &Arc<Registration>| Bytes::copy_from_slice(own.metadata.get().as_bytes());
         self.known(worker, |known| known.registration.as_ref().map(text)).flatten()
     }
