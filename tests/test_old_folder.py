@@ -17,7 +17,7 @@ from old_folder import CountingWorker, OldFolder, SessionWorker, asked, complete
 from resp_client import RespClient
 from watcher import Watcher
 
-FOLDERS = ["folder-7645a35"]
+FOLDERS = ["folder-7645a35", "folder-5c29f8a"]
 # What the holders of these leases report before the server is killed once more: each of the runs
 # has then gone a step in the form that this version writes, and is read back from it.
 BEFORE_THE_KILL = {
@@ -331,6 +331,12 @@ def test_a_run_stays_with_the_worker_that_a_person_gave_it_to(old):
     (lease,) = granted(old.server, "cutter-2", **having)
     assert completed(old.server, lease["lease_id"], "cutter-2", {"by": "cutter-2"})["verdict"] == "COMMITTED"
     old.finish_run("rebound")
+
+
+def test_a_run_stays_with_the_worker_that_has_its_key(old):
+    if "pinned" not in old.about["runs"]:
+        pytest.skip("the folder has no such run")
+    old.finish_run("pinned", worker_id="sticker", pin_two=lambda _: {"by": "sticker"})
 
 
 def test_an_approval_still_waits_for_its_word(old):
