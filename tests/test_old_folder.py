@@ -5,6 +5,7 @@ the folder was forgotten. `fixtures/README.md` says what the folder is and how a
 """
 
 import json
+import sqlite3
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -151,6 +152,28 @@ def test_every_task_is_where_it_was(old):
         "second": "WAITING", "later": "WAITING", "in-backoff": "RETRYING", "timed-out": "RETRYING",
         **dict.fromkeys(ready, "QUEUED"), **dict.fromkeys(held, "RUNNING"),
     }
+
+
+def test_every_task_still_asks_for_what_it_asked_for(old):
+    """Values that the version of then left out are stated, with the defaults of then."""
+    database = sqlite3.connect(f"{(old.server.data / 'astra.db').as_uri()}?mode=ro", uri=True)
+    rows = database.execute("SELECT queue, json FROM tasks JOIN task_specs ON task_specs.id = spec_id").fetchall()
+    database.close()
+    specs = {queue: json.loads(text) for queue, text in rows}
+    retry = {"max_attempts": 3, "backoff_ms": 1_000, "backoff_max_ms": 60_000}
+    for name, told in (
+        ("keyed", {}),
+        ("ready", {"priority": 7}),
+        ("dead", {"lease_ttl_ms": 100, "retry": retry | {"max_attempts": 1}}),
+        ("expired", {"lease_ttl_ms": 100, "retry": retry | {"backoff_ms": 1}}),
+        ("timed-out", {"timeout_ms": 100, "lease_ttl_ms": 600_000, "retry": retry | {"backoff_ms": 1}}),
+    ):
+        demand = {"queue": name, "task_type": f"task.{name}", "tools": [], "tags": {}, "package": None}
+        usual = {"demand": demand, "priority": 0, "lease_ttl_ms": 30_000, "timeout_ms": None, "retry": retry}
+        assert specs[name] == usual | told, name
+    package = {"name": "shot", "version": "2.1.0"}
+    asked_for = specs["demanding"]["demand"]
+    assert (asked_for["tools"], asked_for["tags"], asked_for["package"]) == (["saw"], {"zone": "a"}, package)
 
 
 def test_nothing_starts_before_its_moment(old):
