@@ -47,11 +47,12 @@ class OldFolder:
         database = sqlite3.connect(data / "astra.db")
         database.executescript(shifted(self.sql, made_ms, shift_ms))
         keys = database.execute("SELECT key, json FROM notes WHERE kind = 'session_key'").fetchall()
-        (floor,) = database.execute("SELECT json FROM notes WHERE kind = 'event_floor' AND tenant = 'default'").fetchone()
+        floor = database.execute("SELECT json FROM notes WHERE kind = 'event_floor' AND tenant = 'default'").fetchone()
         database.close()
         secrets = {key: json.loads(text)["secret"] for key, text in keys}
         about = json.loads(shifted(json.dumps(self.about), made_ms, shift_ms))
-        about["event_floor"] = int(floor)
+        # Where ids of events begin with the epoch of the shard, no note has to say how far they got.
+        about["event_floor"] = int(floor[0]) if floor else about["seen_event_id"]
         for session in about["sessions"].values():
             session["session"]["session_token"] = signed_anew(session["session"]["session_token"], secrets, shift_ms)
         return about

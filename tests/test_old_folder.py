@@ -5,6 +5,7 @@ the folder was forgotten. `fixtures/README.md` says what the folder is and how a
 """
 
 import json
+import sqlite3
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -17,7 +18,7 @@ from old_folder import CountingWorker, OldFolder, SessionWorker, asked, complete
 from resp_client import RespClient
 from watcher import Watcher
 
-FOLDERS = ["folder-7645a35"]
+FOLDERS = ["folder-7645a35", "folder-5c29f8a"]
 # What the holders of these leases report before the server is killed once more: each of the runs
 # has then gone a step in the form that this version writes, and is read back from it.
 BEFORE_THE_KILL = {
@@ -151,6 +152,28 @@ def test_every_task_is_where_it_was(old):
         "second": "WAITING", "later": "WAITING", "in-backoff": "RETRYING", "timed-out": "RETRYING",
         **dict.fromkeys(ready, "QUEUED"), **dict.fromkeys(held, "RUNNING"),
     }
+
+
+def test_every_task_still_asks_for_what_it_asked_for(old):
+    """Values that the version of then left out are stated, with the defaults of then."""
+    database = sqlite3.connect(f"{(old.server.data / 'astra.db').as_uri()}?mode=ro", uri=True)
+    rows = database.execute("SELECT queue, json FROM tasks JOIN task_specs ON task_specs.id = spec_id").fetchall()
+    database.close()
+    specs = {queue: json.loads(text) for queue, text in rows}
+    retry = {"max_attempts": 3, "backoff_ms": 1_000, "backoff_max_ms": 60_000}
+    for name, told in (
+        ("keyed", {}),
+        ("ready", {"priority": 7}),
+        ("dead", {"lease_ttl_ms": 100, "retry": retry | {"max_attempts": 1}}),
+        ("expired", {"lease_ttl_ms": 100, "retry": retry | {"backoff_ms": 1}}),
+        ("timed-out", {"timeout_ms": 100, "lease_ttl_ms": 600_000, "retry": retry | {"backoff_ms": 1}}),
+    ):
+        demand = {"queue": name, "task_type": f"task.{name}", "tools": [], "tags": {}, "package": None}
+        usual = {"demand": demand, "priority": 0, "lease_ttl_ms": 30_000, "timeout_ms": None, "retry": retry}
+        assert specs[name] == usual | told, name
+    package = {"name": "shot", "version": "2.1.0"}
+    asked_for = specs["demanding"]["demand"]
+    assert (asked_for["tools"], asked_for["tags"], asked_for["package"]) == (["saw"], {"zone": "a"}, package)
 
 
 def test_nothing_starts_before_its_moment(old):
@@ -331,6 +354,12 @@ def test_a_run_stays_with_the_worker_that_a_person_gave_it_to(old):
     (lease,) = granted(old.server, "cutter-2", **having)
     assert completed(old.server, lease["lease_id"], "cutter-2", {"by": "cutter-2"})["verdict"] == "COMMITTED"
     old.finish_run("rebound")
+
+
+def test_a_run_stays_with_the_worker_that_has_its_key(old):
+    if "pinned" not in old.about["runs"]:
+        pytest.skip("the folder has no such run")
+    old.finish_run("pinned", worker_id="sticker", pin_two=lambda _: {"by": "sticker"})
 
 
 def test_an_approval_still_waits_for_its_word(old):

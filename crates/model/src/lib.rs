@@ -1,12 +1,14 @@
 //! The nouns that every other crate speaks of: ids, time, tasks, offers and reports.
 //!
-//! Reading order: [`id`], [`text`], [`time`], [`task`], [`link`], [`offer`], [`report`].
+//! Reading order: [`id`], [`text`], [`time`], [`task`], [`link`], [`offer`], [`report`],
+//! [`stored`].
 //! Text is checked once, where it becomes one of these types; nothing deeper checks it again.
 
 mod id;
 mod link;
 mod offer;
 mod report;
+pub mod stored;
 mod task;
 mod text;
 mod time;

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use serde::{Deserialize, Serialize};
 
 use crate::id::TaskId;
+use crate::stored;
 use crate::text::{
     AffinityKey, ConcurrencyKey, IdempotencyKey, PackageName, PackageVersion, QueueName, RunName,
     TagKey, TagValue, ToolName, TypeName, WorkerId,
@@ -33,7 +35,8 @@ pub const PRIORITY_LIMIT: i16 = 1_000;
 pub const AFTER_MAX: usize = 1_000;
 
 /// One version of a node package.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct PackageRef {
     /// Which package.
     pub name: PackageName,
@@ -61,7 +64,8 @@ impl PackageRef {
 }
 
 /// What a worker must offer to be given a task.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Demand {
     /// The worker must serve this queue.
     pub queue: QueueName,
@@ -72,17 +76,21 @@ pub struct Demand {
     /// The worker must carry all these tags, with these values.
     pub tags: BTreeMap<TagKey, TagValue>,
     /// The worker must have installed this package.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub package: Option<PackageRef>,
 }
 
 /// When a failed attempt is tried again. The coordinator decides; workers never do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RetryPolicy {
     /// Attempts in all, the first included.
     pub max_attempts: u32,
     /// The pause before the second attempt; it doubles with each further one.
+    #[serde(rename = "backoff_ms", with = "stored::millis")]
     pub backoff: Duration,
     /// The longest pause.
+    #[serde(rename = "backoff_max_ms", with = "stored::millis")]
     pub backoff_max: Duration,
 }
 
@@ -97,15 +105,21 @@ impl Default for RetryPolicy {
 }
 
 /// What tasks of one kind have in common; thousands of tasks share one.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+///
+/// Stored with every value, also where it is the default: a default may change, and what was asked
+/// for must not change with it. An unknown field may be a demand on the worker, so it is refused.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct TaskSpec {
     /// What it takes to execute the task.
     pub demand: Demand,
     /// Higher goes first.
     pub priority: i16,
     /// How long a lease lasts without a heartbeat.
+    #[serde(rename = "lease_ttl_ms", with = "stored::millis")]
     pub lease_ttl: Duration,
     /// The longest that one attempt may take, however alive its worker is.
+    #[serde(rename = "timeout_ms", with = "stored::millis_or_null")]
     pub timeout: Option<Duration>,
     /// What happens after a failed attempt.
     pub retry: RetryPolicy,
@@ -138,8 +152,9 @@ impl std::fmt::Display for After {
     }
 }
 
-/// Which worker a task belongs to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Which worker a task belongs to. An unknown field may be a condition, so it is refused.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Pin {
     /// A certain one.
     Worker {
@@ -148,6 +163,7 @@ pub enum Pin {
         /// Nobody else may have the task. Otherwise others get it when that worker has no room.
         is_hard: bool,
         /// The task fails unless that worker takes it within this time from when it is ready.
+        #[serde(rename = "wait_max_ms", with = "stored::millis_or_null")]
         wait_max: Option<Duration>,
         /// Why, for people: the resource that only this worker has.
         because: String,
@@ -160,6 +176,7 @@ pub enum Pin {
         /// that worker has no room.
         is_hard: bool,
         /// How long the worker is kept in mind after the last task with the key.
+        #[serde(rename = "ttl_ms", with = "stored::millis")]
         ttl: Duration,
     },
 }

@@ -2,23 +2,21 @@
 //!
 //! Reading order: [`Store`] (what every store owes the coordinator), [`Tables`] (the same in plain
 //! memory: the reference), [`conformance`] (the promise as tests), `rows` (changes become row
-//! writes), `scratch_rows` (the same for keys and values), [`sqlite`] (the embedded store).
+//! writes), `scratch_rows` (the same for keys and values), `stored_json` (values that are one text in a
+//! row), [`sqlite`] (the embedded store).
 
-mod binding_document;
 mod claims;
 #[doc(hidden)]
 pub mod conformance;
 mod contract;
-mod link_document;
 mod memory;
 mod page;
-mod pin_document;
 mod rows;
 mod run_tables;
 mod scratch_rows;
 mod scratch_tables;
-mod spec_document;
 pub mod sqlite;
+mod stored_json;
 mod tables;
 mod words;
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use model::{CallLink, Failure, IdempotencyMark, RunId, TaskId, Timestamp, WorkerId};
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -15,7 +16,7 @@ use crate::change::TaskFacts;
 
 /// The number of a fact within its run, from 1. Numbers rise, and may have gaps: of the grants of a
 /// task only the newest keeps its number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FactNumber(NonZeroU64);
 
 impl FactNumber {
@@ -326,27 +327,34 @@ pub enum NodeWord {
     Cancelled,
 }
 
-/// Which workers have the work of a run, as a person's word left it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// Which workers have the work of a run, as a person's word left it. An unknown field may be a
+/// condition, so it is refused.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct RunBindings {
     /// By package, in order; each once.
     pub bound: Vec<BoundPackage>,
     /// Workers that get nothing more of the run, in order.
     pub kept_from: Vec<WorkerId>,
     /// The number of the fact.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub fact: Option<FactNumber>,
 }
 
 /// Who has the work of a run that belongs to one package.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct BoundPackage {
     /// The package, or the type of tasks that need none.
     pub package: String,
     /// Who has the work; `None` where the next grant says it.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub worker: Option<WorkerId>,
     /// Since when.
+    #[serde(with = "model::stored::moment")]
     pub since: Timestamp,
     /// A person took the work away from this worker: others are asked first.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub moved_from: Option<WorkerId>,
 }
 

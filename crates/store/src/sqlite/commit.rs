@@ -9,10 +9,9 @@ use super::documents;
 use super::error::WriteError;
 use super::run_commit;
 use super::settings;
-use crate::link_document;
-use crate::pin_document;
+use super::specs::SpecRows;
 use crate::rows::{Batch, Contradiction, EndedWrite, EndingRow, ProgressRow, TaskWrite, WriteKind};
-use crate::spec_document::LastDocument;
+use crate::stored_json;
 
 const INSERT_TASK: &str = include_str!("queries/insert_task.sql");
 const UPDATE_LIVE: &str = include_str!("queries/update_live.sql");
@@ -30,12 +29,15 @@ pub(super) const NO_PARAMETERS: &[u8] = b"{}";
 pub(super) fn write(
     connection: &Connection,
     batch: &Batch<'_>,
-    last: &mut LastDocument,
+    specs: &mut SpecRows,
 ) -> Result<(), WriteError> {
     let mut statements = Statements::prepare(connection)?;
     for write in &batch.tasks {
         match write.kind {
-            WriteKind::Insert(record) => statements.insert(record, write, last)?,
+            WriteKind::Insert(record) => {
+                let spec_id = specs.id(connection, &record.spec)?;
+                statements.insert(record, write, spec_id)?;
+            }
             WriteKind::Update { was_settled } => statements.update(write, was_settled)?,
         }
     }
@@ -75,7 +77,7 @@ impl<'c> Statements<'c> {
         &mut self,
         record: &TaskRecord,
         write: &TaskWrite<'_>,
-        documents: &mut LastDocument,
+        spec_id: i64,
     ) -> Result<(), WriteError> {
         let statement = &mut self.insert_task;
         let demand = &record.spec.demand;
@@ -86,7 +88,7 @@ impl<'c> Statements<'c> {
         statement.raw_bind_parameter(21, demand.task_type.as_str())?;
         statement.raw_bind_parameter(22, demand.queue.as_str())?;
         statement.raw_bind_parameter(23, record.spec.priority)?;
-        statement.raw_bind_parameter(24, documents.of(&record.spec))?;
+        statement.raw_bind_parameter(24, spec_id)?;
         let concurrency_key = record.concurrency_key.as_ref();
         statement.raw_bind_parameter(25, concurrency_key.map(model::ConcurrencyKey::as_str))?;
         let mark = record.idempotency.as_ref();
@@ -94,8 +96,8 @@ impl<'c> Statements<'c> {
         statement.raw_bind_parameter(27, record.created_at.to_integer())?;
         statement.raw_bind_parameter(28, record.run.as_ref().map(model::RunName::as_str))?;
         statement.raw_bind_parameter(29, after_document(&record.after))?;
-        statement.raw_bind_parameter(30, record.link.as_deref().map(link_document::write))?;
-        statement.raw_bind_parameter(31, record.pin.as_deref().map(pin_document::write))?;
+        statement.raw_bind_parameter(30, record.link.as_deref().map(stored_json::write))?;
+        statement.raw_bind_parameter(31, record.pin.as_deref().map(stored_json::write))?;
         statement.raw_bind_parameter(32, fact_column(write.facts.begun))?;
         statement.raw_bind_parameter(33, fact_column(write.facts.granted))?;
         statement.raw_bind_parameter(34, fact_column(write.facts.settled))?;

@@ -39,6 +39,7 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("migrations/0014_documents_of_tenants.sql"),
     },
     Migration { name: "0015_members", sql: include_str!("migrations/0015_members.sql") },
+    Migration { name: "0016_specs", sql: include_str!("migrations/0016_specs.sql") },
 ];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (

@@ -2,7 +2,7 @@
 //!
 //! Reading order: `store` (the contract), `open` (folder, lock, settings), `migrations`,
 //! `queue` and `writer` (one thread writes everything, in order), `part` (what shares a
-//! transaction), `commit` (rows of tasks), `run_commit` (rows of runs), `scratch` (rows of keys and
+//! transaction), `commit` (rows of tasks), `specs` (what tasks share), `run_commit` (rows of runs), `scratch` (rows of keys and
 //! values), `checkpoint` (keeps the write-ahead log short), `restore`, `read` and `run_read` (pages
 //! and look-ups), `record` and `run_record` (rows become tasks and runs again), `documents`
 //! (what a tenant keeps beside its tasks).
@@ -29,6 +29,7 @@ mod run_record;
 mod schedules;
 mod scratch;
 mod settings;
+mod specs;
 mod store;
 mod writer;
 

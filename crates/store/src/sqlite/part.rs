@@ -13,11 +13,11 @@ use super::commit;
 use super::error::WriteError;
 use super::queue::{PendingScratch, PendingTurn, Reply};
 use super::scratch;
+use super::specs::SpecRows;
 use crate::claims::Claims;
 use crate::contract::{CommitError, Committed};
 use crate::rows::Batch;
 use crate::scratch_rows::ScratchBatch;
-use crate::spec_document::LastDocument;
 use shard::ClaimedShard;
 
 /// What becomes of one claim's turns in a transaction.
@@ -115,7 +115,7 @@ impl Part {
     pub(super) fn write(
         &mut self,
         connection: &Connection,
-        documents: &mut LastDocument,
+        specs: &mut SpecRows,
     ) -> Result<(), WriteError> {
         self.fence(connection)?;
         let is_kept = |claim| self.fates[&key(claim)].kept.is_ok();
@@ -123,7 +123,7 @@ impl Part {
             Turns::Tasks(pending) => {
                 let turns = pending.iter().map(|pending| &pending.turn);
                 let batch = Batch::fold(turns.filter(|turn| is_kept(turn.claim)))?;
-                commit::write(connection, &batch, documents)
+                commit::write(connection, &batch, specs)
             }
             Turns::Scratch(pending) => {
                 let turns = pending.iter().map(|pending| &pending.turn);

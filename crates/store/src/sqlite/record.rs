@@ -14,10 +14,9 @@ use rusqlite::types::FromSql;
 use rusqlite::{CachedStatement, Connection, Row};
 
 use super::commit::NO_PARAMETERS;
+use super::specs::SpecReader;
 use crate::contract::StoreError;
-use crate::link_document;
-use crate::pin_document;
-use crate::spec_document::{SpecCache, SpecColumns};
+use crate::stored_json;
 use crate::words::{
     ENDING_EXPIRED, ENDING_FAILED, ENDING_STOPPED, ENDING_TIMED_OUT, ENDING_UNDELIVERED,
     WAIT_FOR_DELAY, WAIT_FOR_SIGNAL, state_from_text,
@@ -25,53 +24,50 @@ use crate::words::{
 
 /// Reads rows of `select_task.sql`, `select_live_tasks.sql` and `select_run_tasks.sql`.
 pub(super) struct RecordReader<'c> {
-    specs: SpecCache,
+    specs: SpecReader<'c>,
     ended_attempts: CachedStatement<'c>,
 }
 
 /// The columns, in the order in which all queries name them.
 mod column {
     pub(super) const ID: usize = 0;
-    pub(super) const TYPE: usize = 1;
-    pub(super) const QUEUE: usize = 2;
-    pub(super) const PRIORITY: usize = 3;
-    pub(super) const SPEC: usize = 4;
-    pub(super) const CONCURRENCY_KEY: usize = 5;
-    pub(super) const IDEMPOTENCY_KEY: usize = 6;
-    pub(super) const CREATED_AT: usize = 7;
-    pub(super) const STATE: usize = 8;
-    pub(super) const WAIT_UNTIL: usize = 9;
-    pub(super) const ATTEMPT: usize = 10;
-    pub(super) const EPOCH: usize = 11;
-    pub(super) const LOSSES: usize = 12;
-    pub(super) const HOLDER: usize = 13;
-    pub(super) const GRANTED_AT: usize = 14;
-    pub(super) const EXPIRES_AT: usize = 15;
-    pub(super) const ATTEMPT_ENDS_AT: usize = 16;
-    pub(super) const SETTLED_AT: usize = 17;
-    pub(super) const REPORT_KEY: usize = 18;
-    pub(super) const FAILURE_CODE: usize = 19;
-    pub(super) const RESULT: usize = 22;
-    pub(super) const PARAMETERS: usize = 23;
-    pub(super) const FINGERPRINT: usize = 24;
-    pub(super) const RUN: usize = 25;
-    pub(super) const AFTER_TASKS: usize = 26;
-    pub(super) const LINK: usize = 27;
-    pub(super) const PIN: usize = 28;
-    pub(super) const WAIT_FOR: usize = 29;
-    pub(super) const SKIPPED: usize = 30;
-    pub(super) const ARTIFACTS: usize = 31;
-    pub(super) const HELD_SINCE: usize = 32;
-    pub(super) const RUN_BEGUN: usize = 33;
-    pub(super) const RUN_GRANTED: usize = 34;
-    pub(super) const RUN_SETTLED: usize = 35;
+    pub(super) const SPEC_ID: usize = 1;
+    pub(super) const CONCURRENCY_KEY: usize = 2;
+    pub(super) const IDEMPOTENCY_KEY: usize = 3;
+    pub(super) const CREATED_AT: usize = 4;
+    pub(super) const STATE: usize = 5;
+    pub(super) const WAIT_UNTIL: usize = 6;
+    pub(super) const ATTEMPT: usize = 7;
+    pub(super) const EPOCH: usize = 8;
+    pub(super) const LOSSES: usize = 9;
+    pub(super) const HOLDER: usize = 10;
+    pub(super) const GRANTED_AT: usize = 11;
+    pub(super) const EXPIRES_AT: usize = 12;
+    pub(super) const ATTEMPT_ENDS_AT: usize = 13;
+    pub(super) const SETTLED_AT: usize = 14;
+    pub(super) const REPORT_KEY: usize = 15;
+    pub(super) const FAILURE_CODE: usize = 16;
+    pub(super) const RESULT: usize = 19;
+    pub(super) const PARAMETERS: usize = 20;
+    pub(super) const FINGERPRINT: usize = 21;
+    pub(super) const RUN: usize = 22;
+    pub(super) const AFTER_TASKS: usize = 23;
+    pub(super) const LINK: usize = 24;
+    pub(super) const PIN: usize = 25;
+    pub(super) const WAIT_FOR: usize = 26;
+    pub(super) const SKIPPED: usize = 27;
+    pub(super) const ARTIFACTS: usize = 28;
+    pub(super) const HELD_SINCE: usize = 29;
+    pub(super) const RUN_BEGUN: usize = 30;
+    pub(super) const RUN_GRANTED: usize = 31;
+    pub(super) const RUN_SETTLED: usize = 32;
 }
 
 impl<'c> RecordReader<'c> {
     pub(super) fn new(connection: &'c Connection) -> Result<Self, StoreError> {
         let ended_attempts =
             connection.prepare_cached(include_str!("queries/select_ended_attempts.sql"))?;
-        Ok(Self { specs: SpecCache::default(), ended_attempts })
+        Ok(Self { specs: SpecReader::new(connection)?, ended_attempts })
     }
 
     pub(super) fn read(&mut self, row: &Row<'_>) -> Result<TaskRecord, StoreError> {
@@ -87,21 +83,12 @@ impl<'c> RecordReader<'c> {
     }
 
     fn read_task(&mut self, id: TaskId, row: &Row<'_>) -> Result<TaskRecord, StoreError> {
-        let spec = self
-            .specs
-            .get(&SpecColumns {
-                task_type: text(row, column::TYPE)?,
-                queue: text(row, column::QUEUE)?,
-                priority: row.get(column::PRIORITY)?,
-                document: text_if_any(row, column::SPEC)?,
-            })
-            .map_err(damaged)?;
         let parameters = bytes_if_any(row, column::PARAMETERS)?;
         let after = read_after(row)?;
         let progress = read_progress(row, !after.is_empty())?;
         Ok(TaskRecord {
             id,
-            spec,
+            spec: self.specs.get(row.get(column::SPEC_ID)?)?,
             parameters: parameters.unwrap_or(Bytes::from_static(NO_PARAMETERS)),
             created_at: moment(row, column::CREATED_AT)?,
             concurrency_key: parsed_if_any(row, column::CONCURRENCY_KEY)?,
@@ -164,13 +151,13 @@ fn read_after(row: &Row<'_>) -> Result<Vec<TaskId>, StoreError> {
 }
 
 fn read_link(row: &Row<'_>) -> Result<Option<Arc<NodeLink>>, StoreError> {
-    let Some(document) = text_if_any(row, column::LINK)? else { return Ok(None) };
-    link_document::read(document).map(|link| Some(Arc::new(link))).map_err(damaged)
+    let Some(json) = text_if_any(row, column::LINK)? else { return Ok(None) };
+    Ok(Some(Arc::new(stored_json::read("link", json)?)))
 }
 
 fn read_pin(row: &Row<'_>) -> Result<Option<Box<Pin>>, StoreError> {
-    let Some(document) = text_if_any(row, column::PIN)? else { return Ok(None) };
-    pin_document::read(document).map(|pin| Some(Box::new(pin))).map_err(damaged)
+    let Some(json) = text_if_any(row, column::PIN)? else { return Ok(None) };
+    Ok(Some(Box::new(stored_json::read("pin", json)?)))
 }
 
 fn read_progress(row: &Row<'_>, has_after: bool) -> Result<Progress, StoreError> {

@@ -9,8 +9,8 @@ use rusqlite::{CachedStatement, Connection, ffi};
 
 use super::commit::{Text, fact_column, meaning};
 use super::error::WriteError;
-use crate::binding_document;
 use crate::rows::Contradiction;
+use crate::stored_json;
 use crate::words::{node_end_text, run_end_text};
 
 const INSERT_RUN: &str = include_str!("queries/insert_run.sql");
@@ -161,7 +161,7 @@ impl<'c> Statements<'c> {
     fn rebind(&mut self, run: RunId, bindings: &RunBindings) -> Result<(), WriteError> {
         let statement = &mut self.put_bindings;
         statement.raw_bind_parameter(1, run.to_integer())?;
-        statement.raw_bind_parameter(2, binding_document::write(bindings))?;
+        statement.raw_bind_parameter(2, stored_json::write(bindings))?;
         must_be_one(statement.raw_execute()?, Contradiction::RunNotLive(run))
     }
 

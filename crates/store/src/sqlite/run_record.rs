@@ -11,11 +11,11 @@ use model::{CallLink, Failure, IdempotencyMark, LeaseId, RunId, TaskId};
 use rusqlite::Row;
 
 use super::record::{
-    bytes_if_any, damaged, fact_if_any, moment, moment_if_any, parsed_if_any, read_failure, text,
+    bytes_if_any, fact_if_any, moment, moment_if_any, parsed_if_any, read_failure, text,
     text_if_any,
 };
-use crate::binding_document;
 use crate::contract::StoreError;
+use crate::stored_json;
 use crate::words::{node_end_from_text, run_end_from_text};
 
 /// The columns, in the order in which all queries of runs name them.
@@ -192,7 +192,7 @@ pub(super) fn read_ended_call(row: &Row<'_>) -> Result<EndedCall, StoreError> {
 
 /// What a person said of the run's workers.
 pub(super) fn read_bindings(run: RunId, row: &Row<'_>) -> Result<Box<RunBindings>, StoreError> {
-    let bindings = binding_document::read(text(row, 0)?).map_err(damaged);
+    let bindings = stored_json::read("bindings", text(row, 0)?);
     bindings.map(Box::new).map_err(|error| naming(run.to_integer(), error))
 }
 

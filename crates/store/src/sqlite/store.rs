@@ -20,13 +20,13 @@ use super::read::{self, Readers};
 use super::restore;
 use super::run_read;
 use super::scratch;
+use super::specs::SpecRows;
 use super::writer::Writer;
 use crate::claims::Claims;
 use crate::contract::{
     CommitError, Committed, DocumentVersion, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts,
     RunQuery, ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow,
 };
-use crate::spec_document::LastDocument;
 use shard::{ClaimedShard, DocumentKind, Restored, Turn};
 
 const WRITER_GONE: &str = "its writer has ended";
@@ -52,7 +52,7 @@ impl SqliteStore {
             connection,
             checkpoints,
             claims: Claims::default(),
-            documents: LastDocument::default(),
+            specs: SpecRows::default(),
             failpoint: Failpoint::from_environment(),
         }));
         let lock = folder.clone();

@@ -20,9 +20,9 @@ use super::failpoint::{Failpoint, Place};
 use super::open::checkpoint_all;
 use super::part::Part;
 use super::queue::{Job, PendingNote, PendingScratch, PendingTurn, Queue};
+use super::specs::SpecRows;
 use crate::claims::Claims;
 use crate::contract::{CommitError, Note, StoreError, TokenRow};
-use crate::spec_document::LastDocument;
 use shard::ClaimedShard;
 
 /// A transaction takes no further turn once it has so many changes, so that whoever waits for its
@@ -37,7 +37,7 @@ pub(super) struct Writer {
     pub connection: Connection,
     pub checkpoints: Checkpoints,
     pub claims: Claims,
-    pub documents: LastDocument,
+    pub specs: SpecRows,
     pub failpoint: Failpoint,
 }
 
@@ -207,15 +207,18 @@ impl Writer {
         if !parts.iter().any(Part::needs_transaction) {
             return Ok(());
         }
-        let Self { connection, documents, failpoint, .. } = self;
+        // Rows of specs are known only while every transaction that may have written them was kept.
+        let mut specs = mem::take(&mut self.specs);
+        let Self { connection, failpoint, .. } = self;
         in_transaction(connection, || {
             for part in parts.iter_mut().filter(|part| part.needs_transaction()) {
-                part.write(connection, documents)?;
+                part.write(connection, &mut specs)?;
             }
             failpoint.reach(Place::BeforeCommit);
             Ok(())
         })?;
-        failpoint.reach(Place::AfterCommitBeforeAnswer);
+        self.specs = specs;
+        self.failpoint.reach(Place::AfterCommitBeforeAnswer);
         Ok(())
     }
 

@@ -172,6 +172,7 @@ fn the_schema_refuses_nonsense() {
         "wait_for = 'SIGNAL'",
         "skipped = 0",
         "artifacts = '[]'",
+        "spec_id = NULL",
     ] {
         let changed = connection.execute(&format!("UPDATE tasks SET {nonsense}"), []);
         assert!(changed.is_err(), "{nonsense}");

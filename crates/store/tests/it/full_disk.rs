@@ -142,3 +142,20 @@ fn a_turn_that_cannot_be_kept_takes_no_turn_of_another_tenant_with_it() {
         assert_eq!(live(&store, bolt).await, [0, 1]);
     });
 }
+
+/// The row of a spec goes with the turn that needed it first, and must come back with the next one.
+#[test]
+fn a_turn_after_one_that_was_not_kept_brings_its_spec() {
+    let folder = folder();
+    let store = open(folder.path());
+    block_on(async {
+        let shard = claim(&store).await;
+        let stranger = life(shard, 1).split_off(1);
+        let changes = [vec![submit(shard, 0)], stranger].concat();
+        let failed = commit(&store, shard, changes).await;
+        assert!(matches!(&failed, Err(CommitError::Unavailable(_))), "{failed:?}");
+        let shard = claim(&store).await;
+        commit(&store, shard, vec![submit(shard, 0)]).await.expect("kept");
+        assert_eq!(live(&store, shard).await, [0]);
+    });
+}

@@ -183,8 +183,8 @@ fn write_runs(connection: &Connection, shard: model::ShardId, runs: Vec<coordina
     let claim = shard::ClaimedShard { shard, epoch: 1 };
     let turn = shard::Turn { runs, ..shard::Turn::empty(claim) };
     let batch = crate::rows::Batch::fold(std::iter::once(&turn)).expect("a valid turn");
-    let mut documents = crate::spec_document::LastDocument::default();
-    crate::sqlite::commit::write(connection, &batch, &mut documents).expect("written");
+    let mut specs = crate::sqlite::specs::SpecRows::default();
+    crate::sqlite::commit::write(connection, &batch, &mut specs).expect("written");
 }
 
 #[test]
@@ -421,3 +421,103 @@ const OLDER_DOCUMENTS: &str = r#"
     ('acme', 'w1', 1, 'Smoke', 'h1', 'bob', 'new', 3, '{' || char(9) || '1' || char(10) || ' }'),
     ('acme', 'w1', 2, 'Smoke', 'h2', 'bob', NULL, 4, '{}'),
     ('bolt', 'w1', 1, '', 'h', '', NULL, 1, '{}')"#;
+
+/// The defaults of then are in the texts; a later default must not change them.
+#[test]
+fn what_an_older_version_left_out_is_stated() {
+    let mut connection = Connection::open_in_memory().expect("memory");
+    connection.execute_batch(CREATE_LIST).expect("a list");
+    for (version, migration) in (1_i64..).zip(&MIGRATIONS[..15]) {
+        take_step(&connection, version, migration).expect("an older step");
+    }
+    connection.execute_batch(OLDER_TEXTS).expect("older rows");
+    migrate(&mut connection).expect("the newer steps");
+
+    let texts = |sql: &str| -> Vec<String> {
+        let mut select = connection.prepare(sql).expect("valid");
+        let rows = select.query_map([], |row| row.get(0)).expect("reads");
+        rows.collect::<Result<_, _>>().expect("texts")
+    };
+    assert_eq!(
+        texts(
+            "SELECT json FROM tasks JOIN task_specs ON task_specs.id = spec_id ORDER BY tasks.id"
+        ),
+        [
+            r#"{"demand":{"queue":"q","task_type":"a","tools":[],"tags":{},"package":null},"priority":0,"lease_ttl_ms":30000,"timeout_ms":null,"retry":{"max_attempts":3,"backoff_ms":1000,"backoff_max_ms":60000}}"#,
+            r#"{"demand":{"queue":"q","task_type":"a","tools":[],"tags":{},"package":null},"priority":0,"lease_ttl_ms":30000,"timeout_ms":null,"retry":{"max_attempts":7,"backoff_ms":1000,"backoff_max_ms":60000}}"#,
+            r#"{"demand":{"queue":"q","task_type":"a","tools":["saw"],"tags":{"zone":"ü \"1\""},"package":{"name":"n","version":"1"}},"priority":-5,"lease_ttl_ms":5,"timeout_ms":7,"retry":{"max_attempts":3,"backoff_ms":0,"backoff_max_ms":60000}}"#,
+            "broken",
+            r#"{"demand":{"queue":"q","task_type":"a","tools":[],"tags":{},"package":null},"priority":0,"lease_ttl_ms":30000,"timeout_ms":null,"retry":{"max_attempts":3,"backoff_ms":1000,"backoff_max_ms":60000}}"#,
+        ]
+    );
+    assert_eq!(
+        texts("SELECT link FROM tasks WHERE link IS NOT NULL ORDER BY id"),
+        [
+            r#"{"run":5,"frame":0,"node":3,"item":null,"level":0,"step_id":"00000000-0000-0000-0000-000000000007","call":null}"#,
+            r#"{"run":5,"frame":2,"node":3,"item":0,"level":1,"step_id":"00000000-0000-0000-0000-000000000007","call":{"caller":{"task":9,"epoch":1},"request":"r \"1\""}}"#,
+            "broken",
+        ]
+    );
+    assert_eq!(
+        texts("SELECT pin FROM tasks WHERE pin IS NOT NULL ORDER BY id"),
+        [
+            r#"{"worker":{"worker":"w","is_hard":true,"wait_max_ms":null,"because":"b"}}"#,
+            r#"{"key":{"key":"k","is_hard":false,"ttl_ms":90}}"#,
+            "broken",
+        ]
+    );
+    assert_eq!(
+        texts("SELECT document FROM run_bindings ORDER BY run_id"),
+        [
+            r#"{"bound":[],"kept_from":[],"fact":null}"#,
+            r#"{"bound":[{"package":"p","worker":null,"since":7,"moved_from":null},{"package":"q","worker":"w","since":8,"moved_from":"v"}],"kept_from":["w"],"fact":9}"#,
+        ]
+    );
+    check_texts_are_as_written(&connection);
+}
+
+/// A text that is read and written again is the same, so what is submitted next shares the rows of
+/// the specs.
+fn check_texts_are_as_written(connection: &Connection) {
+    let shard = model::ShardId::new(0).expect("fits");
+    for number in [1, 2, 3, 5] {
+        let key = coordinator::LoadKey::Task(model::TaskId::of(shard, number));
+        let (_, task) = load(connection, shard, vec![key]).expect("reads").remove(0);
+        let stored = "SELECT json, link, pin FROM tasks JOIN task_specs ON task_specs.id = spec_id
+            WHERE tasks.id = ?1";
+        let columns = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
+        let stored = connection.query_row(stored, [task.id.to_integer()], columns).expect("there");
+        let write = (
+            crate::stored_json::write(&*task.spec),
+            task.link.as_deref().map(crate::stored_json::write),
+            task.pin.as_deref().map(crate::stored_json::write),
+        );
+        assert_eq!(stored, write);
+    }
+    let key = coordinator::LoadKey::Task(model::TaskId::of(shard, 4));
+    assert!(load(connection, shard, vec![key]).is_err(), "what cannot be read stays, as it was");
+}
+
+const OLDER_TEXTS: &str = r#"
+    INSERT INTO tasks (id, type, queue, priority, created_at, state, attempt, epoch, losses,
+                       spec, link, pin)
+    VALUES
+    (1, 'a', 'q', 0, 1, 'QUEUED', 0, 0, 0, NULL, NULL, NULL),
+    (2, 'a', 'q', 0, 1, 'QUEUED', 0, 0, 0,
+     '{"retry":{"max_attempts":7}}',
+     '{"run":5,"node":3,"step_id":"00000000-0000-0000-0000-000000000007"}',
+     '{"worker":"w","hard":true,"because":"b"}'),
+    (3, 'a', 'q', -5, 1, 'QUEUED', 0, 0, 0,
+     '{"lease_ttl_ms":5,"timeout_ms":7,"retry":{"backoff_ms":0},"tools":["saw"],
+       "tags":{"zone":"ü \"1\""},"package":{"name":"n","version":"1"}}',
+     '{"run":5,"frame":2,"node":3,"item":0,"level":1,
+       "step_id":"00000000-0000-0000-0000-000000000007",
+       "call":{"task":9,"epoch":1,"request":"r \"1\""}}',
+     '{"key":"k","hard":false,"ttl_ms":90}'),
+    (4, 'a', 'q', 0, 1, 'QUEUED', 0, 0, 0, 'broken', 'broken', 'broken'),
+    (5, 'a', 'q', 0, 1, 'QUEUED', 0, 0, 0, NULL, NULL, NULL);
+    INSERT INTO run_bindings VALUES
+    (1, '{}'),
+    (2, '{"bound":[{"package":"p","since":7},
+                   {"package":"q","worker":"w","since":8,"moved_from":"v"}],
+          "kept_from":["w"],"fact":9}')"#;

@@ -1,7 +1,7 @@
 -- The same columns as in select_task.sql, all tasks that a run made or only the settled ones. The
 -- index is named, so that the tasks of other runs are never read by a planner's mistake.
-SELECT t.id, t.type, t.queue, t.priority, t.spec, t.concurrency_key, t.idempotency_key,
-       t.created_at, t.state, t.wait_until, t.attempt, t.epoch, t.losses, t.holder, t.granted_at,
+SELECT t.id, t.spec_id, t.concurrency_key, t.idempotency_key, t.created_at,
+       t.state, t.wait_until, t.attempt, t.epoch, t.losses, t.holder, t.granted_at,
        t.expires_at, t.attempt_ends_at, t.settled_at, t.report_key, t.failure_code,
        t.failure_reason, t.failure_details, t.result, p.json, i.fingerprint, t.run,
        t.after_tasks, t.link, t.pin, t.wait_for, t.skipped, t.artifacts, t.held_since,
