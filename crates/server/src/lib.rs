@@ -27,4 +27,7 @@ mod session_keys;
 mod shard_task;
 pub(crate) mod ui;
 mod updates;
+#[cfg(test)]
+#[path = "../../../tests/waiting.rs"]
+mod waiting;
 mod workflows;
