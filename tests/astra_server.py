@@ -6,8 +6,9 @@ import os
 import re
 import signal
 import subprocess
-import time
 from pathlib import Path
+
+from waiting import wait_until
 
 START_WITHIN_S = 20
 STOP_WITHIN_S = 10
@@ -74,17 +75,19 @@ class Server:
         return self
 
     def _announced_ports(self, offset: int) -> tuple[int, int]:
-        deadline = time.monotonic() + START_WITHIN_S
-        while time.monotonic() < deadline:
+        def announced() -> tuple[int, int] | None:
             said = self.log.read_bytes()[offset:].decode()
             found = [pattern.search(said) for pattern in (ADDRESS, RESP_ADDRESS)]
             if all(found):
                 return int(found[0][1]), int(found[1][1])
-            if self.process.poll() is not None:
-                break
-            time.sleep(0.02)
-        self.kill()
-        raise RuntimeError(f"the server did not start:\n{self.log.read_text()}")
+            assert self.process.poll() is None, "the server ended"
+            return None
+
+        try:
+            return wait_until(announced, within_s=START_WITHIN_S, what="the ports in the server's log")
+        except AssertionError as failure:
+            self.kill()
+            raise RuntimeError(f"the server did not start: {failure}\n{self.log.read_text()}") from failure
 
     def kill(self) -> None:
         self._end(signal.SIGKILL)

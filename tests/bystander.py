@@ -1,9 +1,9 @@
 """A worker that has nothing to do with what a test does to the server, and must not notice it."""
 
 import threading
-import time
 
 from peer import Background
+from waiting import wait_until
 from wire_worker import WireWorker
 
 TASK_TYPE = "bystander"
@@ -49,12 +49,10 @@ class Bystander:
     def wait_for_more(self) -> None:
         """Sees further tasks completed that began after this call."""
         wanted = self.n_completed + 2
-        ends = time.monotonic() + 3 * TASK_WITHIN_S
-        while self.n_completed < wanted and self.failure is None and time.monotonic() < ends:
-            time.sleep(0.02)
+        is_seen = lambda n_completed: n_completed >= wanted or self.failure is not None
+        wait_until(lambda: self.n_completed, is_seen, within_s=3 * TASK_WITHIN_S, what="the bystander's next tasks")
         self.work.check()
         assert self.failure is None, f"the bystander was harmed: {self.failure!r}"
-        assert self.n_completed >= wanted, "the bystander's tasks are held up"
 
     def check_unharmed(self) -> None:
         self.wait_for_more()

@@ -3,8 +3,8 @@
 Usage: closing_clients.py PORT KEY QUEUE COUNT
 """
 
+import signal
 import sys
-import time
 
 from resp_client import RespClient
 
@@ -21,7 +21,7 @@ def main(port: str, key: str, queue: str, count: str) -> None:
     for client in clients:
         client.send("BRPOP", queue, 0)
     print("waiting", flush=True)
-    time.sleep(600)
+    signal.pause()
 
 
 main(*sys.argv[1:])

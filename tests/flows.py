@@ -1,10 +1,12 @@
 """Workflows, written down shortly, and what becomes of them."""
 
 import json
-import time
 import uuid
 
+from waiting import wait_until
+
 WITHIN_S = 30
+ENDS = ("succeeded", "failed", "cancelled")
 
 
 def node_id(alias: str) -> str:
@@ -31,13 +33,15 @@ def start(server, definition: dict, inputs=None, **more) -> dict:
 
 
 def ended(server, run_id, within_s: float = WITHIN_S) -> dict:
-    deadline = time.monotonic() + within_s
-    while time.monotonic() < deadline:
-        run = server.rest("GET", f"/runs/{run_id}")
-        if run["status"] in ("succeeded", "failed", "cancelled"):
-            return run
-        time.sleep(0.02)
-    raise AssertionError(f"still {run['status']}: {json.dumps(run)[:3000]}")
+    is_over = lambda run: run["status"] in ENDS
+    look = lambda: server.rest("GET", f"/runs/{run_id}")
+    return wait_until(look, is_over, within_s=within_s, what=f"the end of run {run_id}")
+
+
+def until_node(server, run_id, alias: str, is_wanted, within_s: float = WITHIN_S) -> dict:
+    """The node of this alias as soon as it is as wanted."""
+    look = lambda: nodes_of(server.rest("GET", f"/runs/{run_id}"))[alias]
+    return wait_until(look, is_wanted, within_s=within_s, what=f"node {alias} to be as wanted")
 
 
 def played(server, definition: dict, inputs=None) -> dict:

@@ -1,9 +1,12 @@
 """A Redis client that is nobody's library: bytes in, bytes out, both versions of the protocol."""
 
 import json
+import re
 import socket
 import struct
-import time
+from pathlib import Path
+
+from waiting import wait_until
 
 ANSWER_WITHIN_S = 10
 
@@ -115,6 +118,17 @@ class RespClient:
             self.socket.settimeout(ANSWER_WITHIN_S)
         return False
 
+    def wait_until_read(self) -> None:
+        """Waits until the server has taken in all that was sent; the system knows what it has not."""
+        own, server = (f":{name[1]:04X}" for name in (self.socket.getsockname(), self.socket.getpeername()))
+
+        def unread() -> int:
+            rows = map(str.split, Path("/proc/net/tcp").read_text().splitlines()[1:])
+            queues = [row[4] for row in rows if row[1].endswith(server) and row[2].endswith(own)]
+            return sum(int(queue.partition(":")[2], 16) for queue in queues)
+
+        wait_until(unread, lambda n_bytes: n_bytes == 0, what="the server to read what it was sent")
+
     # ----- values
 
     def send(self, *words) -> None:
@@ -191,11 +205,12 @@ class RespClient:
         return self.call("WORKER.REGISTER", worker)
 
     def wait_for_status(self, job: str, status: str, within_s: float = ANSWER_WITHIN_S) -> dict:
-        deadline = time.monotonic() + within_s
-        while (seen := self.status(job))["status"] != status:
-            assert time.monotonic() < deadline, f"{job} is not {status} within {within_s} s: {seen}"
-            time.sleep(0.02)
-        return seen
+        is_so = lambda seen: seen["status"] == status
+        return wait_until(lambda: self.status(job), is_so, within_s=within_s, what=f"{job} to be {status}")
+
+    def n_connected(self) -> int:
+        """How many connections the server has, this one included."""
+        return int(re.search(rb"connected_clients:(\d+)", self.ask("INFO", "clients"))[1])
 
 
 def _bytes_of(word) -> bytes:

@@ -1,12 +1,12 @@
 """Middlewares on a real worker: few slots, lost connections, every kind of end."""
 
 import subprocess
-import time
 
 import pytest
 
 from astra_server import Server, binary
 from flows import ended, node_id, nodes_of, played, start, workflow
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -99,17 +99,14 @@ def test_an_answer_survives_a_lost_connection_of_either_end(flows):
     for _ in range(3):
         flows.kill()
         flows.start()
-        time.sleep(0.7)
+        is_back = lambda worker: worker.get("session", {}).get("connected")
+        wait_until(lambda: flows.rest("GET", "/workers/w1"), is_back, what="the worker to come back")
     run = ended(flows, run_id, within_s=60)
     assert run["status"] == "succeeded", run
     assert nodes_of(run)["host"]["result"]["count"] == 2
 
 
 def until_running(server, run_id):
-    deadline = time.monotonic() + 20
-    while time.monotonic() < deadline:
-        tasks = server.rest("GET", "/tasks?state=RUNNING")["tasks"]
-        if any(task["type"] == "core.sleep" for task in tasks):
-            return
-        time.sleep(0.05)
-    raise AssertionError(server.rest("GET", f"/runs/{run_id}"))
+    is_running = lambda tasks: any(task["type"] == "core.sleep" for task in tasks)
+    look = lambda: server.rest("GET", "/tasks?state=RUNNING")["tasks"]
+    wait_until(look, is_running, what=f"the node of run {run_id} to be under way")

@@ -16,6 +16,7 @@ from astra_server import Server
 from flows import ended, node_id, nodes_of
 from old_folder import CountingWorker, OldFolder, SessionWorker, asked, completed, granted, shifted
 from resp_client import RespClient
+from waiting import wait_until
 from watcher import Watcher
 
 FOLDERS = ["folder-7645a35", "folder-5c29f8a"]
@@ -582,11 +583,8 @@ def test_nothing_of_the_folder_is_left(old):
 
 
 def until(old: Opened, schedule: str, is_so) -> dict:
-    path, deadline = f"/schedules/{old.about['schedules'][schedule]}", time.monotonic() + HAPPENS_WITHIN_S
-    while not is_so(now := old.server.rest("GET", path)):
-        assert time.monotonic() < deadline, now
-        time.sleep(0.05)
-    return now
+    look = lambda: old.server.rest("GET", f"/schedules/{old.about['schedules'][schedule]}")
+    return wait_until(look, is_so, within_s=HAPPENS_WITHIN_S, what=f"schedule {schedule} to be as wanted")
 
 
 def approve(old: Opened, run_id: str) -> None:

@@ -1,9 +1,8 @@
 """A worker whose memory or disk is almost full is given nothing new, until it has room again."""
 
-import time
-
 import pytest
 
+from waiting import wait_until
 from wire_worker import WireWorker
 
 NOTICED_WITHIN_S = 5
@@ -25,10 +24,8 @@ def test_pressure_drains_a_worker_and_room_takes_it_back(server, metric, full, r
 
 
 def wait_for_causes(server, causes: list[str]) -> None:
-    deadline = time.monotonic() + NOTICED_WITHIN_S
-    while (seen := causes_of(server, "field-worker")) != causes:
-        assert time.monotonic() < deadline, f"drained by {seen}, not by {causes}"
-        time.sleep(0.02)
+    look = lambda: causes_of(server, "field-worker")
+    wait_until(look, lambda seen: seen == causes, within_s=NOTICED_WITHIN_S, what=f"a worker drained by {causes}")
 
 
 def causes_of(server, name: str) -> list[str] | None:

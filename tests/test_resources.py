@@ -1,10 +1,13 @@
 """Files that tasks leave on workers: listed, fetched through the server, used again, gone."""
 
 import contextlib
+import fcntl
 import hashlib
 import http.client
 import json
+import struct
 import subprocess
+import termios
 import time
 from pathlib import Path
 
@@ -12,6 +15,7 @@ import pytest
 
 from astra_server import Server, binary
 from flows import ended, nodes_of, played, start, workflow
+from waiting import wait_until
 
 MIB = 1 << 20
 
@@ -107,7 +111,8 @@ def test_a_reader_that_does_not_read_holds_nobody_up(site):
     name = left_behind(site, bytes=30 * MIB)["result"]["resourceRef"]["resourceId"]
     lazy = [fetch(site, name) for _ in range(4)]
     assert all(one.status == 200 for one in lazy)
-    time.sleep(0.5)
+    is_full = lambda counts: all(n_bytes >= 64 << 10 for n_bytes in counts)
+    wait_until(lambda: [unread_bytes(one) for one in lazy], is_full, what="bytes that nobody reads")
     for _ in range(5):
         began = time.monotonic()
         assert played(site, workflow({"quick": {}}))["status"] == "succeeded"
@@ -147,17 +152,13 @@ def test_without_its_worker_a_resource_is_away(site):
     name = left_behind(site, text="x")["result"]["resourceRef"]["resourceId"]
     site.worker.kill()
     site.worker.wait()
-    deadline = time.monotonic() + 20
-    while fetch(site, name).status != 503:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    status = lambda: fetch(site, name).status
+    wait_until(status, lambda seen: seen == 503, what="the resource to be away")
     answer = fetch(site, name)
     assert json.loads(answer.read())["error"]["code"] == "E.RESOURCE.AWAY"
     assert site.rest("GET", f"/resources/{name}")["isAvailable"] is False
     site.worker = worker_of(site, "w1")
-    while fetch(site, name).status != 200:
-        assert time.monotonic() < deadline + 20
-        time.sleep(0.1)
+    wait_until(status, lambda seen: seen == 200, what="the resource to be back")
 
 
 def test_a_file_of_a_run_goes_when_the_run_ends_and_others_stay(site):
@@ -167,11 +168,8 @@ def test_a_file_of_a_run_goes_when_the_run_ends_and_others_stay(site):
         for name, scope in words.items()
     }))
     assert run["status"] == "succeeded", run
-    deadline = time.monotonic() + 10
-    while any("passing" in text for text in files_of(site)):
-        assert time.monotonic() < deadline, "what belongs to the run is still there"
-        time.sleep(0.05)
-    texts = files_of(site)
+    is_gone = lambda texts: not any("passing" in text for text in texts)
+    texts = wait_until(lambda: files_of(site), is_gone, within_s=10, what="the file of the run to go")
     assert {"staying of the run", "plain of the run"} <= set(texts), texts
 
 
@@ -222,10 +220,12 @@ def test_half_a_file_is_not_left_when_the_server_goes(tmp_path):
         folder = tmp_path / "saved"
         saving = subprocess.Popen(command_of(server, "run", "artifacts", run["runId"], "--save", folder),
                                   stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        deadline = time.monotonic() + 30
-        while not (folder.is_dir() and any(path.stat().st_size for path in folder.iterdir())):
-            assert saving.poll() is None and time.monotonic() < deadline
-            time.sleep(0.005)
+
+        def is_under_way() -> bool:
+            assert saving.poll() is None, "it was saved before anyone could see it"
+            return folder.is_dir() and any(path.stat().st_size for path in folder.iterdir())
+
+        wait_until(is_under_way, within_s=30, every_s=0.005, what="the first bytes of the file")
         server.kill()
         _, words = saving.communicate(timeout=90)
         assert saving.returncode == 1 and "is not fetched" in words, words
@@ -249,13 +249,9 @@ def left_without_its_worker(server) -> dict:
 
 def test_a_worker_tells_how_much_it_keeps(site):
     left_behind(site, bytes=12345)
-    deadline = time.monotonic() + 60
-    while True:
-        kept = site.rest("GET", "/workers/w1")["session"]["heartbeat"].get("resources", {})
-        if kept.get("disk_bytes", 0) >= 12345:
-            break
-        assert time.monotonic() < deadline, kept
-        time.sleep(0.2)
+    look = lambda: site.rest("GET", "/workers/w1")["session"]["heartbeat"].get("resources", {})
+    is_told = lambda kept: kept.get("disk_bytes", 0) >= 12345
+    kept = wait_until(look, is_told, within_s=60, what="a heartbeat with the resource")
     assert kept["count"] >= 1 and kept["in_use"] == 0 and kept["mem_bytes"] == 0
     shown = astra(site, "worker", "show", "w1").stdout
     assert f"{kept['count']} resource" in shown and "bytes in files" in shown
@@ -268,6 +264,11 @@ def command_of(server, *words) -> list[str]:
 
 def astra(server, *words) -> subprocess.CompletedProcess:
     return subprocess.run(command_of(server, *words), capture_output=True, text=True, timeout=60, check=False)
+
+
+def unread_bytes(answer) -> int:
+    """What lies in the socket of an answer and is not read yet."""
+    return struct.unpack("i", fcntl.ioctl(answer.fileno(), termios.FIONREAD, bytes(4)))[0]
 
 
 def files_of(server) -> list[str]:

@@ -174,9 +174,10 @@ def test_tools_of_agw_decide_what_it_gets(start, admin):
     assert cutter.fetch(0.3) is None and sorter.work(2)["command"] == "sort"
 
 
-def test_agw_is_not_cut_off_between_heartbeats(start):
+def test_agw_is_not_cut_off_between_heartbeats(shared_server, start):
     worker = start()
-    time.sleep(7)
+    with RespClient(shared_server) as stranger:
+        assert stranger.is_closed_within(8), "one that shows no key is cut off meanwhile"
     worker.heartbeat()
 
 

@@ -12,6 +12,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from resp_client import RespClient
+from waiting import wait_until
 
 # A refusal is final: no second try.
 ONCE = Retry(NoBackoff(), 0)
@@ -172,16 +173,22 @@ def test_a_client_comes_back_after_the_server_was_killed(server):
 
 
 def test_asyncio(shared_server):
+    def wait_for_connections(count: int) -> None:
+        """Each pop that waits has a connection of its own."""
+        wait_until(viewer.n_connected, lambda n: n >= n_before + count, what=f"{count} pops that wait")
+
     async def session():
         client = redis.asyncio.Redis(port=shared_server.resp_port, password=shared_server.tokens["admin"])
         waiting = [asyncio.create_task(client.brpop(f"queue:py-async-{number}", 10)) for number in range(20)]
-        await asyncio.sleep(0.2)
+        await asyncio.to_thread(wait_for_connections, 20)
         await asyncio.gather(*(client.lpush(f"queue:py-async-{number}", "{}") for number in range(20)))
         popped = await asyncio.gather(*waiting)
         assert [name for name, _ in popped] == [b"queue:py-async-%d" % number for number in range(20)]
         await client.aclose()
 
-    asyncio.run(session())
+    with RespClient(shared_server, "viewer") as viewer:
+        n_before = viewer.n_connected()
+        asyncio.run(session())
 
 
 def test_ioredis(shared_server, node):

@@ -4,13 +4,13 @@ import json
 import os
 import subprocess
 import threading
-import time
 from pathlib import Path
 
 import pytest
 import redis
 
 from resp_client import RespClient
+from waiting import wait_until
 
 HERE = Path(__file__).parent
 LAYERS = 6
@@ -45,11 +45,13 @@ def check_done(server, folder: Path) -> None:
     """Each job once, each after those that it waits for, and all of them completed."""
     jobs = diamonds()
     with RespClient(server, "viewer") as viewer:
-        deadline = time.monotonic() + DONE_WITHIN_S
-        while len(viewer.ask("JOBS.LIST", "completed")) < len(jobs):
+
+        def completed() -> list[bytes]:
             assert not (folder / "faults").exists(), (folder / "faults").read_text()
-            assert time.monotonic() < deadline, [json.loads(line) for line in viewer.ask("JOBS.LIST")]
-            time.sleep(0.1)
+            return viewer.ask("JOBS.LIST", "completed")
+
+        are_all = lambda lines: len(lines) == len(jobs)
+        wait_until(completed, are_all, within_s=DONE_WITHIN_S, what=f"the end of {len(jobs)} jobs")
         attempts = [viewer.status(name)["attempt"] for name in jobs]
     (folder / "stop").touch()
     faults = folder / "faults"

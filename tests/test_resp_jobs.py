@@ -6,6 +6,7 @@ import time
 import pytest
 
 from resp_client import Refused, RespClient
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -209,8 +210,6 @@ def test_what_waits_for_a_failure_is_told(client, workers):
     client.submit(job_id="fail-b", queue="depf", after=["fail-a"])
     worker.pop("queue:depf")
     worker.update("fail-a", status="failed", error="no")
-    deadline = time.monotonic() + 5
-    while client.status("fail-b")["status"] not in ("failed", "cancelled", "dead"):
-        assert time.monotonic() < deadline, client.status("fail-b")
-        time.sleep(0.05)
+    is_over = lambda seen: seen["status"] in ("failed", "cancelled", "dead")
+    wait_until(lambda: client.status("fail-b"), is_over, within_s=5, what="the end of fail-b")
     assert worker.pop("queue:depf", 0.2) is None

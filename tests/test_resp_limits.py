@@ -8,6 +8,7 @@ import pytest
 
 from astra_server import Server
 from resp_client import Closed, Refused, RespClient, packed
+from waiting import stays, wait_until
 
 EARLY_PER_ADDRESS_MAX = 100
 EARLY_IN_MAX, EARLY_OUT_MAX = 4 * 1024, 1024
@@ -29,32 +30,43 @@ def is_refused_or_cut(client: RespClient) -> bool:
         return False
 
 
-def test_a_stranger_has_five_seconds(shared_server):
-    silent = RespClient(shared_server)
-    trickling = RespClient(shared_server)
-    began = time.monotonic()
-    try:
-        while time.monotonic() - began < 8:
-            trickling.write(b"A")
-            time.sleep(0.25)
-    except OSError:
-        pass
-    assert 4 < time.monotonic() - began < 7.5
-    assert silent.is_closed_within(1)
+class CutOff:
+    """Two members, and two strangers that came after them, until the time of the strangers is up."""
+
+    def __init__(self, server):
+        self.members = [RespClient(server, "worker") for _ in range(2)]
+        self.silent = RespClient(server)
+        trickling = RespClient(server)
+        began = time.monotonic()
+        with contextlib.suppress(Closed, OSError):
+            while time.monotonic() - began < 8:
+                trickling.write(b"A")
+                trickling.quiet_for(0.25)
+        self.trickled_s = time.monotonic() - began
 
 
-def test_a_member_has_longer(shared_server):
-    with RespClient(shared_server, "worker") as client:
-        time.sleep(6.5)
-        assert client.call("PING") == "PONG"
+@pytest.fixture(scope="module")
+def cut_off(shared_server):
+    cut_off = CutOff(shared_server)
+    yield cut_off
+    for client in [*cut_off.members, cut_off.silent]:
+        client.close()
 
 
-def test_a_member_that_gave_up_its_proof_may_show_it_again(shared_server):
-    with RespClient(shared_server, "worker") as client:
-        time.sleep(5.5)
-        assert client.call("RESET") == "RESET"
-        time.sleep(1.5)
-        assert client.call("AUTH", shared_server.tokens["worker"]) == "OK"
+def test_a_stranger_has_five_seconds(cut_off):
+    assert 4 < cut_off.trickled_s < 7.5
+    assert cut_off.silent.is_closed_within(1)
+
+
+def test_a_member_has_longer(cut_off):
+    assert cut_off.members[0].call("PING") == "PONG"
+
+
+def test_a_member_that_gave_up_its_proof_may_show_it_again(shared_server, cut_off):
+    client = cut_off.members[1]
+    assert client.call("RESET") == "RESET"
+    assert client.quiet_for(1.5), "the time of a stranger begins anew"
+    assert client.call("AUTH", shared_server.tokens["worker"]) == "OK"
 
 
 def test_a_stranger_may_send_four_kilobytes(shared_server):
@@ -121,10 +133,11 @@ def test_announced_arguments_take_no_room(shared_server):
     halves = [RespClient(shared_server, "admin") for _ in range(60)]
     for half in halves:
         half.write(b"*60000\r\n$4\r\nMGET\r\n$8000000\r\nabc")
-    time.sleep(0.5)
-    assert grown(shared_server, before) < GROWTH_BYTES_MAX
+    for half in halves:
+        half.wait_until_read()
     with RespClient(shared_server, "admin") as other:
         assert other.call("PING") == "PONG"
+    assert grown(shared_server, before) < GROWTH_BYTES_MAX
     for half in halves:
         half.close()
 
@@ -150,12 +163,8 @@ def test_a_client_that_never_reads_fills_nothing(shared_server):
                 client.write(packed("GET", "big") * 200)
             except TimeoutError:
                 pass
-        peak = 0
-        for _ in range(20):
-            peak = max(peak, grown(shared_server, before))
-            assert writer.call("PING") == "PONG"
-            time.sleep(0.1)
-        assert peak < GROWTH_BYTES_MAX, f"{peak >> 20} MiB"
+        is_small = lambda: writer.call("PING") == "PONG" and grown(shared_server, before) < GROWTH_BYTES_MAX
+        stays(is_small, for_s=1, why="replies that nobody reads take no memory")
         writer.ask("DEL", "big")
 
 
@@ -209,11 +218,17 @@ def test_a_hundred_strangers_of_one_address_are_let_in(server):
         assert late.is_closed_within(1), "one more than a hundred"
     assert strangers[0].call("AUTH", server.tokens["worker"]) == "OK", "those who are in are not harmed"
     strangers.pop().close()
-    time.sleep(1.2)
-    with RespClient(server) as next_one:
-        assert next_one.call("PING").startswith("NOAUTH")
+    wait_until(lambda: is_let_in(server), within_s=1.2, what="the place of one that left")
     for one in strangers:
         one.close()
+
+
+def is_let_in(server) -> bool:
+    with RespClient(server) as stranger:
+        try:
+            return stranger.call("PING").startswith("NOAUTH")
+        except (Closed, OSError):
+            return False
 
 
 def test_members_are_not_counted_as_strangers(server):
@@ -232,9 +247,12 @@ def test_who_guesses_keys_has_to_wait(server):
         refused = client.call("AUTH", server.tokens["admin"])
         assert isinstance(refused, Refused) and "try again in" in refused, "even a right key must wait"
         assert isinstance(client.call("HELLO", 3, "AUTH", "default", server.tokens["admin"]), Refused)
-    time.sleep(2.2)
-    with RespClient(server) as client:
-        assert client.call("AUTH", server.tokens["admin"]) == "OK"
+
+    def said_to_the_right_key() -> str:
+        with RespClient(server) as client:
+            return client.call("AUTH", server.tokens["admin"])
+
+    wait_until(said_to_the_right_key, lambda said: said == "OK", within_s=2.2, what="the end of the wait")
 
 
 def test_keys_are_never_logged(tmp_path):
@@ -266,9 +284,9 @@ def test_a_revoked_token_ends_its_connection(shared_server, doing):
     with RespClient(shared_server, key=key) as client:
         if doing == "waiting":
             client.send("BRPOP", "queue:nobody", 0)
+            client.wait_until_read()
         elif doing == "listening":
             client.ask("SUBSCRIBE", "job:updates")
-        time.sleep(0.2)
         shared_server.revoke(token_id)
         assert client.is_closed_within(2)
     with RespClient(shared_server) as client:
@@ -277,14 +295,12 @@ def test_a_revoked_token_ends_its_connection(shared_server, doing):
 
 def test_a_storm_of_broken_connections_leaves_nothing(shared_server):
     before = shared_server.rss_bytes()
-    for number in range(600):
-        with socket.create_connection(("127.0.0.1", shared_server.resp_port)) as one:
-            one.sendall((b"*2\r\n$4\r\nAUTH\r\n$3000\r\n" + b"x" * 2900)[: 1 + number * 5])
-    # The server sees each of them end, and has room for strangers again.
-    time.sleep(0.5)
     with RespClient(shared_server, "admin") as client:
-        ends = time.monotonic() + 7
-        while client.ask("INFO", "clients").split() != [b"#", b"Clients", b"connected_clients:1"]:
-            assert time.monotonic() < ends, client.ask("CLIENT", "LIST")
-            time.sleep(0.1)
+        n_connected = client.n_connected()
+        for number in range(600):
+            with socket.create_connection(("127.0.0.1", shared_server.resp_port)) as one:
+                one.sendall((b"*2\r\n$4\r\nAUTH\r\n$3000\r\n" + b"x" * 2900)[: 1 + number * 5])
+        # Connections are accepted in their order: one that is answered comes after all of them.
+        wait_until(lambda: is_let_in(shared_server), within_s=7, what="room for a stranger")
+        wait_until(client.n_connected, lambda n: n == n_connected, within_s=7, what="the end of each of them")
     assert grown(shared_server, before) < GROWTH_BYTES_MAX

@@ -16,11 +16,16 @@ from pathlib import Path
 import pytest
 
 from resp_client import Closed, RespClient, packed
+from waiting import wait_until
 
 HERE = Path(__file__).parent
 N_CLOSES = 10_000
 N_THREADS = 4
 N_JOBS = 300
+# Between two kills, pushed and reported.
+JOBS_A_LIFE = 100
+PUSH_EVERY_S = 0.002
+RECONNECT_AFTER_S = 0.05
 # After the last close.
 DONE_WITHIN_S = 30
 RST = struct.pack("ii", 1, 0)
@@ -42,7 +47,7 @@ class Worker(threading.Thread):
                     job = client.pop(self.queue, 0.5)
                     if job is None:
                         continue
-                    time.sleep(self.pause_s)
+                    self.is_ending.wait(self.pause_s)
                     said = client.update(job["job_id"], status="completed", lease_id=job["lease_id"])
                     self.reports[job["job_id"], str(said).split(" ")[0]] += 1
         except BaseException as failure:
@@ -60,11 +65,14 @@ def submit(server, queue: str, count: int) -> list[str]:
 
 
 def check_all_done_once(server, names: list[str], reports: collections.Counter) -> None:
-    deadline = time.monotonic() + DONE_WITHIN_S
+    def unfinished() -> tuple[int, dict | None]:
+        """How many are left, and one of them."""
+        left = [status for status in map(viewer.status, names) if status["status"] != "completed"]
+        return len(left), left[0] if left else None
+
     with RespClient(server, "viewer") as viewer:
-        while left := [name for name in names if viewer.status(name)["status"] != "completed"]:
-            assert time.monotonic() < deadline, f"{len(left)} of {len(names)} are not done: {viewer.status(left[0])}"
-            time.sleep(0.2)
+        is_none = lambda seen: seen[0] == 0
+        wait_until(unfinished, is_none, within_s=DONE_WITHIN_S, every_s=0.2, what=f"the end of {len(names)} jobs")
     committed = collections.Counter()
     for (name, said), count in reports.items():
         committed[name] += count if said == "OK" else 0
@@ -82,9 +90,10 @@ def close_many(server, queue: str, count: int, seed: int) -> None:
         try:
             one.sendall(hello + (ask[:-7] if kind == 4 else ask))
             if kind in (1, 3):
-                # The answers are there, +OK and the job, and stay unread.
+                # The answers are there, +OK and a job if there is one, and stay unread.
                 select.select([one], [], [], 0.05)
-                time.sleep(0.002)
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, len(b"+OK\r\n") + 1)
+                select.select([one], [], [], 0.002)
             if kind in (2, 3):
                 one.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RST)
         finally:
@@ -158,7 +167,8 @@ def test_a_waiting_pop_that_ended_takes_nothing(server):
         client = RespClient(server, "worker")
         client.send("BRPOP", "queue:later", 0)
         client.close()
-    time.sleep(0.3)
+    with RespClient(server, "viewer") as viewer:
+        wait_until(viewer.n_connected, lambda n: n == 1, what="the server to notice that all others are gone")
     names = submit(server, "later", 20)
     with RespClient(server, "worker") as client:
         began = time.monotonic()
@@ -204,9 +214,9 @@ def test_kills_in_the_middle_of_everything(server):
                         assert isinstance(client.ask("LPUSH", "queue:life", json.dumps({"job_id": name})), int)
                         pushed.append(name)
                         number += 1
-                        time.sleep(0.002)
+                        is_ending.wait(PUSH_EVERY_S)
             except (OSError, Closed):
-                time.sleep(0.05)
+                is_ending.wait(RECONNECT_AFTER_S)
 
     def work() -> None:
         report = None
@@ -222,20 +232,22 @@ def test_kills_in_the_middle_of_everything(server):
                         reports[report[0], str(said).split(" ")[0]] += 1
                         report = None
             except (OSError, Closed):
-                time.sleep(0.05)
+                is_ending.wait(RECONNECT_AFTER_S)
 
     threads = [threading.Thread(target=push), threading.Thread(target=work), threading.Thread(target=work)]
     for thread in threads:
         thread.start()
-    for _ in range(4):
-        time.sleep(1)
-        server.kill()
-        server.start()
-    time.sleep(1)
+    for life in range(5):
+        if life:
+            server.kill()
+            server.start()
+        wanted = (len(pushed) + JOBS_A_LIFE, len(reports) + JOBS_A_LIFE)
+        is_enough = lambda seen: seen[0] >= wanted[0] and seen[1] >= wanted[1]
+        wait_until(lambda: (len(pushed), len(reports)), is_enough, what=f"{wanted} jobs pushed and reported")
     is_ending.set()
     for thread in threads:
         thread.join(15)
-    assert len(pushed) > 100
+    assert len(pushed) >= 5 * JOBS_A_LIFE
     with RespClient(server, "admin") as admin:
         states = {name: admin.status(name)["status"] for name in pushed}
     committed = {name for (name, said) in reports if said == "OK"}

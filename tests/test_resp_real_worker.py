@@ -1,12 +1,12 @@
 """`astra worker start --resp`: our own worker at the Redis door, and other people's clients beside it."""
 
 import subprocess
-import time
 
 import pytest
 
 from astra_server import binary
 from resp_client import RespClient
+from waiting import wait_until
 
 READY_WITHIN_S = 15
 STOP_WITHIN_S = 15
@@ -21,10 +21,12 @@ def worker(shared_server, tmp_path_factory):
         process = subprocess.Popen([binary(), *words], cwd=folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
     try:
         with RespClient(shared_server, "viewer") as viewer:
-            deadline = time.monotonic() + READY_WITHIN_S
-            while not viewer.ask("SMEMBERS", "capability:sort:workers"):
-                assert process.poll() is None and time.monotonic() < deadline, (folder / "log").read_text()
-                time.sleep(0.1)
+
+            def registered() -> list:
+                assert process.poll() is None, "the worker ended"
+                return viewer.ask("SMEMBERS", "capability:sort:workers")
+
+            wait_until(registered, within_s=READY_WITHIN_S, what="the worker's registration")
         yield process
         process.terminate()
         assert process.wait(STOP_WITHIN_S) == 0, (folder / "log").read_text()
@@ -65,11 +67,8 @@ def test_it_does_what_the_first_five_minutes_promise(client):
 
 def test_a_program_that_fails_fails_the_job(client):
     job = client.submit(tasks=[{"task_number": 1, "command": "false"}, {"task_number": 2, "command": "sort"}])
-    deadline = time.monotonic() + 20
-    while (status := client.status(job))["status"] in ("pending", "running"):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    assert status["status"] == "failed" and [step["exit_code"] for step in status["task_results"]] == [1]
+    status = client.wait_for_status(job, "failed", 20)
+    assert [step["exit_code"] for step in status["task_results"]] == [1]
 
 
 def test_no_shell_looks_at_the_words(client):

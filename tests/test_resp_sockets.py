@@ -14,6 +14,7 @@ import redis
 
 from astra_server import START_WITHIN_S, Server, binary
 from resp_client import RespClient, packed
+from waiting import stall
 
 KINDS = ("tcp", "tls", "unix")
 # A job that nobody read is there again at once; one that was read stays where it is.
@@ -254,10 +255,10 @@ def test_an_end_that_crosses_the_answer_holds_nothing_up(door):
             name = f"cross-{door.kind}-{number}"
             one = Client(door)
             one.send("BRPOP", "queue:cross", 0)
-            time.sleep(0.002)
+            assert admin.call("PING") == "PONG"
             admin.send("LPUSH", "queue:cross", {"job_id": name})
             # From too early to too late.
-            time.sleep(number % 50 * 0.0001)
+            stall(number % 50 * 0.0001)
             one.close()
             assert admin.read() in (0, 1)
             job = admin.pop("queue:cross", BACK_WITHIN_S)

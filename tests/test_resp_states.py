@@ -11,6 +11,7 @@ import pytest
 
 from astra_server import binary
 from resp_client import Refused, RespClient
+from waiting import wait_until
 
 READY_WITHIN_S = 20
 
@@ -62,9 +63,13 @@ def test_each_heartbeat_stores_the_time(worker):
     """Section 3.4."""
     assert worker.register("beating").startswith("OK")
     first = int(worker.ask("GET", "worker:beating:alive"))
-    time.sleep(1.1)
-    assert worker.call("WORKER.HEARTBEAT", "beating") == "OK"
-    assert first < int(worker.ask("GET", "worker:beating:alive")) <= time.time() + 1
+
+    def stored() -> int:
+        assert worker.call("WORKER.HEARTBEAT", "beating") == "OK"
+        return int(worker.ask("GET", "worker:beating:alive"))
+
+    later = wait_until(stored, lambda at: at != first, within_s=3, what="the time of a later heartbeat")
+    assert first < later <= time.time() + 1
 
 
 def test_states_are_active_dead_and_none(server):
@@ -190,13 +195,11 @@ class OwnWorker:
             )
 
     def name(self, viewer, others=()) -> str:
-        deadline = time.monotonic() + READY_WITHIN_S
-        while True:
-            names = {key.decode().split(":")[1] for key in viewer.ask("KEYS", "worker:*:alive")} - set(others)
-            if names:
-                return names.pop()
-            assert self.process.poll() is None and time.monotonic() < deadline, self.log.read_text()
-            time.sleep(0.1)
+        def names() -> set[str]:
+            assert self.process.poll() is None, self.log.read_text()
+            return {key.decode().split(":")[1] for key in viewer.ask("KEYS", "worker:*:alive")} - set(others)
+
+        return wait_until(names, within_s=READY_WITHIN_S, what=f"a worker that logs to {self.log}").pop()
 
     def end(self, how=signal.SIGTERM) -> int:
         self.process.send_signal(how)
@@ -214,11 +217,9 @@ def test_a_worker_that_starts_again_is_another_one(server, tmp_path):
         try:
             other = second.name(admin, {name})
             assert other.endswith(f"-{second.process.pid}") and other != name
-            stats = admin.ask("GET", f"worker:{other}:stats")
-            while stats is None or b"cpu_usage_percent" not in stats:
-                time.sleep(0.1)
-                stats = admin.ask("GET", f"worker:{other}:stats")
-            stats = json.loads(stats)
+            has_load = lambda stats: stats is not None and b"cpu_usage_percent" in stats
+            look = lambda: admin.ask("GET", f"worker:{other}:stats")
+            stats = json.loads(wait_until(look, has_load, within_s=60, what="a heartbeat with the load"))
             assert 0 <= stats["cpu_usage_percent"] <= 100 and stats["memory_mb"] > 0
         finally:
             assert second.end() == 0
@@ -233,11 +234,9 @@ def test_a_worker_that_starts_again_is_another_one(server, tmp_path):
 
 def wait_for_program(*words: str) -> None:
     """A job is held before its program runs; until then its worker may still give it back unread."""
-    deadline = time.monotonic() + READY_WITHIN_S
     wanted = "\0".join(words).encode()
-    while not any(wanted in command_line(entry) for entry in Path("/proc").glob("[0-9]*")):
-        assert time.monotonic() < deadline, f"{words} does not run"
-        time.sleep(0.05)
+    runs = lambda: any(wanted in command_line(entry) for entry in Path("/proc").glob("[0-9]*"))
+    wait_until(runs, within_s=READY_WITHIN_S, what=f"the program {words}")
 
 
 def command_line(entry: Path) -> bytes:

@@ -10,6 +10,7 @@ import pytest
 
 from astra_server import binary
 from resp_client import Push, RespClient
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -85,8 +86,9 @@ def test_queues_tell_their_numbers(client):
         client.submit(job_id=f"stat-{number}", queue="stat")
     client.submit(job_id="stat-later", queue="stat", delay_secs=600)
     client.pop("queue:stat")
-    time.sleep(1.1)
-    flat = client.ask("QUEUE.STATS", "stat")
+    look = lambda: client.ask("QUEUE.STATS", "stat")
+    is_old = lambda flat: dict(zip(flat[::2], flat[1::2]))[b"oldest_job_age_seconds"] >= 1
+    flat = wait_until(look, is_old, within_s=5, what="a job that waits for a second")
     stats = {key.decode(): value for key, value in zip(flat[::2], flat[1::2])}
     assert (stats["length"], stats["running"], stats["scheduled"], stats["paused"]) == (2, 1, 1, 0)
     assert 1 <= stats["oldest_job_age_seconds"] < 10
@@ -128,7 +130,7 @@ def test_a_paused_queue_gives_nothing_and_says_so_everywhere(shared_server, clie
 def test_a_waiting_pop_is_woken_by_a_push(shared_server, client):
     with RespClient(shared_server, "worker") as worker:
         worker.send("BRPOP", "queue:wake", 10)
-        time.sleep(0.3)
+        worker.wait_until_read()
         began = time.monotonic()
         client.submit(job_id="woken", queue="wake")
         assert b"woken" in worker.read()[1]

@@ -1,10 +1,8 @@
 """What operators see of a run while a worker holds its nodes: the worker in the field, without manners."""
 
-import time
-
 import pytest
 
-from flows import ended, nodes_of, start, workflow
+from flows import ended, nodes_of, start, until_node, workflow
 from wire_worker import WireWorker
 
 SHOT = {"type": "shot.take", "package": {"name": "shot", "version": "2.1.0"}}
@@ -29,13 +27,7 @@ def worker(server):
 
 def seen(server, run_id, is_it) -> dict:
     """The node as soon as it looks as wanted."""
-    deadline = time.monotonic() + LOOKED_FOR_WITHIN_S
-    while time.monotonic() < deadline:
-        node = nodes_of(server.rest("GET", f"/runs/{run_id}"))["a"]
-        if is_it(node):
-            return node
-        time.sleep(0.02)
-    raise AssertionError(f"never seen as wanted: {node}")
+    return until_node(server, run_id, "a", is_it, LOOKED_FOR_WITHIN_S)
 
 
 def test_a_dispatch_that_is_not_acknowledged_is_seen_and_so_is_its_retry(server, worker):

@@ -10,6 +10,7 @@ import pytest
 from astra_server import Server, binary
 from peer import Background
 from seed000_client import Seed000Client
+from waiting import wait_until
 
 
 def test_the_exchange_of_section_7_has_exactly_these_frames(server):
@@ -264,10 +265,8 @@ def test_the_log_is_json_with_the_fields_of_section_6(tmp_path):
 
 
 def wait_for_log(server, text: str, within_s: float, times: int = 1) -> None:
-    deadline = time.monotonic() + within_s
-    while server.log.read_text().count(text) < times:
-        assert time.monotonic() < deadline, f"no {text!r} in the log"
-        time.sleep(0.1)
+    look = lambda: server.log.read_text().count(text)
+    wait_until(look, lambda n: n >= times, within_s=within_s, what=f"{text!r} in the log, {times} times")
 
 
 def runs_of(client: Seed000Client, task_id: str) -> int:

@@ -3,11 +3,11 @@
 import json
 import os
 import subprocess
-import time
 
 import pytest
 
 from astra_server import Server, binary
+from waiting import wait_until
 
 WITHIN_S = 20
 
@@ -23,11 +23,7 @@ def worker_of(server, **variables):
 
 def listed(server) -> dict:
     """The worker, as the API shows it, once it is there."""
-    deadline = time.monotonic() + WITHIN_S
-    while not (workers := server.rest("GET", "/workers")["workers"]):
-        assert time.monotonic() < deadline, "no worker came"
-        time.sleep(0.05)
-    return workers[0]
+    return wait_until(lambda: server.rest("GET", "/workers")["workers"], within_s=WITHIN_S, what="a worker")[0]
 
 
 def test_a_worker_is_told_who_it_is_by_its_environment_and_shown_by_api_and_command(server):

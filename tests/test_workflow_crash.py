@@ -1,12 +1,12 @@
 """A run goes on after the server was killed in the middle of it, and does nothing twice."""
 
 import random
-import time
 
 import pytest
 
 from astra_server import Server
-from flows import ended, node_id, start, workflow
+from flows import ended, node_id, nodes_of, start, workflow
+from waiting import wait_until
 
 
 @pytest.fixture
@@ -40,8 +40,10 @@ def test_a_killed_server_finishes_its_runs(flows, tmp_path, seed):
     worker = worker_of(flows, tmp_path)
     try:
         runs = [start(flows, definition)["runId"] for _ in range(4)]
-        for _ in range(3):
-            time.sleep(dice.uniform(0.05, 0.6))
+        # The lists have 40 elements each.
+        for wanted in sorted(dice.sample(range(1, 40 * len(runs)), 3)):
+            look = lambda: sum(n_elements_done(flows, run_id) for run_id in runs)
+            wait_until(look, lambda n_done: n_done >= wanted, within_s=60, what=f"{wanted} elements to be done")
             flows.kill()
             flows.start()
         for run_id in runs:
@@ -53,6 +55,11 @@ def test_a_killed_server_finishes_its_runs(flows, tmp_path, seed):
     finally:
         worker.kill()
         worker.wait()
+
+
+def n_elements_done(server, run_id) -> int:
+    each = nodes_of(server.rest("GET", f"/runs/{run_id}"))["each"]
+    return each.get("map", {}).get("done", 0)
 
 
 def worker_of(server, folder):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from astra_server import Server, binary
-from flows import ended, node_id, nodes_of, played, refused, start, workflow
+from flows import ENDS, ended, node_id, nodes_of, played, refused, start, until_node, workflow
+from waiting import wait_until
 
 EXAMPLES = Path(__file__).parent.parent / "examples" / "workflows"
 EXPECTED = json.loads((EXAMPLES / "expected.json").read_text())
@@ -98,10 +99,7 @@ def test_a_run_is_cancelled_once(flows):
 def test_an_approval_waits_for_a_word_and_no_word_comes_twice(flows):
     run = start(flows, workflow({"ask": {"type": "core.approve"}, "b": {}}, [("ask", "b")]))
     signal = f"/runs/{run['runId']}/nodes/{node_id('ask')}/signal"
-    deadline = time.monotonic() + 10
-    while nodes_of(flows.rest("GET", f"/runs/{run['runId']}"))["ask"]["status"] != "running":
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until_node(flows, run["runId"], "ask", lambda node: node["status"] == "running", within_s=10)
     status, text = flows.call("POST", f"/api/v1/runs/{run['runId']}/nodes/{node_id('b')}/signal", {"approved": True})
     assert status == 409 and "E.RUN.NOT_WAITING" in text, text
     flows.rest("POST", signal, {"approved": True, "payload": {"note": "fine"}})
@@ -155,15 +153,16 @@ def test_the_examples_end_as_they_say(flows, name):
     definition, expected = json.loads((EXAMPLES / name).read_text()), EXPECTED[name]
     run = start(flows, definition, expected.get("inputs"))
     words = {signal["node"]: {k: v for k, v in signal.items() if k != "node"} for signal in expected.get("signals", ())}
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
+
+    def signalled() -> dict:
+        """The run, after its waiting nodes got the words that they wait for."""
         seen = flows.rest("GET", f"/runs/{run['runId']}")
-        if seen["status"] in ("succeeded", "failed", "cancelled"):
-            break
         for alias, node in nodes_of(seen).items():
             if alias in words and node["status"] == "running":
                 flows.rest("POST", f"/runs/{run['runId']}/nodes/{node['nodeId']}/signal", words.pop(alias))
-        time.sleep(0.05)
+        return seen
+
+    seen = wait_until(signalled, lambda seen: seen["status"] in ENDS, within_s=30, what=f"the end of {name}")
     assert seen["status"] == expected["status"], json.dumps(seen)[:2000]
     assert seen["outputs"] == expected["outputs"]
     assert {alias: node["status"] for alias, node in nodes_of(seen).items()} == expected["nodes"]
@@ -279,10 +278,7 @@ def test_a_computed_list_is_counted_whole_while_it_is_gone_through(flows):
         "list": {"type": "core.sleep", "parameters": {"ms": 400},
                  "map": {"over": "{{ range(nodes.n.results.n) }}", "maxParallel": 2}},
     }))["runId"]
-    deadline = time.monotonic() + 20
-    while (row := nodes_of(flows.rest("GET", f"/runs/{run_id}"))["list"])["status"] != "running":
-        assert time.monotonic() < deadline, row
-        time.sleep(0.02)
+    row = until_node(flows, run_id, "list", lambda node: node["status"] == "running", within_s=20)
     assert row["map"]["total"] == 30 and row["map"]["done"] < 30, row
     flows.rest("POST", f"/runs/{run_id}/cancel")
 
@@ -301,10 +297,7 @@ def test_the_work_of_a_run_is_taken_away_by_hand(flows):
     run_id = start(flows, workflow({
         "first": {}, "wait": {"type": "core.wait_event", "parameters": {"event": "go"}},
     }, [("first", "wait")]))["runId"]
-    deadline = time.monotonic() + 20
-    while nodes_of(flows.rest("GET", f"/runs/{run_id}"))["first"]["status"] != "succeeded":
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until_node(flows, run_id, "first", lambda node: node["status"] == "succeeded", within_s=20)
     workers = [worker["worker_id"] for worker in flows.rest("GET", "/workers")["workers"]]
     words = ["run", "rebind", run_id, "--to", workers[0], "-o", "json"]
     words += ["--server", f"http://127.0.0.1:{flows.port}"]

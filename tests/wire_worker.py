@@ -191,6 +191,12 @@ class WireWorker(Peer):
             self.send(frame)
         raise AssertionError(f"{frame['id']} was repeated {len(REPEAT_DELAYS_S)} times and never acked")
 
+    def wait_for_receipt(self, number: int) -> None:
+        """Waits until an ack says that everything up to this number is done with."""
+        says_so = lambda frame: frame["type"] == "control.ack" and frame["payload"].get("ack_seq") == number
+        if not any(says_so(frame) for frame in self.received):
+            self.wait_for(says_so)
+
     def next_dispatch(self, within_s: float = 15) -> dict:
         if not self.dispatches:
             self.wait_for(lambda _: bool(self.dispatches), within_s)

@@ -26,6 +26,9 @@ mod profile;
 mod proxy;
 mod run;
 mod selector;
+#[cfg(test)]
+#[path = "../../../tests/waiting.rs"]
+mod waiting;
 mod words;
 mod workflow_run;
 

@@ -27,5 +27,8 @@ mod session_keys;
 mod shard_task;
 pub(crate) mod ui;
 mod updates;
+#[cfg(test)]
+#[path = "../../../tests/waiting.rs"]
+mod waiting;
 mod wire_words;
 mod workflows;

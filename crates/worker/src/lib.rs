@@ -19,6 +19,9 @@ pub mod resp;
 pub mod runner;
 pub mod session;
 pub mod toolbox;
+#[cfg(test)]
+#[path = "../../../tests/waiting.rs"]
+mod waiting;
 pub mod worker;
 
 pub use session::worker::{Options, RunningWorker, Worker};

@@ -21,6 +21,7 @@ mod purity;
 mod repository;
 mod requirements;
 mod size;
+mod sleeps;
 mod source;
 #[cfg(test)]
 mod tests;
@@ -75,6 +76,7 @@ fn check(repository: &Repository, sources: &[Source<'_>]) -> Vec<Finding> {
     findings.extend(requirements::check(repository));
     for file in &repository.texts {
         findings.extend(text::check(file));
+        findings.extend(sleeps::check_python(file));
     }
     for source in sources {
         findings.extend(size::check(source));
@@ -83,6 +85,7 @@ fn check(repository: &Repository, sources: &[Source<'_>]) -> Vec<Finding> {
         findings.extend(layout::check(source));
         findings.extend(purity::check(source));
         findings.extend(doors::check(source));
+        findings.extend(sleeps::check(source));
     }
     findings.sort();
     findings

@@ -8,6 +8,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
 use super::{Direction, Fault, Kind, Proxy};
+use crate::waiting::wait_until;
 
 const HEAD: &[u8] = b"GET /ws/worker HTTP/1.1\r\nUpgrade: websocket\r\n\r\n";
 /// Long enough to be sure that nothing comes.
@@ -76,9 +77,10 @@ async fn what_has_not_happened_happens_to_the_next_connection() {
     scene.proxy.inject(fault(Kind::Duplicate, 0));
     scene.say(HEAD).await;
     scene.hears(HEAD).await;
+    // The proxy passes an end on when it is done with the connection.
+    scene.client.shutdown().await.expect("ends");
+    assert_eq!(scene.server.read(&mut [0]).await.expect("an orderly end"), 0);
     let proxy = scene.proxy;
-    drop((scene.client, scene.server));
-    tokio::time::sleep(QUIET).await;
     let mut scene = Scene::with(proxy, scene.listener).await;
     scene.say(&[HEAD, &text(b"one")].concat()).await;
     scene.hears(&[HEAD, &text(b"one"), &text(b"one")].concat()).await;
@@ -91,7 +93,8 @@ async fn bytes_that_vanish_take_the_connection_with_them() {
     scene.hears(HEAD).await;
     scene.proxy.inject(Fault { lasts: QUIET, ..fault(Kind::BlackHole, 0) });
     // The order travels beside the bytes; nothing of a frame in its time arrives.
-    tokio::time::sleep(QUIET / 4).await;
+    let begun = async || scene.proxy.happened().get(&Kind::BlackHole).copied().ok_or("nothing");
+    wait_until("the fault", QUIET, begun).await;
     scene.say(&text(b"gone")).await;
     assert!(scene.server.read_u8().await.is_err());
 }

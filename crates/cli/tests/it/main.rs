@@ -9,4 +9,6 @@ mod run_many;
 mod sandbox;
 mod sandbox_bombs;
 mod support;
+#[path = "../../../../tests/waiting.rs"]
+mod waiting;
 mod workflows;

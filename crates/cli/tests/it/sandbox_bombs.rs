@@ -1,13 +1,14 @@
 //! Programs that want more than they get.
 
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use worker::runner::sandbox::limits::{PROCESSES_MAX, PROCESSES_SHARED_MAX};
 use worker::runner::sandbox::profile::{Level, Profile};
 
 use crate::sandbox::{profile, run};
+use crate::waiting::wait_until;
 
 #[tokio::test]
 async fn a_program_cannot_have_processes_without_end() {
@@ -22,7 +23,7 @@ async fn a_program_cannot_have_processes_without_end() {
     assert!(outcome.starts_with("E.RUNNER.EXIT"), "{outcome}");
     let said = result["stdout"].as_str().expect("text");
     assert!(!said.contains("all"), "{said}");
-    check_gone(said.lines().next().expect("a number"));
+    check_gone(said.lines().next().expect("a number")).await;
 }
 
 #[tokio::test]
@@ -41,25 +42,21 @@ async fn a_program_that_takes_too_long_dies_with_all_that_it_started() {
         let parameters = json!({"argv": ["sh", "-c", script], "timeout_ms": 500});
         let (outcome, result) = run(profile(level), &parameters).await;
         assert!(outcome.starts_with("E.TIMEOUT again"), "{outcome}");
-        check_gone(result["stdout"].as_str().expect("text").trim());
+        check_gone(result["stdout"].as_str().expect("text").trim()).await;
     }
 }
 
 /// Processes vanish a moment after they were killed.
-fn check_gone(group: &str) {
+async fn check_gone(group: &str) {
     assert!(!group.is_empty());
-    let began = Instant::now();
-    loop {
+    let gone = async || {
         let listed = Command::new("ps").args(["-eo", "pgid=,stat="]).output().expect("runs");
         let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
         let remains = listed.lines().any(|line| {
             let mut words = line.split_whitespace();
             words.next() == Some(group) && words.next().is_some_and(|stat| !stat.starts_with('Z'))
         });
-        if !remains {
-            return;
-        }
-        assert!(began.elapsed() < Duration::from_secs(10), "{group} remains");
-        std::thread::sleep(Duration::from_millis(10));
-    }
+        if remains { Err(listed) } else { Ok(()) }
+    };
+    wait_until("the end of a process group", Duration::from_secs(10), gone).await;
 }

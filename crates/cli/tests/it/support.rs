@@ -5,14 +5,15 @@ use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 use tempfile::TempDir;
 
+use crate::waiting::wait_until;
+
 /// Longer than anything here takes, and shorter than a person waits.
 pub(crate) const PATIENCE: Duration = Duration::from_mins(1);
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 
 /// A process that ends with the test.
 pub(crate) struct Process(Child);
@@ -129,15 +130,14 @@ impl Site {
 
     /// Asks until the answer is as it should be.
     pub(crate) fn until(&self, words: &[&str], is_good: impl Fn(&str) -> bool) {
-        let started = Instant::now();
-        loop {
+        let answered = async || {
             let answer = self.astra(words).output().expect("starts");
-            if is_good(&String::from_utf8_lossy(&answer.stdout)) {
-                return;
-            }
-            assert!(started.elapsed() < PATIENCE, "{words:?}: {answer:?}");
-            std::thread::sleep(LOOK_EVERY);
-        }
+            let is_good = is_good(&String::from_utf8_lossy(&answer.stdout));
+            if is_good { Ok(()) } else { Err(answer) }
+        };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+        let question = words.join(" ");
+        runtime.expect("a runtime").block_on(wait_until(&question, PATIENCE, answered));
     }
 
     /// Where commands run.

@@ -23,6 +23,8 @@ mod support;
 mod surface;
 mod tasks;
 mod tokens;
+#[path = "../../../../tests/waiting.rs"]
+mod waiting;
 mod watching;
 mod workers;
 mod workflows;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::flows::{chain, edge, id, node, node_of, workflow};
 use crate::support::{TestServer, lease_path};
+use crate::waiting::wait_until;
 
 #[tokio::test]
 async fn a_run_is_executed_and_shown_node_by_node() {
@@ -275,11 +276,17 @@ async fn a_node_began_when_its_worker_got_it() {
     let package = json!({"package": {"name": "tools", "version": "1.0.0"}});
     let run = server.start_run(&workflow(&[node(1, package), node(2, json!({}))], &[])).await;
     let created = moment(&server.run(&run).await["createdAt"]);
-    tokio::time::sleep(Duration::from_millis(300)).await;
+    // Runs that no worker takes, until one of them is younger.
+    let other = json!({"package": {"name": "others", "version": "1.0.0"}});
+    let younger = async || {
+        let run = server.start_run(&workflow(&[node(1, other.clone())], &[])).await;
+        let seen = moment(&server.run(&run).await["createdAt"]);
+        if seen > created { Ok(seen) } else { Err(seen) }
+    };
+    let waited = wait_until("a younger run", Duration::from_secs(5), younger).await;
     let packages = json!([{"name": "tools", "version": "1.0.0"}]);
     let ask = json!({"worker_id": "w1", "packages": packages});
     let leases = server.post("/api/v1/leases", &ask).await.expect(200);
-    let waited = created.after(Duration::from_millis(300));
     let shown = server.run(&run).await;
     let began = node_of(&shown, 1)["startedAt"].clone();
     assert!(moment(&began) >= waited, "{shown}");

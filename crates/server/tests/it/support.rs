@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::combinators::BoxBody;
@@ -21,10 +21,10 @@ use server::auth::Caller;
 use store::Store;
 use tempfile::TempDir;
 
+use crate::waiting::wait_until;
+
 pub(crate) type TestBody = BoxBody<Bytes, Infallible>;
 
-/// How often a test looks for something that comes.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// How long a test looks for something before it gives up on it.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -215,28 +215,20 @@ impl TestServer {
     }
 
     async fn until_readiness_is(&self, status: StatusCode) {
-        let started = Instant::now();
-        while started.elapsed() < PATIENCE {
-            if self.get("/readyz").await.status == status {
-                return;
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-        panic!("/readyz never answered {status}");
+        let answered = async || {
+            let seen = self.get("/readyz").await.status;
+            if seen == status { Ok(()) } else { Err(seen) }
+        };
+        wait_until("another answer of /readyz", PATIENCE, answered).await;
     }
 
     /// Looks again and again until what is looked for is there.
     pub(crate) async fn until(&self, path: &str, is_there: impl Fn(&Value) -> bool) -> Value {
-        let started = Instant::now();
-        while started.elapsed() < PATIENCE {
+        let look = async || {
             let seen = self.get(path).await.expect(200);
-            if is_there(&seen) {
-                return seen;
-            }
-            // Who asks without a pause takes the time of what is waited for.
-            tokio::time::sleep(LOOK_EVERY).await;
-        }
-        panic!("{path} never came to what the test waits for");
+            if is_there(&seen) { Ok(seen) } else { Err(seen) }
+        };
+        wait_until(path, PATIENCE, look).await
     }
 }
 

@@ -1,10 +1,9 @@
 //! Keys that end vanish from the store too.
 
-use std::time::Duration;
-
 use bytes::Bytes;
 
 use crate::place::{PATIENCE, Place, ask, ask_all};
+use crate::waiting::wait_until;
 
 #[tokio::test]
 async fn keys_that_end_are_swept_from_the_store() {
@@ -20,12 +19,7 @@ async fn keys_that_end_are_swept_from_the_store() {
     assert_eq!(place.rows().await.len(), KEYS + 2);
     ask_all(&scratch, &each("PEXPIRE", "30")).await.expect("kept");
     // Nobody asks for them; they go all the same.
-    let gone = async {
-        while place.rows().await.len() > 2 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, gone).await.expect("in time");
+    until_rows(&place, 2).await;
     assert_eq!(scratch.load().keys, 2);
 }
 
@@ -35,10 +29,13 @@ async fn a_key_with_a_short_life_moves_the_alarm_forward() {
     let scratch = place.scratch().await;
     ask(&scratch, "SET later 1 PX 100000").await.expect("kept");
     ask(&scratch, "SET soon 1 PX 30").await.expect("kept");
-    let gone = async {
-        while place.rows().await.len() > 1 {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+    until_rows(&place, 1).await;
+}
+
+async fn until_rows(place: &Place, n_left: usize) {
+    let swept = async || {
+        let n_rows = place.rows().await.len();
+        if n_rows <= n_left { Ok(()) } else { Err(n_rows) }
     };
-    tokio::time::timeout(PATIENCE, gone).await.expect("in time");
+    wait_until("keys that end", PATIENCE, swept).await;
 }

@@ -5,4 +5,6 @@ mod expiry;
 mod keys;
 mod place;
 mod trouble;
+#[path = "../../../../tests/waiting.rs"]
+mod waiting;
 mod waits;

@@ -11,6 +11,8 @@ use server::scratch::TenantScratch;
 use store::{SqliteStore, Store};
 use tempfile::TempDir;
 
+use crate::waiting::wait_until;
+
 /// How long a test waits for something before it gives up on it.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -99,12 +101,7 @@ pub(crate) async fn ask_all(
 
 /// Asks until the keyspace answers again.
 pub(crate) async fn recovered(scratch: &TenantScratch) {
-    let answering = async {
-        while ask(scratch, "GET none").await.is_err() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(PATIENCE, answering).await.expect("it comes back");
+    wait_until("the keyspace", PATIENCE, async || ask(scratch, "GET none").await).await;
 }
 
 /// The elements of a list, from the left.

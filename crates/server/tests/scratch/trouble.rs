@@ -2,16 +2,19 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use keyspace::Answer;
 use server::handle::AskError;
 use server::scratch::Mark;
 use store::Store;
+use tokio::sync::RwLock;
+use tokio::task::JoinHandle;
 
 use crate::place::{
     PATIENCE, Place, ask, ask_all, list, popped, recovered, set_large, text, words,
 };
+use crate::waiting::wait_until;
 
 #[tokio::test]
 async fn a_lost_change_is_told_to_all_who_saw_it_and_forgotten() {
@@ -65,29 +68,48 @@ async fn no_success_is_false_while_the_disk_fills_and_empties() {
     const ROUNDS: usize = 60;
     let place = Place::new().await;
     let scratch = place.scratch().await;
+    let (n_kept, n_failed) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    // Locked as long as the disk is full.
+    let full = Arc::new(RwLock::new(()));
     let tasks: Vec<_> = (0..TASKS)
         .map(|task| {
             let scratch = Arc::clone(&scratch);
+            let (n_kept, n_failed) = (Arc::clone(&n_kept), Arc::clone(&n_failed));
+            let full = Arc::clone(&full);
             tokio::spawn(async move {
                 let mut kept = BTreeSet::new();
                 for round in 0..ROUNDS {
                     let key = format!("k{task}-{round}");
                     if ask_all(&scratch, &[set_large(&key)]).await.is_ok() {
                         kept.insert(key);
+                        n_kept.fetch_add(1, Ordering::Relaxed);
                     } else {
-                        tokio::time::sleep(Duration::from_millis(2)).await;
+                        n_failed.fetch_add(1, Ordering::Relaxed);
+                        // Going on at once would spend all rounds on one full disk.
+                        drop(full.read().await);
                     }
                 }
                 kept
             })
         })
         .collect();
+    let more = async |counter: &AtomicUsize| {
+        let wanted = counter.load(Ordering::Relaxed) + 1;
+        let counted = async || {
+            let is_over = tasks.iter().all(JoinHandle::is_finished);
+            let seen = counter.load(Ordering::Relaxed);
+            if seen >= wanted || is_over { Ok(()) } else { Err(seen) }
+        };
+        wait_until("one more key", PATIENCE, counted).await;
+    };
     for _ in 0..6 {
-        tokio::time::sleep(Duration::from_millis(10)).await;
+        more(&n_kept).await;
+        let is_full = full.write().await;
         place.fill();
-        tokio::time::sleep(Duration::from_millis(15)).await;
+        more(&n_failed).await;
         place.empty();
         recovered(&scratch).await;
+        drop(is_full);
     }
     let mut kept = BTreeSet::new();
     for task in tasks {

@@ -1,12 +1,13 @@
 //! The write-ahead log stays short, however long the load lasts.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use shard::Turn;
 use store::{PageQuery, Store};
 
 use crate::support::{block_on, claim, folder, life, open, raw};
+use crate::waiting::wait_until;
 
 const TASKS_PER_TURN: u64 = 256;
 const WRITTEN_MIN: u64 = 192 << 20;
@@ -69,15 +70,11 @@ fn an_idle_store_copies_its_log() {
         let shard = claim(&store).await;
         store.commit(Turn { changes: life(shard, 0), ..Turn::empty(shard) }).await.expect("kept");
     });
-    let deadline = Instant::now() + Duration::from_secs(20);
-    loop {
+    let all_copied = async || {
         let (written, copied): (i64, i64) = raw(folder.path())
             .query_row("PRAGMA wal_checkpoint(NOOP)", [], |row| Ok((row.get(1)?, row.get(2)?)))
             .expect("an answer");
-        if written == copied {
-            break;
-        }
-        assert!(Instant::now() < deadline, "{copied} of {written} pages copied");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+        if written == copied { Ok(()) } else { Err((written, copied)) }
+    };
+    block_on(wait_until("a copy of all pages", Duration::from_secs(20), all_copied));
 }

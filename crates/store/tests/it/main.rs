@@ -10,3 +10,5 @@ mod run_kill;
 mod scratch;
 mod scratch_kill;
 mod support;
+#[path = "../../../../tests/waiting.rs"]
+mod waiting;

@@ -162,10 +162,8 @@ fn web_server(answer: &'static str) -> (String, tokio::task::JoinHandle<String>)
             tokio::time::timeout(Duration::from_millis(50), socket.read(&mut asked[n_read..]));
         n_read += more.await.map_or(0, |read| read.expect("read"));
         socket.write_all(answer.as_bytes()).await.expect("answered");
-        tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_secs(5)).await;
-            drop(socket);
-        });
+        // It is the client that ends it.
+        tokio::spawn(async move { socket.read(&mut [0]).await });
         String::from_utf8_lossy(&asked[..n_read]).into_owned()
     });
     (format!("http://{address}"), serving)

@@ -140,9 +140,10 @@ impl Drop for Guard {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Duration;
 
     use super::*;
+    use crate::waiting::wait_until;
 
     #[test]
     fn a_guard_lives_from_the_first_group_on_and_is_replaced_when_it_dies() {
@@ -164,25 +165,22 @@ mod tests {
         }
     }
 
-    #[test]
-    fn when_the_pipe_closes_the_groups_that_are_left_die() {
+    #[tokio::test]
+    async fn when_the_pipe_closes_the_groups_that_are_left_die() {
         let (mut kept, mut forgotten) = (sleeper(), sleeper());
         let ids = [&kept, &forgotten].map(|child| Pid::from_child(child).as_raw_pid());
         let mut guard = Guard::start(&BTreeSet::from(ids)).expect("starts");
         guard.tell('-', ids[1]).expect("told");
         hang_up(guard);
-        check_ends(&mut kept);
+        check_ends(&mut kept).await;
         assert!(forgotten.try_wait().expect("ours").is_none());
         forgotten.kill().expect("ours");
         forgotten.wait().expect("ours");
     }
 
-    fn check_ends(child: &mut Child) {
-        let began = Instant::now();
-        while child.try_wait().expect("ours").is_none() {
-            assert!(began.elapsed() < Duration::from_secs(5), "it still runs");
-            std::thread::sleep(Duration::from_millis(2));
-        }
+    async fn check_ends(child: &mut Child) {
+        let ended = async || child.try_wait().expect("ours").ok_or("it runs");
+        wait_until("the end of a process", Duration::from_secs(5), ended).await;
     }
 
     /// Closes the pipe and leaves the guard alone, as the death of this process would.

@@ -37,6 +37,8 @@ rules! {
     LeftoverMacro = "leftover-macro",
     /// A test that is not run is not a test.
     IgnoredTest = "ignored-test",
+    /// A test waits for the event itself.
+    TestSleep = "test-sleep",
     /// Known defects are fixed or written down where users find them.
     Fixme = "fixme",
     /// `expect` with a reason disappears when it is not needed; `allow` stays for ever.

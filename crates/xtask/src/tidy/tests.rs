@@ -28,6 +28,11 @@ fn sample(rule: Rule) -> Sample {
         Rule::InlineTests => rust(&tests_of(201), &tests_of(200)),
         Rule::LeftoverMacro => rust("fn a() { todo!() }\n", "fn a() {}\n"),
         Rule::IgnoredTest => rust("#[test]\n#[ignore]\nfn a() {}\n", "#[test]\nfn a() {}\n"),
+        Rule::TestSleep => at(
+            "crates/shop/tests/it.rs",
+            "fn a() { std::thread::sleep(b); }\n",
+            "fn a() { wait_until(\"b\", c, d); }\n",
+        ),
         Rule::Fixme => rust("// FIXME: b\n", "// Because of b.\n"),
         Rule::AllowAttribute => rust(
             "#[allow(dead_code)]\nfn a() {}\n",

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::super::{FeedbackHub, LogContent, LogLimits};
 use super::torn::files_of;
 use super::{block_on, bytes_of, lease, open, read_all, small, take, task};
+use crate::waiting::wait_until;
 
 #[test]
 fn the_log_of_one_task_is_bounded_and_says_what_is_gone() {
@@ -34,12 +36,12 @@ fn all_logs_together_are_bounded_and_the_oldest_go_first() {
     let said = vec![b'x'; 30_000];
     for number in 0..100 {
         take(&hub, lease(number, 1), Some(0), &said);
-        pause();
+        next_millisecond();
     }
     take(&hub, lease(70, 1), Some(30_000), b"again");
     for number in 100..115 {
         take(&hub, lease(number, 1), Some(0), &said);
-        pause();
+        next_millisecond();
     }
     block_on(hub.settled(task(0))).expect("settled");
     assert!(disk_bytes(folder.path()) <= limits.total_bytes_max);
@@ -61,7 +63,7 @@ fn a_restarted_hub_knows_what_lies_there() {
     let hub = open(folder.path());
     for number in 0..40 {
         take(&hub, lease(number, 1), Some(0), b"x");
-        pause();
+        next_millisecond();
     }
     drop(hub);
     let limits = LogLimits { logs_max: 10, ..small() };
@@ -75,9 +77,19 @@ fn a_restarted_hub_knows_what_lies_there() {
     assert_eq!(there, (31..41).collect::<Vec<_>>());
 }
 
-/// Logs are as old as the millisecond in which they were last written.
-fn pause() {
-    std::thread::sleep(std::time::Duration::from_millis(2));
+/// Logs are as old as the millisecond in which they were last written, and the clock of the file
+/// system may lag behind: waits until a file that is written is younger than all before.
+fn next_millisecond() {
+    let millis = |at: SystemTime| at.duration_since(UNIX_EPOCH).expect("after 1970").as_millis();
+    let before = millis(SystemTime::now());
+    let probe = tempfile::NamedTempFile::new().expect("a file");
+    let younger = async || {
+        fs::write(probe.path(), "x").expect("written");
+        let written = fs::metadata(probe.path()).and_then(|metadata| metadata.modified());
+        let written = millis(written.expect("a time"));
+        if written > before { Ok(()) } else { Err(written) }
+    };
+    block_on(wait_until("the next millisecond", Duration::from_secs(5), younger));
 }
 
 fn disk_bytes(folder: &Path) -> u64 {

@@ -6,9 +6,10 @@ use serde_json::json;
 
 use super::executing::head;
 use super::leases::Leases;
-use super::scene::{Scene, ours};
+use super::scene::{PATIENCE, Scene, ours};
 use super::server::Play;
 use crate::resp::worker::{Options, WorkerError};
+use crate::waiting::wait_until;
 
 #[tokio::test]
 async fn a_wrong_key_ends_the_worker() {
@@ -131,15 +132,8 @@ async fn start_sleeper(scene: &Scene) -> String {
     let file = folder.path().join("pid");
     let script = format!("echo $$ > {0}.new; mv {0}.new {0}; exec sleep 60", file.display());
     scene.push("j1", &json!({ "command": "sh", "args": ["-c", script] }));
-    let found = async {
-        loop {
-            if let Ok(pid) = std::fs::read_to_string(&file) {
-                return pid.trim().to_owned();
-            }
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), found).await.expect("it starts")
+    let found = async || std::fs::read_to_string(&file).map(|pid| pid.trim().to_owned());
+    wait_until("a program that starts", PATIENCE, found).await
 }
 
 fn is_alive(pid: &str) -> bool {
@@ -149,10 +143,6 @@ fn is_alive(pid: &str) -> bool {
 
 /// The signal is on its way; the kernel takes a moment.
 async fn until_dead(pid: &str) {
-    let dying = async {
-        while is_alive(pid) {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(20), dying).await.expect("it is killed");
+    let dead = async || if is_alive(pid) { Err(pid) } else { Ok(()) };
+    wait_until("the end of the program", PATIENCE, dead).await;
 }

@@ -2,20 +2,19 @@
 
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
-use std::time::Duration;
 
 use protocol::resp::reply::Reply;
 use serde_json::json;
 use tempfile::TempDir;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 use super::scene::{KEY, PATIENCE, options, sort_and_uniq};
 use crate::resp::connection::{Connection, request};
 use crate::resp::worker::RunningWorker;
+use crate::waiting::wait_until;
 
 const MISSING: &str = "redis-server is missing, and workers are tested with it; install it, for \
                        example: apt-get install redis-server";
-const LOOK_EVERY: Duration = Duration::from_millis(5);
 /// Jobs of one command.
 const SINGLE_JOBS: usize = 30;
 
@@ -77,15 +76,8 @@ impl Redis {
 
     async fn connect(&self) -> Client {
         let address = self.address().parse().expect("an address");
-        let opening = async {
-            loop {
-                match Connection::open(&address, PATIENCE).await {
-                    Ok(connection) => return connection,
-                    Err(_) => sleep(LOOK_EVERY).await,
-                }
-            }
-        };
-        let mut client = Client(timeout(PATIENCE, opening).await.expect("it starts"));
+        let opening = async || Connection::open(&address, PATIENCE).await;
+        let mut client = Client(wait_until("a Redis that starts", PATIENCE, opening).await);
         assert_eq!(client.say(&["AUTH", KEY]).await, Reply::ok());
         client
     }
@@ -109,13 +101,12 @@ impl Client {
     }
 
     async fn until_empty(&mut self, lists: &[&str]) {
-        let emptying = async {
-            for list in lists {
-                while self.say(&["LLEN", list]).await != Reply::Integer(0) {
-                    sleep(LOOK_EVERY).await;
-                }
-            }
-        };
-        timeout(PATIENCE, emptying).await.expect("all is done");
+        for list in lists {
+            let length = async || match self.say(&["LLEN", list]).await {
+                Reply::Integer(0) => Ok(()),
+                length => Err(length),
+            };
+            wait_until("an empty list", PATIENCE, length).await;
+        }
     }
 }

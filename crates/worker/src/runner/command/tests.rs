@@ -260,8 +260,9 @@ async fn a_listener_that_is_slow_gets_every_byte() {
     // The one has long ended when the listener begins to take; the other is still held up.
     let counts = [30_000_usize, 100_000];
     let script = |n: usize| format!("seq {n} 2>&1; echo end >&2");
-    let runs = counts.map(|n| start(&json!({"argv": ["sh", "-c", script(n)]})));
-    tokio::time::sleep(3 * LINGER).await;
+    let mut runs = counts.map(|n| start(&json!({"argv": ["sh", "-c", script(n)]})));
+    let held_up = tokio::time::timeout(3 * LINGER, &mut runs[1].task).await;
+    assert!(held_up.is_err(), "it waits for its listener");
     for (n, mut running) in counts.into_iter().zip(runs) {
         let said = running.everything().await;
         let expected: usize = (1..=n).map(|n| n.to_string().len() + 1).sum();

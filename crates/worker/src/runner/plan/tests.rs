@@ -12,6 +12,7 @@ use super::*;
 use crate::feedback::FeedbackSink;
 use crate::runner::command;
 use crate::runner::tools::{Tools, own_path};
+use crate::waiting::wait_until;
 
 mod feeding;
 
@@ -88,7 +89,7 @@ async fn a_step_that_takes_too_long_is_ended_with_everything_it_started() {
     assert_eq!(outcome, "E.TIMEOUT final: task 1 (sh) took longer than 1 s and was stopped");
     assert_eq!((steps.len(), steps[0].exit_code), (1, -1));
     assert!(steps[0].duration_ms >= 1000);
-    check_gone(steps[0].stdout.trim());
+    check_gone(steps[0].stdout.trim()).await;
 }
 
 #[tokio::test]
@@ -132,7 +133,8 @@ async fn a_plan_that_is_stopped_leaves_nothing_behind() {
     let outcome =
         tokio::time::timeout(PATIENCE, running).await.expect("bounded").expect("no panic");
     assert_eq!(shown(&outcome), "E.RUNNER.CANCELLED again: task 1 (sh) was stopped");
-    check_gone(String::from_utf8_lossy(&said.lock()).trim());
+    let group = String::from_utf8_lossy(&said.lock()).trim().to_owned();
+    check_gone(&group).await;
 }
 
 #[tokio::test]
@@ -147,7 +149,7 @@ async fn a_plan_that_is_dropped_leaves_nothing_behind() {
     let said = batch.expect("it says its number").remove(0).bytes;
     running.abort();
     assert!(running.await.is_err());
-    check_gone(String::from_utf8_lossy(&said).trim());
+    check_gone(String::from_utf8_lossy(&said).trim()).await;
 }
 
 #[tokio::test]
@@ -309,20 +311,16 @@ fn assignment(job: &Value) -> Assignment {
 }
 
 /// Processes vanish a moment after they were killed.
-fn check_gone(group: &str) {
+async fn check_gone(group: &str) {
     assert!(!group.is_empty());
-    let began = std::time::Instant::now();
-    loop {
+    let gone = async || {
         let listed = std::process::Command::new("ps").args(["-eo", "pgid=,stat="]).output();
         let listed = String::from_utf8(listed.expect("runs").stdout).expect("text");
         let remains = listed.lines().any(|line| {
             let mut words = line.split_whitespace();
             words.next() == Some(group) && words.next().is_some_and(|stat| !stat.starts_with('Z'))
         });
-        if !remains {
-            return;
-        }
-        assert!(began.elapsed() < Duration::from_secs(5), "{group} remains");
-        std::thread::sleep(Duration::from_millis(2));
-    }
+        if remains { Err(listed) } else { Ok(()) }
+    };
+    wait_until("the end of a process group", Duration::from_secs(5), gone).await;
 }

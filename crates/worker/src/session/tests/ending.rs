@@ -7,6 +7,7 @@ use serde_json::json;
 
 use super::server::{Scene, Wish};
 use crate::session::worker::State;
+use crate::waiting::wait_until;
 
 const LONG: Duration = Duration::from_secs(10);
 
@@ -65,12 +66,11 @@ async fn a_worker_that_is_stopped_leaves_at_once_and_kills_what_runs() {
     ended.expect("at once").expect("leaves");
     // The signal is on its way; the kernel takes a moment.
     let status = || std::fs::read_to_string(format!("/proc/{}/status", pid.trim()));
-    let gone = async {
-        while status().is_ok_and(|status| !status.contains("State:\tZ")) {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
+    let gone = async || match status() {
+        Ok(status) if !status.contains("State:\tZ") => Err(status),
+        Ok(_) | Err(_) => Ok(()),
     };
-    tokio::time::timeout(Duration::from_secs(2), gone).await.expect("it is killed");
+    wait_until("the end of the program", Duration::from_secs(2), gone).await;
 }
 
 #[tokio::test]

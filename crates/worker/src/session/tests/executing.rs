@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 use super::server::{Scene, Seen, Sent};
 use crate::executor::{Assignment, Context, Executor, Outcome, Work};
 use crate::runner::supervise::LINGER;
+use crate::waiting::wait_until;
 
 const MOMENT: Duration = Duration::from_millis(150);
 
@@ -165,12 +166,10 @@ async fn a_cancelled_program_dies_with_all_that_it_started_and_nothing_is_report
     assert!(std::path::Path::new(&process).exists());
     scene.cancel("l-1");
     assert_eq!(judgements.recv().await.expect("told").verdict, VerdictWord::Cancelled);
-    let gone = async {
-        while std::path::Path::new(&process).exists() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+    let gone = async || {
+        if std::path::Path::new(&process).exists() { Err(&process) } else { Ok(()) }
     };
-    tokio::time::timeout(4 * LINGER, gone).await.expect("the grandchild is killed");
+    wait_until("the end of the grandchild", 4 * LINGER, gone).await;
     scene.check_silence(2 * MOMENT).await;
     scene.dispatch("l-1", "core.noop", &json!({}));
     scene.check_silence(MOMENT).await;
@@ -273,17 +272,19 @@ impl Executor for Counting {
         let result = serde_json::value::to_raw_value(&json!({ "n": *n_started })).expect("JSON");
         let stopped = Arc::clone(&self.stopped);
         Box::pin(async move {
-            tokio::select! {
-                () = tokio::time::sleep(pause) => Outcome::done(result),
-                () = context.stop.cancelled() => {
-                    stopped.notify_one();
-                    if parameters["fails"] == true {
-                let (code, reason) = ("E.LARGE".into(), "no".into());
-                return Outcome::Failed { code, reason, retryable: true, details: Some(result) };
-            }
-            Outcome::done(result)
+            if tokio::time::timeout(pause, context.stop.cancelled()).await.is_ok() {
+                stopped.notify_one();
+                if parameters["fails"] == true {
+                    let (code, reason) = ("E.LARGE".into(), "no".into());
+                    return Outcome::Failed {
+                        code,
+                        reason,
+                        retryable: true,
+                        details: Some(result),
+                    };
                 }
             }
+            Outcome::done(result)
         })
     }
 }

@@ -27,7 +27,7 @@ use crate::session::worker::{Options, RunningWorker, Worker};
 use crate::toolbox::Toolbox;
 
 /// Nothing in these tests takes so long.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// What a worker did.
 #[derive(Debug)]

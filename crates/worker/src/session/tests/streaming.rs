@@ -1,13 +1,17 @@
 //! What programs say while they run.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
 use serde_json::{Value, json};
 
-use super::server::{Scene, Wish};
+use super::server::{PATIENCE, Scene, Wish};
 use crate::feedback::GATHERED_BYTES_MAX;
+use crate::waiting::wait_until;
+
+/// A program that is not held up gets further in this time.
+const STILL_FOR: Duration = Duration::from_millis(700);
 
 #[tokio::test]
 async fn output_comes_while_the_program_runs_and_all_of_it_before_the_result() {
@@ -65,15 +69,15 @@ async fn a_session_that_takes_nothing_holds_the_program_back() {
     scene.dispatch("l-1", "command", &argv);
     let progress =
         || std::fs::read_to_string(&path).ok().and_then(|n| n.trim().parse::<usize>().ok());
-    let mut last = None;
-    // It stands still when two looks find it at the same place.
-    let stuck = loop {
-        tokio::time::sleep(Duration::from_millis(700)).await;
-        match progress() {
-            now if now.is_some() && now == last => break now.expect("some"),
-            now => last = now,
+    let mut last = (None, Instant::now());
+    let standing_still = async || {
+        let now = progress();
+        if now != last.0 {
+            last = (now, Instant::now());
         }
+        now.filter(|_| last.1.elapsed() >= STILL_FOR).ok_or(last)
     };
+    let stuck = wait_until("the program to stand still", PATIENCE, standing_still).await;
     let bytes = stuck * 10_000;
     assert!(bytes < GATHERED_BYTES_MAX + (1 << 20), "{bytes} bytes were taken");
     assert!(bytes > GATHERED_BYTES_MAX / 2, "{bytes} bytes were taken");

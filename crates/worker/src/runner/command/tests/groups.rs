@@ -4,6 +4,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{Command, Stdio};
 
 use super::*;
+use crate::waiting::wait_until;
 
 /// Set for the process that plays a worker which is killed.
 const ROLE: &str = "ASTRA_TEST_ROLE";
@@ -16,7 +17,7 @@ async fn a_timeout_ends_the_whole_tree() {
     let (outcome, result) = running.end().await;
     assert!(outcome.starts_with("E.TIMEOUT again"), "{outcome}");
     assert!(result["duration_ms"].as_u64().is_some_and(|ms| ms >= 200));
-    check_gone(&group);
+    check_gone(&group).await;
 }
 
 #[tokio::test]
@@ -28,7 +29,7 @@ async fn a_program_may_say_good_bye() {
     let (outcome, result) = running.end().await;
     assert!(outcome.starts_with("E.RUNNER.CANCELLED again: the program was stopped"), "{outcome}");
     assert!(result["stdout"].as_str().is_some_and(|text| text.ends_with("bye\n")), "{result}");
-    check_gone(&group);
+    check_gone(&group).await;
 }
 
 #[tokio::test]
@@ -41,7 +42,7 @@ async fn a_program_that_does_not_listen_is_killed_after_the_grace() {
     let (outcome, _) = running.end().await;
     assert!(outcome.starts_with("E.RUNNER.CANCELLED"), "{outcome}");
     assert!(began.elapsed() >= Duration::from_millis(300), "the grace was given");
-    check_gone(&group);
+    check_gone(&group).await;
 }
 
 #[tokio::test]
@@ -50,7 +51,7 @@ async fn a_dropped_run_kills_the_whole_tree() {
     let group = group_of(&mut running).await;
     running.task.abort();
     assert!(running.task.await.is_err());
-    check_gone(&group);
+    check_gone(&group).await;
 }
 
 #[tokio::test]
@@ -62,7 +63,7 @@ async fn a_background_process_neither_hangs_the_run_nor_survives_it() {
         let (outcome, result) = running.end().await;
         assert_eq!(outcome, "completed");
         assert_eq!(result["exit_code"], 0);
-        check_gone(&group);
+        check_gone(&group).await;
     }
 }
 
@@ -83,7 +84,7 @@ async fn a_background_process_that_never_stops_talking_is_cut_off() {
     let group = group_of(&mut running).await;
     let (outcome, _) = running.end().await;
     assert_eq!(outcome, "completed");
-    check_gone(&group);
+    check_gone(&group).await;
 }
 
 #[tokio::test]
@@ -113,7 +114,7 @@ async fn programs_die_with_a_worker_that_is_killed() {
     assert!(!members(&group).is_empty());
     worker.kill().expect("ours");
     worker.wait().expect("ours");
-    check_gone(&group);
+    check_gone(&group).await;
 }
 
 #[tokio::test]
@@ -151,12 +152,12 @@ async fn group_of(running: &mut Running) -> String {
 }
 
 /// Processes vanish a moment after they were killed.
-fn check_gone(group: &str) {
-    let began = Instant::now();
-    while !members(group).is_empty() {
-        assert!(began.elapsed() < Duration::from_secs(5), "{:?} remain", members(group));
-        std::thread::sleep(Duration::from_millis(2));
-    }
+async fn check_gone(group: &str) {
+    let gone = async || {
+        let members = members(group);
+        if members.is_empty() { Ok(()) } else { Err(members) }
+    };
+    wait_until("the end of a process group", Duration::from_secs(5), gone).await;
 }
 
 /// The processes of a group that still run; those that nobody has collected yet don't.
