@@ -30,6 +30,7 @@ const CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 
 /// A worker process and what it believes.
 #[derive(Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a thing of its own that a worker is")]
 pub(crate) struct Worker {
     pub(crate) tenant: usize,
     pub(crate) id: WorkerId,
