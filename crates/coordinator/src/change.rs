@@ -215,6 +215,9 @@ pub struct Lease {
     pub attempt_ends_at: Option<Timestamp>,
     /// The holder must show that it received the task before this moment.
     pub confirm_by: Option<Timestamp>,
+    /// Nobody knows whether the holder has it, see [`crate::Renewal::Unlisted`]. Not kept: after a
+    /// restart every lease is doubtful.
+    pub is_doubtful: bool,
 }
 
 /// How a task ended.

@@ -64,9 +64,6 @@ impl Coordinator {
                 TaskState::Waiting { .. } | TaskState::Ready | TaskState::Settled(_) => {}
             }
             decision.state.insert_record(&record);
-            if let TaskState::Leased(lease) = &record.progress.state {
-                decision.state.workers.doubt(&lease.holder, record.id);
-            }
             decision.remember_holder(&record);
         }
         coordinator

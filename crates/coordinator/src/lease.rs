@@ -34,6 +34,7 @@ pub(crate) fn fresh_lease(lease: &Lease, spec: &TaskSpec, now: Timestamp) -> Lea
         expires_at: lease_end(spec, attempt_ends_at, now),
         attempt_ends_at,
         confirm_by: None,
+        is_doubtful: true,
     }
 }
 
@@ -160,6 +161,7 @@ impl Decision<'_> {
             expires_at: lease_end(&spec, attempt_ends_at, now),
             attempt_ends_at,
             confirm_by: request.confirm_within.map(|within| now.after(within)),
+            is_doubtful: !request.is_loss_noticed,
         };
         let expires_at = lease.expires_at;
         let fact = self.state.next_fact_of(task);
@@ -183,9 +185,6 @@ impl Decision<'_> {
             spec,
         };
         self.change(Change::LeaseGranted { task: id, progress, fact });
-        if !request.is_loss_noticed {
-            self.state.workers.doubt(&request.worker, id);
-        }
         if let Some(link) = &grant.link {
             self.begin_run(link.run);
         }
@@ -274,13 +273,8 @@ impl Decision<'_> {
         if is_holding {
             self.state.loads.hold();
         }
-        let verdicts: Vec<_> = leases.iter().map(|lease| self.extend(*lease, worker)).collect();
-        if is_listed {
-            let is_extended = |verdict| matches!(verdict, HeartbeatVerdict::Extended { .. });
-            let extended =
-                leases.iter().zip(&verdicts).filter(|(_, verdict)| is_extended(**verdict));
-            self.state.workers.prove(worker, extended.map(|(lease, _)| lease.task));
-        }
+        let extend = |lease: &LeaseId| self.extend(*lease, worker, is_listed);
+        let verdicts = leases.iter().map(extend).collect();
         if is_holding {
             self.state.loads.let_go();
         }
@@ -298,23 +292,30 @@ impl Decision<'_> {
 
     /// What a worker works on that names nothing, see [`Renewal::Unlisted`].
     fn implied_leases(&self, worker: &WorkerId, n_active: usize) -> Vec<LeaseId> {
-        let workers = &self.state.workers;
-        let (mut doubtful, mut implied): (Vec<_>, Vec<_>) = self
-            .leases_of(worker)
-            .into_iter()
-            .partition(|lease| workers.is_doubtful(worker, lease.task));
-        let granted_at = |lease: &LeaseId| {
-            let state =
-                &self.state.tasks.get(lease.task).expect("held tasks are live").progress.state;
-            if let TaskState::Leased(lease) = state { Some(lease.granted_at) } else { None }
+        let held = |lease: &LeaseId| {
+            let task = self.state.tasks.get(lease.task).expect("held tasks are live");
+            let TaskState::Leased(held) = &task.progress.state else { panic!("{lease} is held") };
+            (held.is_doubtful, held.granted_at)
         };
-        doubtful.sort_by_key(|lease| Reverse((granted_at(lease), lease.task)));
+        let (mut doubtful, mut implied): (Vec<_>, Vec<_>) =
+            self.leases_of(worker).into_iter().partition(|lease| held(lease).0);
+        doubtful.sort_by_key(|lease| Reverse((held(lease).1, lease.task)));
         doubtful.truncate(n_active.saturating_sub(implied.len()));
         implied.append(&mut doubtful);
         implied
     }
 
-    fn extend(&mut self, lease: LeaseId, worker: &WorkerId) -> HeartbeatVerdict {
+    /// A worker that registers may be a new process: it must name or count what it holds.
+    pub(crate) fn doubt_leases(&mut self, worker: &WorkerId) {
+        for lease in self.leases_of(worker) {
+            let task = self.state.tasks.get_mut(lease.task).expect("held tasks are live");
+            if let TaskState::Leased(held) = &mut task.progress.state {
+                held.is_doubtful = true;
+            }
+        }
+    }
+
+    fn extend(&mut self, lease: LeaseId, worker: &WorkerId, is_named: bool) -> HeartbeatVerdict {
         match self.standing(lease, worker) {
             Standing::Holder => {}
             Standing::Reported { .. } => {
@@ -333,6 +334,7 @@ impl Decision<'_> {
             return HeartbeatVerdict::Rejected(Violation::UnknownLease);
         };
         current.confirm_by = None;
+        current.is_doubtful &= !is_named;
         // Soft state: the table of deadlines keeps the earlier moment, and the look that comes then
         // finds that there is time left.
         current.expires_at = lease_end(spec, current.attempt_ends_at, now).max(current.expires_at);

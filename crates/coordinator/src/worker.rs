@@ -33,8 +33,6 @@ struct KnownWorker {
     granted: u64,
     /// Requests of this worker that wait right now.
     asking: BTreeSet<Ticket>,
-    /// What it may not have, see [`crate::command::Renewal::Unlisted`].
-    doubtful: BTreeSet<TaskId>,
     /// Where it stands in the table of deadlines.
     deadline: Timestamp,
 }
@@ -68,37 +66,6 @@ impl Workers {
         if held.is_empty() {
             self.held.remove(worker);
         }
-        self.prove(worker, [task]);
-    }
-
-    /// From here on a worker must name or count all that it holds, to work on it.
-    fn doubt_all(&mut self, worker: &WorkerId) {
-        let held = self.held.get(worker).cloned().unwrap_or_default();
-        if let Some(known) = self.known.get_mut(worker) {
-            known.doubtful = held;
-        }
-    }
-
-    /// The same for one task.
-    pub(crate) fn doubt(&mut self, worker: &WorkerId, task: TaskId) {
-        if let Some(known) = self.known.get_mut(worker) {
-            known.doubtful.insert(task);
-        }
-    }
-
-    /// A worker names tasks: it works on them, if it holds them.
-    pub(crate) fn prove(&mut self, worker: &WorkerId, tasks: impl IntoIterator<Item = TaskId>) {
-        let known = self.known.get_mut(worker).filter(|known| !known.doubtful.is_empty());
-        if let Some(known) = known {
-            for task in tasks {
-                known.doubtful.remove(&task);
-            }
-        }
-    }
-
-    /// Whether the worker may know nothing of this task that it holds.
-    pub(crate) fn is_doubtful(&self, worker: &WorkerId, task: TaskId) -> bool {
-        self.known.get(worker).is_some_and(|known| known.doubtful.contains(&task))
     }
 
     pub(crate) fn held(&self, worker: &WorkerId) -> impl Iterator<Item = TaskId> {
@@ -210,7 +177,6 @@ impl Decision<'_> {
             health: WorkerHealth::Healthy,
             granted: 0,
             asking: BTreeSet::new(),
-            doubtful: BTreeSet::new(),
             deadline: at,
         };
         workers.known.insert(worker.clone(), known);
@@ -244,7 +210,7 @@ impl Decision<'_> {
         self.note_offer(worker, offer);
         if anew {
             self.forget_verified(worker);
-            self.state.workers.doubt_all(worker);
+            self.doubt_leases(worker);
         }
         self.answer(ticket, Answer::Registered);
     }

@@ -480,6 +480,7 @@ fn durable_part(progress: &Progress) -> Progress {
     let mut progress = progress.clone();
     if let TaskState::Leased(lease) = &mut progress.state {
         lease.confirm_by = None;
+        lease.is_doubtful = true;
     }
     progress
 }

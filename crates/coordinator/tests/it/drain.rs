@@ -43,11 +43,11 @@ fn the_deadline_of_a_drain_survives_a_restart_and_then_the_worker_is_told_to_lea
           3s  restart
           4s  w1 takes 1
           4s  workers
-         25s  w1 beats
-         50s  w1 beats
-         60s  w1 beats
+         25s  w1 beats L1
+         50s  w1 beats L1
+         60s  w1 beats L1
          61s  undrain w1
-         62s  w1 beats
+         62s  w1 beats L1
          63s  restart
          64s  w1 takes 1
         ",
@@ -61,14 +61,14 @@ fn the_deadline_of_a_drain_survives_a_restart_and_then_the_worker_is_told_to_lea
             3s      restarted with 2 live tasks
             4s      w1 gets nothing
             4s      w1 is HEALTHY, seen at 4s, 1 in flight of 0 granted, does not ask, drained by ada since 1s, until 60s
-            25s     w1: [EXTENDED until 55s]
+            25s     w1: L1 EXTENDED until 55s
             25s     w1: finish and take nothing new
-            50s     w1: [EXTENDED until 80s]
+            50s     w1: L1 EXTENDED until 80s
             50s     w1: finish and take nothing new
-            60s     w1: [EXTENDED until 90s]
+            60s     w1: L1 EXTENDED until 90s
             60s     w1: leave
             61s     undrain w1: done
-            62s     w1: [EXTENDED until 92s]
+            62s     w1: L1 EXTENDED until 92s
             63s     restarted with 2 live tasks
             64s     L2 of b to w1 until 94s
         "#]],

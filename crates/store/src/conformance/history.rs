@@ -186,6 +186,7 @@ fn grant(task: &TaskRecord, dice: &mut Dice) -> Change {
         expires_at: dice.moment(),
         attempt_ends_at: dice.one_in(2).then(|| dice.moment()),
         confirm_by: dice.one_in(2).then(|| dice.moment()),
+        is_doubtful: dice.one_in(2),
     };
     let before = &task.progress;
     let progress = Progress {

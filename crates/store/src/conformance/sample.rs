@@ -50,6 +50,7 @@ pub fn granted(task: TaskId, epoch: u32) -> Change {
         expires_at: at(31),
         attempt_ends_at: None,
         confirm_by: None,
+        is_doubtful: true,
     };
     let state = TaskState::Leased(lease);
     let progress = Progress { state, attempt: epoch, epoch, losses: 0 };

@@ -206,6 +206,7 @@ fn read_lease(row: &Row<'_>) -> Result<Lease, StoreError> {
         expires_at: moment(row, column::EXPIRES_AT)?,
         attempt_ends_at: moment_if_any(row, column::ATTEMPT_ENDS_AT)?,
         confirm_by: None,
+        is_doubtful: true,
     })
 }
 

@@ -1,14 +1,14 @@
 //! Plays a random history and compares every answer with the model.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{
-    Answer, Change, Command, Coordinator, Effect, Judgement, LeaseRequest, LoadKey, LoadTicket,
-    Moment, Refusal, Renewal, StateWord, Step, SubmittedTask, TaskRecord, TaskState, Ticket,
-    Verdict,
+    Answer, Change, Command, Coordinator, Effect, HeartbeatVerdict, Judgement, LeaseRequest,
+    LoadKey, LoadTicket, Moment, Refusal, Renewal, StateWord, Step, SubmittedTask, TaskRecord,
+    TaskState, Ticket, Verdict,
 };
 use model::{
     After, Failure, LeaseId, NewTask, Offer, Report, ReportKey, ReportedOutcome, ShardId, TaskId,
@@ -34,6 +34,8 @@ pub(super) struct Player {
     /// What the command being carried out gives back.
     returned: Vec<LeaseId>,
     sent: Vec<Report>,
+    /// Held since before the last restart, and not named since.
+    doubtful: BTreeSet<LeaseId>,
 }
 
 impl Player {
@@ -50,6 +52,7 @@ impl Player {
             loads: Vec::new(),
             returned: Vec::new(),
             sent: Vec::new(),
+            doubtful: BTreeSet::new(),
         }
     }
 
@@ -251,6 +254,7 @@ impl Player {
         self.asked.clear();
         self.loads.clear();
         self.model.restart(self.now);
+        self.doubtful = self.model.leases().into_iter().collect();
         let live: Vec<_> = self.model.kept.live().cloned().collect();
         let at = self.at();
         self.coordinator = Coordinator::restore(shard(), self.model.kept.next_number(), live, at);
@@ -328,15 +332,19 @@ impl Player {
                 }
             }
             (Command::Heartbeat { worker, leases, .. }, Answer::Heartbeats { verdicts, .. }) => {
-                let held = self.model.held_by(worker);
-                let leases = match leases {
-                    Renewal::Listed(leases) => leases,
-                    Renewal::Unlisted { .. } => &held,
+                let mut certain = self.model.held_by(worker);
+                certain.retain(|lease| !self.doubtful.contains(lease));
+                let (leases, is_listed) = match leases {
+                    Renewal::Listed(leases) => (leases, true),
+                    Renewal::Unlisted { .. } => (&certain, false),
                 };
                 assert_eq!(leases.len(), verdicts.len());
                 for (lease, verdict) in leases.iter().zip(verdicts) {
                     let expected = self.model.beat(*lease, worker, self.now);
                     assert_eq!(*verdict, expected, "{lease} by {worker}");
+                    if is_listed && matches!(verdict, HeartbeatVerdict::Extended { .. }) {
+                        self.doubtful.remove(lease);
+                    }
                 }
             }
             _ => {} // Every other answer is checked against the facts of its step.

@@ -150,6 +150,7 @@ pub(super) fn granted(number: u64, epoch: u32, confirm: bool) -> Change {
         expires_at: AT,
         attempt_ends_at: None,
         confirm_by: confirm.then_some(AT),
+        is_doubtful: false,
     };
     let progress = progress(TaskState::Leased(lease), epoch);
     Change::LeaseGranted { task: task(number), progress, fact: None }
