@@ -242,7 +242,7 @@ def test_ids_of_others_are_unknown(server):
 
 
 @pytest.mark.parametrize("steps", [
-    {"expression": "''[::-1]"}, {"expression": "7 is divisibleby 0"}, {"template": "x {{ 7 is divisibleby(0) }}"},
+    {"expression": "''[::-1]"}, {"template": "x {{ ''[::-1] }}"},
 ])
 def test_what_the_engine_of_expressions_cannot_bear_is_a_clear_failure(flows, steps):
     run = played(flows, workflow({"odd": {"type": "core.transform", "parameters": {"input": {}, **steps}}}))

@@ -1,5 +1,7 @@
 //! Rules for every text file, whatever its language.
 
+use std::path::Path;
+
 use super::finding::{Finding, Rule};
 use super::repository::TextFile;
 
@@ -39,9 +41,10 @@ fn check_line(file: &TextFile, line: &str) -> impl Iterator<Item = (Rule, String
     [path, white_space, fixme].into_iter().flatten()
 }
 
-/// Recorded bytes of a protocol are what they are.
+/// Recorded bytes of a protocol are what they are, and so are empty lines of a patch.
 fn is_exact_data(path: &str) -> bool {
     path.split('/').any(|part| part == "testdata")
+        || Path::new(path).extension().is_some_and(|end| end == "patch")
 }
 
 fn machine_folder(line: &str) -> Option<&'static str> {
@@ -80,6 +83,7 @@ mod tests {
         for end in [" ", "\t", "\r"] {
             check("a.md", &format!("a{end}\nb\n"), &["trailing-whitespace"]);
             check("crates/a/testdata/b.txt", &format!("a{end}\nb\n"), &[]);
+            check("crates/a/planted/b.patch", &format!("a{end}\nb\n"), &[]);
         }
         check("a.md", "a b\n\n  c\n", &[]);
     }
