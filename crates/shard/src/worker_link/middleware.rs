@@ -99,15 +99,15 @@ impl WorkerLink {
 
     /// The next in line has come to its end. The answer is kept until the session takes it.
     pub(super) fn take_next(&mut self, now: Timestamp, call: &Arc<Call>, end: &NextEnd) {
-        // Who asked again is answered there.
-        if matches!(end, NextEnd::AskedAgain) {
-            return;
-        }
-        // A middleware that is done, or an earlier session, waits for nothing any more.
-        if self.session.as_ref().is_some_and(|session| session.calls.is_open(call)) {
+        if self.waits_for(call) {
             self.answers.push_back((Arc::clone(call), next::answer(call, end)));
             self.say_answers(now);
         }
+    }
+
+    /// A middleware that is done, or an earlier session, waits for nothing any more.
+    pub(super) fn waits_for(&self, call: &Arc<Call>) -> bool {
+        self.session.as_ref().is_some_and(|session| session.calls.is_open(call))
     }
 
     /// Sends what has an answer, as far as the session has room. Until then the call is open: a

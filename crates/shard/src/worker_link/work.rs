@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use coordinator::{Answer, Command, Grant, HeartbeatVerdict, Judgement, LostAuthority};
+use coordinator::{Answer, Command, Grant, HeartbeatVerdict, Judgement, LostAuthority, NextEnd};
 use model::{LeaseId, RunId, Timestamp, WorkerId};
 use protocol::session::frame::BusinessFrame;
 use protocol::session::kind::Kind;
@@ -82,8 +82,13 @@ impl WorkerLink {
             (Some(Waiting::Heartbeat { leases, .. }), Answer::Heartbeats { verdicts, .. }) => {
                 self.take_verdicts(now, &leases, &verdicts);
             }
-            (Some(Waiting::Next { call, .. }), Answer::Next(end)) => {
-                self.take_next(now, &call, &end);
+            (Some(Waiting::Next { call, worker }), Answer::Next(end)) => {
+                if !matches!(*end, NextEnd::AskedAgain) {
+                    self.take_next(now, &call, &end);
+                } else if self.waits_for(&call) {
+                    // By a connection that has ended, whose question came late.
+                    self.keep_asking(now, request, Waiting::Next { call, worker });
+                }
             }
             // Refusals of a coordinator that is full; what must be known is asked again.
             (Some(waiting), _) => self.keep_asking(now, request, waiting),
