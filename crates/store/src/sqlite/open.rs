@@ -217,6 +217,8 @@ fn set_up(connection: &Connection) -> Result<(), StoreError> {
     Ok(())
 }
 
+const LOG_PAGE_BYTES: usize = 4096;
+
 /// A log that cannot be lengthened stays as it is. One that a killed process left is long already.
 fn lengthen_with_zeros(log: &Path) -> io::Result<()> {
     let mut file = OpenOptions::new().append(true).open(log)?;
@@ -225,7 +227,11 @@ fn lengthen_with_zeros(log: &Path) -> io::Result<()> {
     if missing == 0 {
         return Ok(());
     }
-    let lengthened = file.write_all(&vec![0; missing]).and_then(|()| file.sync_all());
+    // One page at a time. A longer write makes the kernel cache the file in large folios, and each
+    // later write of a page walks over all blocks of its folio: a seventh of the writer's time.
+    let zeros = vec![0; missing];
+    let written = zeros.chunks(LOG_PAGE_BYTES).try_for_each(|page| file.write_all(page));
+    let lengthened = written.and_then(|()| file.sync_all());
     lengthened.or_else(|error| file.set_len(length).and(Err(error)))
 }
 

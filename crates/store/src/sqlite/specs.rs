@@ -22,6 +22,8 @@ const SPECS_KNOWN_MAX: usize = 1_024;
 #[derive(Debug, Default)]
 pub(super) struct SpecRows {
     known: BTreeMap<Arc<TaskSpec>, i64>,
+    /// Neighbours often share theirs: it is found without a comparison.
+    last: Option<(Arc<TaskSpec>, i64)>,
 }
 
 impl SpecRows {
@@ -31,9 +33,24 @@ impl SpecRows {
         connection: &Connection,
         spec: &Arc<TaskSpec>,
     ) -> Result<i64, rusqlite::Error> {
-        if let Some(id) = self.known.get(spec) {
+        if let Some((last, id)) = &self.last
+            && Arc::ptr_eq(last, spec)
+        {
             return Ok(*id);
         }
+        let id = match self.known.get(spec) {
+            Some(id) => *id,
+            None => self.find_or_insert(connection, spec)?,
+        };
+        self.last = Some((Arc::clone(spec), id));
+        Ok(id)
+    }
+
+    fn find_or_insert(
+        &mut self,
+        connection: &Connection,
+        spec: &Arc<TaskSpec>,
+    ) -> Result<i64, rusqlite::Error> {
         let json = stored_json::write(&**spec);
         let found = connection.prepare_cached(FIND)?.query_row([&json], |row| row.get(0));
         let id = match found.optional()? {
