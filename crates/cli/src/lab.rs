@@ -51,6 +51,10 @@ impl Lab {
         Ok(Self { server, program, client, http, resp, folder })
     }
 
+    pub(crate) fn program(&self) -> &Program {
+        &self.program
+    }
+
     /// Where logs and journals are.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()

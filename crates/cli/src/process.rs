@@ -15,6 +15,8 @@ use tokio::signal::unix::{SignalKind, signal};
 
 /// A process that has not said that it is ready by then has failed.
 const READY_WITHIN: Duration = Duration::from_mins(1);
+/// The server of crate `harness`, which ends at a chosen commit.
+const TEST_SERVER: &str = "test-server";
 /// The last lines of a log that are shown when its process failed.
 const LOG_LINES_SHOWN: usize = 5;
 
@@ -51,10 +53,28 @@ impl Program {
         words: &[&str],
         variable: Option<(&str, &str)>,
     ) -> Result<Process> {
-        let log_path = self.logs.join(format!("{name}.log"));
-        let log = File::options().create(true).append(true).open(&log_path)?;
         let mut command = Command::new(&self.binary);
         command.arg("internal").args(words);
+        self.spawn_command(name, command, variable)
+    }
+
+    /// The program that ends at a commit, which `cargo xtask chaos` builds beside `astra`.
+    pub(crate) fn test_server(&self) -> Result<PathBuf> {
+        let path = self.binary.with_file_name(TEST_SERVER);
+        if !path.is_file() {
+            bail!("{} is missing; build it: cargo build --release -p harness", path.display());
+        }
+        Ok(path)
+    }
+
+    fn spawn_command(
+        &self,
+        name: &str,
+        mut command: Command,
+        variable: Option<(&str, &str)>,
+    ) -> Result<Process> {
+        let log_path = self.logs.join(format!("{name}.log"));
+        let log = File::options().create(true).append(true).open(&log_path)?;
         for (key, _) in std::env::vars_os() {
             // What the person has set for their own servers must not reach ours.
             if key.to_string_lossy().starts_with("ASTRA_") {
@@ -63,7 +83,7 @@ impl Program {
         }
         command.env("ASTRA_TOKEN", &self.token).envs(variable);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log).kill_on_drop(true);
-        let binary = self.binary.display();
+        let binary = command.as_std().get_program().display().to_string();
         let mut child = command.spawn().with_context(|| format!("cannot start {binary}"))?;
         let stdout = child.stdout.take().context("stdout is piped")?;
         let stdin = child.stdin.take();
@@ -79,9 +99,15 @@ impl Program {
     ) -> Result<(Process, ServerReady)> {
         let data = data.to_str().context("the folder's name is not valid UTF-8")?;
         let http = http.to_string();
-        let words = ["server", "--data", data, "--http", &http];
-        let variable = failpoint.map(|failpoint| ("ASTRA_FAILPOINT", failpoint));
-        let mut process = self.spawn("server", &words, variable)?;
+        let words = ["--data", data, "--http", &http];
+        let mut process = match failpoint {
+            None => self.spawn("server", &[&["server"], &words[..]].concat(), None)?,
+            Some(failpoint) => {
+                let mut command = Command::new(self.test_server()?);
+                command.args(words).args(["--failpoint", failpoint]);
+                self.spawn_command("server", command, None)?
+            }
+        };
         let ready: ServerReady = process.line().await?;
         Ok((process, ready))
     }

@@ -59,6 +59,7 @@ pub(super) struct Killer {
 
 impl Killer {
     pub(super) fn new(lab: Lab, dice: Dice) -> Result<Self> {
+        lab.program().test_server()?;
         let workers: Result<Vec<_>> = (0..WORKERS).map(|index| worker(&lab, index)).collect();
         Ok(Self { workers: workers?, lab, dice, kills: 0 })
     }

@@ -33,4 +33,5 @@ mod specs;
 mod store;
 mod writer;
 
+pub use failpoint::Failpoint;
 pub use store::SqliteStore;

@@ -43,6 +43,11 @@ pub struct SqliteStore {
 impl SqliteStore {
     /// Opens the store in a data folder, and makes both if they are missing.
     pub fn open(folder: &Path) -> Result<Self, StoreError> {
+        Self::open_with(folder, None)
+    }
+
+    /// The same, for a process that is to end at a chosen commit: only programs for tests do this.
+    pub fn open_with(folder: &Path, failpoint: Option<Failpoint>) -> Result<Self, StoreError> {
         let folder = DataFolder::take(folder)?;
         let queue = Arc::new(Queue::default());
         let connection = folder.open_writer()?;
@@ -53,7 +58,7 @@ impl SqliteStore {
             checkpoints,
             claims: Claims::default(),
             specs: SpecRows::default(),
-            failpoint: Failpoint::from_environment(),
+            failpoint,
         }));
         let lock = folder.clone();
         let (own, jobs) = (Arc::clone(&writer), Arc::clone(&queue));

@@ -38,7 +38,7 @@ pub(super) struct Writer {
     pub checkpoints: Checkpoints,
     pub claims: Claims,
     pub specs: SpecRows,
-    pub failpoint: Failpoint,
+    pub failpoint: Option<Failpoint>,
 }
 
 /// Turns that one transaction will keep.
@@ -214,11 +214,15 @@ impl Writer {
             for part in parts.iter_mut().filter(|part| part.needs_transaction()) {
                 part.write(connection, &mut specs)?;
             }
-            failpoint.reach(Place::BeforeCommit);
+            if let Some(failpoint) = failpoint {
+                failpoint.reach(Place::BeforeCommit);
+            }
             Ok(())
         })?;
         self.specs = specs;
-        self.failpoint.reach(Place::AfterCommitBeforeAnswer);
+        if let Some(failpoint) = &mut self.failpoint {
+            failpoint.reach(Place::AfterCommitBeforeAnswer);
+        }
         Ok(())
     }
 

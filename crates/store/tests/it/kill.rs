@@ -5,7 +5,7 @@ use std::path::Path;
 use shard::Turn;
 use store::Store;
 
-use crate::mortal::{Mortal, PIPELINED, own_folder, tell};
+use crate::mortal::{Mortal, PIPELINED, open_mortal, own_folder, tell};
 use crate::support::{block_on, claim, folder, life, live, open, submit};
 
 const KILLS: u64 = 12;
@@ -17,7 +17,7 @@ const COMMITS_TO_REFUSAL_MAX: u64 = 2_000;
 #[test]
 fn child() {
     let Some(folder) = own_folder() else { return };
-    let store = open(&folder);
+    let store = open_mortal(&folder);
     block_on(async {
         let shard = claim(&store).await;
         let mut number = store.restore(shard).await.expect("restores").next_number;

@@ -5,13 +5,23 @@ use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 
+use store::SqliteStore;
+
 const FOLDER: &str = "ASTRA_TEST_FOLDER";
+const FAILPOINT: &str = "ASTRA_TEST_FAILPOINT";
 /// Turns that are queued before the first is awaited.
 pub(crate) const PIPELINED: u64 = 8;
 
 /// The folder of the store, in the process that is to be ended; elsewhere there is nothing to do.
 pub(crate) fn own_folder() -> Option<PathBuf> {
     std::env::var_os(FOLDER).map(PathBuf::from)
+}
+
+/// The store of that process, which ends it where the story says.
+pub(crate) fn open_mortal(folder: &Path) -> SqliteStore {
+    let failpoint = std::env::var(FAILPOINT).ok().filter(|text| !text.is_empty());
+    let failpoint = failpoint.map(|text| text.parse().expect("a failpoint"));
+    SqliteStore::open_with(folder, failpoint).expect("opens")
 }
 
 /// Says that turn `number` was kept.
@@ -28,7 +38,7 @@ impl Mortal {
         let child = Command::new(std::env::current_exe().expect("this program"))
             .args([test, "--exact", "--nocapture"])
             .env(FOLDER, OsStr::new(folder))
-            .env("ASTRA_FAILPOINT", failpoint)
+            .env(FAILPOINT, failpoint)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn();

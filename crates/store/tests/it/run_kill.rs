@@ -8,7 +8,7 @@ use shard::{ClaimedShard, Turn};
 use store::conformance::{linked, node_ended, run_settled, run_started};
 use store::{SqliteStore, Store};
 
-use crate::mortal::{Mortal, PIPELINED, own_folder, tell};
+use crate::mortal::{Mortal, PIPELINED, open_mortal, own_folder, tell};
 use crate::support::{block_on, claim, folder, life, open};
 
 const KILLS: u64 = 8;
@@ -50,7 +50,7 @@ async fn n_turns(store: &SqliteStore, claim: ClaimedShard) -> u64 {
 #[test]
 fn child() {
     let Some(folder) = own_folder() else { return };
-    let store = open(&folder);
+    let store = open_mortal(&folder);
     block_on(async {
         let shard = claim(&store).await;
         let mut number = n_turns(&store, shard).await + 1;

@@ -8,7 +8,7 @@ use shard::{ClaimedShard, Turn};
 use store::conformance::string;
 use store::{ScratchTurn, SqliteStore, Store};
 
-use crate::mortal::{Mortal, PIPELINED, own_folder, tell};
+use crate::mortal::{Mortal, PIPELINED, open_mortal, own_folder, tell};
 use crate::support::{block_on, claim, folder, open, submit};
 
 const KILLS: u64 = 10;
@@ -65,7 +65,7 @@ async fn last_turn(store: &SqliteStore, claim: ClaimedShard) -> Option<u64> {
 #[test]
 fn child() {
     let Some(folder) = own_folder() else { return };
-    let store = open(&folder);
+    let store = open_mortal(&folder);
     block_on(async {
         let shard = claim(&store).await;
         let mut number = last_turn(&store, shard).await.map_or(0, |last| last + 1);

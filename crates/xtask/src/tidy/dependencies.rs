@@ -4,7 +4,7 @@ use super::finding::{Finding, Rule};
 use crate::tools::{Dependency, Package};
 
 /// Every crate of the workspace and which others it may know.
-const MAY_KNOW: [(&str, &[&str]); 12] = [
+const MAY_KNOW: [(&str, &[&str]); 13] = [
     ("model", &[]),
     ("flow", &["model"]),
     ("coordinator", &["flow", "model"]),
@@ -16,11 +16,13 @@ const MAY_KNOW: [(&str, &[&str]); 12] = [
     ("server", &["store", "shard", "coordinator", "flow", "keyspace", "protocol", "model"]),
     ("cli", &["server", "worker", "store", "flow", "protocol", "model"]),
     ("sim", &["shard", "coordinator", "flow", "protocol", "store", "model"]),
+    ("harness", &["server", "store"]),
     ("xtask", &[]),
 ];
 
 /// These stay free of a runtime, and their tests too: what needs one is not pure.
-const PURE: [&str; 6] = ["model", "flow", "coordinator", "keyspace", "protocol", "shard"];
+pub(crate) const PURE: [&str; 6] =
+    ["model", "flow", "coordinator", "keyspace", "protocol", "shard"];
 
 const RUNTIME: &str = "tokio";
 
