@@ -150,6 +150,29 @@ def test_jobs_are_listed_and_searched(client):
     assert "unknown status" in client.call("JOBS.LIST", "nonsense")
 
 
+def test_a_list_may_begin_anywhere_and_carries_no_large_payloads(server):
+    with RespClient(server, "admin") as client:
+        client.many([("LPUSH", "queue:long", json.dumps({"job_id": f"long-{n}", "n": n})) for n in range(1_200)])
+        names = lambda *words: [json.loads(line)["job_id"] for line in client.ask(*words)]
+        assert names("JOBS.LIST", "all", 2**64 - 1, 1) == [] and client.call("PING") == "PONG"
+        assert names("JOBS.LIST", "all", 1_150, 1_000) == [f"long-{n}" for n in reversed(range(50))]
+        assert names("JOBS.LIST", "all", "LIMIT", 3, "OFFSET", 1_000) == ["long-199", "long-198", "long-197"]
+        assert names("JOBS.SEARCH", '"n":7}') == ["long-7"], "beyond the first page of the store"
+
+        plan = {"job_id": "planned", "action_id": "group", "plan_id": "sort-it", "command": "sort",
+                "input": "x" * 600_000 + "needle", "queue": "big"}
+        client.call("JOB.SUBMIT", json.dumps(plan))
+        client.submit(job_id="settled", queue="big2")
+        client.pop("queue:big2")
+        client.update("settled", status="completed", answer="y" * 100_000)
+        settled, planned = (json.loads(line) for line in client.ask("JOBS.LIST", "all", 0, 2))
+        assert (planned["job_id"], planned["action_id"], planned["plan_id"]) == ("planned", "group", "sort-it")
+        assert settled["status"] == "completed" and "result" not in settled, "a line of a list is short"
+        assert len(json.loads(client.ask("JOB.STATUS", "settled"))["result"]["answer"]) == 100_000
+        assert names("JOBS.SEARCH", "needle") == ["planned"], "words are looked for in whole payloads"
+        assert names("JOBS.SEARCH", "needle", "queue:big2") == names("JOBS.SEARCH", "queue:no queue") == []
+
+
 def test_one_word_is_enough_for_a_search(client):
     client.submit(job_id="alone", queue="alone", note="haystack")
     assert [json.loads(line)["job_id"] for line in client.ask("JOBS.SEARCH", "haystack")] == ["alone"]

@@ -3,7 +3,7 @@
 use coordinator::Refusal;
 use futures_util::{StreamExt, stream};
 use model::{ShardId, TaskId};
-use store::{PageQuery, StoreError};
+use store::{Detail, PageQuery, StoreError};
 
 use crate::app::App;
 use crate::handle::{AskError, ShardHandle};
@@ -32,6 +32,7 @@ pub(crate) async fn find(
     let mut tasks = Vec::new();
     let mut more = true;
     for _ in 0..PAGES_MAX {
+        query.detail = Detail::Summary;
         query.limit = u32::try_from(max + 1 - tasks.len()).unwrap_or(u32::MAX);
         let page = app.store.list(shard, query.clone()).await?;
         tasks.extend(page.tasks.iter().map(|record| record.id));

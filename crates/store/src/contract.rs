@@ -243,17 +243,42 @@ pub struct DocumentVersion {
 pub struct PageQuery {
     /// Only these states; empty means all.
     pub states: Vec<StateWord>,
-    /// Only this type.
-    pub task_type: Option<TypeName>,
+    /// Only these types; empty means all.
+    pub task_types: Vec<TypeName>,
     /// Only this queue.
     pub queue: Option<QueueName>,
     /// Only this run.
     pub run: Option<RunName>,
+    /// Only tasks that this worker holds, or settled.
+    pub holder: Option<WorkerId>,
+    /// Only tasks in whose id, holder or parameters each of these occurs.
+    pub words: Vec<String>,
     /// Only tasks submitted before this one.
     pub before: Option<TaskId>,
+    /// Leaves out so many of the newest that would be shown.
+    pub skip: usize,
     /// At most so many.
     pub limit: u32,
+    /// How much of each task the page carries.
+    pub detail: Detail,
 }
+
+/// How much of a task a page carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detail {
+    /// All of it.
+    #[default]
+    Whole,
+    /// What a list shows: large payloads are not read. Parameters end after
+    /// [`SUMMARY_PARAMETERS_BYTES`]; results and details of failures of more than
+    /// [`SUMMARY_RESULT_BYTES_MAX`] are left out.
+    Summary,
+}
+
+/// Parameters of a [`Detail::Summary`]; the names that a job is known by stand before that.
+pub const SUMMARY_PARAMETERS_BYTES: usize = 512;
+/// The longest result, or details of a failure, of a [`Detail::Summary`].
+pub const SUMMARY_RESULT_BYTES_MAX: usize = 4 * 1024;
 
 /// A page of tasks.
 #[derive(Debug, Default, PartialEq)]
@@ -263,6 +288,8 @@ pub struct TaskPage {
     /// Where to go on. A page may be short and still have one: one call looks at a bounded number
     /// of rows, so that a rare state cannot make the store read everything.
     pub next_before: Option<TaskId>,
+    /// How many of the tasks to be left out were left out on this page.
+    pub skipped: usize,
 }
 
 /// What kind of small document it is.

@@ -22,8 +22,9 @@ mod words;
 
 pub use claims::Claims;
 pub use contract::{
-    CommitError, Committed, DocumentVersion, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts,
-    RunQuery, ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow,
+    CommitError, Committed, Detail, DocumentVersion, Note, NoteKind, PageQuery, RunKey, RunPage,
+    RunParts, RunQuery, SUMMARY_PARAMETERS_BYTES, SUMMARY_RESULT_BYTES_MAX, ScratchTurn, Store,
+    StoreError, StoreFuture, TaskPage, TokenRow,
 };
 pub use memory::MemoryStore;
 pub use page::{PAGE_BYTES_MAX, ROWS_PER_LIST_MAX};

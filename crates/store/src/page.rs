@@ -2,16 +2,19 @@
 
 use bytes::Bytes;
 use coordinator::{Ending, RunWord, StateWord, TaskRecord, TaskState};
-use model::Failure;
+use memchr::memmem;
+use model::{Failure, TaskId};
 
-use crate::contract::{PageQuery, RunQuery};
+use crate::contract::{
+    Detail, PageQuery, RunQuery, SUMMARY_PARAMETERS_BYTES, SUMMARY_RESULT_BYTES_MAX,
+};
 
 /// One call looks at no more rows than this, so that a rare state cannot make the store read
 /// everything.
 pub const ROWS_PER_LIST_MAX: usize = 50_000;
 
 /// A page ends before its payloads grow beyond this, so that large tasks cannot make it huge. The
-/// first task always fits.
+/// first task always fits. A page with words to look for ends when it has looked at as much.
 pub const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// How full a page is.
@@ -51,7 +54,8 @@ impl PageQuery {
     /// Whether a task with these properties is asked for.
     pub(crate) fn admits(&self, state: StateWord, task_type: &str, queue: &str) -> bool {
         (self.states.is_empty() || self.states.contains(&state))
-            && self.task_type.as_ref().is_none_or(|wanted| wanted.as_str() == task_type)
+            && (self.task_types.is_empty()
+                || self.task_types.iter().any(|wanted| wanted.as_str() == task_type))
             && self.queue.as_ref().is_none_or(|wanted| wanted.as_str() == queue)
     }
 
@@ -59,6 +63,65 @@ impl PageQuery {
     pub(crate) fn page_size(&self) -> usize {
         usize::try_from(self.limit.max(1)).unwrap_or(ROWS_PER_LIST_MAX)
     }
+}
+
+/// Looks into tasks for the holder and the words of a query.
+pub(crate) struct TextSearch<'q> {
+    query: &'q PageQuery,
+    words: Vec<memmem::Finder<'q>>,
+    bytes: usize,
+}
+
+impl<'q> TextSearch<'q> {
+    pub(crate) fn new(query: &'q PageQuery) -> Self {
+        let words = query.words.iter().map(memmem::Finder::new).collect();
+        Self { query, words, bytes: 0 }
+    }
+
+    /// Whether the text of tasks matters at all.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.query.holder.is_some() || !self.words.is_empty()
+    }
+
+    /// Whether a task has what is looked for; what was looked at is counted.
+    pub(crate) fn admits(&mut self, id: TaskId, holder: Option<&str>, parameters: &[u8]) -> bool {
+        if self.query.holder.as_ref().is_some_and(|wanted| Some(wanted.as_str()) != holder) {
+            return false;
+        }
+        if self.words.is_empty() {
+            return true;
+        }
+        self.bytes += parameters.len();
+        let id = id.to_string();
+        self.words.iter().all(|word| {
+            let texts = [id.as_bytes(), holder.unwrap_or_default().as_bytes(), parameters];
+            texts.iter().any(|text| word.find(text).is_some())
+        })
+    }
+
+    /// Whether one page has looked at enough.
+    pub(crate) fn is_over(&self) -> bool {
+        self.bytes >= PAGE_BYTES_MAX
+    }
+}
+
+/// What a page carries of a task that was read whole.
+pub(crate) fn cut(mut record: TaskRecord, detail: Detail) -> TaskRecord {
+    if detail == Detail::Whole {
+        return record;
+    }
+    record.parameters.truncate(SUMMARY_PARAMETERS_BYTES);
+    if let TaskState::Settled(settlement) = &mut record.progress.state {
+        cut_long(&mut settlement.result);
+        if let Some(failure) = &mut settlement.failure {
+            cut_long(&mut failure.details);
+        }
+    }
+    record
+}
+
+fn cut_long(bytes: &mut Option<Bytes>) {
+    bytes.take_if(|bytes| bytes.len() > SUMMARY_RESULT_BYTES_MAX);
 }
 
 impl RunQuery {

@@ -8,13 +8,13 @@ use coordinator::{
     TaskFacts, TaskRecord, TaskState, TenantChange, TenantSettings,
 };
 use keyspace::row::{KeyRow, Write};
-use model::{IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId};
+use model::{IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId, WorkerId};
 
 use crate::contract::{
     CommitError, DocumentVersion, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts, RunQuery,
     StoreError, TaskPage, TokenRow,
 };
-use crate::page::{PageFill, ROWS_PER_LIST_MAX};
+use crate::page::{PageFill, ROWS_PER_LIST_MAX, TextSearch, cut};
 use crate::rows::{Contradiction, add_facts, check_order, check_runs_are_own};
 use crate::run_tables::RunTables;
 use crate::scratch_tables::ScratchTables;
@@ -379,6 +379,7 @@ impl Tables {
     pub fn list(&self, shard: ShardId, query: &PageQuery) -> TaskPage {
         let mut page = TaskPage::default();
         let mut fill = PageFill::default();
+        let mut search = TextSearch::new(query);
         let older = self
             .of_shard(shard)
             .rev()
@@ -387,14 +388,20 @@ impl Tables {
         for (looked_at, record) in older.enumerate() {
             let demand = &record.spec.demand;
             let state = state_word(&record.progress.state);
-            if query.admits(state, demand.task_type.as_str(), demand.queue.as_str()) {
-                if !fill.takes(record) {
+            let is_shown = query.admits(state, demand.task_type.as_str(), demand.queue.as_str())
+                && search.admits(record.id, holder_of(record), &record.parameters);
+            if is_shown && page.skipped < query.skip {
+                page.skipped += 1;
+            } else if is_shown {
+                let record = cut(record.clone(), query.detail);
+                if !fill.takes(&record) {
                     page.next_before = page.tasks.last().map(|last| last.id);
                     break;
                 }
-                page.tasks.push(record.clone());
+                page.tasks.push(record);
             }
-            if page.tasks.len() == query.page_size() || looked_at + 1 == ROWS_PER_LIST_MAX {
+            let is_full = page.tasks.len() == query.page_size() || search.is_over();
+            if is_full || looked_at + 1 == ROWS_PER_LIST_MAX {
                 page.next_before = Some(record.id);
                 break;
             }
@@ -465,6 +472,15 @@ fn is_settled(record: &TaskRecord) -> bool {
 }
 
 /// The run that made a task. A person may name any run; only a link ties a task to one.
+fn holder_of(record: &TaskRecord) -> Option<&str> {
+    let holder = match &record.progress.state {
+        TaskState::Leased(lease) => Some(&lease.holder),
+        TaskState::Settled(settlement) => settlement.holder.as_ref(),
+        TaskState::Waiting { .. } | TaskState::Ready => None,
+    };
+    holder.map(WorkerId::as_str)
+}
+
 fn run_of(record: &TaskRecord) -> Option<RunId> {
     let run = record.link.as_ref()?.run;
     (record.run.as_ref().map(RunName::as_str) == Some(&*run.to_string())).then_some(run)

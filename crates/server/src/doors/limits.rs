@@ -137,6 +137,11 @@ fn request_limits() -> Vec<LimitRow> {
             store::PAGE_BYTES_MAX,
             "Payloads on a page; the first task always fits.",
         ),
+        bytes(
+            "SUMMARY_RESULT_BYTES_MAX",
+            store::SUMMARY_RESULT_BYTES_MAX,
+            "A result, or details of a failure, in a list of jobs; longer ones are left out.",
+        ),
         count("WAIT_MS_MAX", convert::WAIT_MS_MAX, "How long a request may wait, in ms."),
         count("CONFIRM_MS_MAX", convert::CONFIRM_MS_MAX, "How long to confirm a lease, in ms."),
         count(
@@ -413,6 +418,11 @@ fn resp_limits() -> Vec<LimitRow> {
         ),
         count("TAKEN_MAX", pops::TAKEN_MAX, "Leases of a connection that its end looks after."),
         count("LISTED_JOBS_MAX", jobs::LISTED_JOBS_MAX, "Jobs that one list shows."),
+        bytes(
+            "SEARCHED_BYTES_MAX",
+            jobs::SEARCHED_BYTES_MAX,
+            "Payloads that one `JOBS.SEARCH` looks through, newest first.",
+        ),
         count("PEEKED_JOBS_MAX", queues::PEEKED_JOBS_MAX, "Jobs that one look at a queue shows."),
         bytes("STATS_BYTES_MAX", workers::STATS_BYTES_MAX, "The numbers of a heartbeat."),
         count("TOOLS_LISTED_MAX", workers::TOOLS_LISTED_MAX, "Tools of a worker in WORKERS.LIST."),

@@ -61,7 +61,7 @@ async fn is_open(
 ) -> Result<bool, StoreError> {
     let mut query = PageQuery {
         states: OPEN.to_vec(),
-        task_type: Some(task_type.parse().expect("our own word")),
+        task_types: vec![task_type.parse().expect("our own word")],
         limit: PAGE_TASKS,
         ..PageQuery::default()
     };

@@ -5,14 +5,15 @@ use std::sync::Arc;
 use bytes::Bytes;
 use coordinator::{
     Change, Drain, FiredMoment, LoadKey, Overlap, Pause, RunChange, RunWord, ScheduleId,
-    ScheduleProgress, ScheduleRecord, ScheduleSpec, StateWord, TenantChange, VerifiedTool,
+    ScheduleProgress, ScheduleRecord, ScheduleSpec, StateWord, TaskRecord, TenantChange,
+    VerifiedTool,
 };
-use model::{RunId, ShardId, TaskId};
+use model::{RunId, ShardId};
 
 use super::history::{Dice, all_tasks, next_change};
 use super::run_history::{all_runs, next_run_change};
 use super::sample::tenant;
-use crate::contract::{PageQuery, RunKey, RunQuery, Store, TokenRow};
+use crate::contract::{Detail, PageQuery, RunKey, RunQuery, Store, TokenRow};
 use crate::tables::Tables;
 use shard::{ClaimedShard, Document, DocumentBody, DocumentKind, Turn};
 
@@ -233,8 +234,7 @@ impl Player {
         for query in queries() {
             let found = pages(&self.store, shard, query.clone()).await;
             let expected = self.tables.list(shard, &PageQuery { limit: u32::MAX, ..query.clone() });
-            let expected: Vec<_> = expected.tasks.iter().map(|task| task.id).collect();
-            assert_eq!(found, expected, "{query:?}");
+            assert_eq!(found, expected.tasks, "{query:?}");
         }
     }
 }
@@ -336,7 +336,16 @@ fn queries() -> Vec<PageQuery> {
         PageQuery { limit: 1_000, ..PageQuery::default() },
         PageQuery { limit: 0, ..PageQuery::default() },
         PageQuery {
-            task_type: Some("maths/add".parse().expect("valid")),
+            task_types: vec!["maths/add".parse().expect("valid")],
+            limit: 2,
+            ..PageQuery::default()
+        },
+        PageQuery { skip: 3, limit: 2, detail: Detail::Summary, ..PageQuery::default() },
+        PageQuery { skip: usize::MAX, limit: 2, ..PageQuery::default() },
+        PageQuery { words: vec!["1".into()], limit: 2, ..PageQuery::default() },
+        PageQuery {
+            holder: Some("w1".parse().expect("valid")),
+            skip: 1,
             limit: 2,
             ..PageQuery::default()
         },
@@ -371,13 +380,14 @@ fn run_queries() -> Vec<RunQuery> {
 }
 
 /// Follows the cursors to the end.
-async fn pages(store: &Arc<dyn Store>, shard: ShardId, mut query: PageQuery) -> Vec<TaskId> {
+async fn pages(store: &Arc<dyn Store>, shard: ShardId, mut query: PageQuery) -> Vec<TaskRecord> {
     let mut found = Vec::new();
     loop {
         let page = store.list(shard, query.clone()).await.expect("lists");
         let limit = usize::try_from(query.limit.max(1)).expect("small");
         assert!(page.tasks.len() <= limit, "a page holds no more than was asked for");
-        found.extend(page.tasks.iter().map(|task| task.id));
+        found.extend(page.tasks);
+        query.skip -= page.skipped;
         let Some(next_before) = page.next_before else { return found };
         assert!(query.before.is_none_or(|before| next_before < before), "the cursor moves");
         query.before = Some(next_before);

@@ -9,10 +9,14 @@ use rusqlite::{Connection, OptionalExtension};
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
+use super::commit::NO_PARAMETERS;
 use super::open::DataFolder;
-use super::record::{RecordReader, moment, moment_if_any, parsed};
-use crate::contract::{Note, NoteKind, PageQuery, StoreError, StoreFuture, TaskPage, TokenRow};
-use crate::page::{PageFill, ROWS_PER_LIST_MAX};
+use super::record::{RecordReader, damaged, moment, moment_if_any, parsed, text_if_any};
+use crate::contract::{
+    Detail, Note, NoteKind, PageQuery, SUMMARY_PARAMETERS_BYTES, SUMMARY_RESULT_BYTES_MAX,
+    StoreError, StoreFuture, TaskPage, TokenRow,
+};
+use crate::page::{PageFill, ROWS_PER_LIST_MAX, TextSearch, cut};
 use crate::words::state_from_text;
 
 /// So many reads run at a time; the others wait.
@@ -95,17 +99,40 @@ fn find_mark(
 struct Tasks<'c> {
     reader: RecordReader<'c>,
     select: rusqlite::CachedStatement<'c>,
+    select_summary: rusqlite::CachedStatement<'c>,
 }
 
 impl<'c> Tasks<'c> {
     fn new(connection: &'c Connection) -> Result<Self, StoreError> {
         let select = connection.prepare_cached(include_str!("queries/select_task.sql"))?;
-        Ok(Self { reader: RecordReader::new(connection)?, select })
+        let summary = include_str!("queries/select_task_summary.sql");
+        let select_summary = connection.prepare_cached(summary)?;
+        Ok(Self { reader: RecordReader::new(connection)?, select, select_summary })
     }
 
     fn get(&mut self, task: TaskId) -> Result<Option<TaskRecord>, StoreError> {
         let mut rows = self.select.query([task.to_integer()])?;
         rows.next()?.map(|row| self.reader.read(row)).transpose()
+    }
+
+    /// A task without its large payloads, which are not read at all.
+    fn get_summary(
+        &mut self,
+        connection: &Connection,
+        task: TaskId,
+    ) -> Result<Option<TaskRecord>, StoreError> {
+        let id = task.to_integer();
+        let bytes_max = i64::try_from(SUMMARY_RESULT_BYTES_MAX).expect("a small number");
+        let mut rows = self.select_summary.query((id, bytes_max))?;
+        let Some(row) = rows.next()? else { return Ok(None) };
+        let mut record = self.reader.read(row)?;
+        if row.get::<_, Option<bool>>("has_long_parameters")? == Some(true) {
+            let blob = connection.blob_open("main", "parameters", "json", id, true)?;
+            let mut head = vec![0; SUMMARY_PARAMETERS_BYTES];
+            blob.read_at_exact(&mut head, 0)?;
+            record.parameters = head.into();
+        }
+        Ok(Some(cut(record, Detail::Summary)))
     }
 }
 
@@ -115,12 +142,17 @@ pub(super) fn list(
     query: &PageQuery,
 ) -> Result<TaskPage, StoreError> {
     let snapshot = connection.unchecked_transaction()?;
-    let (ids, next_before) = scan(&snapshot, shard, query)?;
+    let found = scan(&snapshot, shard, query)?;
     let mut tasks = Tasks::new(&snapshot)?;
-    let mut page = TaskPage { tasks: Vec::with_capacity(ids.len()), next_before };
+    let (next_before, skipped) = (found.next_before, found.skipped);
+    let mut page = TaskPage { tasks: Vec::with_capacity(found.ids.len()), next_before, skipped };
     let mut fill = PageFill::default();
-    for id in ids {
-        let Some(record) = tasks.get(id)? else { continue };
+    for id in found.ids {
+        let record = match query.detail {
+            Detail::Whole => tasks.get(id)?,
+            Detail::Summary => tasks.get_summary(&snapshot, id)?,
+        };
+        let Some(record) = record else { continue };
         if !fill.takes(&record) {
             page.next_before = page.tasks.last().map(|last| last.id);
             break;
@@ -130,12 +162,15 @@ pub(super) fn list(
     Ok(page)
 }
 
-/// The tasks that belong on the page, and where the next one begins.
-fn scan(
-    connection: &Connection,
-    shard: ShardId,
-    query: &PageQuery,
-) -> Result<(Vec<TaskId>, Option<TaskId>), StoreError> {
+/// The tasks that belong on a page.
+#[derive(Default)]
+struct Found {
+    ids: Vec<TaskId>,
+    next_before: Option<TaskId>,
+    skipped: usize,
+}
+
+fn scan(connection: &Connection, shard: ShardId, query: &PageQuery) -> Result<Found, StoreError> {
     let before = query.before.map_or(i64::MAX, |before| before.to_integer() - 1);
     let last = before.min(shard.last_task().to_integer());
     let rows_max = i64::try_from(ROWS_PER_LIST_MAX).expect("a small number");
@@ -145,7 +180,9 @@ fn scan(
         Some(run) => select.query((first, last, rows_max, run.as_str()))?,
         None => select.query((first, last, rows_max))?,
     };
-    let mut found = Vec::new();
+    let mut text = connection.prepare_cached(include_str!("queries/select_text.sql"))?;
+    let mut search = TextSearch::new(query);
+    let mut found = Found::default();
     let mut n_looked_at = 0;
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
@@ -154,15 +191,33 @@ fn scan(
             return Err(StoreError::Damaged(format!("row {id} of tasks has no valid state")));
         };
         let task_type = row.get_ref(2)?.as_str().unwrap_or_default();
-        if query.admits(word, task_type, row.get_ref(3)?.as_str().unwrap_or_default()) {
-            found.push(task);
+        let is_shown = query.admits(word, task_type, row.get_ref(3)?.as_str().unwrap_or_default())
+            && (!search.is_asked() || has_text(&mut text, task, &mut search)?);
+        if is_shown && found.skipped < query.skip {
+            found.skipped += 1;
+        } else if is_shown {
+            found.ids.push(task);
         }
         n_looked_at += 1;
-        if found.len() == query.page_size() || n_looked_at == ROWS_PER_LIST_MAX {
-            return Ok((found, Some(task)));
+        let is_full = found.ids.len() == query.page_size() || search.is_over();
+        if is_full || n_looked_at == ROWS_PER_LIST_MAX {
+            found.next_before = Some(task);
+            break;
         }
     }
-    Ok((found, None))
+    Ok(found)
+}
+
+/// Looks for words where SQLite keeps the text, without a copy of it.
+fn has_text(
+    select: &mut rusqlite::CachedStatement<'_>,
+    task: TaskId,
+    search: &mut TextSearch<'_>,
+) -> Result<bool, StoreError> {
+    let mut rows = select.query([task.to_integer()])?;
+    let Some(row) = rows.next()? else { return Ok(false) };
+    let parameters = row.get_ref(1)?.as_bytes_or_null().map_err(damaged)?;
+    Ok(search.admits(task, text_if_any(row, 0)?, parameters.unwrap_or(NO_PARAMETERS)))
 }
 
 /// The shortest way through the rows that may belong on the page.

@@ -164,11 +164,17 @@ fn page_query(query: QueryPairs, shard: ShardId) -> Result<PageQuery, ApiError> 
     let limit = query.number(PAGE_LIMIT)?.unwrap_or(PAGE_TASKS_DEFAULT);
     Ok(PageQuery {
         states: states.collect::<Result<_, _>>()?,
-        task_type: query.first("type").map(|word| text(&"", word)).transpose()?,
+        task_types: query
+            .first("type")
+            .map(|word| text(&"", word))
+            .transpose()?
+            .into_iter()
+            .collect(),
         queue: query.first("queue").map(|word| text(&"", word)).transpose()?,
         run: query.first("run").map(|word| text(&"", word)).transpose()?,
         before: query.first("cursor").map(|text| cursor(text, shard)).transpose()?,
         limit: u32::try_from(limit).expect("at most PAGE_TASKS_MAX"),
+        ..PageQuery::default()
     })
 }
 

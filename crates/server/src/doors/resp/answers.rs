@@ -119,12 +119,27 @@ pub(super) fn job_status(record: &TaskRecord) -> Map<String, Value> {
     let mut job = Map::new();
     job.insert("job_id".into(), job_id(record.id, &record.parameters).into());
     job.insert("task_id".into(), record.id.to_string().into());
-    if let Ok(plan) = serde_json::from_slice::<PlanJob>(&record.parameters) {
-        job.insert("plan_id".into(), plan.plan_id.into());
-        job.insert("action_id".into(), plan.action_id.into());
+    if record.spec.demand.task_type.as_str() != FREE_JOB {
+        let (action_id, plan_id) = plan_names(&record.parameters);
+        job.insert("plan_id".into(), plan_id.into());
+        job.insert("action_id".into(), action_id.into());
     }
     add_standing(&mut job, record);
     job
+}
+
+/// The names of a job's action and plan, which stand at the head of parameters that may be cut.
+fn plan_names(parameters: &[u8]) -> (Option<String>, Option<String>) {
+    let mut rest = parameters.strip_prefix(b"{").unwrap_or_default();
+    let mut next = |field: &str| {
+        let text = rest.strip_prefix(format!("\"{field}\":").as_bytes())?;
+        let mut values = serde_json::Deserializer::from_slice(text).into_iter::<String>();
+        let value = values.next()?.ok()?;
+        rest = text[values.byte_offset()..].strip_prefix(b",").unwrap_or_default();
+        Some(value)
+    };
+    next("job_id");
+    (next("action_id"), next("plan_id"))
 }
 
 fn add_standing(job: &mut Map<String, Value>, record: &TaskRecord) {

@@ -5,7 +5,7 @@ use coordinator::{LoadKey, Refusal, StateWord, TaskRecord};
 use model::TaskId;
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
-use store::PageQuery;
+use store::{Detail, PageQuery};
 
 use super::answers::{job_status, job_view, json_bulk, status_word, store_error};
 use super::connection::Connection;
@@ -18,8 +18,12 @@ use crate::resp_workers::registration::job_types;
 pub(crate) const LISTED_JOBS_MAX: u32 = 1_000;
 /// Jobs that a list shows unless it is told otherwise.
 const LISTED_JOBS: u32 = 100;
-/// Pages of the store that one list looks through.
+/// Pages of the store that one list looks through; each is bounded in rows and in bytes.
 const PAGES_MAX: usize = 20;
+/// The same for a search in payloads.
+const SEARCHED_PAGES_MAX: usize = 4;
+/// Payloads that one search looks through.
+pub(crate) const SEARCHED_BYTES_MAX: usize = SEARCHED_PAGES_MAX * store::PAGE_BYTES_MAX;
 
 /// The arguments of a list: words, then `LIMIT n` and `OFFSET n`, or two bare numbers.
 pub(super) struct ListWords<'a> {
@@ -195,8 +199,7 @@ impl Connection {
     pub(super) async fn on_jobs_list(&mut self, request: &Request) -> Result<Reply, Reply> {
         let list = ListWords::read(&request.arguments[1..])?;
         let states = wanted_states(&list)?;
-        let records = self.search(states, list.offset, list.limit, |_| true).await?;
-        Ok(Reply::Array(records.iter().map(|record| json_bulk(job_status(record))).collect()))
+        self.status_lines(&list, PageQuery { states, ..PageQuery::default() }).await
     }
 
     /// `JOBS.SEARCH word...`: jobs in whose name, plan, action, worker or payload every word
@@ -206,39 +209,59 @@ impl Connection {
         if list.words.is_empty() {
             return Err(arity(request));
         }
-        let mut states = Vec::new();
-        for word in &list.words {
-            if let Some(status) = word.strip_prefix("status:") {
-                states.extend(states_of(status).ok_or_else(|| unknown_status(status))?);
-            }
+        match search_query(&list.words)? {
+            Some(query) => self.status_lines(&list, query).await,
+            None => Ok(Reply::Array(Vec::new())),
         }
-        let fits = |record: &TaskRecord| list.words.iter().all(|word| fits(record, word));
-        let records = self.search(states, list.offset, list.limit, fits).await?;
+    }
+
+    /// A line for each job that fits, without large payloads.
+    async fn status_lines(&self, list: &ListWords<'_>, query: PageQuery) -> Result<Reply, Reply> {
+        let (skip, limit) = (list.offset, list.limit);
+        let query = PageQuery { skip, limit, detail: Detail::Summary, ..query };
+        let records = self.search(query).await?;
         Ok(Reply::Array(records.iter().map(|record| json_bulk(job_status(record))).collect()))
     }
 
     /// Jobs, newest first, of a bounded part of the past.
-    pub(super) async fn search(
-        &self,
-        states: Vec<StateWord>,
-        offset: usize,
-        limit: u32,
-        fits: impl Fn(&TaskRecord) -> bool,
-    ) -> Result<Vec<TaskRecord>, Reply> {
+    pub(super) async fn search(&self, mut query: PageQuery) -> Result<Vec<TaskRecord>, Reply> {
         let shard = self.member().handle.shard();
-        let mut query = PageQuery { states, limit: LISTED_JOBS_MAX, ..PageQuery::default() };
+        query.task_types = job_types().iter().cloned().collect();
+        let limit = query.limit;
+        let pages_max = if query.words.is_empty() { PAGES_MAX } else { SEARCHED_PAGES_MAX };
         let mut found = Vec::new();
-        for _ in 0..PAGES_MAX {
+        for _ in 0..pages_max {
             let page = self.app.store.list(shard, query.clone()).await;
             let page = page.map_err(|error| store_error(&error))?;
-            found.extend(page.tasks.into_iter().filter(|record| is_job(record) && fits(record)));
+            found.extend(page.tasks);
+            query.skip = query.skip.saturating_sub(page.skipped);
+            query.limit = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
             match page.next_before {
-                Some(next) if found.len() < offset + limit as usize => query.before = Some(next),
+                Some(next) if query.limit > 0 => query.before = Some(next),
                 Some(_) | None => break,
             }
         }
-        Ok(found.into_iter().skip(offset).take(limit as usize).collect())
+        Ok(found)
     }
+}
+
+/// What the words of a search ask for; `None` where no queue or worker can have that name.
+fn search_query(words: &[&str]) -> Result<Option<PageQuery>, Reply> {
+    let mut query = PageQuery::default();
+    for word in words {
+        if let Some(status) = word.strip_prefix("status:") {
+            query.states.extend(states_of(status).ok_or_else(|| unknown_status(status))?);
+        } else if let Some(queue) = word.strip_prefix("queue:") {
+            let Ok(queue) = queue.parse() else { return Ok(None) };
+            query.queue = Some(queue);
+        } else if let Some(worker) = word.strip_prefix("worker:") {
+            let Ok(worker) = worker.parse() else { return Ok(None) };
+            query.holder = Some(worker);
+        } else {
+            query.words.push((*word).to_owned());
+        }
+    }
+    Ok(Some(query))
 }
 
 pub(super) fn is_job(record: &TaskRecord) -> bool {
@@ -255,31 +278,6 @@ fn wanted_states(list: &ListWords<'_>) -> Result<Vec<StateWord>, Reply> {
 fn unknown_status(word: &str) -> Reply {
     let known = "scheduled, pending, running, completed, failed, dead, cancelled or all";
     Reply::error(format!("ERR unknown status '{word}'; it is one of {known}"))
-}
-
-fn fits(record: &TaskRecord, word: &str) -> bool {
-    if word.starts_with("status:") {
-        return true; // The store looked at it.
-    }
-    if let Some(queue) = word.strip_prefix("queue:") {
-        return record.spec.demand.queue.as_str() == queue;
-    }
-    let holder = match &record.progress.state {
-        coordinator::TaskState::Leased(lease) => Some(&lease.holder),
-        coordinator::TaskState::Settled(settlement) => settlement.holder.as_ref(),
-        coordinator::TaskState::Waiting { .. } | coordinator::TaskState::Ready => None,
-    };
-    if let Some(worker) = word.strip_prefix("worker:") {
-        return holder.is_some_and(|holder| holder.as_str() == worker);
-    }
-    let in_payload = memchr_like(&record.parameters, word.as_bytes());
-    in_payload
-        || record.id.to_string().contains(word)
-        || holder.is_some_and(|holder| holder.as_str().contains(word))
-}
-
-fn memchr_like(text: &[u8], word: &[u8]) -> bool {
-    !word.is_empty() && text.windows(word.len()).any(|window| window == word)
 }
 
 /// What older workers ask for after a pop is the popped value itself, which is JSON.

@@ -5,6 +5,7 @@ use coordinator::{LoadKey, Pause, QueueView, StateWord, TaskRecord, TaskState, W
 use model::{QueueName, TaskId, Timestamp};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
+use store::{Detail, PageQuery};
 
 use super::answers::{job_status, job_view, json_bulk, store_error};
 use super::connection::Connection;
@@ -15,6 +16,10 @@ use crate::resp_workers::registration::job_types;
 /// Jobs that one look at a queue shows.
 pub(crate) const PEEKED_JOBS_MAX: u32 = 1_000;
 const PEEKED_JOBS: u32 = 10;
+
+fn in_states(states: &[StateWord], limit: u32) -> PageQuery {
+    PageQuery { states: states.to_vec(), limit, ..PageQuery::default() }
+}
 
 impl Connection {
     pub(super) async fn queue_views(&self) -> Result<Vec<QueueView>, Reply> {
@@ -66,12 +71,10 @@ impl Connection {
         }
         let limit = u32::try_from(last - first + 1).unwrap_or(u32::MAX).min(PEEKED_JOBS_MAX);
         let mut records = match queue {
-            PROCESSING => {
-                self.search(vec![StateWord::Running], 0, PEEKED_JOBS_MAX, |_| true).await?
-            }
+            PROCESSING => self.search(in_states(&[StateWord::Running], PEEKED_JOBS_MAX)).await?,
             SCHEDULED => {
-                let states = vec![StateWord::Waiting, StateWord::Retrying];
-                self.search(states, 0, PEEKED_JOBS_MAX, |_| true).await?
+                let states = [StateWord::Waiting, StateWord::Retrying];
+                self.search(in_states(&states, PEEKED_JOBS_MAX)).await?
             }
             _ => {
                 let skip = u32::try_from(length - 1 - last).unwrap_or(u32::MAX);
@@ -166,9 +169,10 @@ impl Connection {
 
     /// When the first job of a queue that waits for its moment is due.
     async fn next_due(&self, queue: &str) -> Result<Option<Timestamp>, Reply> {
-        let states = vec![StateWord::Waiting, StateWord::Retrying];
-        let of_queue = |record: &TaskRecord| record.spec.demand.queue.as_str() == queue;
-        let waiting = self.search(states, 0, PEEKED_JOBS_MAX, of_queue).await?;
+        let Ok(queue) = queue.parse() else { return Ok(None) };
+        let query = in_states(&[StateWord::Waiting, StateWord::Retrying], PEEKED_JOBS_MAX);
+        let query = PageQuery { queue: Some(queue), detail: Detail::Summary, ..query };
+        let waiting = self.search(query).await?;
         let due = waiting.iter().filter_map(|record| match record.progress.state {
             TaskState::Waiting { until, .. } if until < Timestamp::MAX => Some(until),
             _ => None,

@@ -49,8 +49,8 @@ pub(super) const COMMANDS: &[CommandSpec] = &[
     CommandSpec::new("jobs.search", -2, GROUP)
         .flags(&["readonly"])
         .summary(
-            "Finds jobs in whose payload all words occur; also status:W, queue:Q, worker:W.",
-            "O(N) for N jobs looked at",
+            "Finds jobs by words in the newest 64 MiB of payloads; also status:W, queue:Q, worker:W.",
+            "O(N) for N bytes looked at",
         )
         .arguments(&[string("word").multiple()]),
 ];
