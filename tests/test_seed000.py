@@ -186,7 +186,6 @@ def test_a_later_task_may_take_longer_than_a_delivery(server):
         assert runs_of(client, task_id) == 1
 
 
-@pytest.mark.xfail(reason="after a restart `last_seen_seq` is read as counted from 1, so that a number is used twice")
 def test_a_restarted_server_may_speak_first(server):
     with Seed000Client(server.worker_url, server.tokens["worker"]).open() as client:
         server.submit("long")

@@ -71,6 +71,18 @@ impl SendError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Gap;
 
+/// A frame that only fills a number.
+pub(crate) fn empty_frame(number: u64) -> BusinessFrame {
+    BusinessFrame {
+        kind: control::VOID.into(),
+        id: format!("{}-{number}", control::VOID),
+        corr: None,
+        seq: None,
+        wants_ack: false,
+        payload: raw(&serde_json::Map::new()),
+    }
+}
+
 /// A frame that has a number and is not confirmed.
 #[derive(Debug)]
 struct Sent {
@@ -361,15 +373,7 @@ impl Outgoing {
             self.confirm(number);
             return true;
         }
-        let empty = BusinessFrame {
-            kind: control::VOID.into(),
-            id: format!("{}-{number}", control::VOID),
-            corr: None,
-            seq: None,
-            wants_ack: false,
-            payload: raw(&serde_json::Map::new()),
-        };
-        let mut frame = speaker.business(now, empty, number);
+        let mut frame = speaker.business(now, empty_frame(number), number);
         count_in_seq(&mut frame, self.numbering, number);
         let bytes = frame_bytes(&frame);
         let Some(sent) = self.sent_mut(number) else { return false };

@@ -185,7 +185,7 @@ impl ServerMachine {
             }
         };
         self.end_session(ResetCode::Superseded);
-        let place = session.find_place(now, &asked);
+        let place = session.find_place(now, &asked, self.lane.speaker.vocabulary);
         self.session = Some(session);
         match place {
             Ok(confirmed) => {

@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use model::Timestamp;
 
+use super::alias::Vocabulary;
 use super::event::CommitToken;
 use super::frame::BusinessFrame;
 use super::incoming::{Incoming, SETTLE_DELAY};
-use super::outgoing::{Gap, Outgoing};
+use super::outgoing::{Gap, Outgoing, empty_frame};
 use super::windows::Windows;
 
 /// What the worker gets when its session is accepted.
@@ -66,6 +67,7 @@ impl Session {
         &mut self,
         now: Timestamp,
         asked: &AskedResume,
+        vocabulary: Vocabulary,
     ) -> Result<Vec<String>, Gap> {
         let last_seen = asked.last_seen;
         let mut confirmed = Vec::new();
@@ -76,7 +78,7 @@ impl Session {
         let windows = match &mut self.windows {
             Some(windows) => windows,
             lost => lost.insert(Windows::of(
-                Outgoing::after(last_seen.ok_or(Gap)?, self.window),
+                asked.lost_outgoing(self.window, vocabulary)?,
                 Incoming::lost(self.window, now.after(SETTLE_DELAY)),
             )),
         };
@@ -92,4 +94,22 @@ impl Session {
 pub(crate) struct AskedResume {
     pub(crate) last_seen: Option<u64>,
     pub(crate) send_base: Option<u64>,
+}
+
+impl AskedResume {
+    /// What to send after the windows were lost.
+    ///
+    /// Nobody knows any more whether a stranger counts from 0 or from 1, so the next number may be
+    /// one that it has. An empty frame takes that number: the peer drops it as a duplicate, or
+    /// passes over it, and the frame after it is new either way. Our own workers count from 1.
+    fn lost_outgoing(&self, window: u64, vocabulary: Vocabulary) -> Result<Outgoing, Gap> {
+        let last_seen = self.last_seen.ok_or(Gap)?;
+        let mut outgoing = Outgoing::after(last_seen, window);
+        if vocabulary == Vocabulary::Prefixed && self.send_base.is_none() {
+            let seq = Some(0); // It is counted where this peer may look for a number.
+            let empty = BusinessFrame { seq, wants_ack: true, ..empty_frame(last_seen + 1) };
+            outgoing.push(empty).map_err(|_| Gap)?;
+        }
+        Ok(outgoing)
+    }
 }

@@ -2,7 +2,7 @@
 
 use model::Timestamp;
 use protocol::session::alias::Vocabulary;
-use protocol::session::control::ResetCode;
+use protocol::session::control::{ResetCode, VOID};
 use protocol::session::envelope::Envelope;
 use protocol::session::event::ServerEvent;
 use protocol::session::frame::BusinessFrame;
@@ -10,6 +10,7 @@ use protocol::session::kind::Kind;
 use protocol::session::payload::Payload;
 use protocol::session::payload::control::Drain;
 use protocol::session::server_machine::ServerMachine;
+use protocol::session::server_session::Session;
 use protocol::session::state::State;
 use protocol::session::unnumbered::UNNUMBERED_MAX;
 use serde_json::{Value, json};
@@ -109,6 +110,30 @@ fn a_worker_of_seed_001_is_served_in_its_words() {
     assert_eq!(heard[0]["payload"], json!({"ok": true, "for": "x", "info": "COMMITTED"}));
     script.server.drain(script.now, &Drain::default());
     assert_eq!(names(&script.heard()), ["cmd.drain"]);
+}
+
+/// R 000-4-a: a peer may count from 0, and a server that has lost the place cannot know.
+#[test]
+fn after_a_restart_the_first_frame_is_new_to_workers_that_count_from_0_and_from_1() {
+    let mut script = Script::new();
+    let asked = json!({"session_id": "s", "session_token": "t", "last_seen_seq": 4});
+    script.say(json!({"type": "control.resume", "id": "r", "payload": asked}));
+    script.server.resume(script.now, Session::restored("s", 4), grant("s"));
+    script.send("lease", Kind::ExecDispatch, true);
+    let heard = script.heard();
+    let numbered: Vec<_> =
+        heard.iter().filter(|frame| frame.get("session_seq").is_some()).collect();
+    let [empty, dispatch] = numbered[..] else { panic!("{numbered:?}") };
+    // Who counts from 0 has number 4 already, and drops it; who counts from 1 needs 5 before 6.
+    assert_eq!((&empty["type"], &empty["seq"]), (&json!(VOID), &json!(4)));
+    assert_eq!(empty["session_seq"], 5);
+    assert_eq!((&dispatch["id"], &dispatch["seq"]), (&json!("lease"), &json!(5)));
+    assert_eq!(dispatch["session_seq"], 6);
+    for id in [&empty["id"], &dispatch["id"]] {
+        let ack = json!({"ok": true, "for": id, "ack_seq": 5, "recv_window": 4});
+        script.say(json!({"type": "control.ack", "id": "a", "payload": ack}));
+    }
+    assert_eq!(given(&mut script.server).acked.last().map(String::as_str), Some("lease"));
 }
 
 #[test]
