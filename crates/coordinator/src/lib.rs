@@ -9,6 +9,9 @@
 //! `tenant_change` (the only code that writes tasks, runs, and what is set about queues and
 //! workers or belongs to schedules), `placement`, `table`, `deadline`, `watch`.
 
+// Tests may read files and measure time; what they test may not.
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
+
 mod affinity;
 mod after;
 mod apply;

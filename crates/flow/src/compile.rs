@@ -18,7 +18,7 @@ mod sources;
 mod spec;
 mod work;
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
@@ -132,7 +132,7 @@ fn drafts<'s>(
     reached: &'s [Reached],
     problems: &mut Problems,
 ) -> Vec<GraphDraft<'s>> {
-    let mut told = HashSet::new();
+    let mut told = BTreeSet::new();
     let mut schemas = Schemas::default();
     let mut drafts = Vec::new();
     for (graph, reached) in reached.iter().enumerate() {

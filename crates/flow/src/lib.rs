@@ -5,6 +5,9 @@
 //! may be wrong with it), `compile` (from the one to the other), then `fill` (the parameters of a
 //! step when its turn comes), `expression` and `path` underneath. [`limits`] names every limit once more.
 
+// Tests may read files and measure time; what they test may not.
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
+
 mod check;
 mod compile;
 mod definition;

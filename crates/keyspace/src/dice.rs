@@ -28,7 +28,7 @@ impl Dice {
     /// So many different numbers below the limit, in random order.
     pub(crate) fn different(&mut self, n: usize, limit: usize) -> Vec<usize> {
         // Floyd's way needs no more room than what it gives.
-        let mut chosen = indexmap::IndexSet::<usize, foldhash::fast::RandomState>::default();
+        let mut chosen = indexmap::IndexSet::<usize, crate::hash_state::HashState>::default();
         for top in limit - n..limit {
             let pick = self.below(top + 1);
             if !chosen.insert(pick) {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::hash_state::HashState;
 use bytes::Bytes;
-use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 use model::Timestamp;
 
@@ -25,7 +25,7 @@ use crate::value::entry::{Entry, Value};
 pub struct Keyspace {
     pub(crate) limits: Limits,
     /// Walked by position for scans. A removal moves the last key into the gap.
-    pub(crate) keys: IndexMap<Bytes, Entry, RandomState>,
+    pub(crate) keys: IndexMap<Bytes, Entry, HashState>,
     /// Every key that ends, the next one first.
     pub(crate) expiries: BTreeSet<(Timestamp, Bytes)>,
     pub(crate) ledger: Ledger,

@@ -5,6 +5,9 @@
 //! groups: `strings`, `lists`, `hashes`, `sets`, `sorted_sets`, `expiry`, `generic` and `scan`.
 //! `value` is what keys hold.
 
+// Tests may read files and measure time; what they test may not.
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
+
 pub mod answer;
 mod budget;
 mod call;
@@ -15,6 +18,7 @@ mod failure;
 mod generic;
 mod glob;
 mod growth;
+mod hash_state;
 mod hashes;
 pub mod keyspace;
 mod ledger;

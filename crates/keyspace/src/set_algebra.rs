@@ -1,7 +1,7 @@
 //! Unions, intersections and differences of sets.
 
+use crate::hash_state::HashState;
 use bytes::Bytes;
-use foldhash::fast::RandomState;
 use indexmap::IndexSet;
 
 use crate::answer::Answer;
@@ -72,7 +72,7 @@ fn store(space: &mut Keyspace, call: &Call<'_>, operation: Operation) -> Outcome
     Ok(count(n_members))
 }
 
-type Members = IndexSet<Bytes, RandomState>;
+type Members = IndexSet<Bytes, HashState>;
 
 /// The members that come out. A key that is not there is an empty set.
 fn combine(

@@ -4,6 +4,9 @@
 //! [`stored`].
 //! Text is checked once, where it becomes one of these types; nothing deeper checks it again.
 
+// Tests may read files and measure time; what they test may not.
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
+
 mod id;
 mod link;
 mod offer;

@@ -2,6 +2,9 @@
 //!
 //! Reading order: [`error_code`], then [`rest`], file by file.
 
+// Tests may read files and measure time; what they test may not.
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
+
 pub mod error_code;
 pub mod plan;
 pub mod resp;

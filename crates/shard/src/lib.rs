@@ -7,6 +7,9 @@
 //! documents), [`worker_link`] (one connection of a worker), then what the doors share with it
 //! ([`artifacts`], [`report_key`], [`verdict_words`]).
 
+// Tests may read files and measure time; what they test may not.
+#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
+
 pub mod artifacts;
 pub mod documents;
 pub mod projection;

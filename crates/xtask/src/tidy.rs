@@ -73,6 +73,7 @@ fn check(repository: &Repository, sources: &[Source<'_>]) -> Vec<Finding> {
     let mut findings = dependencies::check(&repository.packages);
     findings.extend(links::check(repository));
     findings.extend(locks::check(repository, sources));
+    findings.extend(purity::check(repository));
     findings.extend(requirements::check(repository));
     for file in &repository.texts {
         findings.extend(text::check(file));
@@ -83,7 +84,6 @@ fn check(repository: &Repository, sources: &[Source<'_>]) -> Vec<Finding> {
         findings.extend(nesting::check(source));
         findings.extend(words::check(source));
         findings.extend(layout::check(source));
-        findings.extend(purity::check(source));
         findings.extend(doors::check(source));
         findings.extend(sleeps::check(source));
     }

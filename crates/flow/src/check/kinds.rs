@@ -1,6 +1,6 @@
 //! What nodes and middlewares of each type need: packages, and what the builtin ones are given.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use model::{PackageName, PackageVersion};
 use serde_json::Value;
@@ -19,7 +19,7 @@ const DELAY_KEYS: [&str; 3] = ["ms", "seconds", "until"];
 /// again.
 pub(crate) fn check<'s>(
     context: &Context<'s>,
-    told: &mut HashSet<&'s str>,
+    told: &mut BTreeSet<&'s str>,
     problems: &mut Problems,
 ) {
     let root = context.source().place();
@@ -44,7 +44,7 @@ pub(crate) fn check<'s>(
 fn package<'s>(
     node: &'s Node<'s>,
     hints: &PackageHints<'s>,
-    told: &mut HashSet<&'s str>,
+    told: &mut BTreeSet<&'s str>,
     at: &Place<'_>,
     problems: &mut Problems,
 ) {

@@ -2,7 +2,7 @@
 //! looked at: values that hold an expression, and those that a wire brings.
 
 use std::borrow::Cow;
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 
 use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
@@ -25,14 +25,14 @@ const TOLD_PER_NODE_MAX: usize = 10;
 #[derive(Debug)]
 pub(crate) struct Check<'c, 's> {
     schemas: &'c mut Schemas<'s>,
-    told: HashSet<&'s str>,
+    told: BTreeSet<&'s str>,
     steps_left: usize,
 }
 
 impl<'c, 's> Check<'c, 's> {
     /// With schemas that may be known already.
     pub(crate) fn new(schemas: &'c mut Schemas<'s>) -> Self {
-        Self { schemas, told: HashSet::new(), steps_left: ALL_STEPS_MAX }
+        Self { schemas, told: BTreeSet::new(), steps_left: ALL_STEPS_MAX }
     }
 
     /// All nodes of one graph.

@@ -3,7 +3,7 @@
 
 mod weight;
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
@@ -52,7 +52,7 @@ pub(crate) enum Unusable {
 /// Schemas by their text. Thousands of nodes share a few.
 #[derive(Debug, Default)]
 pub(crate) struct Schemas<'s> {
-    known: HashMap<&'s str, Known>,
+    known: BTreeMap<&'s str, Known>,
     n_bytes: usize,
     n_patterns: usize,
 }

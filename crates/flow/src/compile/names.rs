@@ -1,6 +1,6 @@
 //! Who is meant by a name: nodes of a graph, by id and by alias.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 
 use uuid::Uuid;
 
@@ -18,7 +18,7 @@ pub(crate) fn uuid(text: &str) -> Option<Uuid> {
 
 /// What makes two ids the same. Letters of a UUID may be large or small; what is no UUID is told
 /// as a problem, and still found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum IdKey<'a> {
     /// A UUID.
     Uuid(Uuid),
@@ -35,15 +35,15 @@ impl<'a> From<&'a str> for IdKey<'a> {
 /// The nodes of one graph by their names.
 #[derive(Debug, Default)]
 pub(crate) struct Names<'a> {
-    ids: HashMap<IdKey<'a>, u32>,
-    aliases: HashMap<&'a str, u32>,
+    ids: BTreeMap<IdKey<'a>, u32>,
+    aliases: BTreeMap<&'a str, u32>,
 }
 
 impl<'s> Names<'s> {
     /// Gathers the names of a graph; two of a kind are a problem.
     pub(crate) fn gather(source: &'s Source<'s>, problems: &mut Problems) -> Self {
         let mut names = Self::default();
-        let mut seen = HashSet::new();
+        let mut seen = BTreeSet::new();
         let root = source.place();
         let nodes = root.key("nodes");
         for (index, node) in source.nodes() {
@@ -88,7 +88,7 @@ const ALIASES_TOLD_MAX: usize = 5;
 /// Nodes and middlewares share their ids: both are shown, and found, by them.
 fn unique_id<'s>(
     node: &'s Node<'_>,
-    seen: &mut HashSet<IdKey<'s>>,
+    seen: &mut BTreeSet<IdKey<'s>>,
     place: &Place<'_>,
     problems: &mut Problems,
 ) {

@@ -1,7 +1,7 @@
 //! The graphs of a definition: the workflow itself, and its subgraphs, however deep they stand.
 
-use std::collections::HashMap;
-use std::collections::hash_map::Entry;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 
 use crate::compile::names::IdKey;
 use crate::definition::{Node, Text, Workflow};
@@ -21,7 +21,7 @@ pub(crate) struct Source<'s> {
     /// The graph that it stands in.
     above: Option<u32>,
     /// Subgraphs that stand in it.
-    subgraphs: HashMap<IdKey<'s>, u32>,
+    subgraphs: BTreeMap<IdKey<'s>, u32>,
 }
 
 impl<'s> Source<'s> {
@@ -67,7 +67,7 @@ impl<'s> Sources<'s> {
             name,
             pointer: String::new(),
             above: None,
-            subgraphs: HashMap::new(),
+            subgraphs: BTreeMap::new(),
         };
         let mut sources = Self(vec![root]);
         let mut at = 0;
@@ -109,7 +109,7 @@ impl<'s> Sources<'s> {
                 name: name.unwrap_or(""),
                 pointer: pointer + "/definition",
                 above: Some(place_of(above)),
-                subgraphs: HashMap::new(),
+                subgraphs: BTreeMap::new(),
             });
         }
     }

@@ -1,6 +1,6 @@
 //! What nodes ask of a worker. Equal wishes share one specification.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,7 +13,7 @@ use crate::definition::{Hints, Node, Package, Pairs, Retry, Workflow};
 const DEFAULT_QUEUE: &str = "default";
 
 /// A node's wishes in the author's words.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Words<'s> {
     kind: &'s str,
     package: Option<Wanted<'s>>,
@@ -24,7 +24,7 @@ struct Words<'s> {
 }
 
 /// A package in the author's words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Wanted<'s> {
     name: &'s str,
     version: &'s str,
@@ -33,7 +33,7 @@ struct Wanted<'s> {
 }
 
 /// Hints by the package that they are about.
-pub(crate) type PackageHints<'s> = HashMap<&'s str, &'s Hints<'s>>;
+pub(crate) type PackageHints<'s> = BTreeMap<&'s str, &'s Hints<'s>>;
 
 /// The hints of a workflow, which hold for its subgraphs too.
 pub(crate) fn hints<'s>(workflow: &'s Workflow<'s>) -> PackageHints<'s> {
@@ -46,14 +46,14 @@ pub(crate) fn hints<'s>(workflow: &'s Workflow<'s>) -> PackageHints<'s> {
 /// Specifications that were made before, by the words that they were made of.
 #[derive(Debug, Default)]
 pub(crate) struct Specs<'s> {
-    made: HashMap<Words<'s>, Arc<TaskSpec>>,
+    made: BTreeMap<Words<'s>, Arc<TaskSpec>>,
     hints: PackageHints<'s>,
 }
 
 impl<'s> Specs<'s> {
     /// With the hints of a workflow.
     pub(crate) fn new(workflow: &'s Workflow<'s>) -> Self {
-        Self { made: HashMap::new(), hints: hints(workflow) }
+        Self { made: BTreeMap::new(), hints: hints(workflow) }
     }
 
     /// What the node asks for. The definition has been found to be right before.

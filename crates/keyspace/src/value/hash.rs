@@ -1,8 +1,8 @@
 //! Fields with values. They can be walked by position: a removal moves the last field into the
 //! gap, so whoever walks from back to front misses none that stays.
 
+use crate::hash_state::HashState;
 use bytes::Bytes;
-use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::edit::{Edit, collection, spare};
@@ -13,7 +13,7 @@ pub(crate) const FIELD_BYTES: usize = 180;
 /// The fields of a hash.
 #[derive(Debug, Default)]
 pub(crate) struct Hash {
-    fields: IndexMap<Bytes, Bytes, RandomState>,
+    fields: IndexMap<Bytes, Bytes, HashState>,
     bytes: usize,
 }
 

@@ -1,7 +1,7 @@
 //! Members. They can be walked by position, as in [`super::hash`].
 
+use crate::hash_state::HashState;
 use bytes::Bytes;
-use foldhash::fast::RandomState;
 use indexmap::IndexSet;
 
 use super::edit::{Edit, collection, spare};
@@ -12,7 +12,7 @@ pub(crate) const MEMBER_BYTES: usize = 130;
 /// The members of a set.
 #[derive(Debug, Default)]
 pub(crate) struct Set {
-    members: IndexSet<Bytes, RandomState>,
+    members: IndexSet<Bytes, HashState>,
     bytes: usize,
 }
 

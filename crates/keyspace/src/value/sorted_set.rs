@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 use std::ops::Bound;
 
+use crate::hash_state::HashState;
 use bytes::Bytes;
-use foldhash::fast::RandomState;
 use indexmap::IndexMap;
 
 use super::edit::{Edit, collection, spare};
@@ -28,7 +28,7 @@ type Place = (Score, Bytes);
 /// The members of a sorted set.
 #[derive(Debug, Default)]
 pub(crate) struct SortedSet {
-    scores: IndexMap<Bytes, Score, RandomState>,
+    scores: IndexMap<Bytes, Score, HashState>,
     order: BTreeSet<Place>,
     bytes: usize,
 }

@@ -1,10 +1,9 @@
 //! Which live task belongs to which step of which run.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coordinator::{RestoredRun, RunRecord, TaskRecord, TaskState};
-use foldhash::fast::RandomState;
 use model::{LeaseId, NodeLink, RunId, TaskId, Timestamp};
 
 use super::event::RunScope;
@@ -12,8 +11,8 @@ use super::event::RunScope;
 /// The live runs of a tenant and their live tasks. Tasks of no run are not here.
 #[derive(Debug, Default)]
 pub(super) struct LiveRuns {
-    runs: HashMap<RunId, LiveRun, RandomState>,
-    tasks: HashMap<TaskId, LiveTask, RandomState>,
+    runs: BTreeMap<RunId, LiveRun>,
+    tasks: BTreeMap<TaskId, LiveTask>,
     /// The run that was asked for last: neighbouring facts are mostly of one run.
     last: Option<Arc<RunScope>>,
 }

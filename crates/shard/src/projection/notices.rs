@@ -1,13 +1,12 @@
 //! What workers are told without having asked: leases that ended, and what became of runs that
 //! they had work of.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use coordinator::{
     Answer, BoundPackage, Change, Effect, Ending, Grant, LostAuthority, RestoredRun, RunBindings,
     RunChange, Step, TaskRecord, TaskState,
 };
-use foldhash::fast::RandomState;
 use model::{LeaseId, RunId, TaskId, WorkerId};
 use protocol::session::payload::run_rebind::{Rebind, RebindMode, ReboundWork};
 
@@ -42,7 +41,7 @@ pub(super) fn revoked(change: &Change) -> Option<(WorkerId, WorkerNotice)> {
 /// Which workers were given work of which live run.
 #[derive(Debug, Default)]
 pub(super) struct RunWorkers {
-    runs: HashMap<RunId, BTreeSet<WorkerId>, RandomState>,
+    runs: BTreeMap<RunId, BTreeSet<WorkerId>>,
 }
 
 impl RunWorkers {
@@ -88,7 +87,7 @@ impl RunWorkers {
     }
 
     fn note_grants(&mut self, step: &Step) {
-        let granted: HashMap<TaskId, RunId, RandomState> =
+        let granted: BTreeMap<TaskId, RunId> =
             step.effects.iter().flat_map(grants).filter_map(of_run).collect();
         if granted.is_empty() {
             return;

@@ -1,81 +1,52 @@
 //! The pure crates take time, ids and randomness from their caller, and iterate in one order.
 //!
-//! Otherwise a seed would not replay a run, and a restart could decide differently.
+//! Otherwise a seed would not replay a run, and a restart could decide differently. Clippy checks it
+//! with the list in `crates/clippy-pure.toml`; tidy checks that every pure crate asks for that.
 
+use super::dependencies::PURE;
 use super::finding::{Finding, Rule};
-use super::source::Source;
+use super::repository::Repository;
 
-const PURE_FOLDERS: [&str; 2] = ["crates/coordinator/src/", "crates/protocol/src/"];
+const DENIED: &str =
+    "#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]";
 
-const CLOCKS: [&str; 5] = ["Instant", "SystemTime", "Timestamp", "Zoned", "Utc"];
-const UNORDERED: [&str; 2] = ["HashMap", "HashSet"];
-const RANDOM_CRATES: [&str; 3] = ["rand", "fastrand", "getrandom"];
-
-pub(crate) fn check(source: &Source<'_>) -> Vec<Finding> {
-    if !PURE_FOLDERS.iter().any(|folder| source.path.starts_with(folder)) {
-        return Vec::new();
+pub(crate) fn check(repository: &Repository) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    for file in &repository.texts {
+        let is_pure = PURE.iter().any(|name| file.path == format!("crates/{name}/src/lib.rs"));
+        if is_pure && !file.text.lines().any(|line| line == DENIED) {
+            let message = format!("a pure crate denies what is not pure: {DENIED}");
+            findings.push(Finding::new(Rule::Purity, &file.path, 1, message));
+        }
     }
-    let breaches = (0..source.code.len()).filter_map(|at| {
-        let message = breach(source, at)?;
-        Some(Finding::new(Rule::Purity, source.path, source.code[at].line, message))
-    });
-    breaches.collect()
-}
-
-fn breach(source: &Source<'_>, at: usize) -> Option<String> {
-    let is = |name: &&&str| source.code[at].is(name);
-    if let Some(clock) = CLOCKS.iter().find(is)
-        && source.reads(at + 1, &["::", "now"])
-    {
-        return Some(format!("{clock}::now in a pure crate; the time comes in with the call"));
-    }
-    if let Some(table) = UNORDERED.iter().find(is) {
-        return Some(format!("{table} in a pure crate; its order differs from run to run"));
-    }
-    let random = RANDOM_CRATES.iter().find(is)?;
-    let is_import = at > 0 && (source.reads(at - 1, &["use"]) || source.reads(at - 1, &["crate"]));
-    (is_import || source.reads(at + 1, &["::"]))
-        .then(|| format!("{random} in a pure crate; randomness comes in with the command"))
+    findings
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+    use crate::tools;
 
     #[test]
-    fn clocks_chance_and_unordered_tables_are_found() {
-        for text in [
-            "fn a() { Instant::now() }",
-            "fn a() { std::time::SystemTime::now() }",
-            "fn a() { Timestamp::now() }",
-            "use std::collections::{BTreeMap, HashMap};",
-            "fn a(b: HashSet<u8>) {}",
-            "use rand::Rng;",
-            "use rand;",
-            "fn a() { rand::random() }",
-            "fn a() { fastrand::u64(..) }",
-        ] {
-            check("crates/coordinator/src/a.rs", text, 1);
-            check("crates/protocol/src/b/a.rs", text, 1);
-            check("crates/server/src/a.rs", text, 0);
-            check("crates/coordinator/tests/a.rs", text, 0);
+    fn every_pure_crate_has_the_list_of_what_is_not_pure() {
+        let crates = tools::repository_root().expect("a repository").join("crates");
+        let list = fs::read_to_string(crates.join("clippy-pure.toml")).expect("the list");
+        for name in PURE {
+            let own = fs::read_to_string(crates.join(name).join("clippy.toml"));
+            assert_eq!(own.ok().as_deref(), Some(list.as_str()), "{name}");
         }
     }
 
     #[test]
-    fn words_that_only_look_like_it_are_left_alone() {
-        for text in [
-            "fn a(now: Timestamp) { let rand = now; b(rand) }",
-            "// HashMap would not do, Instant::now neither.\n",
-            "const A: &str = \"HashMap\";",
-            "use std::collections::BTreeMap;",
-        ] {
-            check("crates/coordinator/src/a.rs", text, 0);
+    fn the_list_repeats_the_settings_of_the_workspace() {
+        let root = tools::repository_root().expect("a repository");
+        let read = |path: &str| fs::read_to_string(root.join(path)).expect("settings");
+        let pure = read("crates/clippy-pure.toml");
+        let settings = read("clippy.toml");
+        for line in settings.lines().filter(|line| line.contains('=') && !line.starts_with('#')) {
+            assert!(pure.contains(line), "{line}");
         }
-    }
-
-    fn check(path: &str, text: &str, expected: usize) {
-        let findings = super::check(&Source::read(path, text));
-        assert_eq!(findings.len(), expected, "{path}: {text}");
     }
 }

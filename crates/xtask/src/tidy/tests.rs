@@ -44,9 +44,9 @@ fn sample(rule: Rule) -> Sample {
             at("crates/shop/src/till/mod.rs", "//! Sells.\nfn a() {}\n", "//! Sells.\nmod a;\n")
         }
         Rule::Purity => at(
-            "crates/coordinator/src/till.rs",
-            "fn a() { Instant::now() }\n",
-            "fn a(now: Timestamp) {}\n",
+            "crates/coordinator/src/lib.rs",
+            "//! Decides.\n",
+            "//! Decides.\n#![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]\n",
         ),
         Rule::Lock => {
             at("crates/server/src/till.rs", "fn a(b: RwLock<u8>) {}\n", "fn a(b: &mut Tenant) {}\n")

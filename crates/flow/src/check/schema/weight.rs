@@ -1,6 +1,6 @@
 //! What a schema costs at most, found before it is used.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use serde_json::Value;
 
@@ -29,7 +29,7 @@ pub(crate) enum Unfit {
 
 /// Weighs a schema.
 pub(crate) fn weigh(root: &Value) -> Result<Weight, Unfit> {
-    let mut scale = Scale { root, known: HashMap::new(), n_patterns: 0 };
+    let mut scale = Scale { root, known: BTreeMap::new(), n_patterns: 0 };
     let steps = scale.weigh(root, 0)?;
     Ok(Weight { steps, n_patterns: scale.n_patterns })
 }
@@ -37,7 +37,7 @@ pub(crate) fn weigh(root: &Value) -> Result<Weight, Unfit> {
 struct Scale<'r> {
     root: &'r Value,
     /// By the place in memory; `None` while it is being weighed.
-    known: HashMap<*const Value, Option<usize>>,
+    known: BTreeMap<*const Value, Option<usize>>,
     n_patterns: usize,
 }
 
