@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use model::{ConcurrencyKey, TaskId, Timestamp, WorkerId};
 
-use crate::change::{Change, TaskRecord, TaskState, WaitReason};
+use crate::change::{Change, EndedAttempt, TaskRecord, TaskState, WaitReason};
 use crate::deadline::Deadline;
 use crate::placement::ReadyRank;
 use crate::run::apply::{After, RunFact};
@@ -60,6 +60,10 @@ impl State {
 
     /// Takes a task in: a new one, a requeued one, or one that a restart brings back.
     pub(crate) fn insert_record(&mut self, record: &TaskRecord) {
+        assert!(record.id.shard() == self.shard, "a tenant's tasks are its own");
+        assert!(record.id.number() < self.next_number, "a task's number was given out");
+        let progress = &record.progress;
+        assert!(progress.epoch >= progress.attempt, "an attempt is counted at a grant");
         let has_rare = record.concurrency_key.is_some()
             || record.idempotency.is_some()
             || record.run.is_some()
@@ -93,7 +97,8 @@ impl State {
         };
         self.live_bytes += task.live_bytes();
         if let Some(mark) = task.idempotency() {
-            self.idempotency.insert(mark.key.clone(), task.id);
+            let other = self.idempotency.insert(mark.key.clone(), task.id);
+            assert!(other.is_none(), "a key names one live task");
         }
         self.add_affinity(&task);
         self.tasks.insert(record.id, task);
@@ -101,6 +106,7 @@ impl State {
     }
 
     fn advance(&mut self, id: TaskId, change: &Change) {
+        check_step(self.tasks.get(id).expect("only live tasks change"), change);
         self.unlink(id);
         let task = self.tasks.get_mut(id).expect("only live tasks change");
         if let Some(attempt) = change.ended_attempt() {
@@ -118,6 +124,8 @@ impl State {
     pub(crate) fn end_wait(&mut self, id: TaskId) {
         self.unlink(id);
         let task = self.tasks.get_mut(id).expect("only live tasks wait");
+        let is_waiting = matches!(task.progress.state, TaskState::Waiting { .. });
+        assert!(is_waiting, "only a wait ends");
         task.progress.state = TaskState::Ready;
         self.link(id);
     }
@@ -132,7 +140,8 @@ impl State {
         self.remove_affinity(&task);
         self.placement.remove_task(task.spec);
         if let Some(mark) = task.idempotency() {
-            self.idempotency.remove(&mark.key);
+            let named = self.idempotency.remove(&mark.key);
+            assert!(named == Some(id), "a live task's key names it");
         }
         if let Some(key) = task.concurrency_key() {
             self.rearrange(key);
@@ -276,7 +285,8 @@ impl State {
                 self.hide_ready(id);
             }
         } else {
-            slot.parked.remove(&rank);
+            let was_parked = slot.parked.remove(&rank);
+            assert!(was_parked, "a task with a key is at its front, or parked");
         }
     }
 
@@ -285,7 +295,8 @@ impl State {
         let key = task.concurrency_key().expect("at the front of a key").clone();
         let rank = self.rank(task);
         self.hide_ready(front);
-        self.slot(&key).parked.insert(rank);
+        let is_new = self.slot(&key).parked.insert(rank);
+        assert!(is_new, "the front of a key is not parked");
     }
 
     /// Puts the best ready task to the front, unless a leased one is there, and drops a slot that
@@ -304,7 +315,8 @@ impl State {
             None => {}
         }
         let slot = self.slot(key);
-        slot.parked.remove(&best);
+        let was_parked = slot.parked.remove(&best);
+        assert!(was_parked, "the best of a key was parked");
         slot.front = Some(best.1);
         self.show_ready(best.1);
     }
@@ -317,4 +329,47 @@ impl State {
     fn slot(&mut self, key: &ConcurrencyKey) -> &mut KeySlot {
         self.keys.get_mut(key).expect("a keyed task has its slot")
     }
+}
+
+/// What holds between a live task and its next fact, whoever decided it.
+fn check_step(task: &Task, change: &Change) {
+    let (before, after) = (&task.progress, change.progress());
+    let is_grant = matches!(change, Change::LeaseGranted { .. });
+    assert!(after.epoch == before.epoch + u32::from(is_grant), "each grant has the next epoch");
+    assert!(after.epoch >= after.attempt, "an attempt is counted at a grant");
+    let is_settled = matches!(after.state, TaskState::Settled(_));
+    let is_end = matches!(change, Change::TaskSettled { .. });
+    assert!(is_settled == is_end, "a task settles by one fact");
+    match change {
+        Change::LeaseGranted { .. } => {
+            assert!(matches!(before.state, TaskState::Ready), "only a ready task is granted");
+            let TaskState::Leased(lease) = &after.state else { panic!("a grant makes a lease") };
+            assert!(after.attempt == before.attempt + 1, "a grant is an attempt");
+            assert!(lease.expires_at >= lease.granted_at, "a lease has time");
+            let ends_at = lease.attempt_ends_at.unwrap_or(Timestamp::MAX);
+            assert!(lease.expires_at <= ends_at, "a lease ends with its attempt");
+        }
+        Change::AttemptEnded { attempt, .. } => check_ended(task, attempt),
+        Change::TaskReleased { .. } => {
+            let is_blocked =
+                matches!(before.state, TaskState::Waiting { why: WaitReason::After, .. });
+            assert!(is_blocked, "only a task that waits for others is released");
+        }
+        Change::TaskSettled { attempt, .. } => {
+            if let Some(attempt) = attempt {
+                check_ended(task, attempt);
+            }
+        }
+        Change::LossForgiven { .. } => {
+            assert!(after.losses <= before.losses, "forgiveness adds no loss");
+        }
+        Change::TaskSubmitted(_) | Change::TaskRequeued(_) => panic!("the task is new"),
+    }
+}
+
+/// An attempt that ends is the one that a lease gave to its worker.
+fn check_ended(task: &Task, attempt: &EndedAttempt) {
+    let TaskState::Leased(lease) = &task.progress.state else { panic!("only a lease ends") };
+    assert!(attempt.epoch == task.progress.epoch, "the newest lease ends");
+    assert!(attempt.worker == lease.holder, "an attempt ends for its holder");
 }

@@ -164,6 +164,7 @@ pub(crate) struct Decision<'a> {
 
 impl<'a> Decision<'a> {
     fn new(state: &'a mut State, at: Moment) -> Self {
+        assert!(at.now >= state.now, "the clock never runs backwards");
         state.now = at.now;
         Self { state, step: Step::default(), at, facts: Facts::default() }
     }

@@ -145,6 +145,7 @@ impl Decision<'_> {
             room.take(&grant.spec.demand.task_type);
             grants.push(grant);
         }
+        assert!(grants.len() <= request.max as usize, "no more is granted than was asked for");
         self.state.workers.count_grants(&request.worker, grants.len() as u64);
         grants
     }

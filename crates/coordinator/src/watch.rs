@@ -28,7 +28,8 @@ impl<K: Ord + Copy> Watches<K> {
     }
 
     pub(crate) fn add(&mut self, ticket: Ticket, subject: K, until: Timestamp) {
-        self.by_ticket.insert(ticket, (subject, until));
+        let before = self.by_ticket.insert(ticket, (subject, until));
+        assert!(before.is_none(), "a ticket watches one thing");
         self.by_subject.entry(subject).or_default().push(ticket);
     }
 

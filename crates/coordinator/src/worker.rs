@@ -57,12 +57,14 @@ impl Workers {
     }
 
     pub(crate) fn add_held(&mut self, worker: WorkerId, task: TaskId) {
-        self.held.entry(worker).or_default().insert(task);
+        let is_new = self.held.entry(worker).or_default().insert(task);
+        assert!(is_new, "a worker holds a task once");
     }
 
     pub(crate) fn remove_held(&mut self, worker: &WorkerId, task: TaskId) {
         let held = self.held.get_mut(worker).expect("the holder is known");
-        held.remove(&task);
+        let was_held = held.remove(&task);
+        assert!(was_held, "a lease ends for its holder");
         if held.is_empty() {
             self.held.remove(worker);
         }
@@ -107,13 +109,15 @@ impl Workers {
 
     pub(crate) fn add_asking(&mut self, worker: &WorkerId, ticket: Ticket) {
         if let Some(known) = self.known.get_mut(worker) {
-            known.asking.insert(ticket);
+            let is_new = known.asking.insert(ticket);
+            assert!(is_new, "a request waits once");
         }
     }
 
     pub(crate) fn remove_asking(&mut self, worker: &WorkerId, ticket: Ticket) {
         if let Some(known) = self.known.get_mut(worker) {
-            known.asking.remove(&ticket);
+            let was_asking = known.asking.remove(&ticket);
+            assert!(was_asking, "a request that waits is known to its worker");
         }
     }
 

@@ -165,10 +165,20 @@ impl Inner {
                 }
                 tracing::error!(tenant = %id, %error, "store failed; recovering the tenant");
             }
+            Ended::Contradiction(assertion) => {
+                if let Some(entry) = self.entries.write().get_mut(&id) {
+                    entry.tenant = None;
+                }
+                self.common.metrics.count_failed_assertion();
+                tracing::error!(
+                    tenant = %id, assertion,
+                    "assertion failed; rebuilding the tenant from the store"
+                );
+            }
         }
         tenant.lose();
         drop((tenant, inbox));
-        if let Ended::Unavailable(_) = ended {
+        if let Ended::Unavailable(_) | Ended::Contradiction(_) = ended {
             self.recover(id).await;
         }
     }

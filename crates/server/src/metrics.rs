@@ -39,6 +39,7 @@ pub struct Metrics {
     ws: WsFamilies,
     commits: CommitMetrics,
     store_available: Gauge,
+    assertions_failed: Counter,
     resident_bytes: Gauge,
 }
 
@@ -135,12 +136,14 @@ impl Metrics {
         let ws = WsFamilies::registered(&mut registry);
         let (took_ms, changes) = (Histogram::new(COMMIT_MS), Histogram::new(COMMIT_CHANGES));
         let (store_available, resident_bytes) = (Gauge::default(), Gauge::default());
+        let assertions_failed = Counter::default();
+        register(&mut registry, "assertions_failed_total", assertions_failed.clone());
         register(&mut registry, "store_commit_ms", took_ms.clone());
         register(&mut registry, "store_commit_changes", changes.clone());
         register(&mut registry, "store_available", store_available.clone());
         register(&mut registry, "process_resident_memory_bytes", resident_bytes.clone());
         let commits = CommitMetrics { retries, took_ms, changes };
-        Self { registry, families, ws, commits, store_available, resident_bytes }
+        Self { registry, families, ws, commits, store_available, assertions_failed, resident_bytes }
     }
 
     /// What is counted of a tenant while this server owns it. The numbers go on where an earlier
@@ -159,6 +162,11 @@ impl Metrics {
     /// Says whether the store keeps what it is given.
     pub fn set_store_available(&self, is_available: bool) {
         self.store_available.set(is_available.into());
+    }
+
+    /// Counts a shard that found itself in a state that no rule allows.
+    pub(crate) fn count_failed_assertion(&self) {
+        self.assertions_failed.inc();
     }
 
     /// Says how a tenant's workers do.

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,8 +14,8 @@ use coordinator::{
     Answer, Command, LoadKey, LoadTicket, Moment, Preparation, PrepareTicket, TaskRecord, Ticket,
 };
 use foldhash::fast::RandomState;
-use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use model::WorkerId;
 use shard::projection::Publication;
 use shard::sessions::{LinkId, LinkMessage, LinkWord};
@@ -47,6 +48,9 @@ pub(crate) enum Ended {
     Fenced,
     /// The store could not keep a turn, or not give what it keeps.
     Unavailable(String),
+    /// An assertion failed: what is in memory is not what the rules say. Nothing that was not
+    /// durable has left, so the store still has the truth.
+    Contradiction(String),
 }
 
 impl From<CommitError> for Ended {
@@ -60,14 +64,23 @@ impl From<CommitError> for Ended {
 
 /// Drives the shard of a tenant until the server stops or the shard is lost.
 pub(crate) async fn run(tenant: &Tenant, inbox: &mut mpsc::Receiver<Message>) -> Ended {
+    // Whatever a panic leaves half-done is dropped with the driver.
+    let driven = AssertUnwindSafe(drive(tenant, inbox)).catch_unwind().await;
+    tenant.set_ready(false);
+    driven.unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied());
+        Ended::Contradiction(text.unwrap_or("no message").to_owned())
+    })
+}
+
+async fn drive(tenant: &Tenant, inbox: &mut mpsc::Receiver<Message>) -> Ended {
     let mut driver = match Driver::begin(tenant).await {
         Ok(driver) => driver,
         Err(error) => return Ended::Unavailable(error.to_string()),
     };
     tenant.set_ready(true);
-    let ended = driver.serve(inbox).await;
-    tenant.set_ready(false);
-    ended
+    driver.serve(inbox).await
 }
 
 type Commit = StoreFuture<Result<Committed, CommitError>>;

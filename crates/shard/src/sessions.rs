@@ -190,9 +190,12 @@ impl SessionTable {
 
     /// Adds a worker without a connection.
     fn insert(&mut self, instance_id: String, entry: Entry) {
-        self.names.insert(entry.worker.clone(), instance_id.clone());
-        self.away.insert((entry.seen_at, instance_id.clone()));
-        self.entries.insert(instance_id, entry);
+        let namesake = self.names.insert(entry.worker.clone(), instance_id.clone());
+        assert!(namesake.is_none_or(|other| other == instance_id), "a name has one worker");
+        let is_new = self.away.insert((entry.seen_at, instance_id.clone()));
+        assert!(is_new, "a worker is away once");
+        let before = self.entries.insert(instance_id, entry);
+        assert!(before.is_none(), "a worker is added once");
     }
 
     // ----- connections
@@ -325,7 +328,8 @@ impl SessionTable {
         match &mut entry.presence {
             Presence::Away { parked, .. } => {
                 let carried = parked.take().map(|parked| *parked).unwrap_or_default();
-                self.away.remove(&(entry.seen_at, instance_id.clone()));
+                let was_away = self.away.remove(&(entry.seen_at, instance_id.clone()));
+                assert!(was_away, "a worker without a connection is away");
                 self.seat(instance_id, link, carried);
             }
             Presence::Here { link: own } if *own == link => {
@@ -333,7 +337,8 @@ impl SessionTable {
             }
             Presence::Here { link: former } => {
                 let (former, until) = (*former, now.after(HANDOVER_WITHIN));
-                self.handovers.insert((until, instance_id.clone()));
+                let is_new = self.handovers.insert((until, instance_id.clone()));
+                assert!(is_new, "a worker is handed over once at a time");
                 entry.presence = Presence::Waiting { claimant: Some(link), former, until };
             }
             Presence::Waiting { claimant, former, until } => {
@@ -419,7 +424,8 @@ impl SessionTable {
                 self.leave(now, instance_id, Some(carried));
             }
             Presence::Waiting { former, until, claimant } if *former == link => {
-                self.handovers.remove(&(*until, instance_id.clone()));
+                let was_due = self.handovers.remove(&(*until, instance_id.clone()));
+                assert!(was_due, "a hand-over has a deadline");
                 match *claimant {
                     Some(claimant) => self.seat(&instance_id, claimant, carried),
                     None => self.leave(now, instance_id, Some(carried)),
@@ -466,7 +472,8 @@ impl SessionTable {
         }
         entry.presence = Presence::Away { since: now, parked };
         entry.seen_at = now;
-        self.away.insert((now, instance_id));
+        let is_new = self.away.insert((now, instance_id));
+        assert!(is_new, "a worker that leaves was here");
     }
 
     // ----- time
@@ -542,10 +549,12 @@ impl SessionTable {
         let Some(entry) = self.entries.remove(instance_id) else { return };
         match entry.presence {
             Presence::Away { .. } => {
-                self.away.remove(&(entry.seen_at, instance_id.to_owned()));
+                let was_away = self.away.remove(&(entry.seen_at, instance_id.to_owned()));
+                assert!(was_away, "a worker without a connection is away");
             }
             Presence::Waiting { until, former, .. } => {
-                self.handovers.remove(&(until, instance_id.to_owned()));
+                let was_due = self.handovers.remove(&(until, instance_id.to_owned()));
+                assert!(was_due, "a hand-over has a deadline");
                 self.links.remove(&former);
             }
             Presence::Here { link } => {

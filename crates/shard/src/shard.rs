@@ -228,7 +228,9 @@ impl<T: Tap> Shard<T> {
 
     /// The shard's owner raised its epoch, while no turn was under way.
     pub fn renew(&mut self, claim: ClaimedShard) {
-        debug_assert!(self.in_flight.is_empty(), "a turn under way would be fenced");
+        assert!(self.in_flight.is_empty(), "a turn under way would be fenced");
+        assert!(claim.shard == self.claim.shard, "a claim of another shard");
+        assert!(claim.epoch > self.claim.epoch, "an epoch only rises");
         self.claim = claim;
     }
 
@@ -452,6 +454,8 @@ impl<T: Tap> Shard<T> {
             std::mem::take(&mut self.open);
         self.last_turn += 1;
         let number = self.last_turn;
+        let last = self.in_flight.back().map_or(number - 1, |turn| turn.number);
+        assert!(last + 1 == number, "turns under way have no gaps");
         let Step { changes, runs, tenant, effects } = step;
         let turn = Turn { claim: self.claim, number, changes, runs, tenant, documents };
         publication.n_facts = turn.n_facts();
@@ -463,15 +467,19 @@ impl<T: Tap> Shard<T> {
     /// A turn is durable, and with it all turns before it: the store keeps them in order. Their
     /// effects may leave.
     pub fn on_committed(&mut self, number: u64) {
+        assert!(number <= self.last_turn, "only a turn that was closed becomes durable");
         while self.in_flight.front().is_some_and(|turn| turn.number <= number)
             && let Some(mut turn) = self.in_flight.pop_front()
         {
+            let n_effects = turn.effects.len() + turn.words.len() + turn.tells.len();
+            let n_ready = self.ready.len();
             let notices = std::mem::take(&mut turn.publication.notices);
             self.ready.push_back(Effect::Publish(Box::new(turn.publication)));
             self.ready.extend(turn.effects.into_iter().map(Effect::from));
             let words = turn.words.into_iter();
             self.ready.extend(words.map(|(link, word)| Effect::ToLink { link, word }));
             self.ready.extend(turn.tells.into_iter().map(Effect::Tell));
+            assert!(self.ready.len() == n_ready + 1 + n_effects, "no effect of a turn is lost");
             self.tell_workers(notices);
         }
     }

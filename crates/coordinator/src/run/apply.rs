@@ -131,7 +131,8 @@ impl State {
         }
         self.runs.definition_bytes += run.program.source.len();
         self.runs.next = self.runs.next.max(record.id.number() + 1);
-        self.runs.live.insert(record.id, run);
+        let before = self.runs.live.insert(record.id, run);
+        assert!(before.is_none(), "a run is inserted once");
         self.runs.set_due(record.id);
     }
 
@@ -232,7 +233,9 @@ impl Run {
     fn queue_roots(&mut self, number: u32) {
         let Some(frame) = self.frames.get_mut(&number) else { return };
         for node in &self.program.graphs[frame.graph as usize].roots {
-            frame.nodes[*node as usize].phase = Phase::Due(self.next_place);
+            let root = &mut frame.nodes[*node as usize];
+            assert!(root.unmet == 0, "a root waits for nothing");
+            root.phase = Phase::Due(self.next_place);
             self.queue.insert(self.next_place, Due::Node { frame: number, node: *node });
             self.next_place += 1;
         }
@@ -270,7 +273,8 @@ impl Run {
     }
 
     fn begin_task(&mut self, id: TaskId, link: &Arc<NodeLink>, parameters: &Bytes) {
-        self.tasks.insert(id, Arc::clone(link));
+        let before = self.tasks.insert(id, Arc::clone(link));
+        assert!(before.is_none(), "a task begins once");
         self.busy += u32::from(self.is_executed(link));
         if let Some(call) = &link.call {
             self.add_call(call, Child::Task(id));
@@ -367,7 +371,8 @@ impl Run {
         let graph = &self.program.graphs[record.graph as usize];
         let mut frame = Frame::new(record.graph, graph, Some(place), Arc::clone(&inputs));
         frame.pour(self.container_ports(record));
-        self.frames.insert(record.number, frame);
+        let before = self.frames.insert(record.number, frame);
+        assert!(before.is_none(), "a subgraph is opened once");
         self.next_frame = self.next_frame.max(record.number + 1);
         self.queue_roots(record.number);
     }
@@ -384,7 +389,9 @@ impl Run {
     fn end_task(&mut self, id: TaskId, settlement: &Settlement) -> After {
         self.calls.remove(&id);
         let Some(link) = self.tasks.remove(&id) else { return After::Nothing };
-        self.busy -= u32::from(self.is_executed(&link));
+        let executed = u32::from(self.is_executed(&link));
+        assert!(self.busy >= executed, "a task that ends was counted");
+        self.busy -= executed;
         self.end_unit(&Place::of(&link), &UnitEnd::of(settlement))
     }
 
@@ -495,9 +502,11 @@ impl Run {
             frame.nodes[node as usize].phase = Phase::Ended(end.word, Some(Box::new(kept)));
         }
         frame.ended += 1;
+        assert!(frame.open > 0, "a node that ends was open");
         frame.open -= 1;
         for follower in &definition.followers {
             let state = &mut frame.nodes[*follower as usize];
+            assert!(state.unmet > 0, "a follower waits for each node before it once");
             state.unmet -= 1;
             if state.unmet == 0 && matches!(state.phase, Phase::Waiting) {
                 state.phase = Phase::Due(self.next_place);

@@ -138,7 +138,7 @@ impl Writer {
             scope: scope.clone(),
         });
         let closing = self.out.pop();
-        debug_assert_eq!(closing, Some(b'}'), "an object ends with a brace");
+        assert_eq!(closing, Some(b'}'), "an object ends with a brace");
         self.mark_at = self.out.len();
         self.out.extend_from_slice(DATA);
     }

@@ -82,6 +82,12 @@ pub const METRICS: &[MetricRow] = &[
     row("store_commit_ms", "histogram", &[], "One transaction of the store, in milliseconds."),
     row("store_commit_changes", "histogram", &[], "Facts in one transaction of the store."),
     row("store_available", "gauge", &[], "1 while the store keeps what it is given, else 0."),
+    row(
+        "assertions_failed_total",
+        "counter",
+        &[],
+        "Times that a tenant was rebuilt from the store because its memory broke a rule; report it.",
+    ),
     row("http_requests_total", "counter", &["route", "status"], "Answered requests."),
     row("http_request_ms", "histogram", &["route"], "From request to answer, in milliseconds."),
     row("process_resident_memory_bytes", "gauge", &[], "Memory of the server, in bytes."),

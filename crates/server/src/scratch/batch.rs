@@ -19,7 +19,7 @@ impl Batch {
     /// Tells everyone who waits whether it is durable.
     pub(super) fn settle(&self, is_kept: bool) {
         let first = self.is_kept.set(is_kept);
-        debug_assert!(first.is_ok(), "a batch is settled once");
+        assert!(first.is_ok(), "a batch is settled once");
         self.settled.notify_waiters();
     }
 

@@ -330,7 +330,7 @@ impl Live {
         let mark = self.mark();
         for (waiter, answer) in served {
             let served = waiter.send(Served { answer, mark: mark.clone() });
-            debug_assert!(served.is_ok(), "a waiter in the table is there");
+            assert!(served.is_ok(), "a waiter in the table is there");
         }
         mark
     }

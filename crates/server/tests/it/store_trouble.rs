@@ -29,6 +29,8 @@ pub(crate) enum Disk {
     LosesTheNextRun,
     /// The next turn that starts a run is written, and then reported as failed.
     LosesTheAnswerOfTheNextRun,
+    /// The next commit panics on the task of the shard, as a failed assertion does.
+    PanicsNext,
 }
 
 /// A real store behind a disk that can be broken.
@@ -111,6 +113,11 @@ impl Store for TroubledStore {
     fn commit(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {
         let key = (turn.claim.shard, turn.claim.epoch);
         let mut trouble = self.trouble.lock().expect("not poisoned");
+        if trouble.disk == Disk::PanicsNext {
+            trouble.disk = Disk::Fine;
+            drop(trouble);
+            panic!("a rule is broken on purpose");
+        }
         let starts_run = turn.runs.iter().any(|one| matches!(one, RunChange::RunStarted(_)));
         let is_lost = match trouble.disk {
             Disk::Full => true,
@@ -127,7 +134,7 @@ impl Store for TroubledStore {
         let loses_answer = match trouble.disk {
             Disk::LosesTheNextAnswer => !turn.is_empty(),
             Disk::LosesTheAnswerOfTheNextRun => starts_run,
-            Disk::Fine | Disk::Full | Disk::LosesTheNextRun => false,
+            Disk::Fine | Disk::Full | Disk::LosesTheNextRun | Disk::PanicsNext => false,
         };
         if loses_answer {
             trouble.disk = Disk::Fine;
@@ -234,6 +241,25 @@ async fn a_full_disk_is_told_and_the_server_comes_back_by_itself() {
     let path = format!("/api/v1/leases/{}/complete", lease["lease_id"].as_str().expect("an id"));
     let verdict = server.post(&path, &json!({"worker_id": "w1"})).await.expect(200);
     assert_eq!(verdict["verdict"], "COMMITTED");
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_tenant_whose_assertion_fails_is_rebuilt_from_the_store() {
+    let (server, trouble) = troubled().await;
+    server.submit(json!({"type": "before"})).await;
+    let lease = server.lease("w1").await;
+    set(&trouble, Disk::PanicsNext);
+    let lost = json!({"type": "lost"});
+    server.post("/api/v1/tasks", &lost).await.refused(503, "E.STORE.UNAVAILABLE");
+    server.until_ready().await;
+    let page = server.get("/api/v1/tasks").await.expect(200);
+    assert_eq!(page["tasks"].as_array().expect("a list").len(), 1, "nothing half-kept: {page}");
+    let path = format!("/api/v1/leases/{}/complete", lease["lease_id"].as_str().expect("an id"));
+    let verdict = server.post(&path, &json!({"worker_id": "w1"})).await.expect(200);
+    assert_eq!(verdict["verdict"], "COMMITTED");
+    let metrics = server.get("/metrics").await.text;
+    assert!(metrics.contains("assertions_failed_total 1"), "{metrics}");
     server.stop().await;
 }
 
