@@ -4,8 +4,10 @@
 //! own; `tools.rs` starts other programs and says what is missing.
 
 mod chaos;
+mod copy;
 mod cuts;
 mod generate;
+mod mutants;
 mod planted;
 mod pytest;
 mod sim;
@@ -39,6 +41,8 @@ enum Chore {
     Sim(sim::Options),
     /// Check that each deliberate mistake is found by the test that must find it.
     Planted(planted::Options),
+    /// Make small mistakes in the pure crates and count how many the tests find.
+    Mutants(mutants::Options),
     /// Write the files that are made from the code, or check that they are fresh.
     Generate(generate::Options),
     /// Kill real processes at random moments and look for loss.
@@ -53,12 +57,17 @@ fn main() -> ExitCode {
         Chore::Tidy(options) => tidy::run(&options),
         Chore::Sim(options) => sim::run(&options),
         Chore::Planted(options) => planted::run(&options),
+        Chore::Mutants(options) => mutants::run(&options),
         Chore::Generate(options) => generate::run(&options),
         Chore::Chaos(options) => chaos::run(&options),
         Chore::Cuts(options) => cuts::run(&options),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.is::<tools::OutOfTime>() => {
+            println!("{error}");
+            ExitCode::from(tools::OUT_OF_TIME)
+        }
         Err(error) => {
             eprintln!("error: {error:#}");
             ExitCode::FAILURE

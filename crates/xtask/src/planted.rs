@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
 
+use crate::copy::Copy;
 use crate::tools;
 
 const PATCHES: &str = "crates/sim/planted";
@@ -43,7 +44,8 @@ struct Mistake {
 pub(crate) fn run(options: &Options) -> Result<()> {
     let root = tools::repository_root()?;
     let mistakes = chosen(all(&root.join(PATCHES))?, options)?;
-    let copy = Copy::of(&root)?;
+    let copy = Copy::at("planted")?;
+    copy.write(&root, &[], |_| None)?;
     let mut missed = Vec::new();
     let mut is_green = BTreeMap::new();
     for mistake in &mistakes {
@@ -111,49 +113,12 @@ fn chosen(mistakes: Vec<Mistake>, options: &Options) -> Result<Vec<Mistake>> {
     Ok(chosen)
 }
 
-/// The tracked files of the tree, with a target folder of their own.
-struct Copy {
-    tree: PathBuf,
-    target: PathBuf,
-}
-
 impl Copy {
-    fn of(root: &Path) -> Result<Self> {
-        let folder = tools::workspace()?.target_directory.join("planted");
-        let copy = Self { tree: folder.join("tree"), target: folder.join("target") };
-        let listed = Command::new("git").args(["ls-files", "-z"]).current_dir(root).output()?;
-        let listed = String::from_utf8(listed.stdout).context("file names are UTF-8")?;
-        let names: Vec<&str> = listed.split('\0').filter(|name| !name.is_empty()).collect();
-        for name in &names {
-            copy_if_changed(&root.join(name), &copy.tree.join(name))?;
-        }
-        copy.remove_others(&names)?;
-        Ok(copy)
-    }
-
-    /// Files that the tree no longer has.
-    fn remove_others(&self, names: &[&str]) -> Result<()> {
-        let kept: std::collections::BTreeSet<PathBuf> =
-            names.iter().map(|name| self.tree.join(name)).collect();
-        let mut folders = vec![self.tree.clone()];
-        while let Some(folder) = folders.pop() {
-            for entry in fs::read_dir(folder)? {
-                let path = entry?.path();
-                if path.is_dir() {
-                    folders.push(path);
-                } else if !kept.contains(&path) {
-                    fs::remove_file(path)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// The command of a mistake passes without it and fails with it.
     fn check(&self, mistake: &Mistake, is_green: &mut BTreeMap<Vec<String>, bool>) -> Result<()> {
         let passes = match is_green.get(&mistake.command) {
             Some(passes) => *passes,
-            None => self.builds(&mistake.command)? && self.cargo(&mistake.command)?,
+            None => self.builds(&mistake.command)? && self.passes(&mistake.command)?,
         };
         is_green.insert(mistake.command.clone(), passes);
         if !passes {
@@ -163,7 +128,7 @@ impl Copy {
         self.apply(mistake, &[])?;
         let builds = self.builds(&mistake.command);
         let outcome = match builds {
-            Ok(true) => self.cargo(&mistake.command),
+            Ok(true) => self.passes(&mistake.command),
             other => other.map(|_| true).and_then(|_| bail!("the tree does not compile with it")),
         };
         self.apply(mistake, &["--reverse"])?;
@@ -195,28 +160,14 @@ impl Copy {
             Some("test") => [before, vec!["--no-run".to_owned()]].concat(),
             _ => bail!("the command of a mistake is `cargo run` or `cargo test`"),
         };
-        self.cargo(&build)
+        self.passes(&build)
     }
 
     /// Runs cargo on the copy; gives whether it passed.
-    fn cargo(&self, arguments: &[String]) -> Result<bool> {
-        let mut cargo = tools::cargo();
-        cargo.args(arguments).current_dir(&self.tree).env("CARGO_TARGET_DIR", &self.target);
-        let output = cargo.output().context("cannot start cargo")?;
+    fn passes(&self, arguments: &[String]) -> Result<bool> {
+        let output = self.cargo().args(arguments).output().context("cannot start cargo")?;
         Ok(output.status.success())
     }
-}
-
-/// An untouched file keeps its time, so that cargo does not compile it again.
-fn copy_if_changed(from: &Path, to: &Path) -> Result<()> {
-    let content = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
-    if fs::read(to).is_ok_and(|before| before == content) {
-        return Ok(());
-    }
-    if let Some(folder) = to.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    fs::write(to, content).with_context(|| format!("cannot write {}", to.display()))
 }
 
 #[cfg(test)]

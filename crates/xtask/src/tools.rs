@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsStr;
+use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -85,6 +86,21 @@ impl Tool {
     }
 }
 
+/// A chore that ended because its time was over, not because something failed.
+#[derive(Debug)]
+pub(crate) struct OutOfTime(pub(crate) String);
+
+/// What a chore that is to be continued exits with: "try again" in `sysexits.h`.
+pub(crate) const OUT_OF_TIME: u8 = 75;
+
+impl fmt::Display for OutOfTime {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "time is over: {}; continue with the same command", self.0)
+    }
+}
+
+impl std::error::Error for OutOfTime {}
+
 /// Installs packages of the system; only root can, and only where there is `apt-get`.
 fn install(packages: &[&str]) -> bool {
     let apt_get = |arguments: &[&str]| {
@@ -160,6 +176,18 @@ pub(crate) fn commit() -> Option<String> {
     let said = Command::new("git").args(["rev-parse", "HEAD"]).output().ok()?;
     let hash = String::from_utf8(said.stdout).ok()?;
     (said.status.success() && !hash.trim().is_empty()).then(|| hash.trim().to_owned())
+}
+
+/// The last commit that changed one of these folders.
+pub(crate) fn commit_of(folders: &[&str]) -> Result<String> {
+    let mut git = Command::new("git");
+    git.args(["log", "-1", "--format=%H", "--"]).args(folders).current_dir(repository_root()?);
+    let said = git.output().context("cannot start git")?;
+    let hash = String::from_utf8_lossy(&said.stdout).trim().to_owned();
+    if !said.status.success() || hash.is_empty() {
+        bail!("git knows no commit of {}", folders.join(", "));
+    }
+    Ok(hash)
 }
 
 pub(crate) fn repository_root() -> Result<PathBuf> {
