@@ -10,6 +10,8 @@ mod generate;
 mod mutants;
 mod planted;
 mod pytest;
+mod release_gate;
+mod sbom;
 mod sim;
 mod test;
 mod tidy;
@@ -43,6 +45,10 @@ enum Chore {
     Planted(planted::Options),
     /// Make small mistakes in the pure crates and count how many the tests find.
     Mutants(mutants::Options),
+    /// Run what is run before a release, in parts; goes on where it was ended.
+    ReleaseGate(release_gate::Options),
+    /// Write the list of everything that `astra` links.
+    Sbom,
     /// Write the files that are made from the code, or check that they are fresh.
     Generate(generate::Options),
     /// Kill real processes at random moments and look for loss.
@@ -58,6 +64,8 @@ fn main() -> ExitCode {
         Chore::Sim(options) => sim::run(&options),
         Chore::Planted(options) => planted::run(&options),
         Chore::Mutants(options) => mutants::run(&options),
+        Chore::ReleaseGate(options) => release_gate::run(&options),
+        Chore::Sbom => sbom::run(),
         Chore::Generate(options) => generate::run(&options),
         Chore::Chaos(options) => chaos::run(&options),
         Chore::Cuts(options) => cuts::run(&options),

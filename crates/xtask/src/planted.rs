@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::str::FromStr;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
@@ -29,6 +30,36 @@ pub(crate) struct Options {
     /// Begin with this mistake, to go on where an earlier run was ended.
     #[arg(long, value_name = "NAME", conflicts_with = "only")]
     from: Option<String>,
+    /// Plant a fraction of them alone: `2/4` is the second quarter.
+    #[arg(long, value_name = "K/N", conflicts_with_all = ["only", "from"])]
+    part: Option<Fraction>,
+}
+
+/// The `number`-th of `of` equal parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Fraction {
+    number: usize,
+    of: usize,
+}
+
+impl FromStr for Fraction {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers = text.split_once('/').map(|(number, of)| (number.parse(), of.parse()));
+        match numbers {
+            Some((Ok(number), Ok(of))) if (1..=of).contains(&number) => Ok(Self { number, of }),
+            _ => Err("a part is said as 2/4".to_owned()),
+        }
+    }
+}
+
+impl Fraction {
+    fn of<T>(self, all: Vec<T>) -> Vec<T> {
+        let (start, end) =
+            ((self.number - 1) * all.len() / self.of, self.number * all.len() / self.of);
+        all.into_iter().skip(start).take(end - start).collect()
+    }
 }
 
 /// One mistake, as its file says it.
@@ -107,6 +138,10 @@ fn chosen(mistakes: Vec<Mistake>, options: &Options) -> Result<Vec<Mistake>> {
         (None, None) => true,
     };
     let chosen: Vec<Mistake> = mistakes.into_iter().filter(is_chosen).collect();
+    let chosen = match options.part {
+        Some(part) => part.of(chosen),
+        None => chosen,
+    };
     if chosen.is_empty() {
         bail!("there is no such mistake in {PATCHES}");
     }
@@ -199,6 +234,18 @@ mod tests {
             "It is wrong.\nRed: cargo test\n+++ b/crates/a/src/b/tests.rs\n",
         ] {
             assert!(mistake(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn parts_hold_every_mistake_once() {
+        let part = |text: &str| text.parse::<Fraction>();
+        let of_ten = |text| part(text).unwrap().of((0..10).collect::<Vec<u32>>());
+        let parts = ["1/4", "2/4", "3/4", "4/4"].map(of_ten);
+        assert_eq!(parts.concat(), (0..10).collect::<Vec<u32>>());
+        assert!(parts.iter().all(|part| part.len() <= 3));
+        for wrong in ["", "1", "0/4", "5/4", "1/0", "a/b"] {
+            assert!(part(wrong).is_err(), "{wrong}");
         }
     }
 

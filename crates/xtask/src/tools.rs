@@ -18,6 +18,8 @@ pub(crate) enum Tool {
     Python,
     Redis,
     Node,
+    CargoDeny,
+    CargoCycloneDx,
 }
 
 impl Tool {
@@ -42,7 +44,11 @@ impl Tool {
             Self::Redis => Some(&["redis-server"]),
             Self::Node => Some(&["nodejs", "npm"]),
             Self::Python => Some(&["python3-venv"]),
-            Self::Rustfmt | Self::Clippy | Self::CCompiler => None,
+            Self::Rustfmt
+            | Self::Clippy
+            | Self::CCompiler
+            | Self::CargoDeny
+            | Self::CargoCycloneDx => None,
         }
     }
 
@@ -50,6 +56,8 @@ impl Tool {
         match self {
             Self::Rustfmt => answers(cargo().args(["fmt", "--version"])),
             Self::Clippy => answers(cargo().args(["clippy", "--version"])),
+            Self::CargoDeny => answers(cargo().args(["deny", "--version"])),
+            Self::CargoCycloneDx => answers(cargo().args(["cyclonedx", "--version"])),
             Self::CCompiler => {
                 c_compilers().iter().any(|name| answers(Command::new(name).arg("--version")))
             }
@@ -66,6 +74,10 @@ impl Tool {
         match self {
             Self::Rustfmt => "rustfmt is missing; run: rustup component add rustfmt",
             Self::Clippy => "clippy is missing; run: rustup component add clippy",
+            Self::CargoDeny => "cargo-deny is missing; run: cargo install cargo-deny --locked",
+            Self::CargoCycloneDx => {
+                "cargo-cyclonedx is missing; run: cargo install cargo-cyclonedx --locked"
+            }
             Self::CCompiler => {
                 "a C compiler is missing (SQLite is compiled from source); install gcc or clang, \
                  for example: apt-get install gcc libc6-dev"
@@ -242,8 +254,16 @@ mod tests {
 
     #[test]
     fn a_missing_tool_is_named_with_its_fix() {
-        let tools =
-            [Tool::Rustfmt, Tool::Clippy, Tool::CCompiler, Tool::Python, Tool::Redis, Tool::Node];
+        let tools = [
+            Tool::Rustfmt,
+            Tool::Clippy,
+            Tool::CCompiler,
+            Tool::Python,
+            Tool::Redis,
+            Tool::Node,
+            Tool::CargoDeny,
+            Tool::CargoCycloneDx,
+        ];
         for tool in tools {
             let sentence = tool.missing();
             assert!(sentence.contains("is missing"), "{sentence}");
