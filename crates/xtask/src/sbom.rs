@@ -15,14 +15,13 @@ use crate::tools::{self, Tool};
 /// Without the ending that the tool adds.
 const FILE: &str = "astra.cdx";
 /// The crate of the binary, and what builds it but is not linked is left out.
-const ARGUMENTS: [&str; 9] = [
+const ARGUMENTS: [&str; 8] = [
     "cyclonedx",
     "--quiet",
     "--manifest-path=crates/cli/Cargo.toml",
     "--format=json",
     "--spec-version=1.5",
     "--no-build-deps",
-    "--describe=crate",
     "--override-filename",
     FILE,
 ];
