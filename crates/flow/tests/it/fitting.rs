@@ -69,6 +69,14 @@ fn what_is_filled_in_later_is_not_checked() {
         "]],
     );
     check_parameters(
+        r#"{"properties": {"list": {"items": {"type": "integer"}}}}"#,
+        r#"{"list": ["{{ nodes.a.results.n }}", "no", {"deep": "{{ nodes.a.results.n }}"}]}"#,
+        &expect![[r"
+            E.FLOW.PARAMETERS $b /nodes/1/parameters/list/1: 1 is text; it must be a whole number
+            E.FLOW.PARAMETERS $b /nodes/1/parameters/list/2: 2 is an object; it must be a whole number
+        "]],
+    );
+    check_parameters(
         schema,
         r#"{"n": "5", "gone": 1}"#,
         &expect![[r"

@@ -255,6 +255,39 @@ fn packages_are_named_in_full() {
 }
 
 #[test]
+fn a_label_may_have_a_thousand_and_twenty_four_bytes() {
+    let labelled = |n: usize| {
+        workflow(
+            &format!(r#"{{"id": "$a", "type": "core.noop", "label": "{}"}}"#, "x".repeat(n)),
+            "",
+        )
+    };
+    check(&labelled(1_024), &expect![[""]]);
+    check(
+        &labelled(1_025),
+        &expect![[r"
+        E.FLOW.LIMIT $a /nodes/0/label: label has 1025 bytes, at most 1024 are taken
+    "]],
+    );
+}
+
+#[test]
+fn packages_of_middlewares_are_named_in_full() {
+    check(
+        &workflow(
+            r#"{"id": "$a", "type": "core.noop", "middlewares": [
+                  {"id": "$m", "type": "media.cache"},
+                  {"id": "$n", "type": "media.trace", "package": {"name": "media"}}]}"#,
+            "",
+        ),
+        &expect![[r"
+            E.FLOW.PACKAGE $a /nodes/0/middlewares/1/package/version: package.version must be 1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +; a worker needs both name and version to find the code of media.trace, or a workerHints.minVersion for the package
+            E.FLOW.PACKAGE (warning) $a /nodes/0/middlewares/0/package: media.cache names no package; only workers that serve media.cache on their own can take it
+        "]],
+    );
+}
+
+#[test]
 fn middlewares_are_there_and_can_be_ones() {
     check(
         &workflow(

@@ -186,6 +186,21 @@ fn wishes_are_kept() {
 }
 
 #[test]
+fn a_node_without_a_version_takes_the_least_one_of_the_hints_or_a_newer() {
+    let definition = r#"{"id": "$w",
+        "runtimes": {"gpu": {"workerHints": {"package": "media", "minVersion": "1.2"}}},
+        "nodes": [{"id": "$a", "type": "media.cut", "package": {"name": "media"}},
+                  {"id": "$b", "type": "media.cut", "package": {"name": "media", "version": "2"}}]}"#;
+    let program = program(definition);
+    let versions = program.graphs[0].nodes.iter().map(|node| match &node.host.work {
+        Work::Task { spec, .. } => spec.demand.package.as_ref().map(|one| one.version.to_string()),
+        other => panic!("{other:?}"),
+    });
+    let versions: Vec<Option<String>> = versions.collect();
+    assert_eq!(versions, [Some("1.2+".to_owned()), Some("2".to_owned())]);
+}
+
+#[test]
 fn large_and_small_letters_of_an_id_are_the_same() {
     let definition = crate::telling::written(&workflow(
         r#"{"id": "$j", "type": "core.noop"}, {"id": "$k", "type": "core.noop"}"#,

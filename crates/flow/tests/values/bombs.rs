@@ -240,3 +240,13 @@ fn no_expression_takes_all_memory() {
     assert!(output.status.success(), "{}: {tail:#?}\n{errors}", output.status);
     assert!(out.contains("the slowest took"), "it has run: {tail:#?}");
 }
+
+/// Each piece is short enough by itself.
+#[test]
+fn pieces_that_are_too_long_together_are_refused() {
+    let input = json!({"half": "x".repeat(2 * 1024 * 1024)});
+    let fits = flow::render_input("{{ input.half }}{{ input.half }}", &input);
+    assert_eq!(fits.map(|text| text.len()), Ok(4 * 1024 * 1024));
+    let too_long = flow::render_input("{{ input.half }}{{ input.half }}!", &input);
+    assert_eq!(too_long, Err("it gives more than 4194304 bytes".to_owned()));
+}

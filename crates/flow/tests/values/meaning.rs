@@ -136,6 +136,8 @@ fn expressions_are_worked_out() {
         ("[1, 2, 3, 4]|select('even') ~ [1, 2]|reject('in', [2])", json!("[2,4][1]")),
         ("'a,b'|split(',')", json!(["a", "b"])),
         ("'<a>'|e", json!("&lt;a&gt;")),
+        // One word before `==` is a value; before `=` it would name an argument.
+        ("index == 7 and index==7 and not index == 8", json!(true)),
         ("nodes.broken.status == 'failed' and not nodes.open.error", json!(true)),
         ("nodes.broken.results.x|default('y')", json!("y")),
         ("nodes.open.results.a.b.c is defined", json!(false)),
