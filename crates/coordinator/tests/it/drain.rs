@@ -232,6 +232,30 @@ fn a_worker_that_ends_late_work_itself_is_heard() {
 }
 
 #[test]
+fn a_worker_that_limits_a_type_is_given_exactly_so_many_at_once() {
+    check(
+        "
+          0s  submit a type=gpu + b type=gpu + c type=gpu + d
+          0s  w1 takes 4 offers limit=gpu:2
+          1s  w1 completes L1
+          2s  w1 takes 4 offers limit=gpu:2
+        ",
+        expect![[r#"
+            0s      a is QUEUED
+            0s      b is QUEUED
+            0s      c is QUEUED
+            0s      d is QUEUED
+            0s      L1 of a to w1 until 30s
+            0s      L2 of b to w1 until 30s
+            0s      L3 of d to w1 until 30s
+            1s      a is COMPLETED with 1
+            1s      w1: L1 COMMITTED; COMPLETED
+            2s      L4 of c to w1 until 32s
+        "#]],
+    );
+}
+
+#[test]
 fn what_a_worker_gives_back_costs_no_attempt_and_does_not_go_round_for_ever() {
     check(
         "
