@@ -62,3 +62,21 @@ fn key_of(digest: &[u8; 32]) -> ReportKey {
     let (first, _) = digest.split_first_chunk().expect("32 bytes");
     ReportKey(u128::from_be_bytes(*first))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_that_are_cut_elsewhere_give_another_digest() {
+        let digest = |parts: &[&[u8]]| digest_of(b"astra.test.v1", parts);
+        assert_ne!(digest(&[b"ab", b"c"]), digest(&[b"a", b"bc"]));
+        assert_ne!(digest(&[b"ab"]), digest(&[b"ab", b""]));
+    }
+
+    /// Keys are stored: a report that is sent again after an upgrade must be recognised.
+    #[test]
+    fn the_key_of_a_report_never_changes() {
+        assert_eq!(named_key("report-1").0, 0x597d_8cc9_6089_61a0_996a_42c0_fa7e_1aa0);
+    }
+}

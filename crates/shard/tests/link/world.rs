@@ -72,6 +72,12 @@ pub(crate) struct World {
     /// Sessions that went on without their windows, or ended: dispatches in them may be lost, and
     /// their leases end by their own deadline.
     pub(crate) n_windows_lost: u64,
+    /// What the links told their driver.
+    pub(crate) told: Vec<LinkEvent>,
+    /// The leases of each heartbeat that reached the coordinator.
+    pub(crate) beats: Vec<Vec<LeaseId>>,
+    /// What the worker heard about its frames, by their ids.
+    pub(crate) answered: Vec<(String, Option<String>)>,
 }
 
 impl World {
@@ -91,6 +97,9 @@ impl World {
             n_drains: 0,
             n_rows: 0,
             n_windows_lost: 0,
+            told: Vec::new(),
+            beats: Vec::new(),
+            answered: Vec::new(),
         }
     }
 
@@ -161,6 +170,25 @@ impl World {
             self.worker.disconnected(self.now, connection);
         }
         self.pump();
+    }
+
+    /// The worker says something of its own accord.
+    pub(crate) fn say(&mut self, kind: &'static str, payload: &str) {
+        let frame = BusinessFrame {
+            kind: kind.into(),
+            id: kind.to_owned(),
+            corr: None,
+            seq: None,
+            wants_ack: true,
+            payload: raw(payload),
+        };
+        self.worker.send(self.now, frame).expect("room");
+        self.pump();
+    }
+
+    /// The server's end of a connection.
+    pub(crate) fn link(&mut self, id: LinkId) -> &mut WorkerLink {
+        &mut self.wires.get_mut(&id).expect("it is open").link
     }
 
     /// Delivers the next frame to the server.
@@ -341,10 +369,8 @@ impl World {
                     wire.is_hung_up = true;
                 }
             }
-            WorkerEvent::ConnectDue
-            | WorkerEvent::Acked { .. }
-            | WorkerEvent::Answered { .. }
-            | WorkerEvent::GaveUp { .. } => {}
+            WorkerEvent::ConnectDue | WorkerEvent::Acked { .. } | WorkerEvent::GaveUp { .. } => {}
+            WorkerEvent::Answered { id, info } => self.answered.push((id, info)),
         }
     }
 
@@ -357,7 +383,7 @@ impl World {
                 | LinkEvent::FrameRefused { why, .. } => panic!("{why}"),
                 LinkEvent::Ended { .. } => self.n_windows_lost += 1,
                 LinkEvent::Refused { code: ResetCode::Malformed, reason } => panic!("{reason}"),
-                _ => {}
+                other => self.told.push(other),
             }
         }
         while let Some(ask) = wire.link.poll_ask() {
@@ -402,7 +428,9 @@ impl World {
             }
             LinkCommand::Heartbeat { leases, .. } => {
                 let extended = HeartbeatVerdict::Extended { expires_at: self.now };
-                Answer::Heartbeats { verdicts: vec![extended; leases.len()], drain: None }
+                let verdicts = vec![extended; leases.len()];
+                self.beats.push(leases);
+                Answer::Heartbeats { verdicts, drain: None }
             }
             LinkCommand::SetDrain { .. } => Answer::DrainSet,
             LinkCommand::Next(_) => panic!("the worker has no middlewares"),
