@@ -35,6 +35,45 @@ fn w1_a_duplicate_is_dropped_and_acked_again() {
 }
 
 #[test]
+fn a_heartbeat_is_handed_to_the_server_while_the_session_is_open() {
+    let mut both = Both::open(4);
+    both.worker.heartbeat(both.now, raw(r#"{"healthy":true,"metrics":{"inflight":3}}"#));
+    let frames = both.drain_worker();
+    both.give_server(frames);
+    let beats: Vec<String> = both
+        .given()
+        .others
+        .into_iter()
+        .filter_map(|event| match event {
+            ServerEvent::Heartbeat { payload } => Some(payload.get().to_owned()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(beats, [r#"{"healthy":true,"metrics":{"inflight":3}}"#]);
+}
+
+/// What cannot be read changes nothing, and the worker hears so.
+#[test]
+fn a_later_register_that_cannot_be_read_is_answered_and_not_handed_on() {
+    let mut both = Both::open(4);
+    let frames = both.worker_sends(&["a"]);
+    let register = |payload: &str| Envelope {
+        kind: "control.register".into(),
+        id: "r-2".to_owned(),
+        session_seq: None,
+        payload: raw(payload),
+        ..(*frames[0]).clone()
+    };
+    both.give_server([register("[]").into()]);
+    let handed = both.given().others;
+    let is_register = |event: &ServerEvent| matches!(event, ServerEvent::Register { .. });
+    assert!(!handed.iter().any(is_register), "{handed:?}");
+    let acks = acks_of(&both.drain_server());
+    let info = acks.iter().find(|ack| ack["for"] == "r-2").map(|ack| ack["info"].to_string());
+    assert!(info.is_some_and(|info| info.contains("E.REQUEST.INVALID")), "{acks:?}");
+}
+
+#[test]
 fn w2_frames_out_of_order_are_delivered_in_order() {
     let mut both = Both::open(4);
     let mut frames = both.worker_sends(&["a", "b", "c", "d"]);
