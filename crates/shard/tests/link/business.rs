@@ -37,6 +37,18 @@ fn a_part_of_a_resource_is_handed_to_who_reads_it() {
 }
 
 #[test]
+fn what_became_of_a_package_is_told() {
+    let (mut world, _) = opened();
+    world.say("biz.pkg.event", r#"{"name":"media","version":"2","status":"installed"}"#);
+    world.quiesce();
+    let is_told = world.told.iter().any(|event| match event {
+        LinkEvent::Package(event) => (&*event.name, &*event.version) == ("media", "2"),
+        _ => false,
+    });
+    assert!(is_told);
+}
+
+#[test]
 fn a_read_is_sent_while_there_is_room_and_refused_without() {
     let (mut world, link) = opened();
     let now = world.now;
