@@ -5,7 +5,7 @@ use std::time::Duration;
 use shard::sessions::LinkId;
 use shard::worker_link::{Leaving, LinkEvent, NONSENSE_MAX, read_number};
 
-use crate::world::World;
+use crate::world::{Fate, World};
 
 #[test]
 fn every_heartbeat_of_a_worker_reaches_the_coordinator() {
@@ -56,6 +56,17 @@ fn a_read_is_sent_while_there_is_room_and_refused_without() {
     assert_eq!((read(), read()), (Some(1), Some(2)), "each read has a number of its own");
     let is_refused = (0..100_000).any(|_| read().is_none());
     assert!(is_refused, "the worker takes nothing, and questions pile up");
+}
+
+#[test]
+fn a_grant_that_finds_no_room_in_its_session_is_handed_back() {
+    let (mut world, link) = opened();
+    let now = world.now;
+    while world.link(link).read(now, "r".to_owned(), (0, 10)).is_some() {}
+    assert!(world.grant(link), "the worker asked before its session was full");
+    while world.answer(link) || world.perform(link) {}
+    let fates: Vec<_> = world.fates.values().copied().collect();
+    assert_eq!(fates, [Fate { delivered: 0, returned: 1, reported: 0 }]);
 }
 
 #[test]
