@@ -37,6 +37,9 @@ use crate::schedules::prepare::Preparer;
 const COMMIT_HERE_MAX: Duration = Duration::from_millis(2);
 /// A turn with more facts than this is worth a hand-off: while it is written, others are decided.
 const FACTS_HERE_MAX: usize = 16;
+/// So many times in a row messages must have found the shard idle before it commits by itself. While
+/// they come without a gap, a shard that waits for a sync falls behind.
+const IDLE_ARRIVALS_MIN: u32 = 2;
 /// How long a stopping shard waits for its last commits.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
@@ -109,6 +112,8 @@ struct Driver<'a> {
     wants_epoch: bool,
     /// How long the last transaction took.
     took: Duration,
+    /// How often in a row messages found nothing queued and no commit under way.
+    idle_arrivals: u32,
     alarm: Pin<Box<Sleep>>,
 }
 
@@ -136,6 +141,7 @@ impl<'a> Driver<'a> {
             preparing: None,
             wants_epoch: false,
             took: Duration::ZERO,
+            idle_arrivals: 0,
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
         })
     }
@@ -156,6 +162,7 @@ impl<'a> Driver<'a> {
             }
             self.set_alarm();
             let has_room = self.shard.wants_messages() && !self.wants_epoch;
+            let is_idle = inbox.is_empty() && self.commits.is_empty();
             tokio::select! {
                 biased;
                 () = self.tenant.common.shutdown.cancelled() => return self.finish(inbox).await,
@@ -174,6 +181,7 @@ impl<'a> Driver<'a> {
                     self.shard.on_prepared(at, prepare, preparation);
                 }
                 _ = inbox.recv_many(&mut messages, MESSAGES_PER_TURN_MAX), if has_room => {
+                    self.idle_arrivals = if is_idle { self.idle_arrivals.saturating_add(1) } else { 0 };
                     self.take_up(&mut messages);
                 }
                 () = self.alarm.as_mut(), if has_room => {
@@ -270,6 +278,7 @@ impl<'a> Driver<'a> {
             let (number, store) = (turn.number, &self.tenant.common.store);
             let is_here = is_quiet
                 && self.commits.is_empty()
+                && self.idle_arrivals >= IDLE_ARRIVALS_MIN
                 && turn.n_facts() <= FACTS_HERE_MAX
                 // A long body would hold up everyone else on this thread.
                 && turn.documents.iter().all(|document| document.body.is_none())
