@@ -21,6 +21,8 @@ use crate::tenant_change::TenantSettings;
 #[derive(Debug)]
 pub struct Coordinator {
     state: State,
+    /// An empty step with room in it, for the next call.
+    spare: Step,
 }
 
 /// How much a coordinator has in hand, for gauges.
@@ -46,7 +48,8 @@ impl Coordinator {
         tasks: impl IntoIterator<Item = TaskRecord>,
         at: Moment,
     ) -> Self {
-        let mut coordinator = Self { state: State::new(shard, next_number) };
+        let state = State::new(shard, next_number);
+        let mut coordinator = Self { state, spare: Step::default() };
         let mut decision = Decision::new(&mut coordinator.state, at);
         for mut record in tasks {
             match &mut record.progress.state {
@@ -93,12 +96,19 @@ impl Coordinator {
     /// Carries out a command.
     pub fn handle(&mut self, at: Moment, command: Command) -> Step {
         let mut decision = Decision::new(&mut self.state, at);
+        decision.step = std::mem::take(&mut self.spare);
         decision.number_runs();
         decision.dispatch(command);
         decision.advance_runs();
         decision.advance_schedules();
         decision.place();
         decision.step
+    }
+
+    /// Takes back a step that was emptied: the next call needs no memory of its own.
+    pub fn reuse(&mut self, step: Step) {
+        assert!(step.is_empty(), "what came of a call is not lost");
+        self.spare = step;
     }
 
     /// Acts on everything that is due; calling it early does nothing.

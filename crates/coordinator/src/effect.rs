@@ -40,12 +40,12 @@ impl Step {
         changes.is_empty() && runs.is_empty() && tenant.is_empty() && effects.is_empty()
     }
 
-    /// Adds what came of a later call.
-    pub fn append(&mut self, later: Self) {
-        self.changes.extend(later.changes);
-        self.runs.extend(later.runs);
-        self.tenant.extend(later.tenant);
-        self.effects.extend(later.effects);
+    /// Adds what came of a later call, which is empty afterwards.
+    pub fn append(&mut self, later: &mut Self) {
+        self.changes.append(&mut later.changes);
+        self.runs.append(&mut later.runs);
+        self.tenant.append(&mut later.tenant);
+        self.effects.append(&mut later.effects);
     }
 }
 

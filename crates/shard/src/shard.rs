@@ -431,7 +431,7 @@ impl<T: Tap> Shard<T> {
         self.take(at, step);
     }
 
-    fn take(&mut self, at: Moment, step: Step) {
+    fn take(&mut self, at: Moment, mut step: Step) {
         self.tap.after(&self.coordinator, &step);
         self.projections.observe(&step, at, &mut self.open.publication);
         let open = &mut self.open.step;
@@ -439,7 +439,8 @@ impl<T: Tap> Shard<T> {
         if open.is_empty() {
             *open = step;
         } else {
-            open.append(step);
+            open.append(&mut step);
+            self.coordinator.reuse(step);
         }
     }
 

@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coordinator::{RestoredRun, RunRecord, TaskRecord, TaskState};
+use foldhash::fast::FixedState;
+use indexmap::IndexMap;
 use model::{LeaseId, NodeLink, RunId, TaskId, Timestamp};
 
 use super::event::RunScope;
@@ -12,7 +14,7 @@ use super::event::RunScope;
 #[derive(Debug, Default)]
 pub(super) struct LiveRuns {
     runs: BTreeMap<RunId, LiveRun>,
-    tasks: BTreeMap<TaskId, LiveTask>,
+    tasks: IndexMap<TaskId, LiveTask, FixedState>,
     /// The run that was asked for last: neighbouring facts are mostly of one run.
     last: Option<Arc<RunScope>>,
 }
@@ -100,7 +102,7 @@ impl LiveRuns {
     }
 
     pub(super) fn remove_task(&mut self, task: TaskId) -> Option<Arc<NodeLink>> {
-        self.tasks.remove(&task).map(|task| task.link)
+        self.tasks.swap_remove(&task).map(|task| task.link)
     }
 
     pub(super) fn link(&self, task: TaskId) -> Option<Arc<NodeLink>> {

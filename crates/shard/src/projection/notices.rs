@@ -87,13 +87,15 @@ impl RunWorkers {
     }
 
     fn note_grants(&mut self, step: &Step) {
-        let granted: BTreeMap<TaskId, RunId> =
-            step.effects.iter().flat_map(grants).filter_map(of_run).collect();
+        let granted = step.effects.iter().flat_map(grants).filter_map(of_run);
+        let mut granted: Vec<(TaskId, RunId)> = granted.collect();
         if granted.is_empty() {
             return;
         }
+        granted.sort_unstable();
         for change in &step.changes {
-            let Some(run) = granted.get(&change.task()) else { continue };
+            let found = granted.binary_search_by_key(&change.task(), |(task, _)| *task);
+            let Some((_, run)) = found.ok().map(|at| &granted[at]) else { continue };
             if let (Change::LeaseGranted { .. }, TaskState::Leased(lease)) =
                 (change, &change.progress().state)
             {
