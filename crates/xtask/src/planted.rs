@@ -249,6 +249,19 @@ mod tests {
         }
     }
 
+    /// Whoever changes a patched line makes the mistake anew in the same commit.
+    #[test]
+    fn every_patch_applies_to_the_tree() {
+        let root = tools::repository_root().expect("a repository");
+        for mistake in all(&root.join(PATCHES)).expect("every file reads") {
+            let mut apply = Command::new("git");
+            apply.args(["apply", "--check"]).arg(&mistake.path).current_dir(&root);
+            let said = apply.output().expect("git");
+            let error = String::from_utf8_lossy(&said.stderr);
+            assert!(said.status.success(), "{}: {error}", mistake.name);
+        }
+    }
+
     #[test]
     fn the_mistakes_are_many_and_most_are_found_by_the_simulation() {
         let root = tools::repository_root().expect("a repository");
