@@ -33,21 +33,31 @@ for port in "$redis_port" "$astra_port"; do
     done
 done
 
+# Each test writes or reads `keys` different keys: a list of ours has at most 10,000 elements, so one
+# that all requests push to would only measure the refusal.
+keys=${KEYS:-100000}
+command_of() { # test: its command, with a random number for each request
+    case $1 in
+    set) echo 'SET key:__rand_int__ xxx' ;;
+    get) echo 'GET key:__rand_int__' ;;
+    lpush) echo 'LPUSH list:__rand_int__ xxx' ;;
+    hset) echo 'HSET hash:__rand_int__ field xxx' ;;
+    esac
+}
 measure() { # port, test: requests per second
-    redis-benchmark -p "$1" -t "$2" -P 16 -c 50 -n "$requests" --csv 2>/dev/null |
+    # shellcheck disable=SC2046 # The words of the command are arguments of their own.
+    redis-benchmark -p "$1" -r "$keys" -P 16 -c 50 -n "$requests" --csv $(command_of "$2") 2>/dev/null |
         awk -F'","' 'NR > 1 { gsub(/"/, ""); split($0, cells, ","); print cells[2] }'
 }
 median() { sort -n | awk '{ all[NR] = $1 } END { print all[int((NR + 1) / 2)] }'; }
 
-for test in set get lpush; do
+for test in set get lpush hset; do
     : >"$folder/redis.$test"
     : >"$folder/astra.$test"
     round=0
     while [ "$round" -lt "$rounds" ]; do
         measure "$redis_port" "$test" >>"$folder/redis.$test"
         measure "$astra_port" "$test" >>"$folder/astra.$test"
-        redis-cli -p "$redis_port" del mylist >/dev/null
-        redis-cli -p "$astra_port" del mylist >/dev/null
         round=$((round + 1))
     done
     theirs=$(median <"$folder/redis.$test")

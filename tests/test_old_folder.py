@@ -5,10 +5,13 @@ the folder was forgotten. `fixtures/README.md` says what the folder is and how a
 """
 
 import json
+import re
 import sqlite3
+import struct
 import time
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -30,6 +33,8 @@ BEFORE_THE_KILL = {
 }
 LIVE = ("WAITING", "QUEUED", "RETRYING", "RUNNING")
 HAPPENS_WITHIN_S = 30
+# Elements of a list that an earlier version could hold.
+LARGE_LIST_LENGTH = 12_000
 
 
 @dataclass
@@ -100,10 +105,34 @@ class Opened:
         return seen
 
 
+def add_keys(data: Path) -> None:
+    """Keys that the version of the folder could hold: some end, some are larger than a key may be now."""
+    database = sqlite3.connect(data / "astra.db")
+    (shard,) = database.execute("SELECT shard FROM scratch_keys WHERE key = x'74657874'").fetchone()
+    soon_ms = int(time.time() * 1000) + 3_600_000
+    place = lambda index: (index ^ 1 << 63).to_bytes(8, "big")
+    keys = [
+        (b"ending-hash", "hash", soon_ms, b"", [(b"field", b"value")]),
+        (b"ending-zset", "zset", soon_ms, b"", [(b"low", struct.pack(">d", -1.5)), (b"high", struct.pack(">d", 20))]),
+        (b"ended", "list", soon_ms - 7_200_000, b"", [(place(0), b"gone")]),
+        (b"large-list", "list", None, b"", [(place(n), b"%d" % n) for n in range(LARGE_LIST_LENGTH)]),
+        (b"large-hash", "hash", None, b"", [(b"field", b"x" * 300_000)]),
+        (b"large-text", "string", None, b"x" * 2_000_000, []),
+        (b"another-set", "set", None, b"", [(b"member", b"")]),
+    ]
+    for key, kind, expires_at, value, items in keys:
+        database.execute("INSERT INTO scratch_keys VALUES (?, ?, ?, ?, ?)", (shard, key, kind, expires_at, value))
+        rows = [(shard, key, item, of_item) for item, of_item in items]
+        database.executemany("INSERT INTO scratch_items VALUES (?, ?, ?, ?)", rows)
+    database.commit()
+    database.close()
+
+
 @pytest.fixture(scope="module", params=FOLDERS)
 def old(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("old")
     about = OldFolder(request.param).open_in(folder / "data")
+    add_keys(folder / "data")
     server = Server(folder, tokens=about["tokens"]).start()
     try:
         opened = Opened(server, about).look().go_a_step()
@@ -457,10 +486,39 @@ def test_keys_of_every_type_read_back(redis):
     assert redis.ask("GET", b"\x00bytes\xff") == b"\x01\x02\xff"
     assert 3_000 < redis.ask("TTL", "passing") <= 3_600
     assert redis.ask("LRANGE", "list", 0, -1) == [b"a", b"b", b"c"]
-    assert redis.ask("HMGET", "hash", "one", "two") == [b"1", b"2"]
-    assert sorted(redis.ask("SMEMBERS", "set")) == [b"x", b"y"]
+    assert redis.ask("HGET", "hash", "one") == b"1" and redis.ask("HLEN", "hash") == 2
     assert redis.ask("ZRANGE", "zset", 0, -1, "WITHSCORES") == [b"low", b"1.5", b"high", b"20"]
-    assert redis.ask("LPUSH", "list", "z") == 4 and redis.ask("LINDEX", "list", 0) == b"z"
+    assert redis.ask("LPUSH", "list", "z") == 4 and redis.ask("LRANGE", "list", 0, 0) == [b"z"]
+    assert redis.ask("HGETALL", "ending-hash") == [b"field", b"value"]
+    assert redis.ask("ZRANGE", "ending-zset", 0, -1, "WITHSCORES") == [b"low", b"-1.5", b"high", b"20"]
+    assert all(3_000 < redis.ask("TTL", key) <= 3_600 for key in ("ending-hash", "ending-zset"))
+    assert redis.ask("EXISTS", "ended") == 0
+
+
+@pytest.mark.parametrize(
+    ("key", "read", "length", "writes", "limit"),
+    [
+        ("large-list", ["LRANGE", "large-list", 0, -1], 12_000, [["LPUSH", "large-list", "x"], ["RPOP", "large-list"]], "10000 elements"),
+        ("large-hash", ["HGET", "large-hash", "field"], 300_000, [["HSET", "large-hash", "a", "b"], ["HDEL", "large-hash", "field"]], "262144 bytes"),
+        ("large-text", ["GET", "large-text"], 2_000_000, [["SET", "large-text", "x"], ["INCR", "large-text"]], "1048576 bytes"),
+    ],
+)
+def test_a_key_over_the_limits_can_be_read_and_deleted_and_not_changed(redis, key, read, length, writes, limit):
+    assert len(redis.ask(*read)) == length
+    for write in writes:
+        assert limit in redis.call(*write), write
+    assert len(redis.ask(*read)) == length
+    assert redis.ask("DEL", key) == 1 and redis.ask("EXISTS", key) == 0
+
+
+def test_sets_are_kept_aside_and_reported(old, redis):
+    assert redis.ask("TYPE", "set") == "none"
+    database = sqlite3.connect(old.server.folder / "data" / "astra.db")
+    kept = database.execute("SELECT key, member FROM retired_sets ORDER BY key, member").fetchall()
+    database.close()
+    assert kept == [(b"another-set", b"member"), (b"set", b"x"), (b"set", b"y")]
+    lines = [line for line in old.server.log.read_text().splitlines() if "retired_sets" in line]
+    assert lines and all(re.search(r'keys"?[=:] ?2\b', line) for line in lines), lines
 
 
 def test_a_worker_that_popped_reports_under_its_old_lease(old, redis):

@@ -106,24 +106,24 @@ def test_queues_are_among_the_keys(client):
 
 @pytest.mark.parametrize("key", ["plan:seen", "job:browsed-1", "worker:browsed:metadata"])
 def test_a_shown_key_can_be_read_by_the_command_of_its_type(client, key):
-    """RedisInsight asks TYPE, then reads as the type says."""
+    """Tools ask TYPE, then read as the type says."""
     kind = client.ask("TYPE", key)
     if kind == "string":
-        assert json.loads(client.ask("GET", key)) and client.ask("STRLEN", key) > 0
+        assert json.loads(client.ask("GET", key))
     else:
         assert kind == "hash" and client.ask("HLEN", key) > 0
-        cursor, flat = client.ask("HSCAN", key, "0")
-        assert cursor == b"0" and len(flat) == 2 * client.ask("HLEN", key)
+        assert len(client.ask("HGETALL", key)) == 2 * client.ask("HLEN", key)
 
 
-def test_a_set_that_is_shown_can_be_scanned(client):
-    assert client.ask("SSCAN", "capability:sort:workers", "0") == [b"0", [b"browsed"]]
+def test_a_set_that_is_shown_can_be_read(client):
+    assert client.ask("SMEMBERS", "capability:sort:workers") == [b"browsed"]
+    assert client.ask("SISMEMBER", "capability:sort:workers", "browsed") == 1
 
 
-@pytest.mark.parametrize("command", ["SET", "LPUSH", "DEL", "EXPIRE", "RENAME"])
+@pytest.mark.parametrize("command", ["SET", "LPUSH", "DEL", "EXPIRE", "HSET"])
 @pytest.mark.parametrize("key", ["plan:seen", "worker:browsed:alive", "capability:sort:workers", "astra:x"])
 def test_keys_of_the_server_cannot_be_written(client, command, key):
-    words = {"SET": ["1"], "LPUSH": ["1"], "DEL": [], "EXPIRE": ["1"], "RENAME": ["mine"]}[command]
+    words = {"SET": ["1"], "LPUSH": ["1"], "DEL": [], "EXPIRE": ["1"], "HSET": ["a", "b"]}[command]
     reply = client.call(command, key, *words)
     assert str(reply).startswith("ERR") and "server" in reply, reply
     assert client.ask("EXISTS", "plan:seen", "worker:browsed:alive") == 2

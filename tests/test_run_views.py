@@ -74,6 +74,8 @@ def test_what_nodes_left_behind_is_gathered_in_the_run(server, worker):
     assert [artifact["resourceId"] for artifact in of_nodes] == ["r-one", "r-two"]
     gathered = {artifact["resourceId"]: artifact for artifact in run["artifacts"]}
     assert set(gathered) == {"r-one", "r-two"}
+    short = server.rest("GET", f"/runs/{run_id}?nodes=false")
+    assert "nodes" not in short and short["artifacts"] == run["artifacts"]
     for alias, name in (("a", "one"), ("b", "two")):
         own = nodes_of(run)[alias]
         assert gathered[f"r-{name}"].items() >= own["artifacts"][0].items()

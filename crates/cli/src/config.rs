@@ -10,9 +10,9 @@ use confique::Config as _;
 use protocol::session::window::WINDOW_FRAMES;
 use serde::Deserialize;
 use server::app::{RespOptions, Shapes};
+use tracing_subscriber::filter::LevelFilter;
 
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::failure::{ExitCode, Failure, Result};
 
 /// The file that is read, in the folder where the command is started.
 pub(crate) const FILE: &str = "astra.toml";
@@ -189,12 +189,8 @@ fn load_from(flags: &Flags, server_flags: ServerFlags, file: &Path) -> Result<Co
         http: server_flags.http,
         resp: server_flags.resp,
         resp_unix: server_flags.resp_unix,
-        resp_tls_cert: None,
-        resp_tls_key: None,
-        resp_compat: None,
-        workers: None,
-        session_window: None,
         log: LogLayer { format: flags.log, level: flags.log_level },
+        ..confique::Layer::empty()
     };
     let loaded = Config::builder().preloaded(layer).env().file(file).load();
     loaded.map_err(|error| {
@@ -205,6 +201,23 @@ fn load_from(flags: &Flags, server_flags: ServerFlags, file: &Path) -> Result<Co
             "docs/reference/config.md lists all settings",
         )
     })
+}
+
+/// Starts the log. A second call changes nothing.
+pub(crate) fn start_log(config: &LogConfig, level_default: LogLevel) {
+    let level = match config.level.unwrap_or(level_default) {
+        LogLevel::Off => LevelFilter::OFF,
+        LogLevel::Error => LevelFilter::ERROR,
+        LogLevel::Warn => LevelFilter::WARN,
+        LogLevel::Info => LevelFilter::INFO,
+        LogLevel::Debug => LevelFilter::DEBUG,
+        LogLevel::Trace => LevelFilter::TRACE,
+    };
+    let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
+    let _ = match config.format {
+        LogFormat::Text => builder.with_ansi(crate::output::stderr_is_terminal()).try_init(),
+        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    };
 }
 
 /// The shortest key of a worker, in characters: 16 random bytes in hexadecimal.

@@ -3,11 +3,8 @@
 use std::str::FromStr;
 use std::time::Duration;
 
-use serde::Deserialize;
-
 /// A duration from the command line.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(try_from = "String")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
 
 impl Span {
@@ -53,14 +50,6 @@ fn unit_ms(unit: &str) -> Result<u64, InvalidSpan> {
         "h" => Ok(3_600_000),
         "d" => Ok(86_400_000),
         _ => Err(InvalidSpan),
-    }
-}
-
-impl TryFrom<String> for Span {
-    type Error = InvalidSpan;
-
-    fn try_from(text: String) -> Result<Self, InvalidSpan> {
-        text.parse()
     }
 }
 

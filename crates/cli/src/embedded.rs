@@ -10,9 +10,8 @@ use server::app::{Options, Server, StartError};
 use server::auth::{Auth, Caller, TokenError};
 use store::{SqliteStore, Store, StoreError, TokenRow};
 
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
-use crate::words;
+use crate::failure::{ExitCode, Failure, Result};
+use crate::format;
 
 /// A server inside this process.
 pub(crate) struct EmbeddedServer {
@@ -57,7 +56,7 @@ pub(crate) async fn create_token(data: &Path, token: NewToken) -> Result<Created
     let auth = open_auth(data).await?;
     let NewToken { tenant, role, worker_id, name, expires_at } = token;
     let bearer = Caller { tenant, role, worker: worker_id };
-    let created = auth.create(bearer, name, expires_at, words::now()).await;
+    let created = auth.create(bearer, name, expires_at, format::now()).await;
     let (token, row) = created.map_err(|error| token_failure(&error, data))?;
     Ok(CreatedToken { token, info: info(row) })
 }
@@ -74,7 +73,7 @@ pub(crate) async fn revoke_token(
     tenant: &TenantId,
     token_id: &str,
 ) -> Result<TokenInfo> {
-    let revoked = open_auth(data).await?.revoke(tenant, token_id, words::now()).await;
+    let revoked = open_auth(data).await?.revoke(tenant, token_id, format::now()).await;
     revoked.map(info).map_err(|error| token_failure(&error, data))
 }
 
@@ -88,18 +87,6 @@ pub(crate) async fn has_tokens(data: &Path) -> Result<bool> {
     let store = SqliteStore::open(data).map_err(|error| store_failure(&error, data))?;
     let tokens = store.tokens().await.map_err(|error| store_failure(&error, data))?;
     Ok(tokens.iter().any(|token| token.revoked_at.is_none()))
-}
-
-/// The description of the interface.
-pub(crate) fn openapi() -> String {
-    let mut text = crate::output::pretty(&server::doors::http::openapi());
-    text.push('\n');
-    text
-}
-
-/// Pages of the reference that the server crate writes: path and text.
-pub(crate) fn reference_pages() -> Vec<(&'static str, String)> {
-    server::doors::reference::reference_pages()
 }
 
 async fn open_auth(data: &Path) -> Result<Auth> {
@@ -147,7 +134,9 @@ fn start_failure(error: &StartError, data: &Path) -> Failure {
 /// `astra dev` has no login.
 pub(crate) fn beyond_loopback(address: SocketAddr) -> Failure {
     Failure::usage(
-        format!("astra dev has no login, so it listens on this machine only; {address} is not it"),
+        format!(
+            "`astra dev` has no login, so it listens on this machine only; {address} is not it"
+        ),
         "use 127.0.0.1, or `astra server start` with tokens to serve others",
     )
 }

@@ -1,12 +1,87 @@
-//! Why a command could not do what was asked: a sentence, and what to do next.
+//! Why a command could not do what was asked: a sentence, what to do next, and what the shell is
+//! told.
 
 use std::fmt::Display;
 
+use clap::ValueEnum;
+use client::ClientError;
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::FlowProblem;
-use worker::client::ClientError;
 
-use crate::exit_code::ExitCode;
+use crate::format;
+
+/// How a command ended, for scripts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExitCode {
+    /// It did what was asked.
+    Success,
+    /// It did not, or what it waited for failed.
+    Failed,
+    /// The command line makes no sense.
+    Usage,
+    /// No such task, token or path.
+    NotFound,
+    /// No token, or not the role.
+    Auth,
+    /// No server, or one that cannot serve right now.
+    Unreachable,
+    /// The state of things does not allow it.
+    Conflict,
+    /// The server refused the request as it stands.
+    Validation,
+    /// The wait was over before the task.
+    WaitTimeout,
+    /// Ctrl-C.
+    Interrupted,
+    /// What the command exited with that was run, with `--propagate`.
+    #[value(skip)]
+    Own(u8),
+}
+
+impl ExitCode {
+    /// Its number, our own code for programs, and what it means in a few words.
+    const fn entry(self) -> (u8, &'static str, &'static str) {
+        match self {
+            Self::Success => (0, "E.CLI.FAILED", "done"),
+            Self::Failed => (1, "E.CLI.FAILED", "failed, or what was waited for failed"),
+            Self::Usage => (2, "E.CLI.USAGE", "the command line makes no sense"),
+            Self::NotFound => (3, "E.CLI.NOT_FOUND", "not found"),
+            Self::Auth => (4, "E.CLI.AUTH", "no token, or its role does not allow this"),
+            Self::Unreachable => {
+                let meaning = "the server cannot be reached, or cannot serve right now";
+                (5, "E.CLI.UNREACHABLE", meaning)
+            }
+            Self::Conflict => (6, "E.CLI.CONFLICT", "the state of things does not allow this"),
+            Self::Validation => (7, "E.CLI.REFUSED", "the server refused the request as it stands"),
+            Self::WaitTimeout => (124, "E.CLI.WAIT_TIMEOUT", "the wait ended before the task did"),
+            Self::Interrupted => (130, "E.CLI.INTERRUPTED", "interrupted with Ctrl-C"),
+            Self::Own(number) => (number, "E.CLI.FAILED", "what the command exited with"),
+        }
+    }
+
+    pub(crate) const fn number(self) -> u8 {
+        self.entry().0
+    }
+
+    pub(crate) const fn meaning(self) -> &'static str {
+        self.entry().2
+    }
+}
+
+impl From<ExitCode> for std::process::ExitCode {
+    fn from(code: ExitCode) -> Self {
+        Self::from(code.number())
+    }
+}
+
+/// The table, as `--help` shows it.
+pub(crate) fn exit_codes() -> String {
+    let mut text = String::from("Exit codes:\n");
+    for code in ExitCode::value_variants() {
+        format::push(&mut text, format_args!("  {:>3}  {}\n", code.number(), code.meaning()));
+    }
+    text
+}
 
 /// A command that ended badly.
 #[derive(Debug)]
@@ -26,19 +101,8 @@ pub(crate) type Result<T> = std::result::Result<T, Failure>;
 
 impl Failure {
     pub(crate) fn new(exit: ExitCode, message: impl Display, hint: impl Display) -> Self {
-        let code = match exit {
-            ExitCode::Success | ExitCode::Failed | ExitCode::Own(_) => "E.CLI.FAILED",
-            ExitCode::Usage => "E.CLI.USAGE",
-            ExitCode::NotFound => "E.CLI.NOT_FOUND",
-            ExitCode::Auth => "E.CLI.AUTH",
-            ExitCode::Unreachable => "E.CLI.UNREACHABLE",
-            ExitCode::Conflict => "E.CLI.CONFLICT",
-            ExitCode::Validation => "E.CLI.REFUSED",
-            ExitCode::WaitTimeout => "E.CLI.WAIT_TIMEOUT",
-            ExitCode::Interrupted => "E.CLI.INTERRUPTED",
-        };
         let (message, hint) = (message.to_string(), hint.to_string());
-        Self { exit, code: code.into(), message, hint, problems: Vec::new() }
+        Self { exit, code: exit.entry().1.into(), message, hint, problems: Vec::new() }
     }
 
     pub(crate) fn usage(message: impl Display, hint: impl Display) -> Self {
@@ -182,7 +246,7 @@ mod tests {
 
     #[test]
     fn every_refusal_has_an_exit_code_of_the_table() {
-        for code in ErrorCode::ALL {
+        for &code in ErrorCode::ALL {
             let status = code.entry().http_status;
             let expected = match status {
                 401 | 403 => 4,

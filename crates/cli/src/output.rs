@@ -1,15 +1,15 @@
 //! What people and programs see: data on stdout, everything else on stderr.
 
 use std::fmt::Display;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal as _, Write};
 
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
 use clap::ValueEnum;
 use comfy_table::{Table, presets};
 use protocol::rest::problem::{Problem, ProblemDetail};
 use serde::Serialize;
 
-use crate::failure::{self, Failure};
+use crate::failure::{self, Failure, Result};
 
 /// How data is written.
 ///
@@ -48,9 +48,18 @@ pub(crate) trait Show: Serialize {
     fn quiet(&self) -> String;
 
     /// The lines of `-o jsonl`.
-    fn json_lines(&self) -> Vec<String> {
-        vec![json(self)]
+    fn json_lines(&self) -> String {
+        json(self)
     }
+}
+
+/// How a list is shown.
+pub(crate) struct Columns<'a, T, const N: usize> {
+    /// What people read where there is no item.
+    pub(crate) none: &'a str,
+    pub(crate) id: fn(&T) -> String,
+    pub(crate) header: [&'a str; N],
+    pub(crate) row: fn(&T) -> [String; N],
 }
 
 /// Writes what a command has to say.
@@ -81,10 +90,37 @@ impl Output {
         let text = match self.format {
             Format::Text => value.text(),
             Format::Json => pretty(value),
-            Format::Jsonl => value.json_lines().join("\n"),
+            Format::Jsonl => value.json_lines(),
             Format::Quiet => value.quiet(),
         };
         self.line(text.trim_end());
+    }
+
+    /// Answers with one value: for people with `text`, and as the least that is useful with `id`.
+    pub(crate) fn answer(self, value: &impl Serialize, text: impl Display, id: impl Display) {
+        let text = match self.format {
+            Format::Text => text.to_string(),
+            Format::Json => pretty(value),
+            Format::Jsonl => json(value),
+            Format::Quiet => id.to_string(),
+        };
+        self.line(text.trim_end());
+    }
+
+    /// Answers with the items of `whole`.
+    pub(crate) fn list<T: Serialize, const N: usize>(
+        self,
+        whole: &impl Serialize,
+        items: &[T],
+        columns: &Columns<'_, T, N>,
+    ) {
+        self.line(&match self.format {
+            Format::Text if items.is_empty() => columns.none.to_owned(),
+            Format::Text => table(columns.header, items.iter().map(columns.row)),
+            Format::Json => pretty(whole),
+            Format::Jsonl => lines(items.iter().map(json)),
+            Format::Quiet => lines(items.iter().map(columns.id)),
+        });
     }
 
     /// A line of data.
@@ -100,6 +136,18 @@ impl Output {
         if self.is_for_people() {
             let _ = writeln!(anstream::stderr(), "{text}");
         }
+    }
+
+    /// Asks a person; where nobody is there to be asked, that is the failure.
+    pub(crate) fn confirm(self, question: &str, nobody: Failure) -> Result<bool> {
+        if !self.is_for_people() || !io::stdin().is_terminal() {
+            return Err(nobody);
+        }
+        let mut stderr = anstream::stderr();
+        let _ = write!(stderr, "{question} [y/N] ").and_then(|()| stderr.flush());
+        let mut answer = String::new();
+        let is_read = io::stdin().read_line(&mut answer).is_ok();
+        Ok(is_read && ["y", "yes"].contains(&&*answer.trim().to_lowercase()))
     }
 
     /// The command's last word when it failed. In JSON it is the command's one value.
@@ -149,8 +197,15 @@ pub(crate) fn pretty(value: &(impl Serialize + ?Sized)) -> String {
     serde_json::to_string_pretty(value).expect("answers are plain data")
 }
 
+pub(crate) fn lines(texts: impl Iterator<Item = String>) -> String {
+    texts.collect::<Vec<_>>().join("\n")
+}
+
 /// Columns without lines around them.
-pub(crate) fn table<const N: usize>(header: [&str; N], rows: Vec<[String; N]>) -> String {
+pub(crate) fn table<const N: usize>(
+    header: [&str; N],
+    rows: impl Iterator<Item = [String; N]>,
+) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(header);
@@ -172,11 +227,5 @@ pub(crate) fn facts(rows: &[(&str, String)]) -> String {
 
 /// Whether somebody watches stderr live.
 pub(crate) fn stderr_is_terminal() -> bool {
-    use std::io::IsTerminal;
     io::stderr().is_terminal()
-}
-
-/// `text` in a style, where styles are shown.
-pub(crate) fn styled(style: Style, text: impl Display) -> String {
-    format!("{style}{text}{style:#}")
 }

@@ -7,13 +7,12 @@ use clap::error::ErrorKind;
 
 use crate::args::{Cli, Command};
 use crate::commands::{
-    self, action, bench, completion, demo, dev, events, explain, flow, hook, internal, plan, queue,
-    schedule, server, task, token, version, worker,
+    self, action, completion, demo, dev, events, explain, flow, hook, plan, queue, schedule,
+    server, task, token, version, worker,
 };
 use crate::config::{self, ServerFlags};
 use crate::context::Context;
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::failure::{ExitCode, Failure, Result};
 use crate::output::{Color, Format, Output};
 
 pub(crate) fn main() -> ExitCode {
@@ -22,7 +21,7 @@ pub(crate) fn main() -> ExitCode {
         Err(error) => return misunderstood(&error),
     };
     let output = Output::new(cli.view.format(), cli.view.color);
-    let runtime = match runtime(&cli.command) {
+    let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
             output.failure(&Failure::new(ExitCode::Failed, error, ""));
@@ -38,26 +37,11 @@ pub(crate) fn main() -> ExitCode {
     })
 }
 
-/// Load generators share two cores with the server that they measure: one thread, no stealing.
-fn runtime(command: &Command) -> std::io::Result<tokio::runtime::Runtime> {
-    let mut builder = match command {
-        Command::Internal(command) if command.is_load() => {
-            tokio::runtime::Builder::new_current_thread()
-        }
-        _ => tokio::runtime::Builder::new_multi_thread(),
-    };
-    builder.enable_all().build()
-}
-
 async fn run(cli: Cli, output: Output) -> Result<ExitCode> {
     // Services have a way of their own to stop, and runs outlive the first Ctrl-C.
     let is_service = matches!(
         cli.command,
-        Command::Dev(_)
-            | Command::Run(_)
-            | Command::Server(_)
-            | Command::Worker(_)
-            | Command::Internal(_)
+        Command::Dev(_) | Command::Run(_) | Command::Server(_) | Command::Worker(_)
     ) || is_run_of_workflow(&cli.command);
     let work = dispatch(cli, output);
     if is_service {
@@ -98,10 +82,8 @@ async fn dispatch(cli: Cli, output: Output) -> Result<ExitCode> {
         Command::Queue(command) => queue::run(command, &context()?).await,
         Command::Token(command) => token::run(command, &flags, output).await,
         Command::Demo(arguments) => demo::run(arguments, output).await,
-        Command::Bench(command) => bench::run(command, output).await,
         Command::Version => Ok(version::run(output)),
         Command::Completion(arguments) => Ok(completion::run(&arguments)),
-        Command::Internal(command) => internal::run(command, &flags, output).await,
     }
 }
 
@@ -116,7 +98,7 @@ fn misunderstood(error: &clap::Error) -> ExitCode {
     let format = if wants_json { Format::Json } else { Format::Text };
     let words: Vec<_> =
         std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
-    if let Some(failure) = commands::run::stray(error, &words) {
+    if let Some(failure) = commands::run::usage_hint(error, &words) {
         Output::new(format, Color::Auto).failure(&failure);
         return ExitCode::Usage;
     }

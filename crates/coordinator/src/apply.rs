@@ -5,12 +5,12 @@ use std::sync::Arc;
 use model::{ConcurrencyKey, TaskId, Timestamp, WorkerId};
 
 use crate::change::{Change, EndedAttempt, TaskRecord, TaskState, WaitReason};
-use crate::deadline::Deadline;
 use crate::placement::ReadyRank;
 use crate::run::apply::{After, RunFact};
 use crate::run::change::FactNumber;
+use crate::state::Deadline;
 use crate::state::{KeySlot, QueueCounts, State, lease_deadline};
-use crate::task::{AfterPart, LinkPart, RareParts, Task};
+use crate::task::record::{AfterPart, LinkPart, RareParts, Task};
 
 impl State {
     /// Makes a fact true. Gives what follows for the run that the task belongs to.

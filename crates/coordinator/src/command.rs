@@ -7,16 +7,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use flow::Program;
 use model::{
-    IdempotencyMark, LeaseId, NewTask, Offer, QueueName, Report, RunId, TaskId, Timestamp,
-    ToolName, TypeName, WorkerId,
+    IdempotencyMark, LeaseId, NewTask, NodeWord, Offer, QueueName, Report, RunId, TaskId,
+    Timestamp, ToolName, TypeName, WorkerId,
 };
 use uuid::Uuid;
 
 use crate::change::TaskRecord;
 use crate::effect::{LoadKey, LoadTicket};
-use crate::ladder::Ladder;
-use crate::run::change::{NodeWord, RunAbout};
+use crate::run::change::RunAbout;
 use crate::schedule::{Preparation, PrepareTicket, ScheduleEdit, ScheduleId, ScheduleSpec};
+use crate::worker::presence::SilenceLimits;
 
 /// Whom an answer goes to; chosen by the shell.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -90,7 +90,7 @@ pub enum Command {
         /// What it can do.
         offer: Arc<Offer>,
         /// How long it may be silent, from here on.
-        ladder: Ladder,
+        silence_limits: SilenceLimits,
         /// Whether its process may be a new one: what its tools showed before is forgotten, and what
         /// it holds is doubtful, see [`Renewal::Unlisted`].
         anew: bool,

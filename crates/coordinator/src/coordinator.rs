@@ -6,23 +6,21 @@ use model::{RunId, ShardId, TaskId, Timestamp};
 
 use crate::change::{Change, EndedAttempt, Progress, TaskRecord, TaskState, WaitReason};
 use crate::command::{Command, Moment, Ticket};
-use crate::deadline::Deadline;
 use crate::effect::{Answer, Effect, LoadKey, LoadTicket, Refusal, Step};
-use crate::lease::fresh_lease;
-use crate::load::Facts;
-use crate::peek::Wanted;
 use crate::run::apply::After;
 use crate::run::change::{RestoredRun, RunChange};
 use crate::run::signal::latest_delay_end;
+use crate::state::Deadline;
 use crate::state::State;
+use crate::task::explain::Wanted;
+use crate::task::lease::fresh_lease;
+use crate::task::load::Facts;
 use crate::tenant_change::TenantSettings;
 
 /// Decides for one shard.
 #[derive(Debug)]
 pub struct Coordinator {
     state: State,
-    /// An empty step with room in it, for the next call.
-    spare: Step,
 }
 
 /// How much a coordinator has in hand, for gauges.
@@ -48,8 +46,7 @@ impl Coordinator {
         tasks: impl IntoIterator<Item = TaskRecord>,
         at: Moment,
     ) -> Self {
-        let state = State::new(shard, next_number);
-        let mut coordinator = Self { state, spare: Step::default() };
+        let mut coordinator = Self { state: State::new(shard, next_number) };
         let mut decision = Decision::new(&mut coordinator.state, at);
         for mut record in tasks {
             match &mut record.progress.state {
@@ -96,19 +93,12 @@ impl Coordinator {
     /// Carries out a command.
     pub fn handle(&mut self, at: Moment, command: Command) -> Step {
         let mut decision = Decision::new(&mut self.state, at);
-        decision.step = std::mem::take(&mut self.spare);
         decision.number_runs();
         decision.dispatch(command);
         decision.advance_runs();
         decision.advance_schedules();
         decision.place();
         decision.step
-    }
-
-    /// Takes back a step that was emptied: the next call needs no memory of its own.
-    pub fn reuse(&mut self, step: Step) {
-        assert!(step.is_empty(), "what came of a call is not lost");
-        self.spare = step;
     }
 
     /// Acts on everything that is due; calling it early does nothing.
@@ -204,8 +194,8 @@ impl<'a> Decision<'a> {
             }
             Command::GiveBack { worker, leases } => self.on_give_back(&worker, &leases),
             Command::LoseWorker { worker } => self.on_lose_worker(&worker),
-            Command::Register { ticket, worker, offer, ladder, anew } => {
-                self.on_register(ticket, &worker, &offer, (ladder, anew));
+            Command::Register { ticket, worker, offer, silence_limits, anew } => {
+                self.on_register(ticket, &worker, &offer, (silence_limits, anew));
             }
             Command::NoteVerified { ticket, worker, tool, output } => {
                 self.on_verified(ticket, worker, tool, output);

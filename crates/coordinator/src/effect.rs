@@ -6,18 +6,18 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{
-    After, ConcurrencyKey, Failure, IdempotencyKey, LeaseId, NodeLink, Offer, QueueName, RunId,
-    RunName, TaskId, TaskSpec, Timestamp, ToolName, WorkerId,
+    After, ConcurrencyKey, Failure, IdempotencyKey, LeaseId, NodeLink, NodeWord, Offer, QueueName,
+    RunId, RunName, StateWord, TaskId, TaskSpec, Timestamp, ToolName, WorkerHealth, WorkerId,
 };
 use uuid::Uuid;
 
 use crate::change::{Change, Outcome, WaitReason};
 use crate::command::{Drain, DrainCause, Pause, Ticket};
-use crate::explain::Explanation;
-use crate::run::change::{FactNumber, NodeWord, RunChange};
+use crate::run::change::{FactNumber, RunChange};
 use crate::schedule::{PrepareTicket, ScheduleId, ScheduleRecord, ScheduleSpec};
+use crate::task::explain::Explanation;
 use crate::tenant_change::TenantChange;
-use crate::verify::VerifiedTool;
+use crate::worker::drain::VerifiedTool;
 
 /// What came of one call: facts to keep, then things to do.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -40,12 +40,12 @@ impl Step {
         changes.is_empty() && runs.is_empty() && tenant.is_empty() && effects.is_empty()
     }
 
-    /// Adds what came of a later call, which is empty afterwards.
-    pub fn append(&mut self, later: &mut Self) {
-        self.changes.append(&mut later.changes);
-        self.runs.append(&mut later.runs);
-        self.tenant.append(&mut later.tenant);
-        self.effects.append(&mut later.effects);
+    /// Adds what came of a later call.
+    pub fn append(&mut self, later: Self) {
+        self.changes.extend(later.changes);
+        self.runs.extend(later.runs);
+        self.tenant.extend(later.tenant);
+        self.effects.extend(later.effects);
     }
 }
 
@@ -206,36 +206,17 @@ pub struct SubmittedTask {
     pub existed: bool,
 }
 
-/// The one vocabulary for where a task stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum StateWord {
-    /// Not before a moment that the submitter chose, or not before other tasks.
-    Waiting,
-    /// May run; no worker holds it.
-    Queued,
-    /// An attempt failed; the next is due later.
-    Retrying,
-    /// A worker holds it.
-    Running,
-    /// Done.
-    Completed,
-    /// Failed for good.
-    Failed,
-    /// Out of attempts, or lost too many workers.
-    Dead,
-    /// Stopped by a person.
-    Stopped,
-}
-
-impl StateWord {
-    /// The end that this word stands for, if it stands for one.
-    pub(crate) fn outcome(self) -> Option<Outcome> {
-        match self {
-            Self::Waiting | Self::Queued | Self::Retrying | Self::Running => None,
-            Self::Completed => Some(Outcome::Completed),
-            Self::Failed => Some(Outcome::Failed),
-            Self::Dead => Some(Outcome::Dead),
-            Self::Stopped => Some(Outcome::Stopped),
+impl Outcome {
+    /// The end that a word stands for, if it stands for one.
+    pub(crate) fn of_word(word: StateWord) -> Option<Self> {
+        match word {
+            StateWord::Waiting | StateWord::Queued | StateWord::Retrying | StateWord::Running => {
+                None
+            }
+            StateWord::Completed => Some(Self::Completed),
+            StateWord::Failed => Some(Self::Failed),
+            StateWord::Dead => Some(Self::Dead),
+            StateWord::Stopped => Some(Self::Stopped),
         }
     }
 }
@@ -476,24 +457,6 @@ pub struct WorkerView {
     pub offer: Arc<Offer>,
     /// Tools that it was seen to have.
     pub verified: BTreeMap<ToolName, VerifiedTool>,
-}
-
-/// The ladder of silence: one missed heartbeat, two, three.
-///
-/// ```text
-///  Healthy -> Warn -> Degraded -> Lost
-///     ^________|_________|_________|   any sign of life
-/// ```
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum WorkerHealth {
-    /// Heard of in time.
-    Healthy,
-    /// Missed one heartbeat.
-    Warn,
-    /// Missed two.
-    Degraded,
-    /// Missed three: taken for lost. Its leases still end by their own time.
-    Lost,
 }
 
 /// One queue, as it stands.

@@ -3,49 +3,27 @@
 //!
 //! Reading order: [`Command`] (everything that can be asked), [`Change`] (every fact that can
 //! become true), [`Effect`] (everything the shell may be told to do), `coordinator` (the one way
-//! in), then one file per rule: `submit`, `after`, `lease`, `report`, `retry`, `cancel`, `worker`,
-//! `ladder`, `pause`, `drain`, `verify`, `pin`, `affinity`, `peek`, `explain`, `load`; for runs the
-//! folder `run`, and `binding`; for runs that the clock starts the folder `schedule`. Underneath: `state` (the tables), `apply`, `run/apply` and
-//! `tenant_change` (the only code that writes tasks, runs, and what is set about queues and
-//! workers or belongs to schedules), `placement`, `table`, `deadline`, `watch`.
+//! in), then one folder per noun, with one file per rule: `task`, `worker`, `run`, `schedule` (runs that
+//! the clock starts). Underneath: `state` (the tables), `apply`, `run/apply` and `tenant_change` (the
+//! only code that writes tasks, runs, and what is set about queues and workers or belongs to
+//! schedules), `placement` (who can take what).
 
 // Tests may read files and measure time; what they test may not.
 #![cfg_attr(not(test), deny(clippy::disallowed_types, clippy::disallowed_methods))]
 
-mod affinity;
-mod after;
 mod apply;
-mod binding;
-mod cancel;
 mod change;
 mod command;
 mod coordinator;
-mod deadline;
-mod drain;
 mod effect;
-mod explain;
-mod ladder;
-mod lease;
-mod load;
-mod pause;
-mod peek;
-mod pin;
 mod placement;
-mod report;
-mod retry;
 mod run;
 mod schedule;
 mod state;
-mod submit;
-mod table;
 mod task;
 mod tenant_change;
-mod verify;
-mod watch;
 mod worker;
 
-pub use affinity::IDLE_KEYS_MAX;
-pub use binding::{DRAINED_RUNS_MAX, RUN_BINDINGS_MAX, RUN_DRAINS_MAX};
 pub use change::{
     Change, EndedAttempt, Ending, Lease, Outcome, Progress, Settlement, TaskFacts, TaskRecord,
     TaskState, WaitReason,
@@ -57,29 +35,30 @@ pub use command::{
 pub use coordinator::{Coordinator, Load};
 pub use effect::{
     Answer, BindingView, Chain, DrainOrder, Effect, Grant, HeartbeatVerdict, Judgement, LoadKey,
-    LoadTicket, LostAuthority, NextEnd, QueueView, Refusal, StateWord, Step, SubmittedTask,
-    Underway, Verdict, Violation, WorkerHealth, WorkerView,
+    LoadTicket, LostAuthority, NextEnd, QueueView, Refusal, Step, SubmittedTask, Underway, Verdict,
+    Violation, WorkerView,
 };
-pub use explain::{Explanation, Lack, Reason};
-pub use ladder::{Ladder, WORKER_FORGOTTEN_AFTER, WORKER_HEARTBEAT_EVERY};
-pub use lease::{LOSSES_MAX, REQUESTS_MAX};
-pub use pause::PAUSES_MAX;
-pub use peek::PEEK_MAX;
+pub use model::{NodeWord, Overlap, RunWord, StateWord, WorkerHealth};
 pub use placement::DEMANDS_MAX;
+pub use placement::PAUSES_MAX;
 pub use run::change::{
-    BoundPackage, EndedCall, FactNumber, ItemEnd, ListRecord, NodeEnd, NodeWord, RestoredRun,
-    RunAbout, RunBindings, RunChange, RunEnd, RunNumbers, RunRecord, RunWord, SubgraphRecord,
+    BoundPackage, EndedCall, FactNumber, ItemEnd, ListRecord, NodeEnd, RestoredRun, RunAbout,
+    RunBindings, RunChange, RunEnd, RunNumbers, RunRecord, SubgraphRecord,
 };
 pub use run::middleware::CALLS_MAX;
 pub use run::node_status::{NodeSeen, NodeStatus, has_begun, is_plain};
 pub use run::run_state::{LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, RUN_TASKS_MAX};
 pub use schedule::{
-    BACKFILL_WAITING_MAX, CRON_CHARS_MAX, Calendar, CalendarError, FiredMoment,
-    LOOK_AT_LEAST_EVERY, Overlap, PREPARE_AGAIN_AFTER, Preparation, PrepareTicket, SCHEDULES_MAX,
-    ScheduleEdit, ScheduleId, ScheduleProgress, ScheduleRecord, ScheduleSpec, WAITING_MOMENTS_MAX,
+    BACKFILL_WAITING_MAX, Calendar, CalendarError, FiredMoment, Preparation, PrepareTicket,
+    SCHEDULES_MAX, ScheduleEdit, ScheduleId, ScheduleProgress, ScheduleRecord, ScheduleSpec,
+    WAITING_MOMENTS_MAX,
 };
-pub use submit::{LIVE_BYTES_MAX, LIVE_TASKS_MAX};
+pub use task::explain::PEEK_MAX;
+pub use task::explain::{Explanation, Lack, Reason};
+pub use task::lease::{LOSSES_MAX, REQUESTS_MAX};
+pub use task::load::WATCHES_MAX;
+pub use task::submit::LIVE_BYTES_MAX;
 pub use tenant_change::{TenantChange, TenantSettings};
-pub use verify::{VERIFIED_TOOLS_MAX, VerifiedTool, VerifiedTools};
-pub use watch::WATCHES_MAX;
-pub use worker::WORKERS_MAX;
+pub use worker::drain::{VerifiedTool, VerifiedTools};
+pub use worker::presence::WORKERS_MAX;
+pub use worker::presence::{SilenceLimits, WORKER_HEARTBEAT_EVERY};

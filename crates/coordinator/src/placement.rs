@@ -3,10 +3,8 @@
 //! Tasks with equal demands share one entry, and so do workers with equal offers. A grant looks
 //! at the kinds of demand that an offer covers (few), never at all tasks or all workers.
 
-mod invariants;
 mod lanes;
 mod pauses;
-mod ready;
 mod requests;
 
 use std::cmp::Reverse;
@@ -16,15 +14,14 @@ use std::sync::Arc;
 use model::{Demand, Offer, QueueName, RunId, TaskId, TaskSpec, TypeName, WorkerId};
 use slab::Slab;
 
-use self::lanes::Lane;
-pub(crate) use self::lanes::LaneKey;
-pub(crate) use self::ready::ReadyRank;
-use self::ready::ReadySet;
+use self::lanes::{Lane, ReadySet};
+pub(crate) use self::lanes::{LaneKey, ReadyRank};
+pub use self::pauses::PAUSES_MAX;
 use self::requests::RequestRank;
 pub(crate) use self::requests::WaitingRequest;
 use crate::command::{LeaseRequest, Pause, Ticket};
 
-/// Different kinds of demand among the live tasks of a tenant.
+/// Limit: different kinds of demand among the live tasks of a tenant.
 pub const DEMANDS_MAX: usize = 10_000;
 
 /// Entries that nothing uses are kept until there are so many more than used ones; dropping each

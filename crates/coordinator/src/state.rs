@@ -7,23 +7,20 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{ConcurrencyKey, IdempotencyKey, QueueName, ShardId, TaskId, Timestamp};
+use model::{ConcurrencyKey, IdempotencyKey, QueueName, ShardId, TaskId, Timestamp, WorkerId};
 
-use crate::affinity::Affinities;
-use crate::binding::Bindings;
 use crate::change::{Lease, TaskRecord, TaskState};
-use crate::deadline::{Deadline, Deadlines};
-use crate::drain::Drains;
-use crate::load::Loads;
-use crate::pin::check_pin;
+use crate::command::Ticket;
 use crate::placement::{Placement, ReadyRank};
 use crate::run::run_state::Runs;
 use crate::schedule::Schedules;
-use crate::table::TaskTable;
-use crate::task::Task;
-use crate::verify::VerifiedTools;
-use crate::watch::Watches;
-use crate::worker::Workers;
+use crate::task::load::{Loads, Watches};
+use crate::task::record::Task;
+use crate::worker::affinity::Affinities;
+use crate::worker::binding::Bindings;
+use crate::worker::drain::{Drains, VerifiedTools};
+use crate::worker::pin::check_pin;
+use crate::worker::presence::Workers;
 
 /// All that a coordinator knows.
 #[derive(Debug)]
@@ -202,4 +199,131 @@ impl State {
 /// The moment at which a lease must be looked at.
 pub(crate) fn lease_deadline(lease: &Lease) -> Timestamp {
     lease.confirm_by.map_or(lease.expires_at, |confirm_by| confirm_by.min(lease.expires_at))
+}
+
+const PAGE_BITS: u32 = 6;
+const PAGE_SLOTS: usize = 1 << PAGE_BITS;
+
+/// An ordered map from task ids to live tasks.
+#[derive(Debug, Default)]
+pub(crate) struct TaskTable {
+    pages: BTreeMap<u64, Page>,
+    len: usize,
+}
+
+#[derive(Debug)]
+struct Page {
+    slots: Box<[Option<Task>]>,
+    used: usize,
+}
+
+impl Page {
+    fn new() -> Self {
+        Self { slots: std::iter::repeat_with(|| None).take(PAGE_SLOTS).collect(), used: 0 }
+    }
+}
+
+fn place(task: TaskId) -> (u64, usize) {
+    let number = task.number();
+    let slot = usize::try_from(number).expect("40 bits") % PAGE_SLOTS;
+    (number >> PAGE_BITS, slot)
+}
+
+impl TaskTable {
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn get(&self, task: TaskId) -> Option<&Task> {
+        let (page, slot) = place(task);
+        let found = self.pages.get(&page)?.slots[slot].as_ref();
+        found.filter(|found| found.id == task) // Another shard's task may have the same number.
+    }
+
+    pub(crate) fn get_mut(&mut self, task: TaskId) -> Option<&mut Task> {
+        let (page, slot) = place(task);
+        let found = self.pages.get_mut(&page)?.slots[slot].as_mut();
+        found.filter(|found| found.id == task)
+    }
+
+    /// A task is inserted once: a second one under the same id is a bug.
+    pub(crate) fn insert(&mut self, id: TaskId, task: Task) {
+        let (page, slot) = place(id);
+        let page = self.pages.entry(page).or_insert_with(Page::new);
+        let before = page.slots[slot].replace(task);
+        assert!(before.is_none(), "task {id} is already live");
+        page.used += 1;
+        self.len += 1;
+    }
+
+    pub(crate) fn remove(&mut self, id: TaskId) -> Option<Task> {
+        let (number, slot) = place(id);
+        let page = self.pages.get_mut(&number)?;
+        let task = page.slots[slot].take()?;
+        page.used -= 1;
+        self.len -= 1;
+        if page.used == 0 {
+            self.pages.remove(&number);
+        }
+        Some(task)
+    }
+
+    /// Every live task, oldest first.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Task> {
+        self.pages.values().flat_map(|page| page.slots.iter().flatten())
+    }
+}
+
+/// What is due.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Deadline {
+    /// A waiting task may start, a leased task's lease ends, or a ready one has waited long enough
+    /// for its worker; its state says which.
+    Task(TaskId),
+    /// A worker's request for leases has waited long enough.
+    Request(Ticket),
+    /// Someone has watched a task or a run long enough.
+    Watch(Ticket),
+    /// A middleware has waited for the next in line long enough.
+    Call(Ticket),
+    /// A worker was silent for another heartbeat.
+    Worker(WorkerId),
+}
+
+/// Everything that is due, earliest first. Each subject stands in it at most once.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Deadlines {
+    table: BTreeSet<(Timestamp, Deadline)>,
+}
+
+impl Deadlines {
+    pub(crate) fn first(&self) -> Option<Timestamp> {
+        self.table.first().map(|(at, _)| *at)
+    }
+
+    pub(crate) fn insert(&mut self, at: Timestamp, deadline: Deadline) {
+        let is_new = self.table.insert((at, deadline));
+        assert!(is_new, "a deadline is set once");
+    }
+
+    pub(crate) fn remove(&mut self, at: Timestamp, deadline: Deadline) {
+        let was_set = self.table.remove(&(at, deadline));
+        assert!(was_set, "a deadline is removed as it was set");
+    }
+
+    /// Takes the earliest one that is due at `now`.
+    pub(crate) fn pop_due(&mut self, now: Timestamp) -> Option<(Timestamp, Deadline)> {
+        if self.first()? > now {
+            return None;
+        }
+        self.table.pop_first()
+    }
+
+    pub(crate) fn contains(&self, at: Timestamp, deadline: Deadline) -> bool {
+        self.table.contains(&(at, deadline))
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.table.len()
+    }
 }

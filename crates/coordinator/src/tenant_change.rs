@@ -10,7 +10,7 @@ use crate::command::{Drain, Pause};
 use crate::coordinator::Decision;
 use crate::schedule::{ScheduleId, ScheduleProgress, ScheduleRecord};
 use crate::state::State;
-use crate::verify::{VerifiedTool, VerifiedTools};
+use crate::worker::drain::{VerifiedTool, VerifiedTools};
 
 /// A fact. The store must keep it, together with the facts of tasks and runs of the same turn.
 #[derive(Clone, Debug, PartialEq, Eq)]

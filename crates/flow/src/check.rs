@@ -1,15 +1,10 @@
-//! What may be wrong with a definition.
+//! What may be wrong with a definition whose fields are right.
 //!
-//! Reading order: `shape` (fields), `nesting` (graphs in graphs), `cycle`, `kinds` (what types
-//! need), `schema` (JSON Schemas that nodes bring along), then `parameters`, `results` and
-//! `wire_type`, which use them.
+//! Reading order: `cycle` (nodes and graphs), `kinds` (what types need), `schema` (JSON Schemas that
+//! nodes bring along), then `parameters` and `wire_type`, which use them.
 
 pub(crate) mod cycle;
 pub(crate) mod kinds;
-pub(crate) mod nesting;
 pub(crate) mod parameters;
-pub(crate) mod results;
 pub(crate) mod schema;
-pub(crate) mod shape;
 pub(crate) mod wire_type;
-mod words;

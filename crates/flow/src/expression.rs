@@ -1,58 +1,55 @@
 //! Expressions: `{{ nodes.open.results.url }}` in a text, or on their own as a condition.
 //!
 //! An expression is taken apart first (`scan`): every path into the run is replaced by a place
-//! holder, so that only what is looked at is ever handed to the engine, and so that an id with
-//! hyphens can be written as it is.
+//! holder, so that only what is looked at (`path`) is ever handed to the engine, and so that an id
+//! with hyphens can be written as it is. Its values are weighed (`value`), and what it calls is
+//! bounded (`filters`).
 
-mod convert;
-mod engine;
 mod filters;
-mod guard;
-mod look;
-mod meter;
-mod pieces;
+mod path;
 mod scan;
+mod value;
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
 
-use look::{Input, Look};
-pub(crate) use look::{View, kind_of};
-pub use meter::{HELD_BYTES_MAX, TOUCHED_BYTES_MAX};
-pub(crate) use pieces::bare;
-use pieces::{Piece, pieces};
-use scan::{Origin, scan};
+use minijinja::tests::{is_filter, is_test};
+use minijinja::value::Object;
+use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value as EngineValue};
 use serde_json::Value;
 
-/// The longest text of one expression.
-pub const EXPRESSION_BYTES_MAX: usize = 16 * 1024;
+use filters::add_filters;
+use path::Origin;
+pub(crate) use path::{View, kind_of};
+pub(crate) use scan::bare;
+use scan::{Code, Piece, character, pieces, place_of, scan};
+use value::{from_json, hold, invalid, start, to_json, weight_of};
 
-/// The most that one expression gives, as JSON.
-pub const OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
-
-/// The most instructions that the engine carries out for one expression.
-pub const FUEL_MAX: u64 = 100_000;
-
-/// The most operators, filters and brackets in one expression: each may cost a call within a call.
-pub const OPERATIONS_MAX: usize = 400;
-
-/// The most parts of lists that one expression takes.
-pub const SLICES_MAX: usize = 32;
+/// Limit: the longest text of one expression.
+const EXPRESSION_BYTES_MAX: usize = 16 * 1024;
+/// Limit: the most that one expression gives, as JSON.
+const OUTPUT_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Limit: the most instructions that the engine carries out for one expression.
+const FUEL_MAX: u64 = 100_000;
+/// Limit: the most operators, filters and brackets in one expression: each may cost a call within a
+/// call.
+const OPERATIONS_MAX: usize = 400;
+/// Limit: the most parts of lists that one expression takes.
+const SLICES_MAX: usize = 32;
 
 /// What an expression on its own gives, with or without braces around it.
 pub(crate) fn evaluate(source: &str, view: View<'_>) -> Result<Value, String> {
-    evaluate_in(source, &view)
+    let source = bare(source);
+    let code = scan(source).map_err(|fault| fault.sentence(source, 0))?;
+    work_out(code, view)
 }
 
 /// What an expression on its own gives that looks at one value, which it calls `input`. Engine and
 /// limits are those of a workflow's expressions.
 pub fn evaluate_input(source: &str, input: &Value) -> Result<Value, String> {
-    evaluate_in(source, &Input(input))
-}
-
-fn evaluate_in(source: &str, view: &impl Look) -> Result<Value, String> {
-    let source = bare(source);
-    let code = scan(source).map_err(|fault| fault.sentence(source, 0))?;
-    engine::evaluate(code, view)
+    evaluate(source, View::Input(input))
 }
 
 /// What a text gives: a text that is one expression and nothing else gives its value, a text with
@@ -61,24 +58,28 @@ pub(crate) fn render(text: &str, view: View<'_>) -> Result<Value, String> {
     let pieces = pieces(text)?;
     if let [Piece::Code { source, at }] = pieces.as_slice() {
         let code = scan(source).map_err(|fault| fault.sentence(text, *at))?;
-        return engine::evaluate(code, &view);
+        return work_out(code, view);
     }
-    render_pieces(text, &pieces, &view).map(Value::String)
+    render_pieces(text, &pieces, view).map(Value::String)
 }
 
 /// What a text with expressions in it gives, as a text; see [`evaluate_input`].
 pub fn render_input(text: &str, input: &Value) -> Result<String, String> {
-    render_pieces(text, &pieces(text)?, &Input(input))
+    render_pieces(text, &pieces(text)?, View::Input(input))
 }
 
-fn render_pieces(text: &str, pieces: &[Piece<'_>], view: &impl Look) -> Result<String, String> {
+fn render_pieces(text: &str, pieces: &[Piece<'_>], view: View<'_>) -> Result<String, String> {
     let mut rendered = String::new();
     for piece in pieces {
         match piece {
             Piece::Text(text) => rendered.push_str(text),
             Piece::Code { source, at } => {
                 let code = scan(source).map_err(|fault| fault.sentence(text, *at))?;
-                rendered.push_str(&convert::to_text(&engine::evaluate(code, view)?));
+                // A text as it is, everything else as JSON.
+                match work_out(code, view)? {
+                    Value::String(text) => rendered.push_str(&text),
+                    other => rendered.push_str(&other.to_string()),
+                }
             }
         }
         if rendered.len() > OUTPUT_BYTES_MAX {
@@ -97,8 +98,8 @@ pub(crate) fn references(text: &str) -> Result<Vec<String>, String> {
     for piece in pieces {
         let Piece::Code { source, at } = piece else { continue };
         let code = scan(source).map_err(|fault| fault.sentence(text, at))?;
-        engine::check(&code).and_then(|()| refuse_input(&code)).map_err(|reason| {
-            format!("{reason}, in the expression at character {}", scan::character(text, at))
+        known(&code).map_err(|reason| {
+            format!("{reason}, in the expression at character {}", character(text, at))
         })?;
         names.extend(code.paths.into_iter().filter_map(|path| match path.origin {
             Origin::Node(name) => Some(name),
@@ -108,10 +109,103 @@ pub(crate) fn references(text: &str) -> Result<Vec<String>, String> {
     Ok(names.into_iter().collect())
 }
 
-/// Only `core.transform` has an `input`.
-fn refuse_input(code: &scan::Code<'_>) -> Result<(), String> {
-    let has_input = code.paths.iter().any(|path| path.origin == Origin::Input);
-    if has_input { Err(engine::unknown_name("input")) } else { Ok(()) }
+thread_local! {
+    /// Made once: it holds some dozens of filters, and nothing of what it works out.
+    static ENGINE: Environment<'static> = engine();
+}
+
+fn engine() -> Environment<'static> {
+    let mut engine = Environment::empty();
+    add_filters(&mut engine);
+    engine.set_undefined_behavior(UndefinedBehavior::Strict);
+    engine.set_fuel(Some(FUEL_MAX));
+    engine
+}
+
+/// What an expression gives; or why it gives nothing.
+fn work_out(code: Code<'_>, view: View<'_>) -> Result<Value, String> {
+    // By far the most of them. Nothing is copied that is not looked at.
+    if code.is_path {
+        let path = &code.paths[0];
+        return view.at(path).map(Cow::into_owned).ok_or_else(|| view.explain(path));
+    }
+    start(code.operations);
+    let value = |path| view.at(path).map(|json| (from_json(&json), weight_of(&json)));
+    let places = Places(code.paths.iter().map(value).collect());
+    let work = || {
+        ENGINE.with(|engine| {
+            let expression = engine.compile_expression_owned(code.source)?;
+            to_json(&expression.eval(EngineValue::from_object(places))?)
+        })
+    };
+    guarded(work).map_err(|error| {
+        if !is_about_undefined(&error) {
+            return reason(&error);
+        }
+        match code.paths.iter().find(|path| view.at(path).is_none()) {
+            Some(path) => view.explain(path),
+            None => format!("something in {} is undefined", code.authored),
+        }
+    })
+}
+
+/// Whether the engine can read an expression, and knows all that it names.
+fn known(code: &Code<'_>) -> Result<(), String> {
+    ENGINE.with(|engine| {
+        let compiled = guarded(|| engine.compile_expression(&code.source));
+        let expression = compiled.map_err(|error| reason(&error))?;
+        let state = engine.empty_state();
+        if let Some(name) = code.filters.iter().find(|name| !is_filter(&state, name)) {
+            return Err(format!("there is no filter {name}"));
+        }
+        if let Some(name) = code.tests.iter().find(|name| !is_test(&state, name)) {
+            return Err(format!("there is no test {name}"));
+        }
+        // In order, so that the same text gives the same sentence.
+        let names: BTreeSet<String> = expression.undeclared_variables(false).into_iter().collect();
+        let mut unknown = names.iter().map(String::as_str).filter(|name| place_of(name).is_none());
+        // Only `core.transform` has an `input`.
+        let has_input = code.paths.iter().any(|path| path.origin == Origin::Input);
+        match unknown.find(|name| *name != "range").or(has_input.then_some("input")) {
+            None => Ok(()),
+            Some(name) => Err(format!(
+                "{name} is not known here; there are nodes, run, inputs, item and index"
+            )),
+        }
+    })
+}
+
+/// Whether something was looked at that is not there.
+fn is_about_undefined(error: &Error) -> bool {
+    error.kind() == ErrorKind::UndefinedError
+        || error.detail().is_some_and(|detail| detail.contains("undefined"))
+}
+
+/// The sentence of an error, without the engine's own words around it.
+fn reason(error: &Error) -> String {
+    error.detail().map_or_else(|| error.kind().to_string(), str::to_owned)
+}
+
+/// The values behind the place holders, and what each weighs.
+#[derive(Debug)]
+struct Places(Vec<Option<(EngineValue, usize)>>);
+
+impl Object for Places {
+    fn get_value(self: &Arc<Self>, key: &EngineValue) -> Option<EngineValue> {
+        let (value, weight) = self.0.get(place_of(key.as_str()?)?)?.as_ref()?;
+        Some(match hold(*weight) {
+            Ok(()) => value.clone(),
+            Err(error) => EngineValue::from(error),
+        })
+    }
+}
+
+/// What the engine gives; a panic of it is an error like any other.
+///
+/// The engine is not ours and has panicked before, on texts that anybody may send. It keeps nothing
+/// of what it works out, so that nothing half done can be seen afterwards.
+fn guarded<T>(work: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(invalid("it cannot be worked out")))
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ use std::time::Duration;
 use model::{Pin, WorkerId};
 use serde_json::{Map, Value};
 
-/// How long a task waits for the worker that has its resource.
+/// Limit: how long a task waits for the worker that has its resource.
 pub const RESOURCE_WAIT_MAX: Duration = Duration::from_mins(5);
 
 const REF_KEYS: [&str; 2] = ["resourceRef", "resource_ref"];

@@ -1,91 +1,219 @@
-//! The table of keys: finding, making and removing them, each with its rows.
+//! The table of keys: finding, making and removing them, what it may hold, and what the store has
+//! to be told.
 
 use std::collections::BTreeSet;
 
-use crate::hash_state::HashState;
 use bytes::Bytes;
 use indexmap::IndexMap;
 use model::Timestamp;
 
-use crate::answer::Answer;
-use crate::call::{Call, Moment, own};
-use crate::command::{self, Command};
-use crate::failure::{Failure, WRONG_TYPE};
-use crate::ledger::Ledger;
-use crate::limits::Limits;
-use crate::row::Write;
-use crate::value::edit::{Collection, Edit};
-use crate::value::entry::{Entry, Value};
+use crate::call::{Answer, Call, Failure, Operation, WRONG_TYPE, own};
+use crate::row::{self, DamagedRow, Row, Write};
+use crate::value::{Collection, Entry, HashState, Value};
 
-/// Keys and what they hold.
+/// Limit: keys and values of one tenant, with what it costs to keep them.
+pub const KEYSPACE_BYTES_MAX: usize = 256 << 20;
+/// Limit: keys of one tenant.
+pub const KEYS_MAX: usize = 1_000_000;
+/// Limit: a string, or the name of a key, in bytes.
+pub const STRING_BYTES_MAX: usize = 1 << 20;
+/// Limit: a list, a hash or a sorted set: its row, in bytes.
+pub const COLLECTION_BYTES_MAX: usize = 256 << 10;
+/// Limit: elements of a list, fields of a hash or members of a sorted set.
+pub const COLLECTION_ELEMENTS_MAX: usize = 10_000;
+/// Limit: the values and names that one reply carries, in bytes.
+pub const REPLY_BYTES_MAX: usize = 64 << 20;
+
+/// The memory of one argument at most, once it is kept, besides its bytes.
+const ARGUMENT_BYTES: usize = 256;
+/// The memory of a row on its way to the store, besides its bytes.
+const WRITE_BYTES: usize = 128;
+/// Keys that have ended are removed up to this number before a command is refused for want of room.
+const SWEEP_WHEN_FULL: usize = 10_000;
+
+/// What a keyspace may hold. Over a limit a command is refused, and nothing changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// [`KEYSPACE_BYTES_MAX`].
+    pub keyspace_bytes_max: usize,
+    /// [`KEYS_MAX`].
+    pub keys_max: usize,
+    /// [`STRING_BYTES_MAX`].
+    pub string_bytes_max: usize,
+    /// [`COLLECTION_BYTES_MAX`].
+    pub collection_bytes_max: usize,
+    /// [`COLLECTION_ELEMENTS_MAX`].
+    pub collection_elements_max: usize,
+    /// [`REPLY_BYTES_MAX`].
+    pub reply_bytes_max: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            keyspace_bytes_max: KEYSPACE_BYTES_MAX,
+            keys_max: KEYS_MAX,
+            string_bytes_max: STRING_BYTES_MAX,
+            collection_bytes_max: COLLECTION_BYTES_MAX,
+            collection_elements_max: COLLECTION_ELEMENTS_MAX,
+            reply_bytes_max: REPLY_BYTES_MAX,
+        }
+    }
+}
+
+impl Limits {
+    fn refuse_bytes(&self) -> Failure {
+        let max = self.keyspace_bytes_max;
+        Failure::with(format!("{OUT_OF_MEMORY} The limit is {max} bytes of keys and values"))
+    }
+
+    fn refuse_keys(&self) -> Failure {
+        Failure::with(format!("{OUT_OF_MEMORY} The limit is {} keys", self.keys_max))
+    }
+
+    pub(crate) fn refuse_string(&self) -> Failure {
+        let max = self.string_bytes_max;
+        Failure::with(format!("ERR a string or a name has at most {max} bytes"))
+    }
+
+    fn refuse_collection(&self) -> Failure {
+        let (bytes, elements) = (self.collection_bytes_max, self.collection_elements_max);
+        Failure::with(format!(
+            "ERR a list, hash or sorted set has at most {bytes} bytes and {elements} elements"
+        ))
+    }
+
+    /// Refuses a collection of this size.
+    pub(crate) fn check_collection(&self, elements: usize, bytes: usize) -> Result<(), Failure> {
+        let is_too_large =
+            elements > self.collection_elements_max || bytes > self.collection_bytes_max;
+        if is_too_large { Err(self.refuse_collection()) } else { Ok(()) }
+    }
+
+    /// Refuses a change of a value that is larger than a value may be.
+    fn refuse_oversized(&self, value: &Value) -> Failure {
+        match value {
+            Value::String(_) => self.refuse_string(),
+            Value::List(_) | Value::Hash(_) | Value::SortedSet(_) => self.refuse_collection(),
+        }
+    }
+
+    fn is_oversized(&self, value: &Value) -> bool {
+        match value {
+            Value::String(value) => value.len() > self.string_bytes_max,
+            Value::List(_) | Value::Hash(_) | Value::SortedSet(_) => {
+                self.check_collection(value.len(), value.row_bytes()).is_err()
+            }
+        }
+    }
+
+    /// Refuses a reply that carries so many bytes.
+    pub(crate) fn check_reply(&self, bytes: usize) -> Result<(), Failure> {
+        if bytes <= self.reply_bytes_max {
+            return Ok(());
+        }
+        let max = self.reply_bytes_max;
+        Err(Failure::with(format!("ERR the reply would have more than {max} bytes")))
+    }
+
+    /// All of these, unless they are too much for one reply.
+    pub(crate) fn collect<'a>(
+        &self,
+        values: impl Iterator<Item = Option<&'a Bytes>>,
+    ) -> Result<Vec<Answer>, Failure> {
+        let mut n_bytes = 0;
+        let collected = values.map(|value| {
+            n_bytes += value.map_or(0, Bytes::len);
+            self.check_reply(n_bytes).map(|()| Answer::bulk_or_null(value))
+        });
+        collected.collect()
+    }
+}
+
+const OUT_OF_MEMORY: &str = "OOM command not allowed when used memory > 'maxmemory'.";
+
+/// Keys and their values.
 ///
-/// Commands change it through [`Keyspace::execute`] alone. What they change is also kept as rows
-/// until [`Keyspace::take_writes`] takes them.
+/// Commands change it through [`Keyspace::execute`]. The keys that they changed are remembered
+/// until [`Keyspace::take_writes`] makes rows of them.
 #[derive(Debug)]
 pub struct Keyspace {
     pub(crate) limits: Limits,
     /// Walked by position for scans. A removal moves the last key into the gap.
     pub(crate) keys: IndexMap<Bytes, Entry, HashState>,
     /// Every key that ends, the next one first.
-    pub(crate) expiries: BTreeSet<(Timestamp, Bytes)>,
-    pub(crate) ledger: Ledger,
-}
-
-/// When a string that is put ends.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Expiry {
-    /// When it ended before.
-    Keep,
-    /// Never.
-    Never,
-    /// At this moment.
-    At(Timestamp),
+    expiries: BTreeSet<(Timestamp, Bytes)>,
+    /// Keys whose rows have changed, with the bytes that each adds to `unsaved_bytes`.
+    touched: IndexMap<Bytes, usize, HashState>,
+    /// Lists that gained elements.
+    grown: Vec<Bytes>,
+    used_bytes: usize,
+    unsaved_bytes: usize,
 }
 
 impl Keyspace {
-    /// Without keys.
+    /// A keyspace without keys.
     pub fn new(limits: Limits) -> Self {
         Self {
             limits,
             keys: IndexMap::default(),
             expiries: BTreeSet::new(),
-            ledger: Ledger::default(),
+            touched: IndexMap::default(),
+            grown: Vec::new(),
+            used_bytes: 0,
+            unsaved_bytes: 0,
         }
     }
 
-    /// Whether there is a command of this name, in any case.
-    pub fn knows(name: &[u8]) -> bool {
-        command::find(name).is_some()
+    /// The keyspace that these rows are of. A value over the limits stays as it is.
+    pub fn restore(
+        limits: Limits,
+        rows: impl IntoIterator<Item = Row>,
+    ) -> Result<Self, DamagedRow> {
+        let mut space = Self::new(limits);
+        for Row { key, kind, expires_at, value } in rows {
+            let damaged = |problem| DamagedRow { key: key.clone(), problem };
+            if space.keys.contains_key(&key) {
+                return Err(damaged("the key has two rows"));
+            }
+            let value = row::decode(kind, value).map_err(damaged)?;
+            let is_oversized = limits.is_oversized(&value);
+            space.place(key, Entry { value, expires_at, is_oversized });
+        }
+        Ok(space)
     }
 
     /// Carries out one command; `arguments` begin with its name.
     ///
     /// An error changes nothing. Whatever the answer is, keys that are found expired are removed.
-    pub fn execute(&mut self, at: Moment, arguments: &[Bytes]) -> Answer {
-        let Some(name) = arguments.first() else {
-            return Answer::Error("ERR empty command".into());
-        };
-        let Some(command) = command::find(name) else {
-            return command::unknown(arguments).into();
-        };
-        let call = Call { at, name: command.name, arguments };
-        self.run(command, &call).unwrap_or_else(Answer::from)
+    pub fn execute(&mut self, now: Timestamp, operation: Operation, arguments: &[Bytes]) -> Answer {
+        operation(self, &Call { now, arguments }).unwrap_or_else(Answer::from)
     }
 
-    fn run(&mut self, command: &Command, call: &Call<'_>) -> Result<Answer, Failure> {
-        command.check_arity(call)?;
-        self.check_growth(command.growth, call)?;
-        (command.run)(self, call)
-    }
-
-    /// Rows that changed since the last call, in order.
+    /// The rows of the keys that changed since the last call, each once. Only now are they encoded.
     pub fn take_writes(&mut self) -> Vec<Write> {
-        std::mem::take(&mut self.ledger.writes)
+        self.unsaved_bytes = 0;
+        let touched = std::mem::take(&mut self.touched);
+        let write = |key: Bytes| match self.keys.get(&key) {
+            Some(entry) => Write::Put(row_of(&key, entry)),
+            None => Write::Delete(key),
+        };
+        touched.into_keys().map(write).collect()
     }
 
-    /// Lists that gained elements since the last call: who waits for one of them asks again.
+    /// Whether a row has changed since [`Keyspace::take_writes`].
+    pub fn has_writes(&self) -> bool {
+        !self.touched.is_empty()
+    }
+
+    /// About how much memory [`Keyspace::take_writes`] would take.
+    pub fn unsaved_bytes(&self) -> usize {
+        self.unsaved_bytes
+    }
+
+    /// Lists that gained elements since the last call: pops that wait for one of them ask again.
     pub fn take_grown(&mut self) -> Vec<Bytes> {
-        std::mem::take(&mut self.ledger.grown)
+        std::mem::take(&mut self.grown)
     }
 
     /// Removes keys that have ended, the earliest first, and says how many they were.
@@ -96,7 +224,7 @@ impl Keyspace {
                     let index = self.keys.get_index_of(key).expect("a key that ends is a key");
                     self.remove_at(index);
                 }
-                _ => return n_removed, // None has ended.
+                Some(_) | None => return n_removed,
             }
         }
         at_most
@@ -109,7 +237,7 @@ impl Keyspace {
 
     /// About how much memory keys and values take.
     pub fn used_bytes(&self) -> usize {
-        self.ledger.used_bytes
+        self.used_bytes
     }
 
     /// How many keys there are, those included that have ended and are not swept yet.
@@ -122,17 +250,42 @@ impl Keyspace {
         self.keys.is_empty()
     }
 
+    /// The rows of all keys, in no special order.
+    pub fn rows(&self) -> impl Iterator<Item = Row> {
+        self.keys.iter().map(|(key, entry)| row_of(key, entry))
+    }
+
+    /// Refuses a command that would not fit, before it changes anything. `key` is the one that it
+    /// may add.
+    pub(crate) fn admit(&mut self, call: &Call<'_>, key: &Bytes) -> Result<(), Failure> {
+        let Limits { keyspace_bytes_max, keys_max, string_bytes_max, .. } = self.limits;
+        if key.len() > string_bytes_max {
+            return Err(self.limits.refuse_string());
+        }
+        let wanted: usize = call.from(1).iter().map(|one| ARGUMENT_BYTES + one.len()).sum();
+        let has_room = |space: &Self| space.used_bytes.saturating_add(wanted) <= keyspace_bytes_max;
+        let has_place = |space: &Self| space.keys.len() < keys_max || space.keys.contains_key(key);
+        if has_room(self) && has_place(self) {
+            return Ok(());
+        }
+        self.sweep(call.now, SWEEP_WHEN_FULL);
+        match (has_room(self), has_place(self)) {
+            (true, true) => Ok(()),
+            (false, _) => Err(self.limits.refuse_bytes()),
+            (true, false) => Err(self.limits.refuse_keys()),
+        }
+    }
+
     /// Where a key is. One that has ended is removed first.
     pub(crate) fn find(&mut self, call: &Call<'_>, key: &[u8]) -> Option<usize> {
         let index = self.keys.get_index_of(key)?;
-        if self.keys[index].is_expired_at(call.now()) {
+        if self.keys[index].is_expired_at(call.now) {
             self.remove_at(index);
             return None;
         }
         Some(index)
     }
 
-    /// What a key holds.
     pub(crate) fn entry(&mut self, call: &Call<'_>, key: &[u8]) -> Option<&Entry> {
         self.find(call, key).map(|index| &self.keys[index])
     }
@@ -146,9 +299,7 @@ impl Keyspace {
         match self.entry(call, key).map(|entry| &entry.value) {
             None => Ok(None),
             Some(Value::String(value)) => Ok(Some(value)),
-            Some(Value::List(_) | Value::Hash(_) | Value::Set(_) | Value::SortedSet(_)) => {
-                Err(WRONG_TYPE)
-            }
+            Some(Value::List(_) | Value::Hash(_) | Value::SortedSet(_)) => Err(WRONG_TYPE),
         }
     }
 
@@ -164,49 +315,107 @@ impl Keyspace {
         }
     }
 
-    /// The collection at a key, to change.
-    pub(crate) fn edit<C: Collection>(
+    /// Where the collection of a key is, if it may be changed.
+    pub(crate) fn find_collection<C: Collection>(
         &mut self,
         call: &Call<'_>,
         key: &[u8],
-    ) -> Result<Option<Edit<'_, C>>, Failure> {
-        match self.find(call, key) {
-            None => Ok(None),
-            Some(index) => self.edit_at(index).map(Some),
-        }
+    ) -> Result<Option<usize>, Failure> {
+        let Some(index) = self.find(call, key) else { return Ok(None) };
+        C::of(&self.keys[index].value).ok_or(WRONG_TYPE)?;
+        self.check_changeable(index)?;
+        Ok(Some(index))
     }
 
-    /// The collection at a key, to change; a new one if there is none.
-    pub(crate) fn open<C: Collection>(
+    /// Refuses to change a value that was restored larger than a value may be.
+    pub(crate) fn check_changeable(&self, index: usize) -> Result<(), Failure> {
+        let entry = &self.keys[index];
+        if entry.is_oversized { Err(self.limits.refuse_oversized(&entry.value)) } else { Ok(()) }
+    }
+
+    /// The collection that [`Keyspace::find_collection`] found.
+    pub(crate) fn collection<C: Collection>(&self, index: usize) -> &C {
+        C::of(&self.keys[index].value).expect("its kind was checked")
+    }
+
+    /// Changes the collection at a position, or a new one of this name, and everything that depends
+    /// on it. One that has lost its last element is removed.
+    pub(crate) fn change<C: Collection, T>(
         &mut self,
-        call: &Call<'_>,
+        found: Option<usize>,
         key: &Bytes,
-    ) -> Result<Edit<'_, C>, Failure> {
-        let index = match self.find(call, key) {
-            Some(index) => index,
-            None => self.insert(own(key), Entry { value: C::new_value(), expires_at: None }),
+        change: impl FnOnce(&mut C) -> T,
+    ) -> T {
+        let Some(index) = found else {
+            let mut collection = C::default();
+            let changed = change(&mut collection);
+            self.insert(own(key), Entry::new(collection.into_value(), None));
+            return changed;
         };
-        self.edit_at(index)
-    }
-
-    fn edit_at<C: Collection>(&mut self, index: usize) -> Result<Edit<'_, C>, Failure> {
         let (key, entry) = self.keys.get_index_mut(index).expect("a position of a key");
-        let collection = C::of_mut(&mut entry.value).ok_or(WRONG_TYPE)?;
-        Ok(Edit { index, key, collection, ledger: &mut self.ledger })
-    }
-
-    /// Adds a key that is not there, with all its rows.
-    pub(crate) fn insert(&mut self, key: Bytes, entry: Entry) -> usize {
-        self.ledger.writes.push(entry.write(&key));
-        for (item, value) in entry.value.items() {
-            self.ledger.put_item(&key, item, value);
+        let before = entry.bytes(key);
+        let collection = C::of_mut(&mut entry.value).expect("its kind was checked");
+        let changed = change(collection);
+        self.used_bytes = self.used_bytes + entry.bytes(key) - before;
+        if entry.value.len() == 0 {
+            self.remove_at(index);
+        } else {
+            self.touch(index);
         }
-        self.place(key, entry)
+        changed
     }
 
-    /// Adds a key whose rows are kept already.
-    pub(crate) fn place(&mut self, key: Bytes, entry: Entry) -> usize {
-        self.ledger.used_bytes += entry.bytes(&key);
+    /// Remembers that a list gained elements.
+    pub(crate) fn note_growth(&mut self, key: &Bytes) {
+        if self.grown.last() != Some(key) {
+            self.grown.push(key.clone());
+        }
+    }
+
+    /// Puts a string, whatever the key at the position holds.
+    pub(crate) fn put_string(
+        &mut self,
+        found: Option<usize>,
+        key: &Bytes,
+        value: Bytes,
+        expires_at: Option<Timestamp>,
+    ) {
+        let Some(index) = found else {
+            self.insert(own(key), Entry::new(Value::String(value), expires_at));
+            return;
+        };
+        let (key, entry) = self.keys.get_index_mut(index).expect("a position of a key");
+        let before = entry.bytes(key);
+        entry.value = Value::String(value);
+        self.used_bytes = self.used_bytes + entry.bytes(key) - before;
+        self.set_expiry(index, expires_at);
+    }
+
+    /// Sets when a key ends, and remembers that its row has changed.
+    pub(crate) fn set_expiry(&mut self, index: usize, expires_at: Option<Timestamp>) {
+        let (key, entry) = self.keys.get_index_mut(index).expect("a position of a key");
+        if entry.expires_at != expires_at {
+            let bytes_before = entry.bytes(key);
+            let before = std::mem::replace(&mut entry.expires_at, expires_at);
+            self.used_bytes = self.used_bytes + entry.bytes(key) - bytes_before;
+            if let Some(end) = before {
+                self.expiries.remove(&(end, key.clone()));
+            }
+            if let Some(end) = expires_at {
+                self.expiries.insert((end, key.clone()));
+            }
+        }
+        self.touch(index);
+    }
+
+    fn insert(&mut self, key: Bytes, entry: Entry) {
+        let index = self.place(key, entry);
+        self.touch(index);
+    }
+
+    /// Adds a key as the store has it.
+    fn place(&mut self, key: Bytes, entry: Entry) -> usize {
+        self.used_bytes += entry.bytes(&key);
         if let Some(end) = entry.expires_at {
             self.expiries.insert((end, key.clone()));
         }
@@ -215,77 +424,69 @@ impl Keyspace {
         index
     }
 
-    /// Puts a string, whatever was there before.
-    pub(crate) fn put_string(
-        &mut self,
-        call: &Call<'_>,
-        key: &Bytes,
-        value: Bytes,
-        expiry: Expiry,
-    ) {
-        let found = self.find(call, key);
-        let expires_at = match (expiry, found) {
-            (Expiry::At(end), _) if end <= call.now() => return self.remove_found(found),
-            (Expiry::At(end), _) => Some(end),
-            (Expiry::Keep, Some(index)) => self.keys[index].expires_at,
-            (Expiry::Keep, None) | (Expiry::Never, _) => None,
-        };
-        let Some(index) = found else {
-            self.insert(own(key), Entry { value: Value::String(value), expires_at });
-            return;
-        };
-        let (kept, entry) = self.keys.get_index_mut(index).expect("a position of a key");
-        let Value::String(before) = &mut entry.value else {
-            self.remove_at(index);
-            self.insert(own(key), Entry { value: Value::String(value), expires_at });
-            return;
-        };
-        self.ledger.used_bytes += value.len();
-        self.ledger.used_bytes -= before.len();
-        *before = value;
-        if entry.expires_at == expires_at {
-            self.ledger.writes.push(entry.write(kept));
-        } else {
-            self.set_expiry(index, expires_at);
-        }
-    }
-
-    /// Changes when a key ends.
-    pub(crate) fn set_expiry(&mut self, index: usize, expires_at: Option<Timestamp>) {
-        let (key, entry) = self.keys.get_index_mut(index).expect("a position of a key");
-        self.ledger.used_bytes -= entry.bytes(key);
-        let before = std::mem::replace(&mut entry.expires_at, expires_at);
-        self.ledger.used_bytes += entry.bytes(key);
-        self.ledger.writes.push(entry.write(key));
-        if let Some(end) = before {
-            self.expiries.remove(&(end, key.clone()));
-        }
-        if let Some(end) = expires_at {
-            self.expiries.insert((end, key.clone()));
-        }
-    }
-
-    /// Removes a key with its rows.
-    pub(crate) fn remove_at(&mut self, index: usize) -> Entry {
+    pub(crate) fn remove_at(&mut self, index: usize) {
         let (key, entry) = self.keys.swap_remove_index(index).expect("a position of a key");
-        self.ledger.used_bytes -= entry.bytes(&key);
+        self.used_bytes -= entry.bytes(&key);
         if let Some(end) = entry.expires_at {
             self.expiries.remove(&(end, key.clone()));
         }
-        self.ledger.writes.push(Write::DeleteKey { key });
-        entry
+        self.count_unsaved(&key, WRITE_BYTES + key.len());
     }
 
-    pub(crate) fn remove_found(&mut self, found: Option<usize>) {
-        if let Some(index) = found {
-            self.remove_at(index);
-        }
+    fn touch(&mut self, index: usize) {
+        let (key, entry) = self.keys.get_index(index).expect("a position of a key");
+        let bytes = WRITE_BYTES + key.len() + entry.value.row_bytes();
+        let key = key.clone();
+        self.count_unsaved(&key, bytes);
     }
 
-    /// Removes a collection that has lost its last element.
-    pub(crate) fn remove_if_empty(&mut self, index: usize) {
-        if self.keys[index].value.is_empty() {
-            self.remove_at(index);
+    /// A key's row has changed, and has this size.
+    fn count_unsaved(&mut self, key: &Bytes, bytes: usize) {
+        let before = if let Some(counted) = self.touched.get_mut(key) {
+            std::mem::replace(counted, bytes)
+        } else {
+            self.touched.insert(key.clone(), bytes);
+            0
+        };
+        self.unsaved_bytes = self.unsaved_bytes + bytes - before;
+    }
+
+    /// How many keys have not ended.
+    pub fn count_live(&self, now: Timestamp) -> usize {
+        self.len() - self.expiries.iter().take_while(|(end, _)| *end <= now).count()
+    }
+}
+
+fn row_of(key: &Bytes, entry: &Entry) -> Row {
+    Row {
+        key: key.clone(),
+        kind: entry.value.kind(),
+        expires_at: entry.expires_at,
+        value: row::encode(&entry.value),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::value::{
+        COLLECTION_BYTES, ELEMENT_BYTES, EXPIRY_BYTES, FIELD_BYTES, KEY_BYTES, MEMBER_BYTES,
+    };
+
+    #[test]
+    fn arguments_pay_for_all_that_they_can_add() {
+        let collection = KEY_BYTES + COLLECTION_BYTES;
+        // As in `SET key value`, `LPUSH key element`, `HSET key field value`, `ZADD key 1 member`.
+        for (n_arguments, bytes) in [
+            (2, KEY_BYTES + EXPIRY_BYTES),
+            (2, collection + ELEMENT_BYTES + row::LENGTH_BYTES),
+            (3, collection + FIELD_BYTES + 2 * row::LENGTH_BYTES),
+            (3, collection + MEMBER_BYTES + row::LENGTH_BYTES + row::SCORE_BYTES),
+            (1, ELEMENT_BYTES + row::LENGTH_BYTES),
+            (2, FIELD_BYTES + 2 * row::LENGTH_BYTES),
+            (2, MEMBER_BYTES + row::LENGTH_BYTES + row::SCORE_BYTES),
+        ] {
+            assert!(bytes <= n_arguments * ARGUMENT_BYTES, "{n_arguments} arguments, {bytes}");
         }
     }
 }

@@ -1,265 +1,153 @@
-//! Commands of sorted sets that name members.
+//! Commands of sorted sets.
+
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use crate::answer::Answer;
-use crate::budget::Budget;
-use crate::call::Call;
-use crate::failure::{Failure, Outcome, SYNTAX};
-use crate::keyspace::Keyspace;
-use crate::strings::count;
-use crate::value::score::Score;
-use crate::value::sorted_set::SortedSet;
+use crate::call::{Answer, Call, Failure, Outcome, SYNTAX, float, lenient_float};
+use crate::keyspace::{Keyspace, Limits};
+use crate::lists::positions;
+use crate::value::{Collection as _, Score, ScoreRange, SortedSet};
 
-/// How scores are put.
-#[derive(Clone, Copy, Debug, Default)]
-#[expect(clippy::struct_excessive_bools, reason = "each is a word that a client may say")]
-struct Options {
-    only_new: bool,
-    only_there: bool,
-    only_greater: bool,
-    only_less: bool,
-    counts_changed: bool,
-    increments: bool,
-}
-
-/// What becomes of a member.
-#[derive(Clone, Copy, Debug)]
-enum Change {
-    /// The options forbid it.
-    Nothing,
-    Added(Score),
-    Moved(Score),
-    /// It has this score already.
-    Same(Score),
-}
-
-impl Options {
-    /// The options, and where scores begin.
-    fn read(call: &Call<'_>, increments: bool) -> Result<(Self, usize), Failure> {
-        let mut options = Self { increments, ..Self::default() };
-        let mut position = 2;
-        while position < call.len() && options.take(call, position) {
-            position += 1;
-        }
-        let n_arguments = call.len() - position;
-        if n_arguments == 0 || n_arguments % 2 == 1 {
-            return Err(SYNTAX);
-        }
-        options.check()?;
-        if options.increments && n_arguments > 2 {
-            return Err(Failure::new("ERR INCR option supports a single increment-element pair"));
-        }
-        Ok((options, position))
-    }
-
-    /// Whether the argument is an option.
-    fn take(&mut self, call: &Call<'_>, position: usize) -> bool {
-        let is = |word: &str| call.is(position, word);
-        match () {
-            () if is("nx") => self.only_new = true,
-            () if is("xx") => self.only_there = true,
-            () if is("gt") => self.only_greater = true,
-            () if is("lt") => self.only_less = true,
-            () if is("ch") => self.counts_changed = true,
-            () if is("incr") => self.increments = true,
-            () => return false,
-        }
-        true
-    }
-
-    fn check(self) -> Result<(), Failure> {
-        if self.only_new && self.only_there {
-            return Err(Failure::new("ERR XX and NX options at the same time are not compatible"));
-        }
-        let (new, greater, less) = (self.only_new, self.only_greater, self.only_less);
-        if new && (greater || less) || greater && less {
-            return Err(Failure::new(
-                "ERR GT, LT, and/or NX options at the same time are not compatible",
-            ));
-        }
-        Ok(())
-    }
-
-    fn decide(self, before: Option<Score>, number: f64) -> Result<Change, Failure> {
-        let not_a_number = Failure::new("ERR resulting score is not a number (NaN)");
-        let Some(before) = before else {
-            let score = Score::new(number).ok_or(not_a_number)?;
-            return Ok(if self.only_there { Change::Nothing } else { Change::Added(score) });
-        };
-        if self.only_new {
-            return Ok(Change::Nothing);
-        }
-        let number = if self.increments { before.get() + number } else { number };
-        let score = Score::new(number).ok_or(not_a_number)?;
-        let is_wrong = self.only_greater && score <= before || self.only_less && score >= before;
-        Ok(match score == before {
-            _ if is_wrong => Change::Nothing,
-            true => Change::Same(score),
-            false => Change::Moved(score),
-        })
-    }
-}
-
-pub(crate) fn zadd(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    put(space, call, false)
-}
-
-pub(crate) fn zincrby(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    put(space, call, true)
-}
-
-fn put(space: &mut Keyspace, call: &Call<'_>, increments: bool) -> Outcome {
-    let (options, first) = Options::read(call, increments)?;
-    let scores = (first..call.len()).step_by(2).map(|position| call.float(position));
-    let scores: Vec<f64> = scores.collect::<Result<_, _>>()?;
-    let members = || call.from(first + 1).iter().step_by(2);
-    check_members(space, call, options, members())?;
-    if options.increments {
-        return increment(space, call, options, (members(), scores[0]));
-    }
-    if options.only_there && space.find(call, call.argument(1)).is_none() {
-        return Ok(Answer::Integer(0));
-    }
-    let (mut n_added, mut n_moved) = (0, 0);
-    let mut edit = space.open::<SortedSet>(call, call.argument(1))?;
-    for (member, score) in members().zip(scores) {
-        match options.decide(edit.collection.score(member), score)? {
-            Change::Nothing | Change::Same(_) => {}
-            Change::Added(score) => {
-                edit.put(member, score);
-                n_added += 1;
-            }
-            Change::Moved(score) => {
-                edit.put(member, score);
-                n_moved += 1;
-            }
-        }
-    }
-    let index = edit.index;
-    space.remove_if_empty(index);
-    Ok(count(if options.counts_changed { n_added + n_moved } else { n_added }))
-}
-
-/// Refuses members that would make a sorted set too large.
-fn check_members<'a>(
-    space: &mut Keyspace,
-    call: &Call<'_>,
-    options: Options,
-    members: impl ExactSizeIterator<Item = &'a Bytes>,
-) -> Result<(), Failure> {
-    let elements_max = space.limits.elements_max;
-    let sorted = space.look::<SortedSet>(call, call.argument(1))?;
-    let length = sorted.map_or(0, SortedSet::len);
-    if options.only_there || length + members.len() <= elements_max {
-        return Ok(());
-    }
-    let is_new = |member: &&Bytes| sorted.is_none_or(|sorted| sorted.score(member).is_none());
-    let n_new = members.filter(is_new).count();
-    space.check_elements(length + n_new)
-}
-
-fn increment<'a>(
-    space: &mut Keyspace,
-    call: &Call<'_>,
-    options: Options,
-    (mut members, amount): (impl Iterator<Item = &'a Bytes>, f64),
-) -> Outcome {
+/// `ZADD key score member [score member ...]`
+pub fn zadd(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
     let key = call.argument(1);
-    let member = members.next().expect("there is one pair");
-    let before = space.look::<SortedSet>(call, key)?.and_then(|sorted| sorted.score(member));
-    match options.decide(before, amount)? {
-        Change::Nothing => Ok(Answer::Null),
-        Change::Same(score) => Ok(Answer::Double(score.get())),
-        Change::Added(score) | Change::Moved(score) => {
-            space.open::<SortedSet>(call, key)?.put(member, score);
-            Ok(Answer::Double(score.get()))
-        }
+    let (pairs, rest) = call.from(2).as_chunks::<2>();
+    if !rest.is_empty() || pairs.is_empty() {
+        return Err(SYNTAX);
     }
+    let score = |[score, _]: &[Bytes; 2]| float(score).and_then(Score::new);
+    let scores: Option<Vec<Score>> = pairs.iter().map(score).collect();
+    let scores = scores.ok_or(Failure::new("ERR value is not a valid float"))?;
+    space.admit(call, key)?;
+    let found = space.find_collection::<SortedSet>(call, key)?;
+    let sorted = found.map(|index| space.collection::<SortedSet>(index));
+    let (length, bytes) = sorted.map_or((0, 0), |sorted| (sorted.len(), sorted.row_bytes()));
+    // Most of the time there is room even if all members are new.
+    let more: usize = pairs.iter().map(|[_, member]| SortedSet::member_bytes(member)).sum();
+    if space.limits.check_collection(length + pairs.len(), bytes + more).is_err() {
+        let members = pairs.iter().map(|[_, member]| member);
+        let is_new = |member: &&Bytes| sorted.is_none_or(|sorted| sorted.score(member).is_none());
+        let new: BTreeSet<&Bytes> = members.filter(is_new).collect();
+        let more: usize = new.iter().map(|member| SortedSet::member_bytes(member)).sum();
+        space.limits.check_collection(length + new.len(), bytes + more)?;
+    }
+    let pairs = pairs.iter().map(|[_, member]| member).zip(scores);
+    Ok(Answer::count(space.change(found, key, |sorted: &mut SortedSet| {
+        pairs.filter(|(member, score)| sorted.put(member, *score)).count()
+    })))
 }
 
-pub(crate) fn zrem(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let Some(mut edit) = space.edit::<SortedSet>(call, call.argument(1))? else {
+/// `ZREM key member [member ...]`
+pub fn zrem(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
+    let (key, members) = (call.argument(1), call.from(2));
+    let Some(index) = space.find_collection::<SortedSet>(call, key)? else {
         return Ok(Answer::Integer(0));
     };
-    let n_removed = call.from(2).iter().filter(|member| edit.remove(member)).count();
-    let index = edit.index;
-    space.remove_if_empty(index);
-    Ok(count(n_removed))
+    let sorted: &SortedSet = space.collection(index);
+    if members.iter().all(|member| sorted.score(member).is_none()) {
+        return Ok(Answer::Integer(0));
+    }
+    Ok(Answer::count(space.change(Some(index), key, |sorted: &mut SortedSet| {
+        members.iter().filter(|member| sorted.remove(member)).count()
+    })))
 }
 
-pub(crate) fn zscore(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
+/// `ZSCORE key member`
+pub fn zscore(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
     let sorted = space.look::<SortedSet>(call, call.argument(1))?;
     let score = sorted.and_then(|sorted| sorted.score(call.argument(2)));
     Ok(score.map_or(Answer::Null, |score| Answer::Double(score.get())))
 }
 
-pub(crate) fn zmscore(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let sorted = space.look::<SortedSet>(call, call.argument(1))?;
-    let score = |member: &Bytes| {
-        let score = sorted.and_then(|sorted| sorted.score(member));
-        score.map_or(Answer::Null, |score| Answer::Double(score.get()))
-    };
-    Ok(Answer::Array(call.from(2).iter().map(score).collect()))
+/// `ZCARD key`
+pub fn zcard(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
+    Ok(Answer::count(space.look::<SortedSet>(call, call.argument(1))?.map_or(0, SortedSet::len)))
 }
 
-pub(crate) fn zcard(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    Ok(count(space.look::<SortedSet>(call, call.argument(1))?.map_or(0, SortedSet::len)))
+/// What follows a range.
+#[derive(Debug)]
+struct RangeOptions {
+    with_scores: bool,
+    offset: i64,
+    /// How many members to give; all of them if negative.
+    limit: i64,
 }
 
-pub(crate) fn zrank(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let sorted = space.look::<SortedSet>(call, call.argument(1))?;
-    let rank = sorted.and_then(|sorted| sorted.rank(call.argument(2)));
-    Ok(rank.map_or(Answer::Null, count))
+impl RangeOptions {
+    fn read(call: &Call<'_>, may_limit: bool) -> Result<Self, Failure> {
+        let mut options = Self { with_scores: false, offset: 0, limit: -1 };
+        let mut position = 4;
+        while position < call.len() {
+            if call.is(position, "withscores") {
+                options.with_scores = true;
+                position += 1;
+            } else if may_limit && call.is(position, "limit") && position + 2 < call.len() {
+                options.offset = call.integer(position + 1)?;
+                options.limit = call.integer(position + 2)?;
+                position += 3;
+            } else {
+                return Err(SYNTAX);
+            }
+        }
+        Ok(options)
+    }
+
+    fn answer<'a>(
+        &self,
+        limits: &Limits,
+        found: impl Iterator<Item = (&'a Bytes, Score)>,
+    ) -> Outcome {
+        if !self.with_scores {
+            return Ok(Answer::Array(limits.collect(found.map(|(member, _)| Some(member)))?));
+        }
+        let found: Vec<_> = found.map(|(member, score)| (member.clone(), score.get())).collect();
+        limits.check_reply(found.iter().map(|(member, _)| member.len()).sum())?;
+        Ok(Answer::Scored(found))
+    }
 }
 
-pub(crate) fn zrevrank(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
+/// `ZRANGE key start stop [WITHSCORES]`, walked from the nearer end.
+pub fn zrange(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
+    let (options, limits) = (RangeOptions::read(call, false)?, space.limits);
+    let (start, end) = (call.integer(2)?, call.integer(3)?);
     let Some(sorted) = space.look::<SortedSet>(call, call.argument(1))? else {
-        return Ok(Answer::Null);
-    };
-    let rank = sorted.rank(call.argument(2));
-    Ok(rank.map_or(Answer::Null, |rank| count(sorted.len() - 1 - rank)))
-}
-
-pub(crate) fn zpopmin(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    pop(space, call, false)
-}
-
-pub(crate) fn zpopmax(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    pop(space, call, true)
-}
-
-fn pop(space: &mut Keyspace, call: &Call<'_>, from_back: bool) -> Outcome {
-    let n_max = match call.len() {
-        2 => None,
-        3 => Some(call.count(2)?),
-        _ => return Err(SYNTAX),
-    };
-    let mut budget = Budget::new(&space.limits);
-    let Some(mut edit) = space.edit::<SortedSet>(call, call.argument(1))? else {
         return Ok(Answer::Array(Vec::new()));
     };
-    let n = n_max.unwrap_or(1).min(edit.collection.len());
-    budget.check_elements(n)?;
-    let mut popped = Vec::with_capacity(n);
-    let mut members = edit.collection.iter();
-    for _ in 0..n {
-        let next = if from_back { members.next_back() } else { members.next() };
-        let (member, score) = next.expect("not more than there are");
-        budget.spend(member.len())?;
-        popped.push((member.clone(), score.get()));
-    }
-    drop(members);
-    for (member, _) in &popped {
-        edit.remove(member);
-    }
-    let index = edit.index;
-    space.remove_if_empty(index);
-    if n_max.is_some() {
-        return Ok(Answer::Scored(popped));
-    }
-    let flat = popped
-        .into_iter()
-        .flat_map(|(member, score)| [Answer::Bulk(member), Answer::Double(score)]);
-    Ok(Answer::Array(flat.collect()))
+    let range = positions(start, end, sorted.len());
+    let n_behind = sorted.len() - range.end;
+    let found: Vec<_> = if range.start <= n_behind {
+        sorted.iter().skip(range.start).take(range.len()).collect()
+    } else {
+        let mut found: Vec<_> = sorted.iter().rev().skip(n_behind).take(range.len()).collect();
+        found.reverse();
+        found
+    };
+    options.answer(&limits, found.into_iter())
+}
+
+/// `ZRANGEBYSCORE key min max [WITHSCORES] [LIMIT offset count]`
+pub fn zrangebyscore(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
+    let (options, limits) = (RangeOptions::read(call, true)?, space.limits);
+    let (min, min_excluded) = score_end(call.argument(2))?;
+    let (max, max_excluded) = score_end(call.argument(3))?;
+    let Some(sorted) = space.look::<SortedSet>(call, call.argument(1))? else {
+        return Ok(Answer::Array(Vec::new()));
+    };
+    // Redis never counts a negative offset down to its end.
+    let skipped = usize::try_from(options.offset).unwrap_or(usize::MAX);
+    let taken = usize::try_from(options.limit).unwrap_or(usize::MAX);
+    let range = ScoreRange { min, min_excluded, max, max_excluded };
+    let found: Vec<_> = sorted.range(range).skip(skipped).take(taken).collect();
+    options.answer(&limits, found.into_iter())
+}
+
+/// The end of a range of scores, and whether it is excluded.
+fn score_end(text: &[u8]) -> Result<(Score, bool), Failure> {
+    let (number, is_excluded) = match text.strip_prefix(b"(") {
+        Some(number) => (number, true),
+        None => (text, false),
+    };
+    let score = lenient_float(number).and_then(Score::new);
+    Ok((score.ok_or(Failure::new("ERR min or max is not a float"))?, is_excluded))
 }

@@ -1,186 +1,136 @@
 //! Commands of strings.
 
-#![expect(clippy::unnecessary_wraps, reason = "the table of commands has one type of function")]
+use bytes::Bytes;
+use model::Timestamp;
 
-use bytes::{Bytes, BytesMut};
+use crate::call::{Answer, Call, Failure, NOT_AN_INTEGER, OVERFLOW, Outcome, SYNTAX, integer, own};
+use crate::keyspace::Keyspace;
+use crate::value::Value;
 
-use crate::answer::Answer;
-use crate::budget::Budget;
-use crate::call::{Call, own};
-use crate::failure::{
-    Failure, NOT_A_FLOAT, NOT_A_NUMBER, NOT_AN_INTEGER, OVERFLOW, Outcome, TOO_LONG,
-};
-use crate::keyspace::{Expiry, Keyspace};
-use crate::long_double::{self, Parsed};
-use crate::number;
-use crate::value::entry::Value;
-
-pub(crate) fn bulk_or_null(value: Option<&Bytes>) -> Answer {
-    value.map_or(Answer::Null, |value| Answer::Bulk(value.clone()))
+/// `GET key`
+pub fn get(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
+    Ok(Answer::bulk_or_null(space.string(call, call.argument(1))?))
 }
 
-/// A length or a count; what fits into memory fits into an integer.
-pub(crate) fn count(n: usize) -> Answer {
-    Answer::Integer(i64::try_from(n).unwrap_or(i64::MAX))
-}
-
-pub(crate) fn get(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    Ok(bulk_or_null(space.string(call, call.argument(1))?))
-}
-
-pub(crate) fn mget(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let mut budget = Budget::new(&space.limits);
-    let mut values = Vec::with_capacity(call.len() - 1);
+/// `MGET key [key ...]`
+pub fn mget(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
     for key in call.from(1) {
-        let value = match space.entry(call, key).map(|entry| &entry.value) {
-            Some(Value::String(value)) => Some(value),
-            _ => None, // What is no string is as good as nothing.
-        };
-        budget.spend(value.map_or(0, Bytes::len))?;
-        values.push(bulk_or_null(value));
+        space.find(call, key);
     }
-    Ok(Answer::Array(values))
+    let value = |key: &Bytes| match space.keys.get(key).map(|entry| &entry.value) {
+        Some(Value::String(value)) => Some(value),
+        // Redis gives nothing for a key that holds no string.
+        Some(Value::List(_) | Value::Hash(_) | Value::SortedSet(_)) | None => None,
+    };
+    Ok(Answer::Array(space.limits.collect(call.from(1).iter().map(value))?))
 }
 
-fn pairs<'a>(call: &Call<'a>) -> Result<&'a [[Bytes; 2]], Failure> {
-    let (pairs, rest) = call.from(1).as_chunks();
-    if rest.is_empty() { Ok(pairs) } else { Err(call.wrong_arity()) }
+/// The words that may follow the value of `SET`.
+#[derive(Debug, Default)]
+struct SetOptions<'a> {
+    only_if_absent: bool,
+    only_if_present: bool,
+    expiry: Option<(ExpiryForm, &'a Bytes)>,
 }
 
-pub(crate) fn mset(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    for [key, value] in pairs(call)? {
-        space.put_string(call, key, own(value), Expiry::Never);
+/// How `SET` writes the moment at which a string ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct ExpiryForm {
+    is_absolute: bool,
+    unit_millis: i64,
+}
+
+impl ExpiryForm {
+    fn read(call: &Call<'_>, position: usize) -> Option<Self> {
+        let forms =
+            [("ex", false, 1_000), ("px", false, 1), ("exat", true, 1_000), ("pxat", true, 1)];
+        let found = forms.iter().find(|(word, _, _)| call.is(position, word));
+        found.map(|&(_, is_absolute, unit_millis)| Self { is_absolute, unit_millis })
+    }
+
+    /// The moment that an argument names. It may be past.
+    fn moment(self, call: &Call<'_>, argument: &[u8]) -> Result<Timestamp, Failure> {
+        let amount = integer(argument).ok_or(NOT_AN_INTEGER)?;
+        let start = if self.is_absolute { 0 } else { call.now.to_integer() };
+        let millis = Some(amount).filter(|amount| *amount > 0);
+        let millis = millis.and_then(|amount| amount.checked_mul(self.unit_millis));
+        let millis = millis.and_then(|millis| millis.checked_add(start));
+        let invalid = Failure::new("ERR invalid expire time in 'set' command");
+        millis.map(Timestamp::from_integer).ok_or(invalid)
+    }
+}
+
+impl<'a> SetOptions<'a> {
+    fn read(call: &Call<'a>) -> Result<Self, Failure> {
+        let mut options = Self::default();
+        let mut position = 3;
+        while position < call.len() {
+            if let Some(form) = ExpiryForm::read(call, position) {
+                let is_other = options.expiry.is_some_and(|(before, _)| before != form);
+                let amount = call.arguments.get(position + 1).filter(|_| !is_other);
+                options.expiry = Some((form, amount.ok_or(SYNTAX)?));
+                position += 1;
+            } else if call.is(position, "nx") && !options.only_if_present {
+                options.only_if_absent = true;
+            } else if call.is(position, "xx") && !options.only_if_absent {
+                options.only_if_present = true;
+            } else {
+                return Err(SYNTAX);
+            }
+            position += 1;
+        }
+        Ok(options)
+    }
+}
+
+/// `SET key value [NX|XX] [EX seconds|PX milliseconds|EXAT time|PXAT time]`
+pub fn set(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
+    let (key, value) = (call.argument(1), call.argument(2));
+    let options = SetOptions::read(call)?;
+    let expires_at = options.expiry.map(|(form, amount)| form.moment(call, amount)).transpose()?;
+    if value.len() > space.limits.string_bytes_max {
+        return Err(space.limits.refuse_string());
+    }
+    space.admit(call, key)?;
+    let found = space.find(call, key);
+    let is_wrong = if found.is_some() { options.only_if_absent } else { options.only_if_present };
+    if is_wrong {
+        return Ok(Answer::Null);
+    }
+    if let Some(index) = found {
+        space.check_changeable(index)?;
+    }
+    if expires_at.is_none_or(|end| end > call.now) {
+        space.put_string(found, key, own(value), expires_at);
+    } else if let Some(index) = found {
+        space.remove_at(index);
     }
     Ok(Answer::Ok)
 }
 
-pub(crate) fn msetnx(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let pairs = pairs(call)?;
-    if pairs.iter().any(|[key, _]| space.find(call, key).is_some()) {
-        return Ok(Answer::Integer(0));
-    }
-    for [key, value] in pairs {
-        space.put_string(call, key, own(value), Expiry::Never);
-    }
-    Ok(Answer::Integer(1))
-}
-
-pub(crate) fn setnx(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let key = call.argument(1);
-    if space.find(call, key).is_some() {
-        return Ok(Answer::Integer(0));
-    }
-    space.put_string(call, key, call.value(2), Expiry::Never);
-    Ok(Answer::Integer(1))
-}
-
-pub(crate) fn getset(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let before = bulk_or_null(space.string(call, call.argument(1))?);
-    space.put_string(call, call.argument(1), call.value(2), Expiry::Never);
-    Ok(before)
-}
-
-pub(crate) fn getdel(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let key = call.argument(1);
-    let before = bulk_or_null(space.string(call, key)?);
-    let found = space.find(call, key);
-    space.remove_found(found);
-    Ok(before)
-}
-
-pub(crate) fn strlen(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    Ok(count(space.string(call, call.argument(1))?.map_or(0, Bytes::len)))
-}
-
-pub(crate) fn append(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let (key, tail) = (call.argument(1), call.argument(2));
-    let value_bytes_max = space.limits.value_bytes_max;
-    let value = match space.string(call, key)? {
-        None => own(tail),
-        Some(head) if head.len() + tail.len() > value_bytes_max => return Err(TOO_LONG),
-        Some(head) => [&head[..], &tail[..]].concat().into(),
-    };
-    let length = value.len();
-    space.put_string(call, key, value, Expiry::Keep);
-    Ok(count(length))
-}
-
-pub(crate) fn getrange(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let (start, end) = (call.integer(2)?, call.integer(3)?);
-    let Some(value) = space.string(call, call.argument(1))? else {
-        return Ok(Answer::Bulk(Bytes::new()));
-    };
-    if start < 0 && end < 0 && start > end {
-        return Ok(Answer::Bulk(Bytes::new()));
-    }
-    let length = i64::try_from(value.len()).unwrap_or(i64::MAX);
-    let from_end = |index: i64| if index < 0 { (length + index).max(0) } else { index };
-    let (start, end) = (from_end(start), from_end(end).min(length - 1));
-    if start > end {
-        return Ok(Answer::Bulk(Bytes::new()));
-    }
-    let position = |index: i64| usize::try_from(index).expect("inside the value");
-    // A copy: a slice would keep all of the value alive while the reply is under way.
-    Ok(Answer::Bulk(Bytes::copy_from_slice(&value[position(start)..=position(end)])))
-}
-
-pub(crate) fn setrange(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let (key, patch) = (call.argument(1), call.argument(3));
-    let offset = usize::try_from(call.integer(2)?)
-        .map_err(|_| Failure::new("ERR offset is out of range"))?;
-    let value_bytes_max = space.limits.value_bytes_max;
-    let before = space.string(call, key)?.cloned().unwrap_or_default();
-    if patch.is_empty() {
-        return Ok(count(before.len()));
-    }
-    let end = offset.checked_add(patch.len()).filter(|end| *end <= value_bytes_max);
-    let end = end.ok_or(TOO_LONG)?;
-    space.check_room(call, end.saturating_sub(before.len()))?;
-    let mut value = BytesMut::zeroed(end.max(before.len()));
-    value[..before.len()].copy_from_slice(&before);
-    value[offset..end].copy_from_slice(patch);
-    let length = value.len();
-    space.put_string(call, key, value.freeze(), Expiry::Keep);
-    Ok(count(length))
-}
-
-pub(crate) fn incr(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
+/// `INCR key`
+pub fn incr(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
     add(space, call, 1)
 }
 
-pub(crate) fn decr(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    add(space, call, -1)
-}
-
-pub(crate) fn incrby(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
+/// `INCRBY key increment`, which clients send for an `incr` of their own.
+pub fn incrby(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
     add(space, call, call.integer(2)?)
 }
 
-pub(crate) fn decrby(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let amount = call.integer(2)?.checked_neg();
-    add(space, call, amount.ok_or(Failure::new("ERR decrement would overflow"))?)
-}
-
-fn add(space: &mut Keyspace, call: &Call<'_>, amount: i64) -> Outcome {
+fn add(space: &mut Keyspace, call: &Call<'_>, increment: i64) -> Outcome {
     let key = call.argument(1);
+    space.admit(call, key)?;
+    let found = space.find(call, key);
+    if let Some(index) = found {
+        space.check_changeable(index)?;
+    }
     let before = match space.string(call, key)? {
-        Some(value) => number::integer(value).ok_or(NOT_AN_INTEGER)?,
+        Some(value) => integer(value).ok_or(NOT_AN_INTEGER)?,
         None => 0,
     };
-    let sum = before.checked_add(amount).ok_or(OVERFLOW)?;
-    space.put_string(call, key, sum.to_string().into(), Expiry::Keep);
+    let sum = before.checked_add(increment).ok_or(OVERFLOW)?;
+    let expires_at = found.and_then(|index| space.keys[index].expires_at);
+    space.put_string(found, key, sum.to_string().into(), expires_at);
     Ok(Answer::Integer(sum))
-}
-
-pub(crate) fn incrbyfloat(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let key = call.argument(1);
-    let before = match space.string(call, key)? {
-        Some(value) => long_double::parse(value).ok_or(NOT_A_FLOAT)?,
-        None => Parsed::ZERO,
-    };
-    let amount = long_double::parse(call.argument(2)).ok_or(NOT_A_FLOAT)?;
-    let sum = Bytes::from(before.plus(amount).ok_or(NOT_A_NUMBER)?.to_text());
-    space.check_value(call, &sum)?;
-    space.put_string(call, key, sum.clone(), Expiry::Keep);
-    Ok(Answer::Bulk(sum))
 }

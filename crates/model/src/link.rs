@@ -9,25 +9,21 @@ use crate::id::{LeaseId, RunId};
 use crate::stored;
 
 /// Ties a task to its run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeLink {
     /// Which run.
-    #[serde(with = "stored::run_id")]
     pub run: RunId,
     /// Which frame of it: 0 is the workflow itself, others are subgraphs that were entered.
     pub frame: u32,
     /// Which node of the frame's graph, by its place.
     pub node: u32,
     /// Which element of the list, where the node is executed once per element.
-    #[serde(deserialize_with = "Option::deserialize")]
     pub item: Option<u32>,
     /// How far in: 0 is the outermost middleware; behind the last one comes the node itself.
     pub level: u16,
     /// The author's id of the node, or of the middleware.
     pub step_id: Uuid,
     /// The middleware that called for it; `None` where the run itself did.
-    #[serde(deserialize_with = "Option::deserialize")]
     pub call: Option<Box<CallLink>>,
 }
 

@@ -49,10 +49,6 @@ stored_as! {
     |integer| Some(crate::time::Timestamp::from_integer(integer))
 }
 stored_as! {
-    /// The integer in `runs.id`.
-    run_id, crate::id::RunId, i64, |run| run.to_integer(), crate::id::RunId::from_integer
-}
-stored_as! {
     /// The integer in `tasks.id`.
     task_id, crate::id::TaskId, i64, |task| task.to_integer(), crate::id::TaskId::from_integer
 }

@@ -19,19 +19,20 @@ use crate::version;
 
 /// How long a lease lasts without a heartbeat, unless the task says otherwise.
 pub const LEASE_TTL_DEFAULT: Duration = Duration::from_secs(30);
-/// Shorter leases would end before a heartbeat can cross a slow network.
+/// Limit: the shortest lease that a task may ask for: it must outlast a heartbeat on a slow
+/// network.
 pub const LEASE_TTL_MIN: Duration = Duration::from_millis(100);
-/// Longer leases would hide a lost worker for more than a day.
+/// Limit: the longest lease that a task may ask for: a lost worker is noticed within a day.
 pub const LEASE_TTL_MAX: Duration = Duration::from_hours(24);
-/// The longest attempt.
+/// Limit: the longest that one attempt may be given.
 pub const TIMEOUT_MAX: Duration = Duration::from_hours(30 * 24);
-/// The longest pause before a retry.
+/// Limit: the longest pause before a retry.
 pub const BACKOFF_MAX: Duration = Duration::from_hours(7 * 24);
-/// The most attempts that a task may ask for.
+/// Limit: the most attempts that a task may ask for.
 pub const ATTEMPTS_MAX: u32 = 1_000;
-/// Priorities lie between minus and plus this.
+/// Limit: priorities lie between minus and plus this.
 pub const PRIORITY_LIMIT: i16 = 1_000;
-/// Tasks that one task may wait for.
+/// Limit: tasks that one task may wait for.
 pub const AFTER_MAX: usize = 1_000;
 
 /// One version of a node package.

@@ -1,5 +1,4 @@
-//! What one core spends on the Redis protocol: reading pipelined requests, finding commands,
-//! writing replies.
+//! What one core spends on the Redis protocol: reading pipelined requests and writing replies.
 //!
 //! `cargo run --release -p protocol --example resp_bench [seconds]`
 
@@ -8,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use protocol::resp::client::encode_request;
-use protocol::resp::command;
 use protocol::resp::reply::{write_bulk, write_integer, write_ok};
 use protocol::resp::request::{Limits, RequestReader};
 
@@ -26,12 +24,6 @@ fn main() {
         let per_round = PIPELINE * n_arguments;
         report(&format!("read {arguments:?}, per argument"), span, per_round, reading(arguments));
     }
-    let n_commands = u32::try_from(command::all().len()).expect("there are few commands");
-    report("find a command", span, n_commands, || {
-        for spec in command::all() {
-            black_box(command::find(black_box(spec.name.as_bytes())));
-        }
-    });
     let mut out = BytesMut::with_capacity(1024);
     report("write a reply", span, 3, || {
         out.clear();

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 pub mod check;
@@ -32,6 +33,7 @@ pub struct Plan {
 }
 
 /// One step: a program with its arguments, never a shell.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct PlanTask {
     /// Its number, from 1.
@@ -42,35 +44,29 @@ pub struct PlanTask {
     #[serde(default)]
     pub args: Vec<String>,
     /// 1 to 86400; 300 where it is absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u32>,
     /// The earlier step whose standard output this one reads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_from_task: Option<u32>,
 }
 
 /// The parameters of a task of type [`PLAN`] or [`PLAN_STEP`].
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PlanJob {
     /// The submitter's own name of the job.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub job_id: Option<String>,
     /// The group of jobs that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_id: Option<String>,
     /// The plan.
     pub plan_id: String,
     /// For people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_description: Option<String>,
     /// The plan's steps, as they were when the job was submitted.
     pub tasks: Vec<PlanTask>,
     /// Any JSON. Its text (a string, or the field `text` or `stdin` of an object) is the standard
     /// input of steps without `input_from_task`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input: Option<Box<RawValue>>,
     /// Which of the action's inputs it is, from 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_index: Option<u32>,
     /// Variables for every step.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

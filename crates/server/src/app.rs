@@ -26,7 +26,7 @@ use crate::doors::tls::TlsError;
 use crate::doors::ws::listener::WS_CONNECTIONS_MAX;
 use crate::doors::{http, resp, tls, ws};
 use crate::events::{Tickets, floors};
-use crate::feedback::{FeedbackHub, LogLimits, OpenError};
+use crate::logs::{FeedbackHub, LogLimits, OpenError};
 use crate::metrics::Metrics;
 use crate::runs::programs::Programs;
 use crate::schedules::hooks::HookCalls;

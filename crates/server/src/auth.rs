@@ -11,9 +11,9 @@ use parking_lot::RwLock;
 use protocol::rest::tokens::Role;
 use store::{Store, StoreError, TokenRow};
 
-/// Tokens that one tenant may have, revoked ones included.
-pub const TOKENS_PER_TENANT_MAX: usize = 10_000;
-/// The note on a token, in characters.
+/// Limit: tokens that one tenant may have, revoked ones included.
+const TOKENS_PER_TENANT_MAX: usize = 10_000;
+/// Limit: the note on a token, in characters.
 pub const TOKEN_NAME_CHARS_MAX: usize = 256;
 /// A longer `Authorization` value cannot be one of ours, and is not even looked up.
 const TOKEN_TEXT_BYTES_MAX: usize = 256;

@@ -8,7 +8,7 @@ use store::{Detail, PageQuery, StoreError};
 use crate::app::App;
 use crate::handle::{AskError, ShardHandle};
 
-/// Tasks that one call changes.
+/// Limit: tasks that one requeue or purge changes.
 pub(crate) const TASKS_PER_CALL_MAX: i64 = 1_000;
 /// Orders that are on their way at the same time.
 const ORDERS_AT_ONCE: usize = 64;

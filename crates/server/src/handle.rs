@@ -1,9 +1,8 @@
 //! How doors talk to a shard: one question, one answer.
 //!
-//! `commands` has a method for each command, `link_answer` is for the links of workers.
+//! `commands` has a method for each command, and the answers for the links of workers.
 
 mod commands;
-mod link_answer;
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
@@ -19,15 +18,14 @@ use shard::{Shard, Tell};
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::commands::WorkerRegistration;
-pub(crate) use self::link_answer::LinkAnswer;
+pub(crate) use self::commands::{LinkAnswer, WorkerRegistration};
 use crate::directory::Tenant;
+use crate::keyspace::TenantKeyspace;
 use crate::links::{Mailbox, ToLink, Told};
 use crate::resp_workers::WorkerRegistry;
-use crate::scratch::TenantScratch;
 
-/// Questions that wait to be taken up; one more is refused.
-pub const INBOX_MAX: usize = 65_536;
+/// Limit: questions that wait to be taken up; one more is refused.
+const INBOX_MAX: usize = 65_536;
 
 /// The way to one tenant: talks to the coordinator of its shard, and finds what else the server
 /// holds of it. Cheap to clone; it does not keep the tenant alive.
@@ -123,7 +121,7 @@ impl ShardHandle {
     }
 
     /// The keys and values of the tenant.
-    pub async fn keyspace(&self) -> Result<Arc<TenantScratch>, AskError> {
+    pub async fn keyspace(&self) -> Result<Arc<TenantKeyspace>, AskError> {
         self.tenant()?.keyspace().await
     }
 

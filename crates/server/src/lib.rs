@@ -2,27 +2,25 @@
 //!
 //! Reading order: [`app`] (the whole), [`handle`] (how doors talk to a shard), `shard_task`
 //! (drives the one turn that everything goes through), [`directory`] (who owns which tenant), then
-//! [`doors`] (with `wire_words`, which they share, and `resp_workers`), [`feedback`] (what never enters a coordinator), [`events`] (what is told of runs), `resources` (what workers keep), [`scratch`] (keys and values), [`auth`], [`metrics`].
+//! [`doors`] (with `wire_words`, which they share, and `resp_workers`), [`logs`] (what never enters a coordinator), [`events`] (what is told of runs), `resources` (what workers keep), [`keyspace`] (keys and values), [`auth`], [`metrics`].
 
 pub mod app;
 pub mod auth;
 mod bulk;
 pub mod clock;
-mod dice;
 pub mod directory;
 pub mod doors;
 pub mod events;
-pub mod feedback;
 pub mod handle;
+pub mod keyspace;
 mod links;
-mod log_line;
+pub mod logs;
 pub mod metrics;
 mod plans;
 mod resources;
 mod resp_workers;
 mod runs;
 mod schedules;
-pub mod scratch;
 mod session_keys;
 mod shard_task;
 pub(crate) mod ui;
@@ -32,3 +30,6 @@ mod updates;
 mod waiting;
 mod wire_words;
 mod workflows;
+
+pub use doors::resp::command_spec::CommandSpec;
+pub use doors::resp::commands::COMMANDS as REDIS_COMMANDS;

@@ -25,8 +25,7 @@ use shard::sessions::SessionCounts;
 
 pub use self::table::{METRICS, MetricRow};
 use self::tenant::TenantVerdict;
-pub use self::tenant::{NODE_TYPES_PER_TENANT_MAX, TRACKED_LEASES_PER_TENANT_MAX, TenantMetrics};
-pub use self::ws::WORKERS_COUNTED_MAX;
+pub use self::tenant::{NODE_TYPES_PER_TENANT_MAX, TenantMetrics};
 use self::ws::WsFamilies;
 pub(crate) use self::ws::WsMetrics;
 

@@ -11,8 +11,6 @@ use protocol::session::token::{Bearer, KeyRing};
 use serde::{Deserialize, Serialize};
 use store::{Note, NoteKind, Store, StoreError};
 
-/// Keys that are kept: the one that signs, and those whose tokens are still good.
-pub(crate) const SESSION_KEYS_MAX: usize = protocol::session::token::KEYS_MAX;
 const SECRET_BYTES: usize = 32;
 
 /// A key, as the store keeps it.

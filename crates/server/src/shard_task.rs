@@ -16,20 +16,19 @@ use coordinator::{
 use foldhash::fast::RandomState;
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
-use model::WorkerId;
-use shard::projection::Publication;
+use model::{Rng, TenantId, WorkerId};
+use shard::projection::{LogLine, Publication};
 use shard::sessions::{LinkId, LinkMessage, LinkWord};
 use shard::{Effect, Limits, MESSAGES_PER_TURN_MAX, Shard, Tell};
 use store::{CommitError, Committed, Store, StoreError, StoreFuture};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, Sleep};
+use uuid::Uuid;
 
 use crate::clock::wall_now;
-use crate::dice::Dice;
 use crate::directory::Tenant;
 use crate::handle::Message;
 use crate::links::{Links, ToLink};
-use crate::log_line;
 use crate::schedules::prepare::Preparer;
 
 /// A store whose last transaction took longer than this commits on its own thread, so that a slow
@@ -37,9 +36,6 @@ use crate::schedules::prepare::Preparer;
 const COMMIT_HERE_MAX: Duration = Duration::from_millis(2);
 /// A turn with more facts than this is worth a hand-off: while it is written, others are decided.
 const FACTS_HERE_MAX: usize = 16;
-/// So many times in a row messages must have found the shard idle before it commits by itself. While
-/// they come without a gap, a shard that waits for a sync falls behind.
-const IDLE_ARRIVALS_MIN: u32 = 2;
 /// How long a stopping shard waits for its last commits.
 const STOP_WITHIN: Duration = Duration::from_secs(3);
 
@@ -94,7 +90,7 @@ type Found = Option<Vec<(LoadKey, TaskRecord)>>;
 struct Driver<'a> {
     tenant: &'a Tenant,
     shard: Shard,
-    rng: Dice,
+    rng: Rng,
     /// Who waits for an answer.
     replies: HashMap<Ticket, oneshot::Sender<Answer>, RandomState>,
     /// The connections of workers.
@@ -112,8 +108,6 @@ struct Driver<'a> {
     wants_epoch: bool,
     /// How long the last transaction took.
     took: Duration,
-    /// How often in a row messages found nothing queued and no commit under way.
-    idle_arrivals: u32,
     alarm: Pin<Box<Sleep>>,
 }
 
@@ -123,8 +117,8 @@ impl<'a> Driver<'a> {
         let restored = common.store.restore(claim).await?;
         let live_tasks = restored.tasks.len();
         tenant.events.begin(claim.epoch, (&restored.tasks, &restored.runs));
-        let mut rng = Dice::seeded();
-        let at = Moment { now: common.clock.now(), wall: wall_now(), entropy: rng.roll() };
+        let mut rng = Rng::new(Uuid::new_v4().as_u64_pair().0);
+        let at = Moment { now: common.clock.now(), wall: wall_now(), entropy: rng.next_u64() };
         let shard = Shard::restore(claim, restored, Limits::default(), (at, ()));
         tenant.handle().workers().restore(shard.sessions().registrations());
         tracing::info!(tenant = %tenant.id(), live_tasks, epoch = claim.epoch, "shard restored");
@@ -141,13 +135,16 @@ impl<'a> Driver<'a> {
             preparing: None,
             wants_epoch: false,
             took: Duration::ZERO,
-            idle_arrivals: 0,
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
         })
     }
 
     fn moment(&mut self) -> Moment {
-        Moment { now: self.tenant.common.clock.now(), wall: wall_now(), entropy: self.rng.roll() }
+        Moment {
+            now: self.tenant.common.clock.now(),
+            wall: wall_now(),
+            entropy: self.rng.next_u64(),
+        }
     }
 
     async fn serve(&mut self, inbox: &mut mpsc::Receiver<Message>) -> Ended {
@@ -162,7 +159,6 @@ impl<'a> Driver<'a> {
             }
             self.set_alarm();
             let has_room = self.shard.wants_messages() && !self.wants_epoch;
-            let is_idle = inbox.is_empty() && self.commits.is_empty();
             tokio::select! {
                 biased;
                 () = self.tenant.common.shutdown.cancelled() => return self.finish(inbox).await,
@@ -181,7 +177,6 @@ impl<'a> Driver<'a> {
                     self.shard.on_prepared(at, prepare, preparation);
                 }
                 _ = inbox.recv_many(&mut messages, MESSAGES_PER_TURN_MAX), if has_room => {
-                    self.idle_arrivals = if is_idle { self.idle_arrivals.saturating_add(1) } else { 0 };
                     self.take_up(&mut messages);
                 }
                 () = self.alarm.as_mut(), if has_room => {
@@ -278,7 +273,6 @@ impl<'a> Driver<'a> {
             let (number, store) = (turn.number, &self.tenant.common.store);
             let is_here = is_quiet
                 && self.commits.is_empty()
-                && self.idle_arrivals >= IDLE_ARRIVALS_MIN
                 && turn.n_facts() <= FACTS_HERE_MAX
                 // A long body would hold up everyone else on this thread.
                 && turn.documents.iter().all(|document| document.body.is_none())
@@ -356,7 +350,7 @@ impl<'a> Driver<'a> {
         }
         for line in publication.log {
             updates.observe(&line);
-            log_line::write(self.tenant.id(), line);
+            write_log_line(self.tenant.id(), line);
         }
         updates.tell(publication.updates);
         events.publish_turn(publication.events);
@@ -436,4 +430,26 @@ fn read(
             }
         }
     })
+}
+
+/// Writes one fact of a durable turn.
+fn write_log_line(tenant: &TenantId, line: LogLine) {
+    match line {
+        LogLine::SessionOpened { worker, instance_id, session_id, is_resumed } => tracing::info!(
+            %tenant, worker, sender.id = instance_id, session_id, resumed = is_resumed,
+            "session opened"
+        ),
+        LogLine::SessionEnded { instance_id } => {
+            tracing::info!(%tenant, sender.id = instance_id, "session ended");
+        }
+        LogLine::WorkerDrained { worker, by } => {
+            tracing::info!(%tenant, %worker, by, on = true, "worker drain");
+        }
+        LogLine::WorkerUndrained { worker } => {
+            tracing::info!(%tenant, %worker, on = false, "worker drain");
+        }
+        LogLine::JobTimedOut { worker } => {
+            tracing::warn!(%tenant, %worker, "a job went over its time; the worker may hang");
+        }
+    }
 }

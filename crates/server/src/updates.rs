@@ -8,12 +8,12 @@ use parking_lot::Mutex;
 use shard::projection::{LogLine, TaskUpdate};
 use tokio::sync::broadcast;
 
-/// Updates that a listener may be behind; one that falls back further is cut off.
-pub(crate) const UPDATES_BEHIND_MAX: usize = 4_096;
+/// Limit: updates that a listener may be behind; one that falls back further is cut off.
+const UPDATES_BEHIND_MAX: usize = 4_096;
 
-/// Workers of a tenant whose timed-out jobs are counted; beyond it the least recently counted one
-/// is dropped.
-pub(crate) const TIMED_OUT_WORKERS_MAX: usize = 10_000;
+/// Limit: workers of a tenant whose timed-out jobs are counted; beyond it the least recently
+/// counted one is dropped.
+const TIMED_OUT_WORKERS_MAX: usize = 10_000;
 
 /// The listeners of one tenant.
 #[derive(Default)]

@@ -4,11 +4,12 @@ use bytes::Bytes;
 use protocol::session::payload::resource::Artifact;
 use serde::Serialize;
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 
-/// Artifacts of one attempt.
-pub const ARTIFACTS_MAX: usize = 1_000;
-/// Artifacts whose data stands in the result, all of one attempt together.
-pub const INLINE_BYTES_MAX: usize = 2 << 20;
+/// Limit: artifacts of one attempt.
+const ARTIFACTS_MAX: usize = 1_000;
+/// Limit: artifacts whose data stands in the result, all of one attempt together.
+const INLINE_BYTES_MAX: usize = 2 << 20;
 
 /// Why artifacts are not taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,19 +28,16 @@ pub const HINT: &str = "register large data as a resource of the worker and retu
                                reference, with `inline` false";
 
 /// An artifact as it is kept and shown.
+#[skip_serializing_none]
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Kept<'a> {
     resource_id: &'a str,
     worker_name: &'a str,
     r#type: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     size_bytes: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     inline: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     metadata: Option<&'a RawValue>,
 }
 
@@ -68,7 +66,7 @@ fn keep(artifact: &Artifact) -> Kept<'_> {
         size_bytes: artifact.size_bytes,
         inline: artifact.inline,
         expires_at: artifact.expires_at.as_deref(),
-        metadata: artifact.metadata.as_ref().map(protocol::session::open::OpenObject::as_raw),
+        metadata: artifact.metadata.as_ref().map(protocol::session::codec::OpenObject::as_raw),
     }
 }
 

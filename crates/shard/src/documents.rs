@@ -12,21 +12,23 @@ use std::sync::Arc;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 
 use crate::report_key::digest_of;
 use crate::turn::{Document, DocumentBody, DocumentKind};
 
-/// Plans that one tenant may keep.
+/// Limit: plans that one tenant may keep.
 pub const PLANS_MAX: usize = 10_000;
-/// One plan, as JSON.
+/// Limit: one plan, as JSON.
 pub const PLAN_BYTES_MAX: usize = 1024 * 1024;
-/// Actions of one tenant that are remembered; then the oldest one is forgotten. Its jobs stay.
-pub const ACTIONS_MAX: usize = 100_000;
-/// Webhooks that one tenant may keep.
+/// Limit: actions of one tenant that are remembered; then the oldest one is forgotten. Its jobs
+/// stay.
+const ACTIONS_MAX: usize = 100_000;
+/// Limit: webhooks that one tenant may keep.
 pub const HOOKS_MAX: usize = 1_000;
-/// Workflows that one tenant may keep; deleted ones count, because their versions stay.
+/// Limit: workflows that one tenant may keep; deleted ones count, because their versions stay.
 pub const WORKFLOWS_MAX: usize = 100_000;
-/// A longer body is a row of its own, which is read from the store when someone wants it.
+/// Limit: a plan that is kept in memory; a longer one is read when it is used.
 pub const BODY_IN_MEMORY_BYTES_MAX: usize = 64 * 1024;
 
 /// What lists show of a plan. Its steps are the body.
@@ -137,6 +139,7 @@ pub struct DocumentLimits {
 }
 
 /// A document, as its row has it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Entry<T> {
     /// From 1, rising by one with each change.
@@ -150,12 +153,11 @@ pub struct Entry<T> {
     /// When, in milliseconds since 1970.
     pub at_ms: u64,
     /// When it was hidden, if it is. Its versions stay.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_ms: Option<u64>,
     /// What is shown of it.
     pub head: T,
     /// Its body, unless that is a row of its own.
-    #[serde(default, skip_serializing_if = "Option::is_none", with = "body_text")]
+    #[serde(default, with = "body_text")]
     pub body: Option<Bytes>,
 }
 

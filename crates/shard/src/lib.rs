@@ -20,5 +20,5 @@ mod turn;
 pub mod verdict_words;
 pub mod worker_link;
 
-pub use shard::{Effect, Limits, MESSAGES_PER_TURN_MAX, Shard, TURNS_IN_FLIGHT_MAX, Tap, Tell};
+pub use shard::{Effect, Limits, MESSAGES_PER_TURN_MAX, Shard, Tap, Tell};
 pub use turn::{ClaimedShard, Document, DocumentBody, DocumentKind, Restored, Turn};

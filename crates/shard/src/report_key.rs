@@ -4,9 +4,9 @@ use aws_lc_rs::digest;
 use bytes::Bytes;
 use model::{ReportKey, ReportedOutcome, ResultExtra};
 
-/// Why an attempt failed, in characters.
+/// Limit: why an attempt failed, in characters.
 pub const REASON_CHARS_MAX: usize = 4_096;
-/// The code of a failure, in characters.
+/// Limit: the code of a failure, in characters.
 pub const CODE_CHARS_MAX: usize = 128;
 
 /// Optional parts of a result; `None` where this one has none.

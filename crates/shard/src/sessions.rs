@@ -23,25 +23,25 @@ use self::members::Members;
 pub use self::members::{DEAD_AFTER, MEMBER_KEPT_FOR, MemberMessage, Registration};
 pub use self::message::{ClaimError, Claimed, LinkMessage, LinkWord, SessionClaim, SessionEffect};
 pub use self::notice::{Call, Carried, Notice, Revoked};
-pub use self::record::{RENEWAL_EVERY, SessionRecord, TOKEN_LIFETIME};
+pub use self::record::{SessionRecord, TOKEN_LIFETIME};
 
-/// Takeovers of one worker within [`TAKEOVERS_WITHIN`]; one more is held off, because two
-/// processes seem to fight over one identity.
-pub const TAKEOVERS_MAX: usize = 3;
+/// Limit: takeovers of one worker per minute; one more is held off, because two processes seem to
+/// fight over one identity.
+const TAKEOVERS_MAX: usize = 3;
 /// See [`TAKEOVERS_MAX`].
 pub const TAKEOVERS_WITHIN: Duration = Duration::from_mins(1);
-/// How long the windows of a session without a connection are kept. A worker that comes later
-/// resumes as after a restart of the server.
+/// Limit: how long the windows of a session without a connection are kept. A worker that comes
+/// later resumes as after a restart of the server.
 pub const PARKED_FOR: Duration = Duration::from_mins(5);
 /// A name stays its worker's for so long after it left.
 const NAME_KEPT_FOR: Duration = Duration::from_mins(1);
 /// How long a connection may take to hand its session on.
 pub const HANDOVER_WITHIN: Duration = Duration::from_secs(2);
-/// Workers of one tenant that are remembered, with a session and without. Beyond it the least
-/// recently seen one is forgotten that is not here; if all are here, a new worker is refused.
-pub const SESSIONS_MAX: usize = 25_000;
-/// A worker with a session but without a connection is forgotten after this: no token of it can be
-/// good any more.
+/// Limit: workers of one tenant that are remembered, with a session and without. Beyond it the
+/// least recently seen one is forgotten that is not here; if all are here, a new worker is refused.
+const SESSIONS_MAX: usize = 25_000;
+/// Limit: a worker with a session but without a connection is forgotten after this: no token of it
+/// can be good any more.
 pub const SESSION_KEPT_FOR: Duration = Duration::from_hours(25);
 
 /// Names one connection, for as long as the process runs.

@@ -24,10 +24,10 @@ use crate::sessions::{
 };
 use crate::turn::{ClaimedShard, Document, DocumentKind, Restored, Turn};
 
-/// Messages that one turn takes up at most.
+/// Limit: messages that one turn takes up at most.
 pub const MESSAGES_PER_TURN_MAX: usize = 1_024;
-/// Turns that are not durable yet; beyond this, messages wait outside.
-pub const TURNS_IN_FLIGHT_MAX: usize = 256;
+/// Limit: turns that are not durable yet; beyond this, messages wait outside.
+const TURNS_IN_FLIGHT_MAX: usize = 256;
 
 /// Everything that a tenant is.
 #[derive(Debug)]
@@ -431,7 +431,7 @@ impl<T: Tap> Shard<T> {
         self.take(at, step);
     }
 
-    fn take(&mut self, at: Moment, mut step: Step) {
+    fn take(&mut self, at: Moment, step: Step) {
         self.tap.after(&self.coordinator, &step);
         self.projections.observe(&step, at, &mut self.open.publication);
         let open = &mut self.open.step;
@@ -439,8 +439,7 @@ impl<T: Tap> Shard<T> {
         if open.is_empty() {
             *open = step;
         } else {
-            open.append(&mut step);
-            self.coordinator.reuse(step);
+            open.append(step);
         }
     }
 

@@ -1,22 +1,7 @@
 //! Verdicts and states of tasks in the words that every door uses.
 
-use coordinator::{Judgement, LostAuthority, StateWord, Verdict, Violation};
+use coordinator::{Judgement, LostAuthority, Verdict, Violation};
 use protocol::rest::leases::{VerdictAnswer, VerdictWord};
-use protocol::rest::tasks::State;
-
-/// The state of a task on the wire.
-pub fn state_word(state: StateWord) -> State {
-    match state {
-        StateWord::Waiting => State::Waiting,
-        StateWord::Queued => State::Queued,
-        StateWord::Retrying => State::Retrying,
-        StateWord::Running => State::Running,
-        StateWord::Completed => State::Completed,
-        StateWord::Failed => State::Failed,
-        StateWord::Dead => State::Dead,
-        StateWord::Stopped => State::Stopped,
-    }
-}
 
 /// Why a lease ended, on the wire.
 pub fn lost_authority_word(lost: LostAuthority) -> &'static str {
@@ -45,6 +30,6 @@ pub fn verdict_answer(judgement: Judgement) -> VerdictAnswer {
         Verdict::Cancelled(lost) => (VerdictWord::Cancelled, Some(lost_authority_word(lost))),
         Verdict::Rejected(violation) => (VerdictWord::Rejected, Some(violation_word(violation))),
     };
-    let task_state = judgement.task_state.map(state_word);
+    let task_state = judgement.task_state;
     VerdictAnswer { verdict, reason: reason.map(str::to_owned), task_state }
 }

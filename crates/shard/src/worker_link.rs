@@ -34,14 +34,14 @@ use protocol::session::envelope::{Envelope, SenderRole};
 use protocol::session::event::ServerEvent;
 use protocol::session::kind::Kind;
 use protocol::session::payload::control::Drain;
-use protocol::session::payload::next::NextResponse;
+use protocol::session::payload::exec::NextResponse;
 use protocol::session::server_machine::{ServerMachine, ServerOptions};
 
 pub use self::event::LinkEvent;
 use self::handshake::Handshake;
 pub use self::handshake::{
-    Applicant, Authenticate, OPENING_WITHIN, Opening, REFUSAL_DELAY, Refusal, SessionAsk,
-    SessionSeat, UNKNOWN_SESSION,
+    Applicant, Authenticate, OPENING_WITHIN, Opening, Refusal, SessionAsk, SessionSeat,
+    UNKNOWN_SESSION,
 };
 use self::in_flight::{InFlight, Reported};
 pub use self::in_flight::{LinkCommand, RequestId};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Answer, Command, Ladder, Moment, Refusal, Renewal, Ticket};
+use coordinator::{Answer, Command, Moment, Refusal, Renewal, SilenceLimits, Ticket};
 use model::{Offer, ShardId, Timestamp, WorkerId};
 use serde_json::value::RawValue;
 use shard::sessions::{DEAD_AFTER, MEMBER_KEPT_FOR, MemberMessage, Registration};
@@ -170,8 +170,13 @@ impl Tenant {
         let own = Registration { credential, metadata, registered_ms: now.as_millis() };
         let offer = Arc::new(Offer::default());
         let named = worker.clone();
-        let command =
-            Command::Register { ticket, worker: named, offer, ladder: Ladder::SLOW, anew: true };
+        let command = Command::Register {
+            ticket,
+            worker: named,
+            offer,
+            silence_limits: SilenceLimits::SLOW,
+            anew: true,
+        };
         let message = (&worker, MemberMessage::Register(Arc::new(own)));
         self.shard.on_member(moment(now), message, Some(command));
         self.shard.sessions().check_invariants();

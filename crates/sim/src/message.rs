@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Answer, Ladder, NewRun, NextCall, Renewal, Signal};
+use coordinator::{Answer, NewRun, NextCall, Renewal, Signal, SilenceLimits};
 use model::{NewTask, Offer, QueueName, Report, TaskId, WorkerId};
 
 use crate::server::ShardAt;
@@ -68,7 +68,7 @@ pub(crate) enum Ask {
     Register {
         worker: WorkerId,
         offer: Arc<Offer>,
-        ladder: Ladder,
+        silence_limits: SilenceLimits,
     },
     Unregister(WorkerId),
     /// A person pauses a queue, or lets it go on.

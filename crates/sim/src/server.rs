@@ -300,8 +300,8 @@ impl World {
                 let (queues, types) = (Vec::new(), None);
                 Command::Peek { ticket, queues, types, skip: 0, limit: u32::MAX }
             }
-            Ask::Register { worker, offer, ladder } => {
-                Command::Register { ticket, worker, offer, ladder, anew: true }
+            Ask::Register { worker, offer, silence_limits } => {
+                Command::Register { ticket, worker, offer, silence_limits, anew: true }
             }
             Ask::Unregister(worker) => Command::Unregister { ticket, worker },
             Ask::Pause(queue, on) => {

@@ -9,13 +9,14 @@ use std::collections::{BTreeMap, VecDeque};
 use coordinator::{Change, LoadKey, TaskRecord, TaskState};
 use model::{LeaseId, TenantId};
 use shard::{ClaimedShard, Restored, Turn};
-use store::{Claims, CommitError, Tables};
+use store::{Claims, CommitError};
 
 use crate::agenda::Event;
 use crate::consequence::Consequence;
 use crate::faults::{Fault, FaultSet};
 use crate::rng::Dice;
 use crate::server::ShardAt;
+use crate::tables::Tables;
 use crate::world::{TENANTS, World};
 
 /// Turns that one transaction takes at most, so that several are under way behind each other.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coordinator::{Ladder, Renewal, Verdict};
+use coordinator::{Renewal, SilenceLimits, Verdict};
 use model::{LeaseId, Report, ShardId, TaskId};
 
 use crate::faults::Fault;
@@ -83,7 +83,7 @@ impl World {
     pub(crate) fn worker_registers(&mut self, worker: usize) {
         let it = &self.workers[worker];
         let (id, offer) = (it.id.clone(), Arc::clone(&it.offer));
-        let ask = Ask::Register { worker: id, offer, ladder: Ladder::SLOW };
+        let ask = Ask::Register { worker: id, offer, silence_limits: SilenceLimits::SLOW };
         self.worker_calls(worker, ask, Asked::Register);
     }
 

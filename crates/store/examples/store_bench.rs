@@ -11,8 +11,16 @@ use bytes::Bytes;
 use coordinator::{Change, RunChange};
 use model::{RunId, TaskId};
 use shard::{ClaimedShard, Turn};
-use store::conformance::{granted, linked, run_started, settled, submitted, tenant};
 use store::{SqliteStore, Store};
+
+#[expect(dead_code, reason = "tests of the store use the others")]
+#[path = "../tests/it/conformance/run_sample.rs"]
+mod run_sample;
+#[path = "../tests/it/conformance/sample.rs"]
+mod sample;
+
+use run_sample::{linked, run_started};
+use sample::{granted, settled, submitted, tenant};
 
 const TURN_SIZES: [u64; 3] = [1, 16, 256];
 const RUN_FOR: Duration = Duration::from_secs(3);

@@ -20,14 +20,14 @@ pub struct Claims {
 struct Standing {
     epoch: u64,
     broken: Option<CommitError>,
-    /// The scratch keyspace builds on its own turns alone, so it breaks alone.
-    scratch_broken: Option<CommitError>,
+    /// The keyspace builds on its own turns alone, so it breaks alone.
+    keys_broken: Option<CommitError>,
 }
 
 impl Claims {
     /// A new claim; it forgets what broke the one before it.
     pub fn made(&mut self, claim: ClaimedShard) {
-        let standing = Standing { epoch: claim.epoch, broken: None, scratch_broken: None };
+        let standing = Standing { epoch: claim.epoch, broken: None, keys_broken: None };
         self.standing.insert(claim.shard, standing);
     }
 
@@ -36,9 +36,9 @@ impl Claims {
         self.current(claim)?.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// Whether a turn of this claim's scratch keyspace may be tried.
-    pub(crate) fn check_scratch(&self, claim: ClaimedShard) -> Result<(), CommitError> {
-        self.current(claim)?.scratch_broken.clone().map_or(Ok(()), Err)
+    /// Whether a turn of this claim's keyspace may be tried.
+    pub fn check_keys(&self, claim: ClaimedShard) -> Result<(), CommitError> {
+        self.current(claim)?.keys_broken.clone().map_or(Ok(()), Err)
     }
 
     /// A turn of this claim was not kept.
@@ -48,17 +48,17 @@ impl Claims {
         }
     }
 
-    /// A turn of this claim's scratch keyspace was not kept.
-    pub(crate) fn broke_scratch(&mut self, claim: ClaimedShard, error: &CommitError) {
+    /// A turn of this claim's keyspace was not kept.
+    pub fn broke_keys(&mut self, claim: ClaimedShard, error: &CommitError) {
         if let Some(standing) = self.current_mut(claim) {
-            standing.scratch_broken.get_or_insert_with(|| earlier(error));
+            standing.keys_broken.get_or_insert_with(|| earlier(error));
         }
     }
 
-    /// Whoever keeps this shard's scratch keyspace begins anew from what is durable.
-    pub(crate) fn scratch_restored(&mut self, shard: ShardId) {
+    /// Whoever keeps this shard's keyspace begins anew from what is durable.
+    pub fn keys_restored(&mut self, shard: ShardId) {
         if let Some(standing) = self.standing.get_mut(&shard) {
-            standing.scratch_broken = None;
+            standing.keys_broken = None;
         }
     }
 

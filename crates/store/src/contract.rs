@@ -1,5 +1,6 @@
 //! What every store owes the coordinator.
 
+use std::collections::BTreeMap;
 use std::future::Future;
 use std::pin::Pin;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use coordinator::{
     EndedCall, ItemEnd, ListRecord, LoadKey, NodeEnd, RunBindings, RunRecord, RunWord, StateWord,
     SubgraphRecord, TaskRecord,
 };
-use keyspace::row::{KeyRow, Write};
+use keyspace::{Row, Write};
 use model::{
     IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId, Timestamp, TypeName,
     WorkerId,
@@ -108,29 +109,29 @@ pub trait Store: Send + Sync + 'static {
     /// Every document of a kind, of all tenants, by name.
     fn notes(&self, kind: NoteKind) -> StoreFuture<Result<Vec<Note>, StoreError>>;
 
-    /// Makes a turn of a shard's scratch keyspace durable, all or none.
+    /// Makes a turn of a shard's keyspace durable, all or none.
     ///
     /// As with `commit`, the turn is queued before this returns, turns are kept in the order of the
     /// calls, and a stale claim keeps nothing. After one failed turn every later one of the same
-    /// claim fails too, until [`Store::restore_scratch`] or a new claim. The coordinator's turns
+    /// claim fails too, until [`Store::restore_keys`] or a new claim. The coordinator's turns
     /// have a standing of their own: a failure of either breaks nothing of the other, because
     /// neither builds on what the other wrote.
-    fn commit_scratch(&self, turn: ScratchTurn) -> StoreFuture<Result<Committed, CommitError>>;
+    fn commit_keys(&self, turn: KeyspaceTurn) -> StoreFuture<Result<Committed, CommitError>>;
 
-    /// Every key of a shard's scratch keyspace, by name, as it is durable now.
+    /// Every key of a shard's keyspace, by name, as it is durable now.
     ///
     /// This takes its place among the turns before it returns. Turns from before still share the
     /// fate of a failed one; turns from after it are tried again, so whoever calls this must
     /// throw away what it had in memory and build on the rows.
-    fn restore_scratch(&self, shard: ShardId) -> StoreFuture<Result<Vec<KeyRow>, StoreError>>;
+    fn restore_keys(&self, shard: ShardId) -> StoreFuture<Result<Vec<Row>, StoreError>>;
 
     /// Whether the store can keep something right now: writes and syncs a probe.
     fn probe(&self) -> StoreFuture<Result<(), StoreError>>;
 }
 
-/// What became true in a scratch keyspace.
+/// What became true in a keyspace.
 #[derive(Clone, Debug)]
-pub struct ScratchTurn {
+pub struct KeyspaceTurn {
     /// Whose turn; the claim is the one of the shard's coordinator.
     pub claim: ClaimedShard,
     /// The changes to its rows, in order.
@@ -277,7 +278,7 @@ pub enum Detail {
 
 /// Parameters of a [`Detail::Summary`]; the names that a job is known by stand before that.
 pub const SUMMARY_PARAMETERS_BYTES: usize = 512;
-/// The longest result, or details of a failure, of a [`Detail::Summary`].
+/// Limit: a result, or details of a failure, in a list of jobs; longer ones are left out.
 pub const SUMMARY_RESULT_BYTES_MAX: usize = 4 * 1024;
 
 /// A page of tasks.
@@ -346,4 +347,43 @@ pub struct TokenRow {
     pub expires_at: Option<Timestamp>,
     /// When it was revoked.
     pub revoked_at: Option<Timestamp>,
+}
+
+/// The last write to each key of these turns, in the order of the keys, so that each page is looked
+/// up once. A key that is set in a hundred turns of one transaction is written once.
+pub(crate) fn last_writes<'a>(
+    turns: impl Iterator<Item = &'a KeyspaceTurn>,
+) -> BTreeMap<(ShardId, &'a [u8]), &'a Write> {
+    let writes = turns.flat_map(|turn| turn.writes.iter().map(|write| (turn.claim.shard, write)));
+    writes.map(|(shard, write)| ((shard, &write.key()[..]), write)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use keyspace::{Kind, Row};
+    use shard::ClaimedShard;
+
+    use super::*;
+
+    const KEY: Bytes = Bytes::from_static(b"k");
+
+    fn put(value: &'static str) -> Write {
+        Write::Put(Row { key: KEY, kind: Kind::String, expires_at: None, value: value.into() })
+    }
+
+    fn check(turns: &[&[Write]], expected: &Write) {
+        let claim = ClaimedShard { shard: ShardId::new(1).expect("valid"), epoch: 1 };
+        let turns: Vec<_> =
+            turns.iter().map(|writes| KeyspaceTurn { claim, writes: writes.to_vec() }).collect();
+        let writes: Vec<_> = last_writes(turns.iter()).into_values().collect();
+        assert_eq!(writes, [expected]);
+    }
+
+    #[test]
+    fn the_last_write_to_a_key_wins() {
+        check(&[&[put("1"), put("2")], &[put("3")]], &put("3"));
+        check(&[&[put("1")], &[Write::Delete(KEY)]], &Write::Delete(KEY));
+        check(&[&[Write::Delete(KEY), put("2")]], &put("2"));
+    }
 }

@@ -9,12 +9,12 @@ use crate::contract::{
     Detail, PageQuery, RunQuery, SUMMARY_PARAMETERS_BYTES, SUMMARY_RESULT_BYTES_MAX,
 };
 
-/// One call looks at no more rows than this, so that a rare state cannot make the store read
-/// everything.
+/// Limit: rows that one page of a filtered list looks at.
 pub const ROWS_PER_LIST_MAX: usize = 50_000;
 
-/// A page ends before its payloads grow beyond this, so that large tasks cannot make it huge. The
-/// first task always fits. A page with words to look for ends when it has looked at as much.
+/// Limit: a page ends before its payloads grow beyond this, so that large tasks cannot make it
+/// huge. The first task always fits. A page with words to look for ends when it has looked at as
+/// much.
 pub const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
 /// How full a page is.

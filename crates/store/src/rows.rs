@@ -13,7 +13,7 @@ use coordinator::{
 };
 use model::{Failure, LeaseId, ReportKey, ResultExtra, RunId, ShardId, TaskId};
 
-use crate::words::{ending_text, state_text, state_word, wait_text};
+use crate::words::{ending_text, wait_text};
 use shard::{Document, Turn};
 
 /// A change that cannot follow from what the store holds: an error in the coordinator.
@@ -187,7 +187,7 @@ impl<'a> TaskWrite<'a> {
 }
 
 /// Adds the numbers that a change gives to facts of its task.
-pub(crate) fn add_facts(facts: &mut TaskFacts, change: &Change) {
+pub fn add_facts(facts: &mut TaskFacts, change: &Change) {
     match change {
         Change::TaskSubmitted(record) => *facts = record.facts,
         Change::LeaseGranted { fact, .. } => facts.granted = fact.or(facts.granted),
@@ -199,13 +199,13 @@ pub(crate) fn add_facts(facts: &mut TaskFacts, change: &Change) {
 }
 
 /// Whether all facts about runs are about runs of the turn's own shard.
-pub(crate) fn check_runs_are_own(turn: &Turn) -> Result<(), Contradiction> {
+pub fn check_runs_are_own(turn: &Turn) -> Result<(), Contradiction> {
     let foreign = turn.runs.iter().map(RunChange::run).find(|run| run.shard() != turn.claim.shard);
     foreign.map_or(Ok(()), |run| Err(Contradiction::ForeignRun(run)))
 }
 
 /// Whether `change` may follow when the task stands at `before`; `None` when there is no task.
-pub(crate) fn check_order(before: Option<&Progress>, change: &Change) -> Result<(), Contradiction> {
+pub fn check_order(before: Option<&Progress>, change: &Change) -> Result<(), Contradiction> {
     let task = change.task();
     let Some(before) = before else {
         let is_new = matches!(change, Change::TaskSubmitted(_));
@@ -253,7 +253,7 @@ pub(crate) struct ProgressRow<'a> {
 impl<'a> From<&'a Progress> for ProgressRow<'a> {
     fn from(progress: &'a Progress) -> Self {
         let mut row = Self {
-            state: state_text(state_word(&progress.state)),
+            state: progress.state.word().word(),
             wait_until: None,
             attempt: progress.attempt,
             epoch: progress.epoch,

@@ -1,4 +1,4 @@
-//! Values that are one JSON text in a row: specs, links, pins and bindings.
+//! Values that are one JSON text in a row: specs, calls, pins and bindings.
 //!
 //! Their types say how they are written: every value stands in the text, so that it means the same
 //! when a default of a later version is another one.

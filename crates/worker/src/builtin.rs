@@ -1,36 +1,33 @@
 //! Types that every worker executes: the package `core`.
 //!
-//! Reading order: this file has the table and the types that take no time; [`fail`], [`sleep`],
-//! [`log`], [`transform`] and [`http_request`] have one type each, [`resource`] has two about files,
+//! Reading order: this file has the table and the types that take no time; [`transform`] and [`http_request`] have one type each, [`resource`] has two about files,
 //! [`middleware`] has those that are wrapped around others.
 
-mod fail;
-mod http_request;
-mod log;
-pub(crate) mod middleware;
-mod resource;
-mod sleep;
-mod transform;
+use std::time::Duration;
 
+use protocol::session::payload::exec::Channel;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
+use tokio::time::{Instant, sleep_until};
 
-use crate::executor::{
+use crate::core::executor::{
     Assignment, Context, Executor, Outcome, PARAMETERS_INVALID, TYPE_UNKNOWN, Work,
 };
+use crate::core::feedback::Status;
+
+mod http_request;
+mod middleware;
+mod resource;
+mod transform;
 
 /// A gate that is not open.
 const GATE_CLOSED: &str = "E.GATE.CLOSED";
 
 /// The builtin types.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Builtin {
-    /// Also offer the types that exist to test the system itself: `core.crash`, which ends this
-    /// process, and `core.stamp`, whose result names the lease that gave it.
-    pub with_test_types: bool,
-}
+pub struct Builtin;
 
 const TYPES: [&str; 13] = [
     "core.echo",
@@ -47,12 +44,10 @@ const TYPES: [&str; 13] = [
     "core.timeout",
     "core.transform",
 ];
-const TEST_TYPES: [&str; 2] = ["core.crash", "core.stamp"];
 
 impl Executor for Builtin {
     fn types(&self) -> Vec<String> {
-        let test_types = if self.with_test_types { &TEST_TYPES[..] } else { &[] };
-        TYPES.iter().chain(test_types).map(ToString::to_string).collect()
+        TYPES.map(str::to_owned).into()
     }
 
     fn execute(&self, assignment: Assignment, context: Context) -> Work {
@@ -70,9 +65,8 @@ impl Executor for Builtin {
         match assignment.task_type.as_str() {
             "core.noop" => Ok(Outcome::done(RawValue::NULL.to_owned())),
             "core.echo" => Ok(Outcome::done(assignment.parameters)),
-            "core.fail" => Ok(fail::run(&assignment)),
+            "core.fail" => Ok(fail(&assignment)),
             "core.gate" => Ok(gate(&assignment.parameters)),
-            "core.crash" if self.with_test_types => std::process::abort(),
             _ => Err(assignment),
         }
     }
@@ -90,13 +84,12 @@ impl Builtin {
             "core.http_request" => http_request::run(parameters).await,
             "core.file" => resource::write(parameters, &context).await,
             "core.read_resource" => resource::look(parameters, &context).await,
-            "core.log" => log::run(parameters, &context).await,
+            "core.log" => log(parameters, &context).await,
             "core.loop" => middleware::run_loop(parameters, &context).await,
             "core.retry" => middleware::run_retry(parameters, &context).await,
             "core.timeout" => middleware::run_timeout(parameters, &context).await,
-            "core.sleep" => sleep::run(parameters, &context).await,
+            "core.sleep" => sleep(parameters, &context).await,
             "core.transform" => transform::run(parameters),
-            "core.stamp" if self.with_test_types => stamp(&assignment).await,
             other => Outcome::hopeless(TYPE_UNKNOWN, format!("{other} is not offered here")),
         }
     }
@@ -122,12 +115,6 @@ fn gate(parameters: &RawValue) -> Outcome {
     }
 }
 
-/// Takes `ms`, then says under which lease it ran, so that a result tells whose it is.
-async fn stamp(assignment: &Assignment) -> Outcome {
-    tokio::time::sleep(sleep::pause_of(&assignment.parameters)).await;
-    Outcome::done(raw(&json!({ "lease_id": assignment.lease_id })))
-}
-
 /// The parameters, or a failure that says what was wanted.
 fn read<T: DeserializeOwned>(parameters: &RawValue, wanted: &str) -> Result<T, Outcome> {
     serde_json::from_str(parameters.get())
@@ -136,6 +123,135 @@ fn read<T: DeserializeOwned>(parameters: &RawValue, wanted: &str) -> Result<T, O
 
 fn raw(value: &impl serde::Serialize) -> Box<RawValue> {
     to_raw_value(value).expect("plain values become JSON")
+}
+
+/// A failure that was asked for.
+const FAILURE_ASKED: &str = "E.RUNNER.FAILURE";
+const FAIL_WANTED: &str = r#"core.fail wants {"reason", "code", "retryable", "details", "times"}"#;
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fail {
+    #[serde(alias = "message")]
+    reason: Option<String>,
+    code: Option<String>,
+    retryable: Option<bool>,
+    details: Option<Box<RawValue>>,
+    /// Only so many attempts fail; the next one is done.
+    times: Option<u32>,
+    /// Which attempt of a middleware around it this is; each of its calls is a new task.
+    attempt: Option<u32>,
+}
+
+fn fail(assignment: &Assignment) -> Outcome {
+    match read::<Fail>(&assignment.parameters, FAIL_WANTED) {
+        Ok(fail) => fail_or_not(fail, assignment.attempt),
+        Err(outcome) => outcome,
+    }
+}
+
+fn fail_or_not(fail: Fail, attempt: u32) -> Outcome {
+    let attempt = fail.attempt.unwrap_or(0).max(attempt);
+    if fail.times.is_some_and(|times| attempt > times) {
+        return Outcome::done(raw(&json!({ "attempt": attempt })));
+    }
+    Outcome::Failed {
+        code: fail.code.unwrap_or_else(|| FAILURE_ASKED.into()),
+        reason: fail.reason.unwrap_or_else(|| "core.fail fails, as asked".into()),
+        retryable: fail.retryable.unwrap_or(true),
+        details: fail.details,
+    }
+}
+
+const LOG_WANTED: &str =
+    "core.log wants {\"message\": \"...\", \"level\": \"info\", \"channel\": \"log\"}";
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Log {
+    message: String,
+    level: Option<Level>,
+    channel: Option<Channel>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Level {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+impl Level {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Debug => "DEBUG",
+            Self::Info => "INFO",
+            Self::Warn => "WARN",
+            Self::Error => "ERROR",
+        }
+    }
+}
+
+async fn log(parameters: &RawValue, context: &Context) -> Outcome {
+    let Log { message, level, channel } = match read(parameters, LOG_WANTED) {
+        Ok(log) => log,
+        Err(outcome) => return outcome,
+    };
+    let line = match level {
+        Some(level) => format!("{} {message}\n", level.name()),
+        None => format!("{message}\n"),
+    };
+    context.feedback.write(channel.unwrap_or(Channel::Log), line).await;
+    context.feedback.say(Status { message: Some(message), ..Status::default() });
+    Outcome::done(raw(&json!({})))
+}
+
+/// The longest sleep.
+const SLEEP_MAX: Duration = Duration::from_hours(24);
+/// How often a sleeper says how much is done.
+const PROGRESS_EVERY: Duration = Duration::from_secs(1);
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Sleep {
+    seconds: Option<f64>,
+    ms: Option<u64>,
+}
+
+async fn sleep(parameters: &RawValue, context: &Context) -> Outcome {
+    match serde_json::from_str(parameters.get()).map(pause) {
+        Ok(Some(pause)) => {
+            sleep_for(pause, context).await;
+            Outcome::done(raw(&json!({ "slept_ms": pause.as_millis() })))
+        }
+        Ok(None) | Err(_) => Outcome::hopeless(
+            PARAMETERS_INVALID,
+            r#"core.sleep wants {"seconds": 1.5} or {"ms": 1500}, at most a day"#,
+        ),
+    }
+}
+
+async fn sleep_for(pause: Duration, context: &Context) {
+    let began = Instant::now();
+    let until = began + pause;
+    let mut next = began + PROGRESS_EVERY;
+    while next < until {
+        sleep_until(next).await;
+        context.feedback.progress(began.elapsed().div_duration_f64(pause));
+        next += PROGRESS_EVERY;
+    }
+    sleep_until(until).await;
+}
+
+fn pause(sleep: Sleep) -> Option<Duration> {
+    let pause = match (sleep.seconds, sleep.ms) {
+        (Some(seconds), None) => Duration::try_from_secs_f64(seconds).ok()?,
+        (None, Some(ms)) => Duration::from_millis(ms),
+        (None, None) | (Some(_), Some(_)) => return None,
+    };
+    (pause <= SLEEP_MAX).then_some(pause)
 }
 
 #[cfg(test)]

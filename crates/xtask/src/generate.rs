@@ -56,8 +56,8 @@ fn check(root: &Path) -> Result<()> {
 }
 
 fn write_below(folder: &Path) -> Result<()> {
-    let astra = tools::built("astra")?;
-    tools::run(Command::new(astra).args(["internal", "generate", "--out"]).arg(folder))
+    let generate = tools::built("generate")?;
+    tools::run(Command::new(generate).arg(folder))
 }
 
 /// One description per file that differs, is missing, or is written without being listed.

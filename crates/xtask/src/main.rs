@@ -3,16 +3,16 @@
 //! Read `test.rs` first: it lists what continuous integration runs. Each chore has a file of its
 //! own; `tools.rs` starts other programs and says what is missing.
 
-mod chaos;
 mod copy;
-mod cuts;
 mod generate;
+mod harness;
 mod mutants;
 mod planted;
 mod pytest;
 mod release_gate;
 mod sbom;
 mod sim;
+mod size;
 mod test;
 mod tidy;
 mod tools;
@@ -25,7 +25,7 @@ use clap::{Parser, Subcommand};
 #[command(
     name = "cargo xtask",
     bin_name = "cargo xtask",
-    about = "Repository chores: checks, simulation, chaos"
+    about = "Repository chores: checks, simulation, chaos, measurements"
 )]
 struct Arguments {
     #[command(subcommand)]
@@ -47,14 +47,22 @@ enum Chore {
     Mutants(mutants::Options),
     /// Run what is run before a release, in parts; goes on where it was ended.
     ReleaseGate(release_gate::Options),
+    /// Count the lines of the product, of its tests and of the tools.
+    Size,
     /// Write the list of everything that `astra` links.
     Sbom,
     /// Write the files that are made from the code, or check that they are fresh.
     Generate(generate::Options),
-    /// Kill real processes at random moments and look for loss.
-    Chaos(chaos::Options),
-    /// Break connections between real workers and a server, and look for loss and doubles.
-    Cuts(cuts::Options),
+    /// Kill real processes at random moments and look for loss; flags go to `harness chaos`.
+    #[command(disable_help_flag = true)]
+    Chaos(harness::Options),
+    /// Break connections between real workers and a server, and look for loss and doubles; flags go
+    /// to `harness faults`.
+    #[command(disable_help_flag = true)]
+    Faults(harness::Options),
+    /// Measure this build on this machine; flags go to `harness bench`.
+    #[command(disable_help_flag = true)]
+    Bench(harness::Options),
 }
 
 fn main() -> ExitCode {
@@ -65,10 +73,12 @@ fn main() -> ExitCode {
         Chore::Planted(options) => planted::run(&options),
         Chore::Mutants(options) => mutants::run(&options),
         Chore::ReleaseGate(options) => release_gate::run(&options),
+        Chore::Size => size::run(),
         Chore::Sbom => sbom::run(),
         Chore::Generate(options) => generate::run(&options),
-        Chore::Chaos(options) => chaos::run(&options),
-        Chore::Cuts(options) => cuts::run(&options),
+        Chore::Chaos(options) => options.run("chaos"),
+        Chore::Faults(options) => options.run("faults"),
+        Chore::Bench(options) => options.run("bench"),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,7 +9,7 @@ use anyhow::{Result, anyhow};
 use clap::ValueEnum;
 
 use crate::tools::Tool;
-use crate::{chaos, cuts, generate, pytest, sim, tidy, tools};
+use crate::{generate, harness, pytest, sim, size, tidy, tools};
 
 /// Everything but examples, which are benchmarks and are checked with the lints: to link them
 /// takes minutes. Pages of the code hold no programs.
@@ -19,14 +19,12 @@ const SIMULATION_SEEDS: &str = "250";
 const SIMULATION_TASKS: &str = "100";
 /// Worlds that run ten workflows each.
 const SIMULATION_FLOWS: &str = "1000";
-const CHAOS_CYCLES: u32 = 25;
-const CUTS_TASKS: u32 = 300;
-const CUTS: u32 = 40;
-const CUTS_KILLS: u32 = 1;
+const CHAOS: [&str; 2] = ["--cycles", "25"];
+const FAULTS: [&str; 7] = ["--tasks", "300", "--faults", "40", "--kills", "1", "--short"];
 
 #[derive(clap::Args)]
 pub(crate) struct Options {
-    /// Leave out the tests in Python, the simulation, chaos and cuts.
+    /// Leave out the tests in Python, the simulation, chaos and faults.
     #[arg(long, conflicts_with = "step")]
     fast: bool,
     /// Run this step alone.
@@ -38,13 +36,14 @@ pub(crate) struct Options {
 enum Step {
     Fmt,
     Tidy,
+    Size,
     Clippy,
     Test,
     Generate,
     Pytest,
     Sim,
     Chaos,
-    Cuts,
+    Faults,
 }
 
 impl Step {
@@ -52,13 +51,14 @@ impl Step {
         match self {
             Self::Fmt => "fmt",
             Self::Tidy => "tidy",
+            Self::Size => "size",
             Self::Clippy => "clippy",
             Self::Test => "test",
             Self::Generate => "generate",
             Self::Pytest => "pytest",
             Self::Sim => "sim",
             Self::Chaos => "chaos",
-            Self::Cuts => "cuts",
+            Self::Faults => "faults",
         }
     }
 
@@ -66,6 +66,7 @@ impl Step {
         match self {
             Self::Fmt => "the code is formatted",
             Self::Tidy => "the repository rules hold",
+            Self::Size => "the product is within its budget of lines",
             Self::Clippy => "no lint warns",
             Self::Test => "every test passes",
             Self::Generate => "generated files are fresh (generate --check)",
@@ -74,7 +75,7 @@ impl Step {
                 "the promises hold under every fault (2 x 250 seeds x 100 tasks, 2 x 1000 seeds x 10 workflows)"
             }
             Self::Chaos => "killed processes lose nothing (25 cycles)",
-            Self::Cuts => "broken connections lose and double nothing (300 tasks, 40 faults)",
+            Self::Faults => "broken connections lose and double nothing (300 tasks, 40 faults)",
         }
     }
 
@@ -83,27 +84,29 @@ impl Step {
         match self {
             Self::Fmt => "run: cargo fmt --all",
             Self::Tidy => "mend what is listed above; the rules are in docs/internals/testing.md",
+            Self::Size => "take away what nobody needs: cargo xtask size shows where the lines are",
             Self::Clippy => "mend the warnings above",
             Self::Test => "the failing test is named above",
             Self::Generate => "the differences are shown above",
             Self::Pytest => "the failing test is named above; it is in tests/",
             Self::Sim => "replay the seed above with: cargo xtask sim --seed <seed>",
-            Self::Chaos => "try again with the seed above: cargo xtask chaos --seed <seed>",
-            Self::Cuts => "the data is kept where said above; try again with the same --seed",
+            Self::Chaos | Self::Faults => {
+                "the data is kept where said above; try again with the same --seed"
+            }
         }
     }
 
     const fn is_slow(self) -> bool {
-        matches!(self, Self::Pytest | Self::Sim | Self::Chaos | Self::Cuts)
+        matches!(self, Self::Pytest | Self::Sim | Self::Chaos | Self::Faults)
     }
 
     fn needs(self) -> &'static [Tool] {
         match self {
             Self::Fmt => &[Tool::Rustfmt],
-            Self::Tidy => &[],
+            Self::Tidy | Self::Size => &[],
             Self::Clippy => &[Tool::Clippy, Tool::CCompiler],
             Self::Test => &[Tool::CCompiler, Tool::Redis],
-            Self::Generate | Self::Sim | Self::Chaos | Self::Cuts => &[Tool::CCompiler],
+            Self::Generate | Self::Sim | Self::Chaos | Self::Faults => &[Tool::CCompiler],
             Self::Pytest => &[Tool::CCompiler, Tool::Python, Tool::Redis, Tool::Node],
         }
     }
@@ -112,6 +115,7 @@ impl Step {
         match self {
             Self::Fmt => tools::run_cargo(&["fmt", "--all", "--check"]),
             Self::Tidy => tidy::run(&tidy::Options { look: false }),
+            Self::Size => size::run(),
             Self::Clippy => clippy(),
             Self::Test => tools::run_cargo(&TESTS),
             Self::Generate => generate::run(&generate::Options { check: true }),
@@ -126,14 +130,8 @@ impl Step {
                 sim::simulate(&words)?;
                 sim::simulate(&flows)
             }
-            Self::Chaos => chaos::run(&chaos::Options { cycles: CHAOS_CYCLES, seed: None }),
-            Self::Cuts => cuts::run(&cuts::Options {
-                tasks: CUTS_TASKS,
-                cuts: CUTS,
-                kills: CUTS_KILLS,
-                short: true,
-                seed: None,
-            }),
+            Self::Chaos => harness::run("chaos", &CHAOS),
+            Self::Faults => harness::run("faults", &FAULTS),
         }
     }
 }
@@ -221,7 +219,10 @@ mod tests {
     fn every_step_runs_in_the_documented_order() {
         assert_eq!(
             names(&chosen(&Options { fast: false, step: None })),
-            ["fmt", "tidy", "clippy", "test", "generate", "pytest", "sim", "chaos", "cuts"]
+            [
+                "fmt", "tidy", "size", "clippy", "test", "generate", "pytest", "sim", "chaos",
+                "faults"
+            ]
         );
     }
 
@@ -229,7 +230,7 @@ mod tests {
     fn fast_leaves_out_what_is_slow() {
         assert_eq!(
             names(&chosen(&Options { fast: true, step: None })),
-            ["fmt", "tidy", "clippy", "test", "generate"]
+            ["fmt", "tidy", "size", "clippy", "test", "generate"]
         );
     }
 
@@ -281,8 +282,9 @@ total                    1.8
         let simulation = format!("{SIMULATION_SEEDS} seeds x {SIMULATION_TASKS} tasks");
         assert!(Step::Sim.purpose().contains(&simulation));
         assert!(Step::Sim.purpose().contains(&format!("{SIMULATION_FLOWS} seeds x 10 workflows")));
-        assert!(Step::Chaos.purpose().contains(&format!("{CHAOS_CYCLES} cycles")));
-        assert!(Step::Cuts.purpose().contains(&format!("{CUTS_TASKS} tasks, {CUTS} faults")));
+        let ([_, cycles], [_, tasks, _, faults, ..]) = (CHAOS, FAULTS);
+        assert!(Step::Chaos.purpose().contains(&format!("{cycles} cycles")));
+        assert!(Step::Faults.purpose().contains(&format!("{tasks} tasks, {faults} faults")));
     }
 
     fn names(steps: &[Step]) -> Vec<&'static str> {

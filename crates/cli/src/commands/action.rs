@@ -1,49 +1,33 @@
 //! `astra action`: one plan, many inputs, a job for each.
 
-use protocol::rest::actions::{Action, Actions, StoppedAction, SubmittedAction};
+use std::time::{Duration, Instant};
+
+use protocol::rest::actions::{
+    Action, ActionCounts, ActionJob, Actions, StoppedAction, SubmittedAction,
+};
 use protocol::rest::tasks::State;
 
 use super::plan::json_file;
+use crate::args::examples;
 use crate::context::Context;
-use crate::exit_code::ExitCode;
-use crate::failure::Result;
-use crate::output::{self, Show};
-use crate::words;
+use crate::failure::{ExitCode, Result};
+use crate::output::{self, Columns, Show};
+use crate::run::interrupted;
+use crate::{format, pages};
 
-mod follow;
-
-const SUBMIT_EXAMPLES: &str = "\
-Examples:
-  astra action submit photos.json --follow
-  echo '{\"action_id\":\"a1\",\"plan_id\":\"dedupe\",\"inputs\":[{\"text\":\"b\\na\\nb\"}]}' |
-    astra action submit - --follow
-";
-const LIST_EXAMPLES: &str = "\
-Examples:
-  astra action list
-  astra action list --limit 100 -o json
-";
-const STATUS_EXAMPLES: &str = "\
-Examples:
-  astra action status a1
-  astra action status a1 --follow
-  astra action status a1 -o quiet             one word: QUEUED, RUNNING, COMPLETED, ...
-";
-const CANCEL_EXAMPLES: &str = "\
-Examples:
-  astra action cancel a1
-";
 const ACTION_HINT: &str = "an action is an object like {\"action_id\":\"a1\",\"plan_id\":\"p1\",\
                            \"inputs\":[{\"text\":\"...\"}]}";
 /// More jobs than this are counted, and not listed, for people.
 const JOBS_SHOWN: usize = 50;
-/// So many come in one answer.
-const PAGE_MAX: usize = 100;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Make a job for each input of a plan. The same action again is the same jobs.
-    #[command(before_help = SUBMIT_EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra action submit photos.json --follow",
+        "echo '{\"action_id\":\"a1\",\"plan_id\":\"dedupe\",\"inputs\":[{\"text\":\"b\\na\\nb\"}]}' |",
+        "  astra action submit - --follow",
+    ]))]
     Submit {
         /// A JSON file; `-` for stdin.
         file: String,
@@ -52,14 +36,21 @@ pub(crate) enum Command {
         follow: bool,
     },
     /// List actions, newest first.
-    #[command(before_help = LIST_EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra action list",
+        "astra action list --limit 100 -o json",
+    ]))]
     List {
         /// At most so many.
         #[arg(long, default_value_t = 20)]
         limit: usize,
     },
     /// Show how the jobs of an action fare.
-    #[command(before_help = STATUS_EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra action status a1",
+        "astra action status a1 --follow",
+        "astra action status a1 -o quiet             one word: QUEUED, RUNNING, COMPLETED, ...",
+    ]))]
     Status {
         /// Its name.
         action: String,
@@ -68,7 +59,9 @@ pub(crate) enum Command {
         follow: bool,
     },
     /// Stop every job of an action that is not over.
-    #[command(before_help = CANCEL_EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra action cancel a1",
+    ]))]
     Cancel {
         /// Its name.
         action: String,
@@ -78,78 +71,77 @@ pub(crate) enum Command {
 pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode> {
     match command {
         Command::Submit { file, follow } => return submit(&file, follow, context).await,
-        Command::Status { action, follow: true } => return follow::run(&action, context).await,
+        Command::Status { action, follow: true } => return stay(&action, context).await,
         Command::Status { action, follow: false } => {
             context.output.show(&look(&action, context).await?);
         }
         Command::List { limit } => list(limit, context).await?,
         Command::Cancel { action } => {
             let path = format!("{}/cancel", path(&action));
-            let stopped: StoppedAction =
-                context.ask(context.client.post(&path, &serde_json::json!({}))).await?;
-            context.output.show(&stopped);
+            let stopped: StoppedAction = context.command(&path).await?;
+            let text = match stopped.stopped {
+                0 => format!("action {action}: nothing was left to stop"),
+                n => format!("action {action}: {} stopped", format::count(n, "job")),
+            };
+            context.output.answer(&stopped, text, &action);
         }
     }
     Ok(ExitCode::Success)
 }
 
 fn path(action: &str) -> String {
-    format!("/api/v1/actions/{}", words::percent_encoded(action))
+    format!("/api/v1/actions/{}", format::percent_encoded(action))
 }
 
 async fn look(action: &str, context: &Context) -> Result<Action> {
-    context.ask(context.client.get(&path(action))).await
+    context.get(&path(action)).await
 }
 
 async fn submit(file: &str, follow: bool, context: &Context) -> Result<ExitCode> {
     let body = json_file(file, ACTION_HINT)?;
-    let made: SubmittedAction = context.ask(context.client.post("/api/v1/actions", &body)).await?;
+    let made: SubmittedAction = context.post("/api/v1/actions", &body).await?;
+    let (name, plan) = (&made.action_id, &made.plan_id);
+    let jobs = format::count(made.job_ids.len(), "job");
     if follow {
-        let jobs = words::count(made.job_ids.len(), "job");
-        context.output.note(format!("action {} · plan {} · {jobs}", made.action_id, made.plan_id));
-        return follow::run(&made.action_id, context).await;
+        context.output.note(format!("action {name} · plan {plan} · {jobs}"));
+        return stay(name, context).await;
     }
-    context.output.show(&made);
-    let name = &made.action_id;
+    context.output.answer(&made, format!("action {name}: {jobs} of plan {plan}"), name);
     context.output.note(format!("look at them with `astra action status {name} --follow`"));
     Ok(ExitCode::Success)
 }
 
 async fn list(limit: usize, context: &Context) -> Result<()> {
-    let mut shown = Actions { actions: Vec::new(), total: 0 };
-    loop {
-        let missing = limit.saturating_sub(shown.actions.len()).clamp(1, PAGE_MAX);
-        let path = format!("/api/v1/actions?limit={missing}&offset={}", shown.actions.len());
-        let page: Actions = context.ask(context.client.get(&path)).await?;
-        let is_last = page.actions.len() < missing;
-        shown.total = page.total;
-        shown.actions.extend(page.actions);
-        if is_last || shown.actions.len() >= limit {
-            break;
-        }
-    }
-    context.output.show(&shown);
-    if shown.actions.len() < usize::try_from(shown.total).unwrap_or(usize::MAX) {
-        let total = words::thousands(shown.total);
-        context.output.note(format!("of {total}; see more with a larger --limit"));
-    }
+    let split = |page: Actions| (page.actions, page.total);
+    let (actions, total) = pages::by_offset(context, "/api/v1/actions", limit, split).await?;
+    let shown = Actions { actions, total };
+    context.output.list(
+        &shown,
+        &shown.actions,
+        &Columns {
+            none: "no actions; make one with `astra action submit FILE`",
+            id: |action| action.action_id.clone(),
+            header: ["ACTION", "PLAN", "STATE", "DONE", "FAILED", "MADE"],
+            row: |action| {
+                let counts = &action.counts;
+                [
+                    action.action_id.clone(),
+                    action.plan_id.clone(),
+                    format::look(action.state).to_string(),
+                    format!("{}/{}", done(counts), counts.total),
+                    (counts.failed + counts.dead).to_string(),
+                    format::ago(&action.created_at),
+                ]
+            },
+        },
+    );
+    pages::note_rest(shown.actions.len(), total, context);
     Ok(())
 }
 
 fn headline(state: State) -> String {
-    let text = format!("{} {}", words::mark(state), words::state(state));
-    output::styled(words::style(state), text)
-}
-
-impl Show for SubmittedAction {
-    fn text(&self) -> String {
-        let jobs = words::count(self.job_ids.len(), "job");
-        format!("action {}: {jobs} of plan {}", self.action_id, self.plan_id)
-    }
-
-    fn quiet(&self) -> String {
-        self.action_id.clone()
-    }
+    let look = format::look(state);
+    look.styled(look)
 }
 
 impl Show for Action {
@@ -167,7 +159,7 @@ impl Show for Action {
         let some = all.into_iter().filter(|(_, n)| *n > 0).map(|(word, n)| format!("{n} {word}"));
         let rows = [
             ("plan", self.plan_id.clone()),
-            ("made", words::ago(&self.created_at)),
+            ("made", format::ago(&self.created_at)),
             ("jobs", format!("{} ({})", counts.total, some.collect::<Vec<_>>().join(", "))),
         ];
         let head =
@@ -187,17 +179,17 @@ fn job_table(jobs: &[protocol::rest::actions::ActionJob]) -> String {
     let rows = jobs.iter().take(JOBS_SHOWN).map(|job| {
         [
             job.job_id.clone(),
-            format!("{} {}", words::mark(job.state), words::state(job.state)),
+            format::look(job.state).to_string(),
             job.attempt.to_string(),
-            job.worker_id.clone().unwrap_or_else(|| "-".into()),
-            job.settled_at.as_deref().map_or("-".into(), words::ago),
+            format::or_dash(job.worker_id.clone()),
+            format::or_dash(job.settled_at.as_deref().map(format::ago)),
             job.reason.clone().unwrap_or_default(),
         ]
     });
     let header = ["JOB", "STATE", "ATTEMPTS", "WORKER", "ENDED", "REASON"];
-    let mut table = output::table(header, rows.collect());
+    let mut table = output::table(header, rows);
     if jobs.len() > JOBS_SHOWN {
-        words::push(
+        format::push(
             &mut table,
             format_args!("\nand {} more; see -o json", jobs.len() - JOBS_SHOWN),
         );
@@ -205,50 +197,81 @@ fn job_table(jobs: &[protocol::rest::actions::ActionJob]) -> String {
     table
 }
 
-impl Show for Actions {
-    fn text(&self) -> String {
-        if self.actions.is_empty() {
-            return "no actions; make one with `astra action submit FILE`".into();
+/// The first look; the pause doubles up to the longest.
+const LOOK_AFTER: Duration = Duration::from_millis(50);
+const LOOK_EVERY_MAX: Duration = Duration::from_secs(1);
+/// So long without the server, and it is given up.
+const AWAY_MAX: Duration = Duration::from_mins(1);
+/// More failures than this are counted, and not listed.
+const FAILURES_SHOWN: usize = 20;
+
+/// Follows to the end; success only if every job succeeded.
+async fn stay(name: &str, context: &Context) -> Result<ExitCode> {
+    let started = Instant::now();
+    let action = tokio::select! {
+        action = until_over(name, context) => action?,
+        Ok(()) = tokio::signal::ctrl_c() => return Err(interrupted(&format!(
+            "the jobs go on; come back with `astra action status {name} --follow`, stop them with \
+             `astra action cancel {name}`"
+        ))),
+    };
+    if context.output.is_for_people() {
+        tell_end(&action, started.elapsed(), context);
+    } else {
+        context.output.show(&action);
+    }
+    Ok(if action.state == State::Completed { ExitCode::Success } else { ExitCode::Failed })
+}
+
+async fn until_over(name: &str, context: &Context) -> Result<Action> {
+    let (mut seen, mut pause) = (Instant::now(), LOOK_AFTER);
+    let mut told = None;
+    loop {
+        match look(name, context).await {
+            Ok(action) if action.state.is_terminal() => return Ok(action),
+            Ok(action) => {
+                seen = Instant::now();
+                let now = (done(&action.counts), action.counts.running);
+                if told.replace(now) != Some(now) {
+                    tell(&action.counts, context);
+                }
+            }
+            // A server that restarts comes back.
+            Err(failure) if failure.exit == ExitCode::Unreachable && seen.elapsed() < AWAY_MAX => {}
+            Err(failure) => return Err(failure),
         }
-        let rows = self.actions.iter().map(|action| {
-            let counts = &action.counts;
-            let done = counts.completed + counts.failed + counts.dead + counts.stopped;
-            [
-                action.action_id.clone(),
-                action.plan_id.clone(),
-                format!("{} {}", words::mark(action.state), words::state(action.state)),
-                format!("{done}/{}", counts.total),
-                (counts.failed + counts.dead).to_string(),
-                words::ago(&action.created_at),
-            ]
-        });
-        let header = ["ACTION", "PLAN", "STATE", "DONE", "FAILED", "MADE"];
-        output::table(header, rows.collect())
-    }
-
-    fn quiet(&self) -> String {
-        let names: Vec<_> = self.actions.iter().map(|one| one.action_id.as_str()).collect();
-        names.join("\n")
-    }
-
-    fn json_lines(&self) -> Vec<String> {
-        self.actions.iter().map(output::json).collect()
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LOOK_EVERY_MAX);
     }
 }
 
-impl Show for StoppedAction {
-    fn text(&self) -> String {
-        let name = &self.action.action_id;
-        match self.stopped {
-            0 => format!("action {name}: nothing was left to stop"),
-            n => {
-                let jobs = words::count(usize::try_from(n).unwrap_or(usize::MAX), "job");
-                format!("action {name}: {jobs} stopped")
-            }
-        }
-    }
+fn done(counts: &ActionCounts) -> u64 {
+    counts.completed + counts.failed + counts.dead + counts.stopped
+}
 
-    fn quiet(&self) -> String {
-        self.action.action_id.clone()
+fn tell(counts: &ActionCounts, context: &Context) {
+    let failed = counts.failed + counts.dead;
+    context.output.note(format!(
+        "  {}/{} done  {} running  {failed} failed",
+        done(counts),
+        counts.total,
+        counts.running
+    ));
+}
+
+fn tell_end(action: &Action, took: Duration, context: &Context) {
+    let jobs = format::count(action.counts.total, "job");
+    let took = format::span(took);
+    let head = headline(action.state);
+    context.output.note(format!("{head}: action {} after {took} ({jobs})", action.action_id));
+    let is_bad = |job: &&ActionJob| job.state != State::Completed;
+    let bad: Vec<_> = action.jobs.iter().flatten().filter(is_bad).collect();
+    for job in bad.iter().take(FAILURES_SHOWN) {
+        let reason = job.reason.as_deref().unwrap_or(format::look(job.state).word);
+        context.output.note(format!("  {}: {reason}", job.job_id));
     }
+    if bad.len() > FAILURES_SHOWN {
+        context.output.note(format!("  and {} more", bad.len() - FAILURES_SHOWN));
+    }
+    context.output.note("  results: astra task show JOB".to_owned());
 }

@@ -4,18 +4,16 @@ use clap::CommandFactory;
 use clap_complete::Shell;
 
 use crate::args::Cli;
-use crate::exit_code::ExitCode;
-
-const EXAMPLES: &str = "\
-Examples:
-  source <(astra completion bash)
-  astra completion zsh > ~/.zfunc/_astra
-  astra completion fish > ~/.config/fish/completions/astra.fish
-";
+use crate::args::examples;
+use crate::failure::ExitCode;
 
 /// Print the completion script of a shell.
 #[derive(Debug, clap::Args)]
-#[command(before_help = EXAMPLES)]
+#[command(before_help = examples(&[
+    "source <(astra completion bash)",
+    "astra completion zsh > ~/.zfunc/_astra",
+    "astra completion fish > ~/.config/fish/completions/astra.fish",
+]))]
 pub(crate) struct Arguments {
     /// Which shell.
     shell: Shell,

@@ -1,36 +1,28 @@
 //! `astra dev`: server and workers in one process, in one folder, without an account.
 
-use std::io::{IsTerminal, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use client::Endpoint;
 use serde::Serialize;
 use server::app::{Options, RespOptions};
-use worker::endpoint::Endpoint;
 use worker::runner::command;
-use worker::session::address::Address;
-use worker::session::settings::Settings;
-use worker::session::worker::State;
+use worker::transport::ws::settings::Settings;
+use worker::transport::ws::socket::Address;
+use worker::transport::ws::worker::State;
 use worker::{RunningWorker, Worker};
 
 use super::version::VERSION;
 use super::worker::programs::ProgramFlags;
 use super::worker::start;
+use crate::args::examples;
 use crate::config::{self, DATA_DEFAULT, Flags, HTTP_DEFAULT, LogLevel, RESP_DEFAULT, ServerFlags};
+use crate::context::Profile;
 use crate::embedded::{self, EmbeddedServer};
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::failure::{ExitCode, Failure, Result};
 use crate::output::{Output, Show};
-use crate::profile::Profile;
-use crate::{logging, process, words};
-
-const EXAMPLES: &str = "\
-Examples:
-  astra dev                              everything on this machine, data in ./.astra
-  astra dev --http 127.0.0.1:9000 --workers 3
-  astra dev --reset                      forget everything and start over
-";
+use crate::{format, interrupts};
 
 /// Tasks that one worker of `astra dev` executes at a time.
 const SLOTS: usize = 8;
@@ -48,7 +40,11 @@ const OWN_FOLDERS: [&str; 2] = ["logs", "workers"];
 
 /// Start a server and a worker in this folder. No account, this machine only.
 #[derive(Debug, clap::Args)]
-#[command(before_help = EXAMPLES)]
+#[command(before_help = examples(&[
+    "astra dev                              everything on this machine, data in ./.astra",
+    "astra dev --http 127.0.0.1:9000 --workers 3",
+    "astra dev --reset                      forget everything and start over",
+]))]
 pub(crate) struct Arguments {
     /// Where everything is kept. Default ./.astra.
     #[arg(long, value_name = "DIR")]
@@ -77,7 +73,7 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
     let given =
         ServerFlags { data: data.clone(), http: *http, resp: *resp, ..ServerFlags::default() };
     let config = config::load(flags, given)?;
-    logging::start(&config.log, LogLevel::Warn);
+    config::start_log(&config.log, LogLevel::Warn);
     let commands = arguments.programs.options(&Settings::default())?;
     let data = config.data.clone().unwrap_or_else(|| DATA_DEFAULT.into());
     if arguments.reset {
@@ -98,7 +94,7 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
 
     let workers = start_workers(server.http_addr(), &data, arguments.workers, &commands).await?;
     output.show(&Ready::new(&server, &resp, &data, &workers));
-    process::told_to_stop().await;
+    interrupts::told_to_stop().await;
     output.note("\nstopping; what is queued stays in the folder");
     stop_workers(workers).await;
     Profile::remove(&data);
@@ -205,8 +201,13 @@ fn reset(data: &Path, is_sure: bool, output: Output) -> Result<()> {
         return Ok(());
     }
     embedded::check_unused(data)?;
-    if !is_sure && !confirm(data, output)? {
-        return Err(Failure::new(ExitCode::Interrupted, "nothing was deleted", ""));
+    if !is_sure {
+        let message = format!("--reset would delete everything in {}", data.display());
+        let nobody = Failure::usage(message, "say that you mean it: --reset --yes");
+        let question = format!("Delete every task and token in {}?", data.display());
+        if !output.confirm(&question, nobody)? {
+            return Err(Failure::new(ExitCode::Interrupted, "nothing was deleted", ""));
+        }
     }
     let files = OWN_FILES.map(|name| (name, std::fs::remove_file(data.join(name))));
     let folders = OWN_FOLDERS.map(|name| (name, std::fs::remove_dir_all(data.join(name))));
@@ -221,19 +222,6 @@ fn reset(data: &Path, is_sure: bool, output: Output) -> Result<()> {
     }
     output.note(format!("{} is empty again", data.display()));
     Ok(())
-}
-
-fn confirm(data: &Path, output: Output) -> Result<bool> {
-    if !output.is_for_people() || !std::io::stdin().is_terminal() {
-        let message = format!("--reset would delete everything in {}", data.display());
-        return Err(Failure::usage(message, "say that you mean it: --reset --yes"));
-    }
-    let mut stderr = anstream::stderr();
-    let _ = write!(stderr, "Delete every task and token in {}? [y/N] ", data.display());
-    let _ = stderr.flush();
-    let mut answer = String::new();
-    let _ = std::io::stdin().read_line(&mut answer);
-    Ok(["y", "yes"].contains(&answer.trim().to_lowercase().as_str()))
 }
 
 #[derive(Serialize)]
@@ -261,11 +249,11 @@ struct ReadyWorker {
 
 impl ReadyWorker {
     fn text(&self) -> String {
-        let mut text = format!("{} READY · {}", self.name, words::count(self.slots, "slot"));
+        let mut text = format!("{} READY · {}", self.name, format::count(self.slots, "slot"));
         if let Some(python) = &self.python {
-            words::push(&mut text, format_args!(" · python {python}"));
+            format::push(&mut text, format_args!(" · python {python}"));
         }
-        words::push(&mut text, format_args!(" · {}", words::count(self.tools, "tool")));
+        format::push(&mut text, format_args!(" · {}", format::count(self.tools, "tool")));
         text
     }
 }
@@ -317,15 +305,15 @@ fn redis_command(address: SocketAddr, is_encrypted: bool) -> String {
 impl Ready {
     fn push_redis(&self, text: &mut String) {
         if let Some(redis) = &self.redis {
-            words::push(text, format_args!("  Redis     {redis}"));
+            format::push(text, format_args!("  Redis     {redis}"));
             if let Some(certificate) = &self.redis_certificate {
                 let certificate = certificate.display();
-                words::push(text, format_args!("  (with --cacert: the CA of {certificate})"));
+                format::push(text, format_args!("  (with --cacert: the CA of {certificate})"));
             }
             text.push('\n');
         }
         if let Some(socket) = &self.redis_socket {
-            words::push(text, format_args!("  Redis     redis-cli -s {}\n", socket.display()));
+            format::push(text, format_args!("  Redis     redis-cli -s {}\n", socket.display()));
         }
     }
 }
@@ -341,7 +329,7 @@ impl Show for Ready {
         );
         self.push_redis(&mut text);
         for worker in &self.workers {
-            words::push(&mut text, format_args!("  Worker    {}\n", worker.text()));
+            format::push(&mut text, format_args!("  Worker    {}\n", worker.text()));
         }
         if self.workers.is_empty() {
             text.push_str("  Worker    none; start one in another terminal: astra worker start\n");

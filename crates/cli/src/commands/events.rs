@@ -4,19 +4,13 @@ use protocol::rest::events::{Envelope, EventKind};
 use serde_json::Value;
 
 use super::run as runs;
+use crate::args::examples;
 use crate::context::Context;
-use crate::events::{EventReader, Heard};
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::events::{EventReader, StreamEvent};
+use crate::failure::{ExitCode, Failure, Result};
+use crate::format;
 use crate::output::{self, Format};
-use crate::words;
 
-const EXAMPLES: &str = "\
-Examples:
-  astra events --follow
-  astra events --follow --type 'node.*' --run 41
-  astra events --follow --type run.status -o jsonl | jq .data
-";
 /// Longer values are cut for people.
 const VALUE_CHARS_MAX: usize = 60;
 /// What people read at a glance of an id.
@@ -41,7 +35,11 @@ const TOLD: [(&str, &str); 14] = [
 
 /// Watch what happens: runs, nodes, workers, one line for each event.
 #[derive(Debug, clap::Args)]
-#[command(before_help = EXAMPLES)]
+#[command(before_help = examples(&[
+    "astra events --follow",
+    "astra events --follow --type 'node.*' --run 41",
+    "astra events --follow --type run.status -o jsonl | jq .data",
+]))]
 pub(crate) struct Arguments {
     /// Go on until Ctrl-C. The default.
     #[arg(long)]
@@ -62,14 +60,14 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<ExitC
     let mut events = EventReader::new(context, &query, arguments.after).spawn();
     while let Some(heard) = events.recv().await {
         match heard? {
-            Heard::Open => {}
-            Heard::Event(frame) => match context.output.format() {
+            StreamEvent::Open => {}
+            StreamEvent::Event(frame) => match context.output.format() {
                 Format::Text => context.output.line(&line(&frame.data)),
                 Format::Json | Format::Jsonl => context.output.line(&frame.data),
                 Format::Quiet => context.output.line(&frame.event),
             },
-            Heard::Away => output::warn("the server does not answer; waiting for it"),
-            Heard::Back => output::warn("the server is back"),
+            StreamEvent::Away => output::warn("the server does not answer; waiting for it"),
+            StreamEvent::Back => output::warn("the server is back"),
         }
     }
     Ok(ExitCode::Success)
@@ -119,10 +117,10 @@ fn line(data: &str) -> String {
         match event.data.get(key) {
             None | Some(Value::Null) => {}
             Some(Value::String(text)) => {
-                words::push(&mut line, format_args!("  {name}{}", short(text)));
+                format::push(&mut line, format_args!("  {name}{}", short(text)));
             }
             Some(other) => {
-                words::push(&mut line, format_args!("  {name}{}", short(&other.to_string())));
+                format::push(&mut line, format_args!("  {name}{}", short(&other.to_string())));
             }
         }
     }
@@ -134,11 +132,7 @@ fn short(text: &str) -> String {
     if uuid::Uuid::try_parse(text).is_ok() {
         return text.chars().take(ID_LETTERS).collect();
     }
-    let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if text.chars().count() <= VALUE_CHARS_MAX {
-        return text;
-    }
-    text.chars().take(VALUE_CHARS_MAX - 1).chain(['…']).collect()
+    format::short(&format::one_line(text), VALUE_CHARS_MAX)
 }
 
 #[cfg(test)]

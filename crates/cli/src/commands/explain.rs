@@ -1,30 +1,26 @@
 //! `astra explain`.
 
-mod of_run;
-
 use std::time::Duration;
 
-use protocol::rest::runs::{NodeExplanation, Run, RunNode};
+use protocol::rest::runs::{NodeExplanation, NodeStatus, Run, RunNode, RunStatus};
 use protocol::rest::tasks::{Explanation, Reason};
+use serde::Serialize;
 
-use super::run;
+use super::{run, task};
+use crate::args::examples;
 use crate::context::Context;
-use crate::exit_code::ExitCode;
-use crate::failure::Result;
-use crate::output::{self, Show};
-use crate::{selector, words, workflow_run};
-
-const EXAMPLES: &str = "\
-Examples:
-  astra explain last
-  astra explain 41                            what a workflow's run waits for
-  astra explain 41/transcode                  a node of it
-  astra explain 3f2a91bc -o json
-";
+use crate::failure::{ExitCode, Result};
+use crate::output::Show;
+use crate::{format, workflow_run};
 
 /// Say why a task, a run or a node is where it is: what it waits for, who holds it, how it ended.
 #[derive(Debug, clap::Args)]
-#[command(before_help = EXAMPLES)]
+#[command(before_help = examples(&[
+    "astra explain last",
+    "astra explain 41                            what a workflow's run waits for",
+    "astra explain 41/transcode                  a node of it",
+    "astra explain 3f2a91bc -o json",
+]))]
 pub(crate) struct Arguments {
     /// The task: its id, the first letters of it, or `last`. Or a workflow's run by its number, or
     /// a node of it: `RUN/NODE`.
@@ -37,11 +33,11 @@ pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<ExitC
         return explain_node(run, node, context).await;
     }
     if let Some(run) = run::numbered_run(context, &arguments.subject).await? {
-        return of_run::explain(&run, context).await;
+        return explain_run(&run, context).await;
     }
-    let id = selector::task(context, &arguments.subject).await?;
+    let id = task::select(context, &arguments.subject).await?;
     let path = format!("/api/v1/tasks/{id}/explain");
-    let explanation: Explanation = context.ask(context.client.get(&path)).await?;
+    let explanation: Explanation = context.get(&path).await?;
     context.output.show(&explanation);
     Ok(ExitCode::Success)
 }
@@ -61,7 +57,7 @@ async fn explain_node(run: &str, node: &str, context: &Context) -> Result<ExitCo
 
 async fn look(run: &Run, node: &RunNode, context: &Context) -> Result<NodeExplanation> {
     let path = format!("{}/nodes/{}/explain", workflow_run::path(&run.run_id), node.node_id);
-    context.ask(context.client.get(&path)).await
+    context.get(&path).await
 }
 
 fn in_words(node: &RunNode, explanation: &NodeExplanation) -> String {
@@ -71,16 +67,14 @@ fn in_words(node: &RunNode, explanation: &NodeExplanation) -> String {
 
 impl Show for Explanation {
     fn text(&self) -> String {
-        let state = output::styled(words::style(self.state), words::state(self.state));
-        let age = words::span(Duration::from_millis(self.age_ms));
+        let look = format::look(self.state);
+        let state = look.styled(look.word);
+        let age = format::span(Duration::from_millis(self.age_ms));
         let mut text = format!("task {} · {state} · submitted {age} ago", self.task_id);
         if self.attempt > 0 {
-            words::push(&mut text, format_args!(" · attempt {}", self.attempt));
+            format::push(&mut text, format_args!(" · attempt {}", self.attempt));
         }
-        // The headline has the state already, and the summary most of the first reason.
-        let prefix = format!("{}: ", self.state.word());
-        let summary = self.summary.strip_prefix(&prefix).unwrap_or(&self.summary);
-        push_reasons(&mut text, summary, &self.reasons);
+        push_reasons(&mut text, self.state.word(), &self.summary, &self.reasons);
         text
     }
 
@@ -91,11 +85,9 @@ impl Show for Explanation {
 
 impl Show for NodeExplanation {
     fn text(&self) -> String {
-        let word = words::node_status(self.status);
-        let mut text = output::styled(words::node_style(self.status), word);
-        let prefix = format!("{}: ", self.status.word());
-        let summary = self.summary.strip_prefix(&prefix).unwrap_or(&self.summary);
-        push_reasons(&mut text, summary, &self.reasons);
+        let look = format::look(self.status);
+        let mut text = look.styled(look.word);
+        push_reasons(&mut text, self.status.word(), &self.summary, &self.reasons);
         text
     }
 
@@ -104,12 +96,68 @@ impl Show for NodeExplanation {
     }
 }
 
-fn push_reasons(text: &mut String, summary: &str, reasons: &[Reason]) {
-    words::push(text, format_args!("\n\n  {summary}\n"));
+/// The headline has the state already, and the summary most of the first reason.
+fn push_reasons(text: &mut String, state: &str, summary: &str, reasons: &[Reason]) {
+    let summary = summary.strip_prefix(&format!("{state}: ")).unwrap_or(summary);
+    format::push(text, format_args!("\n\n  {summary}\n"));
     for reason in reasons.iter().filter(|reason| !summary.contains(&reason.message)) {
-        words::push(text, format_args!("  · {}\n", reason.message));
+        format::push(text, format_args!("  · {}\n", reason.message));
     }
     for hint in reasons.iter().filter_map(|reason| reason.hint.as_ref()) {
-        words::push(text, format_args!("  → {hint}\n"));
+        format::push(text, format_args!("  → {hint}\n"));
+    }
+}
+
+/// Nodes that are told of.
+const TOLD_MAX: usize = 5;
+
+async fn explain_run(run: &Run, context: &Context) -> Result<ExitCode> {
+    let telling: Vec<&RunNode> = run.nodes.iter().flatten().filter(|node| tells(node)).collect();
+    let mut text = format!("run {} · {} · {}", run.number, run.name, format::look(run.status));
+    let mut nodes = Vec::new();
+    for node in telling.iter().take(TOLD_MAX) {
+        let explanation = look(run, node, context).await?;
+        format::push(&mut text, format_args!("\n\n{}", in_words(node, &explanation)));
+        nodes.push(explanation);
+    }
+    match telling.len() {
+        0 => text.push_str("\n\n  no node of it waits for anything"),
+        told if told > TOLD_MAX => {
+            let more = format::count(told - TOLD_MAX, "more node");
+            format::push(&mut text, format_args!("\n\nand {more}: astra run show {}", run.number));
+        }
+        _ => {}
+    }
+    let (run_id, status) = (run.run_id.clone(), run.status);
+    context.output.show(&RunExplanation { run_id, status, nodes, text });
+    Ok(ExitCode::Success)
+}
+
+/// Whether a node is one that the others wait for, or that failed.
+fn tells(node: &RunNode) -> bool {
+    match node.status {
+        NodeStatus::Queued | NodeStatus::Running => node.task_id.is_some(),
+        NodeStatus::Failed => true,
+        NodeStatus::Succeeded | NodeStatus::Cancelled | NodeStatus::Skipped => false,
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct RunExplanation {
+    run_id: String,
+    status: RunStatus,
+    nodes: Vec<NodeExplanation>,
+    #[serde(skip)]
+    text: String,
+}
+
+impl Show for RunExplanation {
+    fn text(&self) -> String {
+        self.text.clone()
+    }
+
+    fn quiet(&self) -> String {
+        self.status.word().to_owned()
     }
 }

@@ -1,38 +1,23 @@
 //! `astra hook`: workflows that are started by a call from outside.
 
-use protocol::rest::hooks::{CreatedHook, HookPage, NewHook};
-use serde::Serialize;
+use protocol::rest::schedules::{CreatedHook, Hook, HookPage, NewHook};
+use serde_json::{Value, json};
 
 use super::flow;
+use crate::args::examples;
 use crate::context::Context;
-use crate::exit_code::ExitCode;
-use crate::failure::Result;
-use crate::output::{self, Show};
-use crate::words;
-
-const CREATE_EXAMPLES: &str = "\
-Examples:
-  astra hook create nightly
-  astra hook create nightly --name github
-  curl -X POST \"$(astra hook create nightly -o quiet)\" -d '{\"x\":1}'
-";
-const LIST_EXAMPLES: &str = "\
-Examples:
-  astra hook list
-  astra hook list -o json
-  astra hook list -o quiet                    ids alone
-";
-const RM_EXAMPLES: &str = "\
-Examples:
-  astra hook rm 7f3kq2mx
-  astra hook rm 7f3kq2mx 9abc2def
-  astra hook list -o quiet | xargs astra hook rm
-";
+use crate::failure::{ExitCode, Result};
+use crate::format;
+use crate::output::Columns;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Make an address that starts a workflow. It is shown once.
-    #[command(before_help = CREATE_EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra hook create nightly",
+        "astra hook create nightly --name github",
+        "curl -X POST \"$(astra hook create nightly -o quiet)\" -d '{\"x\":1}'",
+    ]))]
     Create {
         /// The workflow: its name, its id or the first letters of it.
         workflow: String,
@@ -41,10 +26,18 @@ pub(crate) enum Command {
         name: Option<String>,
     },
     /// List webhooks, without their secrets.
-    #[command(before_help = LIST_EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra hook list",
+        "astra hook list -o json",
+        "astra hook list -o quiet                    ids alone",
+    ]))]
     List,
     /// End webhooks at once.
-    #[command(before_help = RM_EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra hook rm 7f3kq2mx",
+        "astra hook rm 7f3kq2mx 9abc2def",
+        "astra hook list -o quiet | xargs astra hook rm",
+    ]))]
     Rm {
         /// Their ids, as `astra hook list` shows them.
         #[arg(required = true)]
@@ -57,80 +50,43 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode>
         Command::Create { workflow, name } => {
             let workflow_id = flow::find(context, &workflow).await?.workflow_id;
             let hook = NewHook { workflow_id, name };
-            let mut made: CreatedHook =
-                context.ask(context.client.post("/api/v1/hooks", &hook)).await?;
+            let mut made: CreatedHook = context.post("/api/v1/hooks", &hook).await?;
             if made.url.starts_with('/') {
                 made.url = format!("{}{}", context.client.endpoint(), made.url);
             }
-            context.output.show(&made);
+            let text = format!("webhook {}\n  curl -X POST {} -d '{{}}'", made.hook_id, made.url);
+            context.output.answer(&made, text, &made.url);
             context
                 .output
                 .note("whoever has the address may start the workflow; it is not shown again");
         }
         Command::List => {
-            let page: HookPage = context.ask(context.client.get("/api/v1/hooks")).await?;
-            context.output.show(&page);
+            let page: HookPage = context.get("/api/v1/hooks").await?;
+            context.output.list(&page, &page.items, &COLUMNS);
         }
         Command::Rm { hooks } => {
             for hook_id in hooks {
-                let path = format!("/api/v1/hooks/{}", words::percent_encoded(&hook_id));
-                context.ask(context.client.delete::<serde_json::Value>(&path)).await?;
-                context.output.show(&Removed { hook_id });
+                let path = format!("/api/v1/hooks/{}", format::percent_encoded(&hook_id));
+                context.delete::<Value>(&path).await?;
+                let text = format!("webhook {hook_id} is gone");
+                context.output.answer(&json!({ "hookId": hook_id }), text, &hook_id);
             }
         }
     }
     Ok(ExitCode::Success)
 }
 
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct Removed {
-    hook_id: String,
-}
-
-impl Show for Removed {
-    fn text(&self) -> String {
-        format!("webhook {} is gone", self.hook_id)
-    }
-
-    fn quiet(&self) -> String {
-        self.hook_id.clone()
-    }
-}
-
-impl Show for CreatedHook {
-    fn text(&self) -> String {
-        format!("webhook {}\n  curl -X POST {} -d '{{}}'", self.hook_id, self.url)
-    }
-
-    fn quiet(&self) -> String {
-        self.url.clone()
-    }
-}
-
-impl Show for HookPage {
-    fn text(&self) -> String {
-        if self.items.is_empty() {
-            return "no webhooks; make one with `astra hook create WORKFLOW`".into();
-        }
-        let rows = self.items.iter().map(|hook| {
-            [
-                hook.hook_id.clone(),
-                hook.name.clone().unwrap_or_else(|| "-".into()),
-                hook.workflow_id.clone(),
-                words::ago(&hook.created_at),
-                hook.created_by.clone(),
-            ]
-        });
-        output::table(["HOOK", "NAME", "WORKFLOW", "MADE", "BY"], rows.collect())
-    }
-
-    fn quiet(&self) -> String {
-        let ids: Vec<_> = self.items.iter().map(|hook| hook.hook_id.as_str()).collect();
-        ids.join("\n")
-    }
-
-    fn json_lines(&self) -> Vec<String> {
-        self.items.iter().map(output::json).collect()
-    }
-}
+const COLUMNS: Columns<'_, Hook, 5> = Columns {
+    none: "no webhooks; make one with `astra hook create WORKFLOW`",
+    id: |hook| hook.hook_id.clone(),
+    header: ["HOOK", "NAME", "WORKFLOW", "MADE", "BY"],
+    row: |hook| {
+        [
+            hook.hook_id.clone(),
+            format::or_dash(hook.name.clone()),
+            hook.workflow_id.clone(),
+            format::ago(&hook.created_at),
+            hook.created_by.clone(),
+        ]
+    },
+};

@@ -2,11 +2,9 @@
 //!
 //! Reading order: [`dev`], [`server`] and [`worker`] run things; [`mod@run`], [`mod@flow`],
 //! [`schedule`], [`hook`], [`task`], [`plan`], [`action`], [`events`], [`explain`], [`queue`] and
-//! [`token`] ask a server; [`demo`] and [`bench`] show and measure; [`version`], [`completion`] and
-//! [`internal`] are chores.
+//! [`token`] ask a server; [`demo`] shows; [`version`] and [`completion`] are chores.
 
 pub(crate) mod action;
-pub(crate) mod bench;
 pub(crate) mod completion;
 pub(crate) mod demo;
 pub(crate) mod dev;
@@ -14,7 +12,6 @@ pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod flow;
 pub(crate) mod hook;
-pub(crate) mod internal;
 pub(crate) mod plan;
 pub(crate) mod queue;
 pub(crate) mod run;

@@ -5,23 +5,20 @@ use std::path::PathBuf;
 
 use server::app::Options;
 
+use crate::args::examples;
 use crate::config::{self, Flags, HTTP_DEFAULT, LogLevel, RESP_DEFAULT, ServerFlags};
 use crate::embedded::{self, EmbeddedServer};
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
-use crate::{logging, process};
-
-const EXAMPLES: &str = "\
-Examples:
-  astra token create --role admin --data /var/lib/astra    once, before the first start
-  astra server start --data /var/lib/astra
-  astra server start --data /var/lib/astra --http 0.0.0.0:8080 --log json
-";
+use crate::failure::{ExitCode, Failure, Result};
+use crate::interrupts;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Start a server that asks everyone for a token.
-    #[command(before_help = EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra token create --role admin --data /var/lib/astra    once, before the first start",
+        "astra server start --data /var/lib/astra",
+        "astra server start --data /var/lib/astra --http 0.0.0.0:8080 --log json",
+    ]))]
     Start {
         /// The folder that holds everything the server knows.
         #[arg(long, value_name = "DIR")]
@@ -41,7 +38,7 @@ pub(crate) enum Command {
 pub(crate) async fn run(command: Command, flags: &Flags) -> Result<ExitCode> {
     let Command::Start { data, http, resp, resp_unix } = command;
     let config = config::load(flags, ServerFlags { data, http, resp, resp_unix })?;
-    logging::start(&config.log, LogLevel::Info);
+    config::start_log(&config.log, LogLevel::Info);
     let data = config.data.clone().ok_or_else(|| {
         Failure::usage(
             "a server needs a folder for its data",
@@ -65,7 +62,7 @@ pub(crate) async fn run(command: Command, flags: &Flags) -> Result<ExitCode> {
             data.display()
         );
     }
-    process::told_to_stop().await;
+    interrupts::told_to_stop().await;
     tracing::info!("stopping");
     server.stop().await;
     Ok(ExitCode::Success)

@@ -5,36 +5,24 @@ use std::path::PathBuf;
 use model::{TenantId, Timestamp, WorkerId};
 use protocol::rest::tokens::{CreateToken, CreatedToken, Role, TokenInfo, Tokens};
 
+use crate::args::examples;
 use crate::config::{self, Flags, ServerFlags};
 use crate::context::Context;
 use crate::duration::Span;
 use crate::embedded::{self, NewToken};
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
-use crate::output::{self, Output, Show};
-use crate::words;
-
-const CREATE_EXAMPLES: &str = "\
-Examples:
-  astra token create --role admin --data /var/lib/astra   the first one, before the server starts
-  astra token create --role worker --name rack-3 --expires 90d
-  astra token create --role worker --worker-id w1         for this worker and no other
-  astra token create --role client -o quiet               the token alone
-";
-const LIST_EXAMPLES: &str = "\
-Examples:
-  astra token list
-  astra token list --data /var/lib/astra
-";
-const REVOKE_EXAMPLES: &str = "\
-Examples:
-  astra token revoke 4be01c9a55d2f017
-";
+use crate::failure::{ExitCode, Failure, Result};
+use crate::format;
+use crate::output::{Columns, Output};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Make a token. It is shown once.
-    #[command(before_help = CREATE_EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra token create --role admin --data /var/lib/astra   the first one, before the server starts",
+        "astra token create --role worker --name rack-3 --expires 90d",
+        "astra token create --role worker --worker-id w1         for this worker and no other",
+        "astra token create --role client -o quiet               the token alone",
+    ]))]
     Create {
         /// What its bearer may do: admin, client, worker or viewer.
         #[arg(long, value_parser = parse_role)]
@@ -52,13 +40,18 @@ pub(crate) enum Command {
         place: Place,
     },
     /// List tokens, without their secrets.
-    #[command(before_help = LIST_EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra token list",
+        "astra token list --data /var/lib/astra",
+    ]))]
     List {
         #[command(flatten)]
         place: Place,
     },
     /// End a token at once.
-    #[command(before_help = REVOKE_EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra token revoke 4be01c9a55d2f017",
+    ]))]
     Revoke {
         /// The token's id, as `astra token list` shows it.
         token_id: String,
@@ -95,22 +88,20 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
                 },
                 None => create(&context()?, token).await?,
             };
-            output.show(&created);
+            show_created(&created, output);
         }
         Command::List { place: Place { data: Some(data), tenant } } => {
-            output.show(&embedded::list_tokens(&data, &tenant).await?);
+            list(&embedded::list_tokens(&data, &tenant).await?, output);
         }
         Command::List { place: Place { data: None, .. } } => {
-            let context = context()?;
-            output.show(&context.ask(context.client.get::<Tokens>("/api/v1/tokens")).await?);
+            list(&context()?.get("/api/v1/tokens").await?, output);
         }
         Command::Revoke { token_id, place: Place { data: Some(data), tenant } } => {
-            output.show(&embedded::revoke_token(&data, &tenant, &token_id).await?);
+            show(&embedded::revoke_token(&data, &tenant, &token_id).await?, output);
         }
         Command::Revoke { token_id, place: Place { data: None, .. } } => {
-            let context = context()?;
-            let path = format!("/api/v1/tokens/{}", words::percent_encoded(&token_id));
-            output.show(&context.ask(context.client.delete::<TokenInfo>(&path)).await?);
+            let path = format!("/api/v1/tokens/{}", format::percent_encoded(&token_id));
+            show(&context()?.delete(&path).await?, output);
         }
     }
     Ok(ExitCode::Success)
@@ -128,12 +119,12 @@ async fn create(context: &Context, token: NewToken) -> Result<CreatedToken> {
         name: token.name,
         expires_at: token.expires_at.map(|moment| moment.to_string()),
     };
-    context.ask(context.client.post("/api/v1/tokens", &request)).await
+    context.post("/api/v1/tokens", &request).await
 }
 
 fn moment(text: &str) -> Result<Timestamp> {
     let moment = match text.parse::<Span>() {
-        Ok(span) => Some(words::now().after(span.0)),
+        Ok(span) => Some(format::now().after(span.0)),
         Err(_) => text.parse().ok(),
     };
     moment.ok_or_else(|| {
@@ -142,63 +133,46 @@ fn moment(text: &str) -> Result<Timestamp> {
     })
 }
 
-impl Show for CreatedToken {
-    fn text(&self) -> String {
-        let worker = self.info.worker_id.as_ref();
-        let worker = worker.map_or_else(String::new, |worker| format!(" of {worker} alone"));
-        let about = format!("{} token {}{worker}", self.info.role.word(), self.info.token_id);
-        format!(
-            "{}\n\n  {about}; it is shown this once. Use it with ASTRA_TOKEN or --token.",
-            self.token
-        )
-    }
-
-    fn quiet(&self) -> String {
-        self.token.clone()
-    }
+fn show_created(created: &CreatedToken, output: Output) {
+    let worker = created.info.worker_id.as_ref();
+    let worker = worker.map_or_else(String::new, |worker| format!(" of {worker} alone"));
+    let about = format!("{} token {}{worker}", created.info.role.word(), created.info.token_id);
+    let text = format!(
+        "{}\n\n  {about}; it is shown this once. Use it with ASTRA_TOKEN or --token.",
+        created.token
+    );
+    output.answer(created, text, &created.token);
 }
 
-impl Show for TokenInfo {
-    fn text(&self) -> String {
-        format!("{} {}", self.token_id, state(self))
-    }
-
-    fn quiet(&self) -> String {
-        self.token_id.clone()
-    }
+fn show(token: &TokenInfo, output: Output) {
+    output.answer(token, format!("{} {}", token.token_id, state(token)), &token.token_id);
 }
 
-impl Show for Tokens {
-    fn text(&self) -> String {
-        if self.tokens.is_empty() {
-            return "no tokens; make one with `astra token create --role ROLE`".into();
-        }
-        let rows = self.tokens.iter().map(|token| {
-            [
-                token.token_id.clone(),
-                token.role.word().into(),
-                token.worker_id.clone().unwrap_or_else(|| "-".into()),
-                token.name.clone().unwrap_or_else(|| "-".into()),
-                words::ago(&token.created_at),
-                state(token),
-            ]
-        });
-        output::table(["ID", "ROLE", "WORKER", "NAME", "MADE", "STATE"], rows.collect())
-    }
-
-    fn quiet(&self) -> String {
-        let ids: Vec<_> = self.tokens.iter().map(|token| token.token_id.as_str()).collect();
-        ids.join("\n")
-    }
-
-    fn json_lines(&self) -> Vec<String> {
-        self.tokens.iter().map(output::json).collect()
-    }
+fn list(tokens: &Tokens, output: Output) {
+    output.list(
+        tokens,
+        &tokens.tokens,
+        &Columns {
+            none: "no tokens; make one with `astra token create --role ROLE`",
+            id: |token| token.token_id.clone(),
+            header: ["ID", "ROLE", "WORKER", "NAME", "MADE", "STATE"],
+            row: |token| {
+                [
+                    token.token_id.clone(),
+                    token.role.word().into(),
+                    format::or_dash(token.worker_id.clone()),
+                    format::or_dash(token.name.clone()),
+                    format::ago(&token.created_at),
+                    state(token),
+                ]
+            },
+        },
+    );
 }
 
 fn state(token: &TokenInfo) -> String {
     match (&token.revoked_at, &token.expires_at) {
-        (Some(moment), _) => format!("revoked {}", words::ago(moment)),
+        (Some(moment), _) => format!("revoked {}", format::ago(moment)),
         (None, Some(moment)) => format!("good until {moment}"),
         (None, None) => "good".into(),
     }

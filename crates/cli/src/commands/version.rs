@@ -2,8 +2,8 @@
 
 use serde::Serialize;
 
-use crate::exit_code::ExitCode;
-use crate::output::{Output, Show};
+use crate::failure::ExitCode;
+use crate::output::Output;
 
 /// This build's version.
 pub(crate) const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -15,18 +15,9 @@ struct Build {
     arch: &'static str,
 }
 
-impl Show for Build {
-    fn text(&self) -> String {
-        format!("astra {} ({} {})", self.version, self.os, self.arch)
-    }
-
-    fn quiet(&self) -> String {
-        self.version.into()
-    }
-}
-
 pub(crate) fn run(output: Output) -> ExitCode {
     let (os, arch) = (std::env::consts::OS, std::env::consts::ARCH);
-    output.show(&Build { version: VERSION, os, arch });
+    let text = format!("astra {VERSION} ({os} {arch})");
+    output.answer(&Build { version: VERSION, os, arch }, text, VERSION);
     ExitCode::Success
 }

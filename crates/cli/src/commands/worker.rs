@@ -1,53 +1,61 @@
 //! `astra worker`.
 
-use std::sync::Arc;
-
-use model::WorkerId;
-use protocol::rest::workers::{Health, Workers};
-use tokio_util::sync::CancellationToken;
-use worker::attempt::Listener;
-use worker::builtin::Builtin;
-use worker::client::Client;
-use worker::executor::Executor;
-use worker::worker::{Options, Summary, Worker, WorkerError};
-
-use crate::config::{self, Flags, LogLevel, ServerFlags};
-use crate::context::Context;
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
-use crate::output::{self, Output, Show};
-use crate::{logging, process, words};
-
-mod manage;
 pub(crate) mod programs;
 mod resp;
 pub(crate) mod start;
 
-const LIST_EXAMPLES: &str = "\
-Examples:
-  astra worker list
-  astra worker list -o json
-";
+use std::time::{Duration, Instant};
+
+use protocol::rest::workers::{
+    AcceptedCommand, Health, KeptResources, Worker, WorkerCommand, Workers,
+};
+
+use crate::args::examples;
+use crate::config::{self, Flags, LogLevel, ServerFlags};
+use crate::context::Context;
+use crate::duration::Span;
+use crate::failure::{ExitCode, Result};
+use crate::format;
+use crate::output::{self, Columns, Output, Show};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Start a worker: it executes tasks and reports. Ctrl-C lets it finish first.
-    #[command(before_help = start::EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra worker start",
+        "astra worker start --server http://10.0.0.5:8080 --token \"$TOKEN\" --slots 16",
+        "astra worker start --name gpu-3 --label gpu=true --tool ffmpeg --queue video",
+        "astra worker start --sandbox strict --allow-tool sort --allow-tool uniq",
+        "astra worker start --resp 10.0.0.5:6380 --token \"$KEY\"",
+    ]))]
     Start(Box<start::Arguments>),
     /// List workers, as the server sees them.
-    #[command(before_help = LIST_EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra worker list",
+        "astra worker list -o json",
+    ]))]
     List,
     /// Show one worker.
-    #[command(before_help = manage::SHOW_EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra worker show gpu-3",
+        "astra worker show gpu-3 -o json",
+    ]))]
     Show {
         /// Which one.
         name: String,
     },
     /// Let workers finish and give them nothing new, until `undrain`.
-    #[command(before_help = manage::DRAIN_EXAMPLES)]
-    Drain(manage::DrainArguments),
+    #[command(before_help = examples(&[
+        "astra worker drain gpu-3                    give it nothing new, wait until it is done",
+        "astra worker drain gpu-1 gpu-2 --detach     do not wait",
+        "astra worker drain gpu-3 --deadline 10m --reason \"new kernel\"",
+    ]))]
+    Drain(DrainArguments),
     /// Give workers work again.
-    #[command(before_help = manage::UNDRAIN_EXAMPLES)]
+    #[command(before_help = examples(&[
+        "astra worker undrain gpu-3",
+        "astra worker undrain gpu-1 gpu-2",
+    ]))]
     Undrain {
         /// Which ones.
         #[arg(required = true)]
@@ -55,151 +63,55 @@ pub(crate) enum Command {
     },
 }
 
-/// What a worker that pulls over HTTP is told.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct StartArguments {
-    /// Its name, the same one every time it starts.
-    pub(crate) id: Option<WorkerId>,
-    /// How many tasks it executes at a time.
-    pub(crate) slots: usize,
-    /// The queues that it serves; none means every queue.
-    pub(crate) queue: Vec<String>,
-    /// The tools that it has.
-    pub(crate) tool: Vec<String>,
-    /// The tags that it carries.
-    pub(crate) tag: Vec<(String, String)>,
-    /// The packages that it has installed.
-    pub(crate) package: Vec<protocol::rest::tasks::Package>,
-}
-
 pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Result<ExitCode> {
     let config = config::load(flags, ServerFlags::default())?;
     match command {
         Command::Start(arguments) => {
-            logging::start(&config.log, LogLevel::Info);
+            config::start_log(&config.log, LogLevel::Info);
             start::run(*arguments, flags, &config, output).await
         }
         Command::List => {
             let context = Context::new(&config, output)?;
-            let workers: Workers = context.ask(context.client.get("/api/v1/workers")).await?;
-            output.show(&workers);
+            let workers: Workers = context.get("/api/v1/workers").await?;
+            output.list(&workers, &workers.workers, &COLUMNS);
             Ok(ExitCode::Success)
         }
-        Command::Show { name } => manage::show(&name, &Context::new(&config, output)?).await,
-        Command::Drain(arguments) => {
-            manage::drain(&arguments, &Context::new(&config, output)?).await
-        }
-        Command::Undrain { names } => {
-            manage::undrain(&names, &Context::new(&config, output)?).await
-        }
+        Command::Show { name } => show(&name, &Context::new(&config, output)?).await,
+        Command::Drain(arguments) => drain(&arguments, &Context::new(&config, output)?).await,
+        Command::Undrain { names } => undrain(&names, &Context::new(&config, output)?).await,
     }
 }
 
-/// Starts a worker that pulls over HTTP.
-async fn pull(arguments: StartArguments, context: &Context) -> Result<ExitCode> {
-    let id = arguments.id.clone().unwrap_or_else(machine_name);
-    let endpoint = context.client.endpoint();
-    let slots = words::count(arguments.slots, "slot");
-    let types = Builtin::default().types().join(" ");
-    context.output.note(format!("worker {id} · {slots} · {types} · asking {endpoint} for work"));
-    let executor = Arc::new(Builtin::default());
-    let options = options(context.client.clone(), id, arguments, executor);
-    let summary = work(options, context.output).await?;
-    Ok(farewell(&summary, context.output))
-}
+const COLUMNS: Columns<'_, Worker, 8> = Columns {
+    none: "no workers; start one with `astra worker start`",
+    id: |worker| worker.worker_id.clone(),
+    header: ["NAME", "STATE", "SLOTS", "CPU", "MEM", "GRANTED", "VERSION", "SEEN"],
+    row: |worker| {
+        let session = worker.session.as_ref();
+        let heartbeat = session.and_then(|session| session.heartbeat.as_ref());
+        [
+            worker.worker_id.clone(),
+            state(worker),
+            // What it works on, of what it can.
+            match session {
+                Some(session) => format!("{}/{}", worker.in_flight, session.slots),
+                None => worker.in_flight.to_string(),
+            },
+            share(heartbeat.and_then(|said| said.cpu_pct)),
+            share(heartbeat.and_then(|said| said.mem_pct)),
+            worker.granted.to_string(),
+            format::or_dash(session.map(|session| session.version.clone())),
+            format::ago(&worker.last_seen),
+        ]
+    },
+};
 
-fn farewell(summary: &Summary, output: Output) -> ExitCode {
-    output.note(format!(
-        "left: {} committed, {} superseded, {} refused",
-        summary.committed, summary.cancelled, summary.rejected
-    ));
-    if summary.rejected == 0 { ExitCode::Success } else { ExitCode::Failed }
-}
-
-/// A worker's options, with nobody listening to its verdicts.
-pub(crate) fn options(
-    client: Client,
-    worker_id: WorkerId,
-    arguments: StartArguments,
-    executor: Arc<dyn Executor>,
-) -> Options {
-    let nobody: Listener = Arc::new(|_| {});
-    Options {
-        client,
-        worker_id,
-        slots: arguments.slots,
-        queues: (!arguments.queue.is_empty()).then_some(arguments.queue),
-        tools: arguments.tool,
-        tags: arguments.tag.into_iter().collect(),
-        packages: arguments.package,
-        executor,
-        listener: nobody,
-    }
-}
-
-/// Works until told to stop, then finishes what it holds; told a second time, leaves at once.
-pub(crate) async fn work(options: Options, output: Output) -> Result<Summary> {
-    let shutdown = CancellationToken::new();
-    let running = Worker::new(options).run(shutdown.clone());
-    tokio::pin!(running);
-    let summary = tokio::select! {
-        ended = &mut running => ended,
-        () = process::told_to_stop() => {
-            shutdown.cancel();
-            output.note("finishing what is under way; Ctrl-C again leaves it behind");
-            tokio::select! {
-                ended = &mut running => ended,
-                () = process::told_to_stop() => return Err(crate::run::interrupted(
-                    "tasks that were under way come back when their leases end",
-                )),
-            }
-        }
-    };
-    summary.map_err(|WorkerError::Refused(error)| Failure::from(error))
-}
-
-/// This machine's name, as far as it makes a worker's name.
-fn machine_name() -> WorkerId {
-    let name = std::fs::read_to_string("/etc/hostname").ok();
-    let name = name.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
-    let fitting = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
-    let name: String = name.trim().chars().take(64).map(fitting).collect();
-    name.parse().unwrap_or_else(|_| "worker".parse().expect("a name that fits"))
-}
-
-impl Show for Workers {
-    fn text(&self) -> String {
-        if self.workers.is_empty() {
-            return "no workers; start one with `astra worker start`".into();
-        }
-        let rows = self.workers.iter().map(|worker| {
-            [
-                worker.worker_id.clone(),
-                state(worker),
-                slots(worker),
-                share(worker, |said| said.cpu_pct),
-                share(worker, |said| said.mem_pct),
-                worker.granted.to_string(),
-                worker.session.as_ref().map_or("-".into(), |session| session.version.clone()),
-                words::ago(&worker.last_seen),
-            ]
-        });
-        let header = ["NAME", "STATE", "SLOTS", "CPU", "MEM", "GRANTED", "VERSION", "SEEN"];
-        output::table(header, rows.collect())
-    }
-
-    fn quiet(&self) -> String {
-        let ids: Vec<_> = self.workers.iter().map(|worker| worker.worker_id.as_str()).collect();
-        ids.join("\n")
-    }
-
-    fn json_lines(&self) -> Vec<String> {
-        self.workers.iter().map(output::json).collect()
-    }
+fn share(percent: Option<f64>) -> String {
+    format::or_dash(percent.map(|percent| format!("{percent:.0}%")))
 }
 
 /// How a worker does, in a word, and why it is given nothing new.
-fn state(worker: &protocol::rest::workers::Worker) -> String {
+fn state(worker: &Worker) -> String {
     let is_away = worker.session.as_ref().is_some_and(|session| !session.connected);
     match (worker.health, worker.drained_by.is_empty()) {
         (Health::Healthy, false) => "DRAINED".into(),
@@ -208,27 +120,152 @@ fn state(worker: &protocol::rest::workers::Worker) -> String {
     }
 }
 
-/// `3/8`: what it works on, of what it can.
-fn slots(worker: &protocol::rest::workers::Worker) -> String {
-    match &worker.session {
-        Some(session) => format!("{}/{}", worker.in_flight, session.slots),
-        None => worker.in_flight.to_string(),
-    }
-}
-
-fn share(
-    worker: &protocol::rest::workers::Worker,
-    which: impl Fn(&protocol::rest::workers::WorkerHeartbeat) -> Option<f64>,
-) -> String {
-    let said = worker.session.as_ref().and_then(|session| session.heartbeat.as_ref());
-    said.and_then(which).map_or("-".into(), |share| format!("{share:.0}%"))
-}
-
 const fn health(health: Health) -> &'static str {
     match health {
         Health::Healthy => "READY",
         Health::Warn => "WARN",
         Health::Degraded => "DEGRADED",
         Health::Lost => "LOST",
+    }
+}
+
+/// How often a drain is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(500);
+/// Tools that are shown by name.
+const TOOLS_SHOWN: usize = 12;
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct DrainArguments {
+    /// Which ones.
+    #[arg(required = true)]
+    names: Vec<String>,
+    /// Why, for whoever looks.
+    #[arg(long)]
+    reason: Option<String>,
+    /// How long they have to finish.
+    #[arg(long, value_name = "DURATION")]
+    deadline: Option<Span>,
+    /// Do not wait until they are done.
+    #[arg(short, long)]
+    detach: bool,
+}
+
+async fn show(name: &str, context: &Context) -> Result<ExitCode> {
+    let worker = look(name, context).await?;
+    context.output.show(&worker);
+    Ok(ExitCode::Success)
+}
+
+async fn look(name: &str, context: &Context) -> Result<Worker> {
+    let path = format!("/api/v1/workers/{name}");
+    context.get(&path).await
+}
+
+async fn tell(name: &str, command: &WorkerCommand, context: &Context) -> Result<AcceptedCommand> {
+    let path = format!("/api/v1/workers/{name}/commands");
+    context.post(&path, command).await
+}
+
+async fn drain(arguments: &DrainArguments, context: &Context) -> Result<ExitCode> {
+    let deadline_ms = arguments.deadline.map(|span| u64::try_from(span.0.as_millis()));
+    let command = WorkerCommand::Drain {
+        reason: arguments.reason.clone(),
+        deadline_ms: deadline_ms.and_then(std::result::Result::ok),
+    };
+    // All of them first: none shall take what another gives up.
+    for name in &arguments.names {
+        tell(name, &command, context).await?;
+        context.output.note(format!("{name} is given nothing new"));
+    }
+    if arguments.detach {
+        return Ok(ExitCode::Success);
+    }
+    for name in &arguments.names {
+        until_done(name, context).await?;
+    }
+    Ok(ExitCode::Success)
+}
+
+async fn until_done(name: &str, context: &Context) -> Result<()> {
+    let (started, mut last) = (Instant::now(), u64::MAX);
+    loop {
+        let worker = look(name, context).await?;
+        if worker.in_flight == 0 {
+            let took = format::span(started.elapsed());
+            context.output.note(format!(
+                "✓ {name} is done after {took}; it takes work again with `astra worker undrain {name}`"
+            ));
+            return Ok(());
+        }
+        if worker.in_flight != last {
+            last = worker.in_flight;
+            let tasks = format::count(last, "task");
+            context.output.note(format!("{name} works on {tasks}; Ctrl-C leaves it draining"));
+        }
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+async fn undrain(names: &[String], context: &Context) -> Result<ExitCode> {
+    for name in names {
+        tell(name, &WorkerCommand::Undrain, context).await?;
+        context.output.note(format!("{name} takes work again"));
+    }
+    Ok(ExitCode::Success)
+}
+
+impl Show for Worker {
+    fn text(&self) -> String {
+        let mut rows = vec![
+            ("state", state(self)),
+            ("seen", format::ago(&self.last_seen)),
+            ("running", self.in_flight.to_string()),
+            ("granted", self.granted.to_string()),
+        ];
+        let causes: Vec<_> = self.drained_by.iter().map(output::json).collect();
+        if !causes.is_empty() {
+            rows.push(("drained by", causes.join(", ").replace('"', "")));
+        }
+        if let Some(session) = &self.session {
+            rows.push(("slots", session.slots.to_string()));
+            rows.push(("connected", if session.connected { "yes" } else { "no" }.into()));
+            rows.push(("machine", session.hostname.clone()));
+            rows.push(("version", session.version.clone()));
+            rows.push(("instance", session.instance_id.clone()));
+            rows.push(("session since", format::ago(&session.since)));
+            if let Some(said) = &session.heartbeat {
+                let (cpu, mem) = (share(said.cpu_pct), share(said.mem_pct));
+                let disk = share(said.disk_pct);
+                rows.push(("load", format!("cpu {cpu}, memory {mem}, disk {disk}")));
+                let kept = said.resources.filter(|kept| kept.count > 0);
+                rows.extend(kept.map(|kept| ("keeps", keeps(&kept))));
+            }
+        }
+        rows.push(("types", self.types.as_ref().map_or("every type".into(), |t| t.join(" "))));
+        rows.push(("queues", self.queues.as_ref().map_or("every queue".into(), |q| q.join(" "))));
+        let tags: Vec<_> = self.tags.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        rows.extend((!tags.is_empty()).then(|| ("labels", tags.join(" "))));
+        rows.extend((!self.tools.is_empty()).then(|| ("tools", some_of(&self.tools))));
+        format!("{}\n{}", self.worker_id, output::facts(&rows))
+    }
+
+    fn quiet(&self) -> String {
+        self.worker_id.clone()
+    }
+}
+
+/// How much a worker keeps for later tasks.
+fn keeps(kept: &KeptResources) -> String {
+    let KeptResources { count, in_use, disk_bytes, mem_bytes } = *kept;
+    let resources = format::count(count, "resource");
+    let (disk, mem) = (format::thousands(disk_bytes), format::thousands(mem_bytes));
+    format!("{resources}, {in_use} in use; {disk} bytes in files, {mem} in memory")
+}
+
+fn some_of(names: &[String]) -> String {
+    let shown = names[..names.len().min(TOOLS_SHOWN)].join(" ");
+    match names.len().checked_sub(TOOLS_SHOWN).filter(|more| *more > 0) {
+        Some(more) => format!("{shown} and {more} more"),
+        None => shown,
     }
 }

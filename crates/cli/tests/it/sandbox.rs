@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio_util::sync::CancellationToken;
-use worker::executor::{Assignment, Outcome};
+use worker::core::executor::{Assignment, Context, Outcome};
 use worker::runner::command::{CommandRunner, Options};
-use worker::runner::sandbox::profile::{Level, Profile};
-use worker::runner::sandbox::{Sandbox, SandboxError};
+use worker::sandbox::cell::{Sandbox, SandboxError};
+use worker::sandbox::profile::{Level, Profile};
 
 #[tokio::test]
 async fn a_program_has_a_folder_of_its_own_that_is_gone_afterwards() {
@@ -191,7 +190,7 @@ pub(crate) async fn run(profile: Profile, parameters: &Value) -> (String, Value)
         task_type: "command".into(),
         parameters: serde_json::value::to_raw_value(parameters).expect("JSON"),
     };
-    let finished = runner.run(&assignment, None, &CancellationToken::new()).await;
+    let finished = runner.run(&assignment, &Context::detached()).await;
     let outcome = match finished.outcome {
         Outcome::Completed { .. } => "completed".into(),
         Outcome::Failed { code, reason, retryable, .. } => {

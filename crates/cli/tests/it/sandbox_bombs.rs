@@ -4,8 +4,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
-use worker::runner::sandbox::limits::{PROCESSES_MAX, PROCESSES_SHARED_MAX};
-use worker::runner::sandbox::profile::{Level, Profile};
+use worker::sandbox::profile::{Level, Profile};
+use worker::sandbox::profile::{PROCESSES_MAX, PROCESSES_SHARED_MAX};
 
 use crate::sandbox::{profile, run};
 use crate::waiting::wait_until;

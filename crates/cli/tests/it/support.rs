@@ -1,5 +1,6 @@
 //! A server, a worker and commands against them, each a process of its own.
 
+use std::fmt::Debug;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::AsFd as _;
@@ -8,6 +9,7 @@ use std::process::{Child, Command, ExitStatus, Output, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
+use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::waiting::wait_until;
@@ -91,17 +93,20 @@ impl Site {
     }
 
     fn start_server(&mut self, http: &str) {
-        let log = File::create(self.path("server.log")).expect("made");
+        let log = self.path("server.log");
         let mut server = astra(self.folder.path());
-        server.args(["internal", "server", "--http", http, "--data"]).arg(self.path("data"));
-        server.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(log);
-        let mut server = server.spawn().expect("starts");
-        let mut line = String::new();
-        let stdout = server.stdout.take().expect("piped");
-        BufReader::new(stdout).read_line(&mut line).expect("text");
-        let ready: serde_json::Value = serde_json::from_str(&line).expect("says where it is");
-        ready["http"].as_str().expect("an address").clone_into(&mut self.http);
-        self.server = Some(Process(server));
+        server.args(["server", "start", "--log", "json", "--http", http, "--resp", "127.0.0.1:0"]);
+        server.arg("--data").arg(self.path("data")).stdin(Stdio::null()).stdout(Stdio::null());
+        server.stderr(File::create(&log).expect("made"));
+        self.server = Some(Process(server.spawn().expect("starts")));
+        let is_serving = async || {
+            let log = std::fs::read_to_string(&log).expect("text");
+            let mut lines = log.lines().filter_map(|line| serde_json::from_str(line).ok());
+            let serving = lines.find(|line: &Value| line["message"] == "serving");
+            serving.ok_or(log)
+        };
+        let serving = wait("the server", is_serving);
+        serving["address"].as_str().expect("an address").clone_into(&mut self.http);
     }
 
     /// SIGKILL, and nobody there until it is started again.
@@ -135,9 +140,7 @@ impl Site {
             let is_good = is_good(&String::from_utf8_lossy(&answer.stdout));
             if is_good { Ok(()) } else { Err(answer) }
         };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
-        let question = words.join(" ");
-        runtime.expect("a runtime").block_on(wait_until(&question, PATIENCE, answered));
+        wait(&words.join(" "), answered);
     }
 
     /// Where commands run.
@@ -219,6 +222,12 @@ impl Ended {
         assert_eq!(self.code, Some(code), "stdout: {stdout}\nstderr: {}", self.stderr);
         self
     }
+}
+
+/// Waits on this thread until something is so.
+fn wait<T, S: Debug>(what: &str, is_so: impl AsyncFnMut() -> Result<T, S>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    runtime.expect("a runtime").block_on(wait_until(what, PATIENCE, is_so))
 }
 
 /// The binary in a folder, without the settings of whoever runs the tests.

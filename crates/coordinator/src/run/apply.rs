@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flow::{NodesView, Program};
-use model::{CallLink, Failure, NodeLink, RunId, TaskId};
+use model::{CallLink, Failure, NodeLink, NodeWord, RunId, TaskId};
 use serde_json::Value;
 
 use crate::change::Settlement;
 use crate::effect::NextEnd;
 use crate::run::change::{
-    EndedCall, FactNumber, ItemEnd, ListRecord, NodeEnd, NodeWord, RunChange, RunRecord,
-    SubgraphRecord,
+    EndedCall, FactNumber, ItemEnd, ListRecord, NodeEnd, RunChange, RunRecord, SubgraphRecord,
 };
 use crate::run::node_status::is_plain;
 use crate::run::run_state::{
@@ -20,7 +19,7 @@ use crate::run::run_state::{
     parsed,
 };
 use crate::state::State;
-use crate::task::Task;
+use crate::task::record::Task;
 
 /// Puts a value at a path, and makes the objects on the way.
 pub(crate) fn put(value: &mut Value, path: &[String], new: Value) {
@@ -53,7 +52,7 @@ pub(crate) enum After {
 impl UnitEnd {
     /// What a task's end means to its run.
     pub(crate) fn of(settlement: &Settlement) -> Self {
-        let word = NodeWord::of(settlement);
+        let word = settlement.node_word();
         Self { word, result: settlement.result.clone(), failure: settlement.failure.clone() }
     }
 

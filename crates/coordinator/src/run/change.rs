@@ -7,7 +7,9 @@ use std::num::NonZeroU64;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use model::{CallLink, Failure, IdempotencyMark, RunId, TaskId, Timestamp, WorkerId};
+use model::{
+    CallLink, Failure, IdempotencyMark, NodeWord, RunId, RunWord, TaskId, Timestamp, WorkerId,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
@@ -207,17 +209,6 @@ pub struct RunEnd {
     pub outputs: Option<Bytes>,
 }
 
-/// The ends that a run can come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum RunWord {
-    /// Every node came to a good end, or to a bad one that its author provided for.
-    Succeeded,
-    /// A node failed.
-    Failed,
-    /// A person stopped it, or a worker gave a node up.
-    Cancelled,
-}
-
 /// A subgraph that was entered.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SubgraphRecord {
@@ -310,21 +301,6 @@ pub struct NodeEnd {
     pub reused: Option<TaskId>,
     /// The number of the fact.
     pub fact: Option<FactNumber>,
-}
-
-/// The ends that a node can come to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum NodeWord {
-    /// Done.
-    Succeeded,
-    /// Failed for good.
-    Failed,
-    /// Its turn came, and there was nothing to do.
-    Skipped,
-    /// Its turn came, and nodes before it had failed in a way that leaves it without sense.
-    Blocked,
-    /// A person stopped it, or its worker gave it up.
-    Cancelled,
 }
 
 /// Which workers have the work of a run, as a person's word left it. An unknown field may be a

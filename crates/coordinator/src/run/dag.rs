@@ -5,25 +5,25 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flow::{AffinityMode, EvalError, Item, OnError, Program, Work};
-use model::{Failure, LeaseId, NodeLink, Pin, RunId, TaskId, TaskSpec, Timestamp};
+use model::{Failure, LeaseId, NodeLink, NodeWord, Pin, RunId, TaskId, TaskSpec, Timestamp};
 use serde_json::Value;
 
+use super::node_status::{NodeDecision, node_decision};
 use crate::change::{Change, Progress, Settlement, TaskFacts, TaskRecord, TaskState};
 use crate::command::{NewRun, Ticket};
 use crate::coordinator::Decision;
-use crate::deadline::Deadline;
 use crate::effect::{Answer, Chain, Refusal, Underway};
 use crate::run::apply::{After, put};
-use crate::run::change::{ListRecord, NodeEnd, NodeWord, RunChange, RunRecord};
-use crate::run::node_decision::{NodeDecision, node_decision};
+use crate::run::change::{ListRecord, NodeEnd, RunChange, RunRecord};
 use crate::run::run_state::{
     Due, Frame, LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, Place, RUN_TASKS_MAX, Run, UnitEnd,
     bytes_of, parsed,
 };
 use crate::run::signal::OwnSpec;
+use crate::state::Deadline;
 use crate::state::State;
-use crate::task::Task;
-use crate::watch::WATCHES_MAX;
+use crate::task::load::WATCHES_MAX;
+use crate::task::record::Task;
 
 /// The code of a node whose expressions could not be evaluated.
 const EXPRESSION_FAILED: &str = "E.FLOW.EXPRESSION";

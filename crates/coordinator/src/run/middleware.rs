@@ -3,17 +3,17 @@
 
 use std::collections::BTreeMap;
 
-use model::{CallLink, LeaseId, NodeLink, RunId, TaskId, Timestamp};
+use model::{CallLink, LeaseId, NodeLink, NodeWord, RunId, TaskId, Timestamp};
 use serde_json::Value;
 
 use crate::command::{NextCall, Ticket};
 use crate::coordinator::Decision;
-use crate::deadline::Deadline;
 use crate::effect::{Answer, NextEnd};
-use crate::report::Standing;
-use crate::run::change::{EndedCall, NodeWord, RunChange};
+use crate::run::change::{EndedCall, RunChange};
 use crate::run::run_state::{Child, Place, UnitEnd, parsed};
+use crate::state::Deadline;
 use crate::state::State;
+use crate::task::report::Standing;
 
 /// Calls of one task that may be under way, or remembered, at the same time.
 pub const CALLS_MAX: usize = 10_000;

@@ -1,16 +1,14 @@
 //! Runs: which nodes of a workflow have ended, which are being executed, and what begins next.
 //!
 //! Reading order: `change` (every fact that can become true of a run), `run_state` (a live run),
-//! `apply` (the only code that writes it), `dag` (nodes), `node_decision`, `subgraph`, `list`,
-//! `middleware`, `signal`, `node_status`, `restore`, `invariants`.
+//! `apply` (the only code that writes it), `dag` (nodes), `node_status` (what becomes of one), `subgraph` (and lists),
+//! `middleware`, `signal`, `restore`, `invariants`.
 
 pub(crate) mod apply;
 pub(crate) mod change;
 pub(crate) mod dag;
 mod invariants;
-mod list;
 pub(crate) mod middleware;
-mod node_decision;
 pub(crate) mod node_status;
 mod restore;
 mod restore_unnumbered;

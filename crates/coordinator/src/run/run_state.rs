@@ -8,13 +8,13 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use flow::{Graph, Node, NodeFacts, NodesView, Program, Scope};
-use model::{CallLink, Failure, IdempotencyKey, NodeLink, RunId, RunName, TaskId};
+use model::{CallLink, Failure, IdempotencyKey, NodeLink, NodeWord, RunId, RunName, TaskId};
 use serde_json::{Map, Value};
 
 use crate::effect::NextEnd;
-use crate::run::change::{FactNumber, NodeWord, RunNumbers};
+use crate::run::change::{FactNumber, RunNumbers};
 use crate::run::middleware::Callers;
-use crate::watch::Watches;
+use crate::task::load::Watches;
 
 /// Live runs that a tenant may have.
 pub const LIVE_RUNS_MAX: usize = 10_000;
@@ -25,7 +25,7 @@ pub const LIVE_DEFINITION_BYTES_MAX: usize = 1 << 30;
 pub const RUN_TASKS_MAX: u32 = 4_096;
 /// Nodes that are begun in one turn; then others have theirs. A run that skips a hundred thousand
 /// nodes must not keep everyone waiting.
-pub(crate) const BEGUN_PER_TURN_MAX: usize = 8_192;
+const BEGUN_PER_TURN_MAX: usize = 8_192;
 /// Keys of runs that are remembered in memory; the store knows the older ones.
 const KEYS_KEPT: usize = 100_000;
 
@@ -389,18 +389,6 @@ impl NodesView for Frame {
             error: kept.and_then(|kept| kept.error.as_ref()),
             order: kept.map_or(0, |kept| kept.order),
         })
-    }
-}
-
-impl NodeWord {
-    /// The word that people and expressions know it by.
-    pub fn text(self) -> &'static str {
-        match self {
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Skipped | Self::Blocked => "skipped",
-            Self::Cancelled => "cancelled",
-        }
     }
 }
 

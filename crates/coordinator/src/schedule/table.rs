@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use model::{RunId, Timestamp};
 
-use super::calendar::Calendar;
+use super::record::Calendar;
 use super::record::{PrepareTicket, ScheduleId, ScheduleProgress, ScheduleRecord};
 
 /// The wall clock is read at least this often while a schedule waits for it: it may be set.
-pub const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
+const LOOK_AT_LEAST_EVERY: Duration = Duration::from_secs(30);
 
 /// The schedules. `State::apply_tenant` writes the records and `by_run`; the rest is soft, and a
 /// restart looks at every schedule once.

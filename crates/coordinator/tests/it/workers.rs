@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use coordinator::{Command, Coordinator, Effect, Ladder, Moment, Renewal, Ticket, WORKERS_MAX};
+use coordinator::{
+    Command, Coordinator, Effect, Moment, Renewal, SilenceLimits, Ticket, WORKERS_MAX,
+};
 use expect_test::expect;
 use model::WorkerId;
 
@@ -434,12 +436,12 @@ fn one_worker_too_many_is_refused_by_every_way_in() {
     "#]]
     .assert_debug_eq(&step);
 
-    let (offer, ladder) = (Arc::default(), Ladder::SLOW);
+    let (offer, silence_limits) = (Arc::default(), SilenceLimits::SLOW);
     let command = Command::Register {
         ticket: Ticket(0),
         worker: worker(WORKERS_MAX),
         offer,
-        ladder,
+        silence_limits,
         anew: true,
     };
     assert_eq!(coordinator.handle(at(), command), step, "a register is refused like a request");

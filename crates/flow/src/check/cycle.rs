@@ -1,24 +1,115 @@
-//! Nodes that wait for each other in a circle would wait for ever.
+//! Circles would wait, or go on, for ever: nodes that wait for each other, and graphs in graphs.
+//! Those stay within bounds, too.
 
-use crate::compile::{Context, Links};
+use std::collections::BTreeSet;
+
+use crate::compile::{Context, Links, Source, place_of};
 use crate::problem::{Problems, Quoted, code};
 
+/// Limit: subgraphs within subgraphs.
+const NESTING_MAX: usize = 16;
+/// Limit: nodes of the workflow and of everything that its containers stand for, each as often as
+/// it is executed.
+const NODES_EXECUTED_MAX: u64 = 1_000_000;
 /// So many nodes of a circle are named; the middle of a longer one is left out.
 const NAMED_MAX: usize = 20;
+/// More circles than this would not be read.
+const CYCLES_MAX: usize = 100;
 
 /// Tells the circles of a graph.
-pub(crate) fn check(context: &Context<'_>, links: &[Links], problems: &mut Problems) {
+pub(crate) fn check(context: &Context<'_>, links: &[Links]) {
+    let source = context.source();
+    let root = context.place();
+    let nodes = root.key("nodes");
     let order = order(links);
     if order.len() == links.len() {
         return;
     }
     for cycle in cycles(links, &order) {
-        tell(context, &cycle, problems);
+        let around = cycle.iter().chain(cycle.first());
+        let names = around.map(|node| Quoted(source.name_of(*node)).to_string()).collect();
+        let names = path_of(names);
+        let id = source.node(cycle[0]).map_or("", |node| node.id.text());
+        let message = format_args!(
+            "these nodes wait for each other: {names}; remove one of the edges or expressions \
+             between them"
+        );
+        nodes.index(cycle[0]).about(id).error(code::CYCLE, message);
     }
 }
 
+/// Tells subgraphs that contain themselves, and what nests too deep or multiplies too much.
+pub(crate) fn check_nesting(sources: &[Source<'_>], problems: &Problems) {
+    let links = nesting_links(sources);
+    let order = order(&links);
+    for cycle in cycles(&links, &order) {
+        tell_nested_in_itself(sources, &cycle, problems);
+    }
+    let mut depth = vec![0; sources.len()];
+    let mut n_executed = vec![0_u64; sources.len()];
+    // Those inside come first.
+    for graph in order {
+        let inside = sources[graph].inner.values().map(|inside| *inside as usize);
+        depth[graph] = inside.clone().map(|inside| depth[inside] + 1).max().unwrap_or(0);
+        let own = sources[graph].workflow.nodes.items().len() as u64;
+        n_executed[graph] =
+            inside.fold(own, |sum: u64, inside| sum.saturating_add(n_executed[inside]));
+    }
+    let (depth, n) = (depth[0], n_executed[0]);
+    let root = problems.at("");
+    let at = root.key("nodes");
+    if depth > NESTING_MAX {
+        let message = format_args!(
+            "containers nest {depth} levels deep; at most {NESTING_MAX} are taken, so flatten some"
+        );
+        at.error(code::SUBGRAPH, message);
+    }
+    if n > NODES_EXECUTED_MAX {
+        let message = format_args!(
+            "with all that its containers stand for the workflow has {n} nodes; at most \
+             {NODES_EXECUTED_MAX} are taken"
+        );
+        at.error(code::LIMIT, message);
+    }
+}
+
+/// A graph can be measured when all graphs inside it are.
+fn nesting_links(sources: &[Source<'_>]) -> Vec<Links> {
+    let mut links = vec![Links::default(); sources.len()];
+    for (graph, source) in sources.iter().enumerate() {
+        let inside: BTreeSet<u32> = source.inner.values().copied().collect();
+        for inside in inside {
+            links[inside as usize].followers.push(place_of(graph));
+            links[graph].waits_for.push(inside);
+        }
+    }
+    links
+}
+
+fn tell_nested_in_itself(sources: &[Source<'_>], cycle: &[usize], problems: &Problems) {
+    let name = |graph: &usize| {
+        let source = &sources[*graph];
+        let name = if source.name.is_empty() { source.id } else { source.name };
+        Quoted(name).to_string()
+    };
+    // From the outside in; the circle of those who wait runs the other way.
+    let names = cycle.first().into_iter().chain(cycle.iter().rev()).map(name).collect();
+    let names = path_of(names);
+    let source = &sources[cycle[0]];
+    let inside = cycle[cycle.len() - 1];
+    let container = source.inner.iter().find(|(_, found)| **found as usize == inside);
+    let container = container.map_or(0, |(node, _)| *node as usize);
+    let id = source.node(container).map_or("", |node| node.id.text());
+    let message = format_args!(
+        "a subgraph contains itself: {names}; it would never end, so let this container stand for \
+         another subgraph"
+    );
+    let root = problems.at(&source.pointer);
+    root.key("nodes").index(container).about(id).error(code::SUBGRAPH, message);
+}
+
 /// The nodes in an order in which their turns can come. Those that are missing never get theirs.
-pub(crate) fn order(links: &[Links]) -> Vec<usize> {
+fn order(links: &[Links]) -> Vec<usize> {
     let mut waits: Vec<usize> = links.iter().map(|links| links.waits_for.len()).collect();
     let mut order: Vec<usize> = (0..links.len()).filter(|node| waits[*node] == 0).collect();
     let mut next = 0;
@@ -34,28 +125,6 @@ pub(crate) fn order(links: &[Links]) -> Vec<usize> {
     order
 }
 
-/// Circles among those that never get their turn, at least one of each knot. Each begins with its
-/// first node.
-pub(crate) fn cycles(links: &[Links], order: &[usize]) -> Vec<Vec<usize>> {
-    let mut walker = Walker {
-        links,
-        seen: vec![Seen::Not; links.len()],
-        way: Vec::new(),
-        told: vec![false; links.len()],
-        cycles: Vec::new(),
-    };
-    for node in order {
-        walker.seen[*node] = Seen::Left;
-    }
-    for start in 0..links.len() {
-        walker.walk(start);
-    }
-    walker.cycles
-}
-
-/// More circles than this would not be read.
-const CYCLES_MAX: usize = 100;
-
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Seen {
     Not,
@@ -64,83 +133,62 @@ enum Seen {
     Left,
 }
 
-/// Goes from nodes to those that they wait for, and back where all of those are known.
-struct Walker<'l> {
-    links: &'l [Links],
-    seen: Vec<Seen>,
-    /// Where the walker is and how it came here: nodes, and which of those that they wait for
-    /// is next.
-    way: Vec<(usize, usize)>,
-    told: Vec<bool>,
-    cycles: Vec<Vec<usize>>,
-}
-
-impl Walker<'_> {
-    fn walk(&mut self, start: usize) {
-        self.enter(start);
-        while let Some((node, next)) = self.way.last_mut() {
-            let node = *node;
-            let Some(before) = self.links[node].waits_for.get(*next) else {
-                self.seen[node] = Seen::Left;
-                self.way.pop();
+/// Circles among those that never get their turn, at least one of each knot. Each begins with its
+/// first node.
+fn cycles(links: &[Links], order: &[usize]) -> Vec<Vec<usize>> {
+    let mut cycles = Vec::new();
+    let mut told = vec![false; links.len()];
+    let mut seen = vec![Seen::Not; links.len()];
+    for node in order {
+        seen[*node] = Seen::Left;
+    }
+    // Where we are and how we came here: nodes, and which of those that they wait for is next.
+    let mut way: Vec<(usize, usize)> = Vec::new();
+    for start in 0..links.len() {
+        let mut entered = Some(start);
+        loop {
+            if let Some(node) = entered.take().filter(|node| seen[*node] == Seen::Not) {
+                seen[node] = Seen::At(way.len());
+                way.push((node, 0));
+            }
+            let Some((node, next)) = way.last_mut() else { break };
+            let Some(before) = links[*node].waits_for.get(*next) else {
+                seen[*node] = Seen::Left;
+                way.pop();
                 continue;
             };
             *next += 1;
-            let before = *before as usize;
-            match self.seen[before] {
-                Seen::At(begin) => self.note(begin),
-                Seen::Not | Seen::Left => self.enter(before),
+            match seen[*before as usize] {
+                Seen::At(begin) => note(&way[begin..], &mut told, &mut cycles),
+                Seen::Not | Seen::Left => entered = Some(*before as usize),
             }
         }
     }
+    cycles
+}
 
-    fn enter(&mut self, node: usize) {
-        if self.seen[node] == Seen::Not {
-            self.seen[node] = Seen::At(self.way.len());
-            self.way.push((node, 0));
-        }
+/// This way is a circle. One that shares its ends with another is not noted.
+fn note(way: &[(usize, usize)], told: &mut [bool], cycles: &mut Vec<Vec<usize>>) {
+    let mut ends = [way.first(), way.last()].into_iter().flatten();
+    if ends.any(|(node, _)| told[*node]) || cycles.len() >= CYCLES_MAX {
+        return;
     }
-
-    /// The way from here on is a circle. One that shares its ends with another is not noted.
-    fn note(&mut self, begin: usize) {
-        let ends = [self.way.get(begin), self.way.last()];
-        let is_told = ends.into_iter().flatten().any(|(node, _)| self.told[*node]);
-        if is_told || self.cycles.len() >= CYCLES_MAX {
-            return;
-        }
-        let mut cycle: Vec<usize> = self.way[begin..].iter().map(|(node, _)| *node).collect();
-        for node in &cycle {
-            self.told[*node] = true;
-        }
-        cycle.reverse();
-        let first = cycle.iter().enumerate().min_by_key(|(_, node)| **node);
-        let first = first.map_or(0, |(position, _)| position);
-        cycle.rotate_left(first);
-        self.cycles.push(cycle);
+    let mut cycle: Vec<usize> = way.iter().rev().map(|(node, _)| *node).collect();
+    for node in &cycle {
+        told[*node] = true;
     }
+    let first = cycle.iter().enumerate().min_by_key(|(_, node)| **node);
+    let first = first.map_or(0, |(position, _)| position);
+    cycle.rotate_left(first);
+    cycles.push(cycle);
 }
 
 /// `Open -> Click -> Open`.
-pub(crate) fn path_of(mut names: Vec<String>) -> String {
+fn path_of(mut names: Vec<String>) -> String {
     if names.len() > NAMED_MAX {
         let n_hidden = names.len() - NAMED_MAX;
         let half = NAMED_MAX / 2;
         names.splice(half..half + n_hidden, [format!("({n_hidden} more)")]);
     }
     names.join(" -> ")
-}
-
-fn tell(context: &Context<'_>, cycle: &[usize], problems: &mut Problems) {
-    let source = context.source();
-    let around = cycle.iter().chain(cycle.first());
-    let names = around.map(|node| Quoted(source.name_of(*node)).to_string()).collect();
-    let names = path_of(names);
-    let root = source.place();
-    let nodes = root.key("nodes");
-    let id = source.node(cycle[0]).map_or("", |node| node.id.text());
-    let message = format_args!(
-        "these nodes wait for each other: {names}; remove one of the edges or expressions between \
-         them"
-    );
-    problems.error(code::CYCLE, &nodes.index(cycle[0]).about(id), message);
 }

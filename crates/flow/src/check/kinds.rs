@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::compile::{APPROVE, Context, DELAY, PackageHints, WAIT_EVENT, hints, is_container};
 use crate::definition::{Loose, Node};
-use crate::problem::{Place, Problems, Quoted, code};
+use crate::problem::{Place, Quoted, code};
 
 /// Types of this prefix are served without a package.
 const BUILTIN_PREFIX: &str = "core.";
@@ -17,26 +17,21 @@ const DELAY_KEYS: [&str; 3] = ["ms", "seconds", "until"];
 
 /// Looks at the nodes of one graph. Types that were told once to have no package are not told
 /// again.
-pub(crate) fn check<'s>(
-    context: &Context<'s>,
-    told: &mut BTreeSet<&'s str>,
-    problems: &mut Problems,
-) {
-    let root = context.source().place();
-    let nodes = root.key("nodes");
-    let hints = &hints(context.other(0).workflow);
+pub(crate) fn check<'s>(context: &Context<'s>, told: &mut BTreeSet<&'s str>) {
+    let hints = &hints(context.sources[0].workflow);
     for (index, node) in context.source().nodes() {
+        let root = context.place();
+        let nodes = root.key("nodes");
         let at = nodes.index(index as usize).about(node.id.text());
-        package(node, hints, told, &at, problems);
+        package(node, hints, told, &at.key("package"));
         if !is_container(node) {
-            builtin(node, &at, problems);
+            builtin(node, &at.key("parameters"));
         }
         let place = at.key("middlewares");
-        for (level, middleware) in node.middlewares.items().iter().enumerate() {
-            let Some(middleware) = middleware.given() else { continue };
+        for (level, middleware) in node.levels() {
             let at = place.index(level);
-            package(middleware, hints, told, &at, problems);
-            self::middleware(middleware, &at, problems);
+            package(middleware, hints, told, &at.key("package"));
+            self::middleware(middleware, &at);
         }
     }
 }
@@ -46,10 +41,8 @@ fn package<'s>(
     hints: &PackageHints<'s>,
     told: &mut BTreeSet<&'s str>,
     at: &Place<'_>,
-    problems: &mut Problems,
 ) {
     let kind = node.kind.text();
-    let at = at.key("package");
     if let Some(package) = node.package.given() {
         let name = package.name.text().parse::<PackageName>().err();
         let least = hints.get(package.name.text()).map_or("", |hints| hints.min_version.text());
@@ -67,7 +60,7 @@ fn package<'s>(
                  workerHints.minVersion for the package",
                 Quoted(kind)
             );
-            problems.error(code::PACKAGE, &at.key(key), message);
+            at.key(key).error(code::PACKAGE, message);
         }
     } else if matches!(node.package, Loose::Absent)
         && !kind.is_empty()
@@ -79,47 +72,47 @@ fn package<'s>(
         let message = format_args!(
             "{kind} names no package; only workers that serve {kind} on their own can take it"
         );
-        problems.warning(code::PACKAGE, &at, message);
+        at.warning(code::PACKAGE, message);
     }
 }
 
-fn middleware(node: &Node<'_>, at: &Place<'_>, problems: &mut Problems) {
+fn middleware(node: &Node<'_>, at: &Place<'_>) {
     let kind = node.kind.text();
+    let at_type = at.key("type");
     if matches!(node.kind, Loose::Absent) {
         let message = "a middleware needs a type, like core.retry; nobody could execute it";
-        problems.error(code::MIDDLEWARE, &at.key("type"), format_args!("{message}"));
+        at_type.error(code::MIDDLEWARE, message);
     }
     if is_container(node) {
         let message = "a container cannot be a middleware; put the middleware around a container";
-        problems.error(code::MIDDLEWARE, at, format_args!("{message}"));
+        at.error(code::MIDDLEWARE, message);
     }
     if [DELAY, WAIT_EVENT, APPROVE].contains(&kind) {
         let message = format_args!(
             "{kind} cannot be a middleware, because it calls nothing; make it a node in front"
         );
-        problems.error(code::MIDDLEWARE, &at.key("type"), message);
+        at_type.error(code::MIDDLEWARE, message);
     }
 }
 
 /// What the coordinator executes itself must be told well: no worker would complain.
-fn builtin(node: &Node<'_>, at: &Place<'_>, problems: &mut Problems) {
+fn builtin(node: &Node<'_>, at: &Place<'_>) {
     let kind = node.kind.text();
     if ![DELAY, WAIT_EVENT, APPROVE].contains(&kind) {
         return;
     }
     let text = node.parameters.map_or("{}", RawValue::get);
     let Ok(Value::Object(given)) = serde_json::from_str::<Value>(text) else { return };
-    let at = at.key("parameters");
     // A port may bring what is not written here.
     let is_fed = node.ui.given().is_some_and(|ui| !ui.input_ports.items().is_empty());
     match kind {
         DELAY if !is_fed && !DELAY_KEYS.iter().any(|key| given.contains_key(*key)) => {
             let message = "core.delay is not told how long; give it ms, seconds or until";
-            problems.error(code::PARAMETERS, &at, format_args!("{message}"));
+            at.error(code::PARAMETERS, message);
         }
         WAIT_EVENT if !is_fed && !given.contains_key("event") => {
             let message = "core.wait_event is not told what to wait for; give it event, a name";
-            problems.error(code::PARAMETERS, &at, format_args!("{message}"));
+            at.error(code::PARAMETERS, message);
         }
         _ => {}
     }
@@ -135,8 +128,7 @@ fn builtin(node: &Node<'_>, at: &Place<'_>, problems: &mut Problems) {
             }
             _ => continue,
         };
-        let message = format_args!("{key} must be {wanted}");
-        problems.error(code::PARAMETERS, &at.key(key), message);
+        at.key(key).error(code::PARAMETERS, format_args!("{key} must be {wanted}"));
     }
 }
 

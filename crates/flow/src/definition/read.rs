@@ -7,17 +7,20 @@ use std::fmt;
 use std::marker::PhantomData;
 
 use serde::Deserialize;
-use serde::de::{self, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::{EDGES_MAX, NODES_MAX, OBJECTS_MAX, WRONG_ELEMENTS_MAX};
+use crate::problem::Place;
+
 /// Something that was meant to be a `T`. A `null` counts as left out.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Debug, Default)]
 pub(crate) enum Loose<T> {
     /// The author did not say.
     #[default]
     Absent,
-    /// The author said something else.
-    Wrong(Kind),
+    /// The author said something else, of this kind.
+    Wrong(&'static str),
     /// As it should be.
     Given(T),
 }
@@ -25,19 +28,20 @@ pub(crate) enum Loose<T> {
 impl<T> Loose<T> {
     /// The value, where there is one of the right kind.
     pub(crate) fn given(&self) -> Option<&T> {
-        match self {
-            Self::Given(value) => Some(value),
-            Self::Absent | Self::Wrong(_) => None,
-        }
+        if let Self::Given(value) = self { Some(value) } else { None }
     }
 }
 
 /// A text.
 pub(crate) type Text<'a> = Loose<Cow<'a, str>>;
+/// A whole number.
+pub(crate) type Whole = Loose<i64>;
 /// A list.
 pub(crate) type List<T> = Loose<Vec<Loose<T>>>;
 /// Values by name.
 pub(crate) type Pairs<'a, T> = Loose<Vec<(Cow<'a, str>, Loose<T>)>>;
+/// JSON that is looked at later.
+pub(crate) type Raw<'a> = Option<&'a RawValue>;
 
 impl Text<'_> {
     /// The text, empty where there is none.
@@ -46,81 +50,17 @@ impl Text<'_> {
     }
 }
 
-impl<T> List<T> {
-    /// What the list holds, nothing where there is none.
-    pub(crate) fn items(&self) -> &[Loose<T>] {
+impl<T> Loose<Vec<T>> {
+    /// What a list or an object holds, nothing where there is none.
+    pub(crate) fn items(&self) -> &[T] {
         self.given().map_or(&[], Vec::as_slice)
-    }
-}
-
-/// What kind of value stands somewhere.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// `true` or `false`.
-    Flag,
-    /// A number.
-    Number,
-    /// A text.
-    Text,
-    /// A list.
-    List,
-    /// An object.
-    Object,
-}
-
-impl fmt::Display for Kind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Flag => "true or false",
-            Self::Number => "a number",
-            Self::Text => "text",
-            Self::List => "a list",
-            Self::Object => "an object",
-        })
-    }
-}
-
-/// What may still be read. Small elements could otherwise fill the memory of a whole machine.
-#[derive(Debug)]
-pub(crate) struct Budget {
-    limits: [usize; KINDS],
-    left: [Cell<usize>; KINDS],
-    exceeded: Cell<Option<Counted>>,
-}
-
-/// How many things are counted.
-const KINDS: usize = 4;
-
-impl Budget {
-    /// So many of each, in the order of [`Counted`].
-    pub(crate) fn new(limits: [usize; KINDS]) -> Self {
-        Self { limits, left: limits.map(Cell::new), exceeded: Cell::new(None) }
-    }
-
-    /// What there was too much of, and its limit.
-    pub(crate) fn exceeded(&self) -> Option<(&'static str, usize)> {
-        let what = self.exceeded.get()?;
-        Some((what.words(), self.limits[what as usize]))
-    }
-
-    /// One more of these; an error when there are too many.
-    pub(crate) fn count<E: de::Error>(&self, what: Counted) -> Result<(), E> {
-        let left = &self.left[what as usize];
-        let Some(rest) = left.get().checked_sub(1) else {
-            self.exceeded.set(Some(what));
-            return Err(E::custom("too much to read"));
-        };
-        left.set(rest);
-        Ok(())
     }
 }
 
 /// What a thing counts as.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Counted {
-    /// A node.
+pub(super) enum Counted {
     Node,
-    /// An edge.
     Edge,
     /// Any other object, or a name in one, or an element of a list.
     Object,
@@ -128,25 +68,41 @@ pub(crate) enum Counted {
     WrongElement,
 }
 
-impl Counted {
-    fn words(self) -> &'static str {
-        match self {
-            Self::Node => "nodes",
-            Self::Edge => "edges",
-            Self::Object => "objects and names",
-            Self::WrongElement => "elements of the wrong kind in its lists",
-        }
+/// What is counted, and how much of it is read, in the order of [`Counted`].
+const COUNTED: [(&str, usize); 4] = [
+    ("nodes", NODES_MAX),
+    ("edges", EDGES_MAX),
+    ("objects and names", OBJECTS_MAX),
+    ("elements of the wrong kind in its lists", WRONG_ELEMENTS_MAX),
+];
+
+/// What may still be read. Small elements could otherwise fill the memory of a whole machine.
+#[derive(Debug)]
+pub(super) struct Budget {
+    left: [Cell<usize>; COUNTED.len()],
+    /// What there was too much of, and its limit.
+    pub(super) exceeded: Cell<Option<(&'static str, usize)>>,
+}
+
+impl Budget {
+    pub(super) fn new() -> Self {
+        Self { left: COUNTED.map(|(_, limit)| Cell::new(limit)), exceeded: Cell::new(None) }
+    }
+
+    /// One more of these; an error when there are too many.
+    pub(super) fn count<E: Error>(&self, what: Counted) -> Result<(), E> {
+        let left = &self.left[what as usize];
+        let Some(rest) = left.get().checked_sub(1) else {
+            self.exceeded.set(Some(COUNTED[what as usize]));
+            return Err(E::custom("too much to read"));
+        };
+        left.set(rest);
+        Ok(())
     }
 }
 
-/// A field of an object. Reading fails only where the text is no JSON, or too long.
-pub(crate) trait Read<'de>: Sized {
-    /// Reads whatever stands here.
-    fn read<D: Deserializer<'de>>(from: D, budget: &Budget) -> Result<Self, D::Error>;
-}
-
 /// What may become of values of each kind; `None` and the defaults refuse.
-pub(crate) trait Shape<'de>: Sized {
+pub(super) trait Shape<'de>: Sized {
     /// Makes one of a text.
     fn of_text(_text: Cow<'de, str>) -> Option<Self> {
         None
@@ -176,67 +132,41 @@ pub(crate) trait Shape<'de>: Sized {
         while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
         Ok(None)
     }
+
+    /// Tells what is wrong with the fields of an object.
+    fn check(&self, _at: &Place<'_>) {}
 }
 
-impl<'de, T: Shape<'de>> Read<'de> for Loose<T> {
-    fn read<D: Deserializer<'de>>(from: D, budget: &Budget) -> Result<Self, D::Error> {
-        from.deserialize_any(Look { budget, wanted: PhantomData })
-    }
-}
-
-/// JSON as it stands, for later.
-impl<'de> Read<'de> for Option<&'de RawValue> {
-    fn read<D: Deserializer<'de>>(from: D, _budget: &Budget) -> Result<Self, D::Error> {
-        Self::deserialize(from)
-    }
-}
-
-/// Objects whose fields have two spellings.
-pub(crate) trait Spelling {
-    /// Whether the author used the second spelling.
-    fn is_snake(&self) -> bool;
-
-    /// The second spelling of a key, where it has one.
-    fn snake(key: &'static str) -> &'static str;
-
-    /// The key as the author wrote it.
-    fn spelling(&self, key: &'static str) -> &'static str {
-        if self.is_snake() { Self::snake(key) } else { key }
-    }
-}
-
-/// Lets a field be read by those who know the budget.
-pub(crate) struct Within<'b, T>(&'b Budget, PhantomData<T>);
+/// Reads a `T` within a budget. Reading fails only where the text is no JSON, or too long.
+pub(super) struct Within<'b, T>(&'b Budget, PhantomData<T>);
 
 impl<'b, T> Within<'b, T> {
-    /// With what may still be read.
-    pub(crate) fn new(budget: &'b Budget) -> Self {
+    pub(super) fn new(budget: &'b Budget) -> Self {
         Self(budget, PhantomData)
     }
 }
 
-impl<'de, T: Read<'de>> de::DeserializeSeed<'de> for Within<'_, T> {
-    type Value = T;
+impl<'de> DeserializeSeed<'de> for Within<'_, Raw<'de>> {
+    type Value = Raw<'de>;
 
-    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<T, D::Error> {
-        T::read(from, self.0)
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Raw<'de>, D::Error> {
+        Deserialize::deserialize(from)
     }
 }
 
-/// A key of an object.
-#[derive(Deserialize)]
-pub(crate) struct Key<'a>(#[serde(borrow)] pub(crate) Cow<'a, str>);
+impl<'de, T: Shape<'de>> DeserializeSeed<'de> for Within<'_, Loose<T>> {
+    type Value = Loose<T>;
 
-struct Look<'b, T> {
-    budget: &'b Budget,
-    wanted: PhantomData<T>,
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<Loose<T>, D::Error> {
+        from.deserialize_any(self)
+    }
 }
 
-fn or_wrong<T>(made: Option<T>, kind: Kind) -> Loose<T> {
+fn or_wrong<T>(made: Option<T>, kind: &'static str) -> Loose<T> {
     made.map_or(Loose::Wrong(kind), Loose::Given)
 }
 
-impl<'de, T: Shape<'de>> Visitor<'de> for Look<'_, T> {
+impl<'de, T: Shape<'de>> Visitor<'de> for Within<'_, Loose<T>> {
     type Value = Loose<T>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -244,28 +174,28 @@ impl<'de, T: Shape<'de>> Visitor<'de> for Look<'_, T> {
     }
 
     fn visit_bool<E>(self, flag: bool) -> Result<Loose<T>, E> {
-        Ok(or_wrong(T::of_flag(flag), Kind::Flag))
+        Ok(or_wrong(T::of_flag(flag), "true or false"))
     }
 
     fn visit_i64<E>(self, number: i64) -> Result<Loose<T>, E> {
-        Ok(or_wrong(T::of_whole(number), Kind::Number))
+        Ok(or_wrong(T::of_whole(number), "a number"))
     }
 
     fn visit_u64<E>(self, number: u64) -> Result<Loose<T>, E> {
-        Ok(or_wrong(i64::try_from(number).ok().and_then(T::of_whole), Kind::Number))
+        Ok(or_wrong(i64::try_from(number).ok().and_then(T::of_whole), "a number"))
     }
 
     /// `30.0` and `3e1` are whole numbers too; JSON knows no difference.
     fn visit_f64<E>(self, number: f64) -> Result<Loose<T>, E> {
-        Ok(or_wrong(whole(number).and_then(T::of_whole), Kind::Number))
+        Ok(or_wrong(whole(number).and_then(T::of_whole), "a number"))
     }
 
     fn visit_str<E>(self, text: &str) -> Result<Loose<T>, E> {
-        Ok(or_wrong(T::of_text(Cow::Owned(text.to_owned())), Kind::Text))
+        Ok(or_wrong(T::of_text(Cow::Owned(text.to_owned())), "text"))
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Loose<T>, E> {
-        Ok(or_wrong(T::of_text(Cow::Borrowed(text)), Kind::Text))
+        Ok(or_wrong(T::of_text(Cow::Borrowed(text)), "text"))
     }
 
     fn visit_unit<E>(self) -> Result<Loose<T>, E> {
@@ -273,11 +203,11 @@ impl<'de, T: Shape<'de>> Visitor<'de> for Look<'_, T> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, list: A) -> Result<Loose<T>, A::Error> {
-        Ok(or_wrong(T::of_list(list, self.budget)?, Kind::List))
+        Ok(or_wrong(T::of_list(list, self.0)?, "a list"))
     }
 
     fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Loose<T>, A::Error> {
-        Ok(or_wrong(T::of_object(map, self.budget)?, Kind::Object))
+        Ok(or_wrong(T::of_object(map, self.0)?, "an object"))
     }
 }
 
@@ -305,12 +235,16 @@ impl<'de, T: Shape<'de>> Shape<'de> for Box<T> {
     fn of_object<A: MapAccess<'de>>(map: A, budget: &Budget) -> Result<Option<Self>, A::Error> {
         Ok(T::of_object(map, budget)?.map(Box::new))
     }
+
+    fn check(&self, at: &Place<'_>) {
+        self.as_ref().check(at);
+    }
 }
 
 impl<'de, T: Shape<'de>> Shape<'de> for Vec<Loose<T>> {
     fn of_list<A: SeqAccess<'de>>(mut list: A, budget: &Budget) -> Result<Option<Self>, A::Error> {
         let mut items = Vec::new();
-        while let Some(item) = list.next_element_seed(Within::new(budget))? {
+        while let Some(item) = list.next_element_seed(Within::<Loose<T>>::new(budget))? {
             let is_given = matches!(item, Loose::Given(_));
             budget.count(if is_given { Counted::Object } else { Counted::WrongElement })?;
             // Most lists of a node have one element.
@@ -328,58 +262,51 @@ impl<'de, T: Shape<'de>> Shape<'de> for Vec<(Cow<'de, str>, Loose<T>)> {
         let mut pairs = Vec::new();
         while let Some(Key(name)) = map.next_key::<Key<'de>>()? {
             budget.count(Counted::Object)?;
-            pairs.push((name, map.next_value_seed(Within::new(budget))?));
+            pairs.push((name, map.next_value_seed(Within::<Loose<T>>::new(budget))?));
         }
         Ok(Some(pairs))
     }
 }
 
-/// An object with the fields that we look at; others are passed over. A field that stands twice
-/// counts as it stands last, as with every other reader of JSON. Fields of our own have a second
-/// spelling; `is_snake` remembers who used it, so that problems point to what stands there.
-macro_rules! object {
-    (
+/// A key of an object.
+#[derive(Deserialize)]
+pub(super) struct Key<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+/// Objects with the fields that we look at, and the rule of each; others are passed over. A field
+/// that stands twice counts as it stands last, as with every other reader of JSON. Fields of our
+/// own have a second spelling; `is_snake` remembers who used it, so that problems point to what
+/// stands there. Problems are told in the order of the table.
+macro_rules! objects {
+    ( $(
         $(#[$doc:meta])*
         $name:ident<$life:lifetime> as $counted:ident {
-            $( $(#[$field_doc:meta])* $field:ident: $type:ty = $key:literal $(or $other:literal)?, )*
+            $( $field:ident: $type:ty = $key:literal $(or $other:literal)?, $rule:expr; )*
         }
-    ) => {
+    )* ) => { $(
         $(#[$doc])*
         #[derive(Debug, Default)]
         pub(crate) struct $name<$life> {
-            $( $(#[$field_doc])* pub(crate) $field: $type, )*
-            is_snake: bool,
+            $( pub(crate) $field: $type, )*
+            pub(crate) is_snake: bool,
             marker: std::marker::PhantomData<&$life ()>,
         }
 
-        impl $crate::definition::read::Spelling for $name<'_> {
-            fn is_snake(&self) -> bool {
-                self.is_snake
-            }
-
-            fn snake(key: &'static str) -> &'static str {
-                match key {
-                    $( $( $key => $other, )? )*
-                    _ => key,
-                }
-            }
-        }
-
-        impl<$life> $crate::definition::read::Shape<$life> for $name<$life> {
+        impl<$life> Shape<$life> for $name<$life> {
             fn of_object<A: serde::de::MapAccess<$life>>(
                 mut map: A,
-                budget: &$crate::definition::read::Budget,
+                budget: &Budget,
             ) -> Result<Option<Self>, A::Error> {
-                use $crate::definition::read::{Counted, Key, Within};
                 budget.count(Counted::$counted)?;
                 let mut made = Self::default();
                 while let Some(Key(key)) = map.next_key::<Key<$life>>()? {
                     match key.as_ref() {
                         $(
-                            $key => made.$field = map.next_value_seed(Within::new(budget))?,
+                            $key => {
+                                made.$field = map.next_value_seed(Within::<$type>::new(budget))?;
+                            }
                             $( $other => {
                                 made.is_snake = true;
-                                made.$field = map.next_value_seed(Within::new(budget))?;
+                                made.$field = map.next_value_seed(Within::<$type>::new(budget))?;
                             } )?
                         )*
                         _ => {
@@ -389,7 +316,15 @@ macro_rules! object {
                 }
                 Ok(Some(made))
             }
+
+            fn check(&self, at: &Place<'_>) {
+                $(
+                    let spellings = [$key $(, $other)?];
+                    let key = if self.is_snake { spellings[spellings.len() - 1] } else { $key };
+                    ($rule)(&self.$field, &at.key(key));
+                )*
+            }
         }
-    };
+    )* };
 }
-pub(crate) use object;
+pub(super) use objects;

@@ -152,7 +152,7 @@ fn add_deep(bombs: &mut Vec<String>) {
         bombs.push(format!("inputs.list|{filter}(attribute='{path}a')"));
         bombs.push(format!("inputs.list|{filter}(attribute='{}')", path.replace('.', ",")));
     }
-    bombs.push(format!("'{}", repeat("x", flow::limits::EXPRESSION_BYTES_MAX)));
+    bombs.push(format!("'{}", repeat("x", 16 * 1024)));
 }
 
 /// Expressions that are long or deep, and give a value all the same.

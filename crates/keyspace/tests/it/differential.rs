@@ -3,7 +3,7 @@
 //! `KEYSPACE_SEED` repeats a run, `KEYSPACE_COMMANDS` makes it longer.
 
 use bytes::Bytes;
-use keyspace::{Answer, Keyspace, Limits, Moment};
+use keyspace::{Answer, Keyspace, Limits};
 use model::Timestamp;
 use resp_rs::resp3::Frame;
 
@@ -11,7 +11,7 @@ use crate::compare::{Version, agree};
 use crate::generator::{Generator, Step};
 use crate::grammar::Order;
 use crate::redis::Redis;
-use crate::support::{RowTable, rows_of, setting, shown, wall_clock};
+use crate::support::{RowTable, execute, rows_of, setting, shown, wall_clock};
 
 const COMMANDS_DEFAULT: u64 = 200_000;
 
@@ -63,39 +63,19 @@ fn live(redis: &mut Redis, seed: u64, version: Version) -> u64 {
     let mut table = RowTable::default();
     let mut history = Vec::new();
     for _ in 0..BATCHES_PER_LIFE {
-        let steps: Vec<Step> =
-            (0..COMMANDS_PER_BATCH).flat_map(|_| with_company(generator.step())).collect();
+        let steps: Vec<Step> = (0..COMMANDS_PER_BATCH).map(|_| generator.step()).collect();
         let replies = ask(redis, &steps);
         let now = Timestamp::from_millis(wall_clock());
         for (step, reply) in steps.into_iter().zip(replies) {
-            let at = Moment { now, entropy: history.len() as u64 };
-            let answer = space.execute(at, &step.arguments);
+            let answer = execute(&mut space, now, &step.arguments);
             let is_same = agree(&answer, &reply, step.order, version);
             history.push(step.arguments);
             assert!(is_same, "{}", difference(&history, &answer, &reply, seed));
         }
-        space.take_writes().into_iter().for_each(|write| table.apply(write));
+        table.apply(space.take_writes());
         assert_eq!(table.rows(), rows_of(&space), "the rows are not what the keyspace holds");
     }
     history.len() as u64
-}
-
-/// Some commands need others around them to be comparable.
-fn with_company(step: Step) -> Vec<Step> {
-    let fixed = |arguments| Step { arguments, order: Order::Fixed };
-    let is = |name: &str| step.arguments[0].eq_ignore_ascii_case(name.as_bytes());
-    if is("spop") && step.arguments.len() > 1 {
-        // Each removes members of its own choice: afterwards they hold as many, and then none.
-        let key = step.arguments[1].clone();
-        let count = fixed(vec![Bytes::from_static(b"scard"), key.clone()]);
-        return vec![step, count, fixed(vec![Bytes::from_static(b"del"), key])];
-    }
-    if is("dbsize") {
-        // Redis counts keys that have ended until somebody looks at them.
-        let look = [vec![Bytes::from_static(b"exists")], Generator::keys()].concat();
-        return vec![fixed(look), step];
-    }
-    vec![step]
 }
 
 /// Replies to all steps. What could wait goes through a transaction, where nothing does.

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use keyspace::{Answer, Keyspace, Limits};
+use keyspace::{Answer, End, Keyspace, Limits, Popped};
 
 use crate::support::run;
 
-fn bulk(text: &'static str) -> Answer {
-    Answer::Bulk(Bytes::from_static(text.as_bytes()))
+fn popped(element: &'static str) -> Answer {
+    Answer::Popped(Popped { key: "b".into(), element: element.into(), end: End::Right })
 }
 
 fn names(keys: &[&'static str]) -> Vec<Bytes> {
@@ -21,7 +21,7 @@ fn who_finds_nothing_waits_for_the_keys() {
     for (command, keys, timeout) in [
         ("blpop a b 0", &["a", "b"][..], None),
         ("brpop a 1.5", &["a"], Some(1_500)),
-        ("blmove a b left right 0.0001", &["a"], Some(1)),
+        ("brpoplpush a b 0.0001", &["a"], Some(1)),
         ("brpoplpush a b 5", &["a"], Some(5_000)),
     ] {
         let timeout = timeout.map(Duration::from_millis);
@@ -37,13 +37,11 @@ fn lists_that_grow_are_told() {
     for (command, grown) in [
         ("rpush a 1 2 3", &["a"][..]),
         ("rpop a", &[]),
-        ("lpushx a 0", &["a"]),
+        ("lpush a 0", &["a"]),
         ("lmove a b left left", &["b"]),
         ("rpoplpush a a", &["a"]),
-        ("rename b c", &["c"]),
         ("set d 1", &[]),
-        ("rename d e", &[]),
-        ("brpoplpush c f 0", &["f"]),
+        ("brpoplpush b f 0", &["f"]),
     ] {
         run(&mut space, 0, command);
         assert_eq!(space.take_grown(), names(grown), "{command}");
@@ -56,8 +54,8 @@ fn who_asks_again_gets_what_came() {
     let wait = "brpop a b 0";
     assert!(matches!(run(&mut space, 0, wait), Answer::Block { .. }));
     run(&mut space, 0, "lpush b 1 2");
-    assert_eq!(run(&mut space, 0, wait), Answer::Array(vec![bulk("b"), bulk("1")]));
-    assert_eq!(run(&mut space, 0, wait), Answer::Array(vec![bulk("b"), bulk("2")]));
+    assert_eq!(run(&mut space, 0, wait), popped("1"));
+    assert_eq!(run(&mut space, 0, wait), popped("2"));
     assert!(matches!(run(&mut space, 0, wait), Answer::Block { .. }));
     assert!(space.is_empty());
 }

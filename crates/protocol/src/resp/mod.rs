@@ -1,10 +1,9 @@
 //! The Redis protocol: requests in, replies out, in versions 2 and 3.
 //!
 //! Reading order: [`request`] reads what clients send, [`reply`] writes what they get,
-//! [`command`] knows what can be asked for, [`client`] is the other end.
+//! [`client`] is the other end.
 
 pub mod client;
-pub mod command;
 mod double;
 mod number;
 pub mod reply;

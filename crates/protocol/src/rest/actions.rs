@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use super::tasks::State;
 use crate::plan::PlanTask;
 
 /// `POST /actions`: one plan, many inputs, a job for each.
+#[skip_serializing_none]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct SubmitAction {
@@ -27,16 +29,13 @@ pub struct SubmitAction {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// The queue of its jobs. Default `ready`; `default` for plans of one step.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// From -1000 to 1000, higher first. Default 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
     /// The longest that one attempt of a job may take. Default 3600.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
     /// How often a failure is tried again, 0 to 100. Default 0.
-    #[serde(default, alias = "retries", skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "retries")]
     pub max_retries: Option<u32>,
     /// Tools that a worker must have, beside the plan's programs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -45,20 +44,13 @@ pub struct SubmitAction {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agentic_units: Vec<String>,
     /// Tags that a worker must carry: a list of names, or an object of names and values.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub tags: Option<Box<RawValue>>,
     /// Not before this moment: RFC 3339, or seconds since 1970.
-    #[serde(
-        default,
-        alias = "scheduled_at",
-        alias = "not_before",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, alias = "scheduled_at", alias = "not_before")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub run_at: Option<Box<RawValue>>,
     /// Not before so many seconds have passed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_secs: Option<u64>,
 }
 
@@ -128,6 +120,7 @@ pub struct ActionCounts {
 }
 
 /// A job of an action.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct ActionJob {
     /// What it is called over the Redis protocol; its task's id if it has no name of its own.
@@ -139,13 +132,10 @@ pub struct ActionJob {
     /// Attempts so far.
     pub attempt: u32,
     /// Who has it, or had it last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,
     /// When it came to its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<String>,
     /// Why it did not complete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
@@ -160,50 +150,42 @@ pub struct StoppedAction {
 
 /// `POST /jobs`: one job, as `JOB.SUBMIT` takes it. What is executed is `plan_id`, `plan`, `tasks`
 /// or `command`; a job with none of them may carry any other fields, and its worker gets them all.
+#[skip_serializing_none]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct SubmitJob {
     /// Its own name: 1 to 64 characters of `A-Z a-z 0-9 - _`. The same job again is the same job.
-    #[serde(default, alias = "id", skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "id")]
     pub job_id: Option<String>,
     /// The action that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub action_id: Option<String>,
     /// A plan that is kept; or the name of the steps in `tasks`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_id: Option<String>,
     /// For people.
-    #[serde(default, alias = "description", skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "description")]
     pub plan_description: Option<String>,
     /// A plan in place.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<JobPlan>,
     /// Steps.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tasks: Option<Vec<PlanTask>>,
     /// A single program.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<String>,
     /// Its arguments.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// Any JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub input: Option<Box<RawValue>>,
     /// Variables for every step.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub env: BTreeMap<String, String>,
     /// The queue. Default `ready`; `default` for single programs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// From -1000 to 1000, higher first. Default 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
     /// The longest that one attempt may take. Default 3600.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u64>,
     /// How often a failure is tried again, 0 to 100. Default 0.
-    #[serde(default, alias = "retries", skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "retries")]
     pub max_retries: Option<u32>,
     /// Tools that a worker must have, beside the programs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -212,20 +194,13 @@ pub struct SubmitJob {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub agentic_units: Vec<String>,
     /// Tags that a worker must carry: a list of names, or an object of names and values.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub tags: Option<Box<RawValue>>,
     /// Not before this moment: RFC 3339, or seconds since 1970.
-    #[serde(
-        default,
-        alias = "scheduled_at",
-        alias = "not_before",
-        skip_serializing_if = "Option::is_none"
-    )]
+    #[serde(default, alias = "scheduled_at", alias = "not_before")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub run_at: Option<Box<RawValue>>,
     /// Not before so many seconds have passed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay_secs: Option<u64>,
     /// Jobs that must be completed first: names, or ids of their tasks.
     #[serde(default, alias = "dependencies", skip_serializing_if = "Vec::is_empty")]
@@ -233,13 +208,13 @@ pub struct SubmitJob {
 }
 
 /// A plan inside a job.
+#[skip_serializing_none]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 pub struct JobPlan {
     /// Its name.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan_id: Option<String>,
     /// For people.
-    #[serde(default, alias = "description", skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "description")]
     pub plan_description: Option<String>,
     /// Its steps.
     pub tasks: Vec<PlanTask>,

@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use super::tasks::{Package, State};
 
 /// `POST /leases`: a worker asks for work.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RequestLeases {
     /// Who asks: 1 to 64 characters of `A-Z a-z 0-9 - _`, the same one every time.
     pub worker_id: String,
     /// The types it executes. Default: every type.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub types: Option<Vec<String>>,
     /// The queues it serves. Default: every queue.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Vec<String>>,
     /// The tools it has.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -30,14 +30,11 @@ pub struct RequestLeases {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub packages: Vec<Package>,
     /// At most so many leases. Default 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max: Option<i64>,
     /// How long to wait for the first one. Default 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait_ms: Option<i64>,
     /// A lease is taken back unless a heartbeat or a report shows within this time that it
     /// arrived. Default: only its own end takes it back.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub confirm_ms: Option<i64>,
 }
 
@@ -78,15 +75,14 @@ pub struct Heartbeat {
 }
 
 /// What became of a heartbeat.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct HeartbeatAnswer {
     /// `EXTENDED`, or `CANCELLED` (stop the work), or `REJECTED` (a bug).
     pub verdict: HeartbeatWord,
     /// The lease's new end, when it was extended.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
     /// Why not, when it was not.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
@@ -103,29 +99,27 @@ pub enum HeartbeatWord {
 }
 
 /// `POST /leases/{lease_id}/complete`: the work is done.
+#[skip_serializing_none]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Complete {
     /// Who did it.
     pub worker_id: String,
     /// Any JSON. Default `null`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub result: Option<Box<RawValue>>,
     /// What the work left on its worker: references with `resource_id`, `worker_name`, `type` and,
     /// optionally, `size_bytes`, `inline`, `expires_at`, `metadata`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<serde_json::Value>>)]
     pub artifacts: Option<Vec<Box<RawValue>>>,
     /// Whether the worker found that there was nothing to do. Default `false`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<bool>,
     /// The worker's own name for this report; the same one when it is sent again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_id: Option<String>,
 }
 
 /// `POST /leases/{lease_id}/fail`: the work failed.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Fail {
@@ -134,18 +128,14 @@ pub struct Fail {
     /// A sentence that says why.
     pub reason: String,
     /// A short code. Default `E.RUNNER.FAILURE`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// Whether another attempt could help. Default `true`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
     /// What the attempt leaves behind although it failed, such as the results of the steps before
     /// the failure: any JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub details: Option<Box<RawValue>>,
     /// The worker's own name for this report; the same one when it is sent again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_id: Option<String>,
 }
 
@@ -158,6 +148,7 @@ pub struct Reports {
 }
 
 /// One report: `result` of a completed attempt, or `reason` of a failed one.
+#[skip_serializing_none]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Report {
@@ -168,33 +159,25 @@ pub struct Report {
     /// `complete` or `fail`.
     pub outcome: ReportOutcome,
     /// With `complete`: any JSON. Default `null`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub result: Option<Box<RawValue>>,
     /// With `fail`: a sentence that says why.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// With `fail`: a short code.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
     /// With `fail`: whether another attempt could help. Default `true`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retryable: Option<bool>,
     /// With `fail`: what the attempt leaves behind although it failed, such as the results of the steps
     /// before the failure: any JSON.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub details: Option<Box<RawValue>>,
     /// With `complete`: what the work left on its worker: references with `resource_id`, `worker_name`, `type` and,
     /// optionally, `size_bytes`, `inline`, `expires_at`, `metadata`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<Vec<serde_json::Value>>)]
     pub artifacts: Option<Vec<Box<RawValue>>>,
     /// With `complete`: whether the worker found that there was nothing to do. Default `false`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub skipped: Option<bool>,
     /// The worker's own name for this report; the same one when it is sent again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub report_id: Option<String>,
 }
 
@@ -216,16 +199,15 @@ pub struct Verdicts {
 }
 
 /// The coordinator's word about a report. All three are final for the attempt.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct VerdictAnswer {
     /// The verdict.
     pub verdict: VerdictWord,
     /// Why, unless it was committed: `expired`, `superseded`, `task_cancelled`, `unknown_task`,
     /// `malformed`, `unknown_lease`, `not_holder`, `duplicate_report`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Where the task stands now; absent when there is no such task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_state: Option<State>,
 }
 

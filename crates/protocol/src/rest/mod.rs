@@ -6,13 +6,11 @@
 pub mod actions;
 pub mod events;
 pub mod health;
-pub mod hooks;
 pub mod leases;
 pub mod logs;
 pub mod plans;
 pub mod problem;
 pub mod queues;
-pub mod rebind;
 pub mod resources;
 pub mod run_nodes;
 pub mod runs;

@@ -1,6 +1,7 @@
 //! Plans: pipelines of Unix tools that are kept by name.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use crate::plan::{self, PlanTask};
@@ -20,6 +21,7 @@ pub struct SubmitPlan {
 }
 
 /// One step of a plan: a program with its arguments, never a shell.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StepToSubmit {
@@ -32,10 +34,8 @@ pub struct StepToSubmit {
     #[serde(default)]
     pub args: Vec<String>,
     /// 1 to 86400. Default 300.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_secs: Option<u32>,
     /// The earlier step whose standard output this one reads.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_from_task: Option<u32>,
 }
 

@@ -1,6 +1,7 @@
 //! Queues: how many tasks stand where, and for how long.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use super::tasks::Task;
@@ -13,6 +14,7 @@ pub struct Queues {
 }
 
 /// One queue.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Queue {
     /// Its name.
@@ -20,7 +22,6 @@ pub struct Queue {
     /// Tasks that may run and are held by no worker.
     pub depth: u64,
     /// The age of the oldest of them; absent when there is none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_age_ms: Option<u64>,
     /// Tasks held by workers.
     pub in_flight: u64,
@@ -34,7 +35,6 @@ pub struct Queue {
     /// Tasks that ran out of attempts.
     pub dead: u64,
     /// Present while nothing of it is granted.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub paused: Option<QueuePause>,
 }
 

@@ -2,9 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 /// Something that a worker keeps.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Resource {
@@ -18,25 +20,18 @@ pub struct Resource {
     /// The worker that keeps it.
     pub worker_name: String,
     /// What it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
     /// The name of its file, where its maker said one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filename: Option<String>,
     /// Its size, where it is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// The SHA-256 of its bytes, where its maker said so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sha256: Option<String>,
     /// Since when it is kept.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub created_at: Option<String>,
     /// How long it is kept, if nobody uses it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
     /// Whatever else its maker said.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub metadata: Option<Box<RawValue>>,
     /// Whether its worker is connected, so that it can be fetched.

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use super::runs::RunError;
@@ -46,13 +47,13 @@ impl NodeStatus {
 }
 
 /// One node of a run, or one middleware around a node.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunNode {
     /// The author's id of the node or of the middleware.
     pub node_id: String,
     /// Its newest task, if its turn has come.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub task_id: Option<String>,
     /// Where it stands.
     pub status: NodeStatus,
@@ -63,17 +64,13 @@ pub struct RunNode {
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub label: String,
     /// The name that expressions may use.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alias: Option<String>,
     /// Who has it, or had it last.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_name: Option<String>,
     /// When it began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     pub started_at: Option<String>,
     /// When it came to its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     pub finished_at: Option<String>,
     /// How often it was tried.
@@ -82,39 +79,31 @@ pub struct RunNode {
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub pending_ack: bool,
     /// The dispatch that its worker has: the lease.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dispatch_id: Option<String>,
     /// When the dispatch is taken back unless it is confirmed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     pub ack_deadline: Option<String>,
     /// An earlier run did it, and this one uses what it gave.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub reused: bool,
     /// Why it waits, or why it was skipped.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The event that it waits for; `POST .../signal` sends it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awaited_event: Option<String>,
     /// What it gave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub result: Option<Box<RawValue>>,
     /// Why it did not succeed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
     /// What it left behind.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub artifacts: Vec<Artifact>,
     /// Its elements, where it is executed once per element of a list.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub map: Option<MapCounts>,
     /// What of its result is not as its `schema.results` says, a sentence each. The result stands.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub warnings: Vec<String>,
     /// How it fares.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<StageState>,
     /// Where it stands among middlewares and subgraphs.
     #[serde(default, skip_serializing_if = "NodeMetadata::is_empty")]
@@ -122,6 +111,7 @@ pub struct RunNode {
 }
 
 /// Something that a node left behind, on the worker that executed it.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Artifact {
@@ -130,29 +120,26 @@ pub struct Artifact {
     pub resource_id: String,
     /// The worker that has it.
     #[serde(default, alias = "worker_name", alias = "worker_id", alias = "workerId")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_name: Option<String>,
     /// What it is.
-    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "type")]
     pub artifact_type: Option<String>,
     /// How large it is.
-    #[serde(default, alias = "size_bytes", skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "size_bytes")]
     pub size_bytes: Option<u64>,
     /// Whether the result holds its content.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub inline: Option<bool>,
     /// When it is dropped.
-    #[serde(default, alias = "expires_at", skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "expires_at")]
     pub expires_at: Option<String>,
     /// What its maker said about it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub metadata: Option<Box<RawValue>>,
     /// The node that left it.
-    #[serde(default, alias = "node_id", skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "node_id")]
     pub node_id: Option<String>,
     /// The task that left it.
-    #[serde(default, alias = "task_id", skip_serializing_if = "Option::is_none")]
+    #[serde(default, alias = "task_id")]
     pub task_id: Option<String>,
 }
 
@@ -168,43 +155,38 @@ pub struct MapCounts {
 }
 
 /// How a node fares, in its worker's words where it said some.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct StageState {
     /// What it is at, in a word; without one from its worker, its status.
     pub stage: String,
     /// How much is done, from 0 to 1.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<f64>,
     /// What it is at, for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
     /// When it last said so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     pub last_updated_at: Option<String>,
     /// Why it did not succeed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
 /// Where a node stands among middlewares and subgraphs. Seed 001 section 3 names the fields.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct NodeMetadata {
     /// What is wrapped around it, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub middlewares: Vec<String>,
     /// The node that it is wrapped around.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_node_id: Option<String>,
     /// Its place around that node, from 0, which is outermost.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chain_index: Option<u32>,
     /// `middleware` or `container`; absent for others.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub role: Option<String>,
     /// The subgraph that it stands in; absent for nodes of the workflow itself.
-    #[serde(default, rename = "__frame", skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "__frame")]
     pub frame: Option<FrameMark>,
 }
 

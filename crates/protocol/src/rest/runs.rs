@@ -4,33 +4,33 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use super::problem::FlowProblem;
+
 pub use super::run_nodes::{
     Artifact, FrameMark, MapCounts, NodeMetadata, NodeStatus, RunNode, StageState,
 };
 use super::tasks::Reason;
 
 /// `POST /runs`: a workflow as it stands, or a kept one by its id.
+#[skip_serializing_none]
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct StartRun {
     /// The browser or program that wants to hear of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     /// The workflow, whole. It is kept byte for byte.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub workflow: Option<Box<RawValue>>,
     /// A workflow that is kept here.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_id: Option<String>,
     /// Which version of it. Default: the newest.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<u64>,
     /// A JSON object: `{{ run.inputs.x }}`. Default `{}`.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub inputs: Option<Box<RawValue>>,
 }
@@ -113,6 +113,7 @@ impl RunStatus {
 
 /// A run. In lists it comes without `inputs`, `outputs`, `counts`, `artifacts`, `bindings` and
 /// `nodes`, and one that has not ended is `running` there.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Run {
@@ -127,55 +128,44 @@ pub struct Run {
     /// The workflow's id.
     pub workflow_id: String,
     /// The kept version of the workflow, if it was started from one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow_version: Option<u64>,
     /// SHA-256 of the canonical definition, in hexadecimal.
     pub definition_hash: String,
     /// The browser or program that wants to hear of it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
     /// When it was started.
     #[schema(format = "date-time")]
     pub created_at: String,
     /// When its first node began.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     pub started_at: Option<String>,
     /// When it came to its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     pub finished_at: Option<String>,
     /// Who started it: a token's name, `schedule <id>` or `hook <id>`.
     pub started_by: String,
     /// The run that this one takes up again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_of: Option<String>,
     /// What it was given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub inputs: Option<Box<RawValue>>,
     /// What it gave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub outputs: Option<Box<RawValue>>,
     /// Why it did not succeed.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<RunError>,
     /// How many nodes stand where; nodes of subgraphs count where their subgraph was entered.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub counts: Option<NodeCounts>,
     /// What its nodes left behind.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub artifacts: Option<Vec<Artifact>>,
     /// The workers that packages of this run are bound to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bindings: Option<Vec<Binding>>,
     /// Its nodes, unless `nodes=false`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nodes: Option<Vec<RunNode>>,
 }
 
 /// Why a run or a node did not succeed.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct RunError {
@@ -184,10 +174,8 @@ pub struct RunError {
     /// A sentence.
     pub message: String,
     /// The node that it began with.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
     /// What the failed attempt left behind, if it said so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub details: Option<Box<RawValue>>,
 }
@@ -236,14 +224,13 @@ pub struct RunPage {
 }
 
 /// `POST /runs/{id}/retry`: a new run that takes up what an ended one left.
+#[skip_serializing_none]
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RetryRun {
     /// From the nodes that did not succeed. The default, unless `nodeId` is given.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from_failed: Option<bool>,
     /// From this node: it and everything behind it is executed again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
     /// New parameters by node id: the fields of each are laid over the authored ones. Such a node,
     /// and everything behind it, is executed again.
@@ -251,30 +238,27 @@ pub struct RetryRun {
     #[schema(value_type = BTreeMap<String, serde_json::Value>)]
     pub parameters: BTreeMap<String, serde_json::Map<String, serde_json::Value>>,
     /// A JSON object. Default: what the run before was given.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub inputs: Option<Box<RawValue>>,
     /// The browser or program that wants to hear of it. Default: the one of the run before.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub client_id: Option<String>,
 }
 
 /// `POST /runs/{id}/nodes/{nodeId}/signal`: a word for a node that waits for one.
+#[skip_serializing_none]
 #[derive(Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct SignalNode {
     /// The event's name, for `core.wait_event`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<String>,
     /// Yes or no, for `core.approve`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approved: Option<bool>,
     /// Any JSON: it becomes part of the node's result.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub payload: Option<Box<RawValue>>,
     /// Where the same node waits in several subgraphs: `metadata.__frame.frame` of the one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub frame: Option<u32>,
 }
 
@@ -303,4 +287,39 @@ pub struct NodeExplanation {
     /// The reasons, most telling first. Besides those of a task: `blocked_by_nodes`,
     /// `subgraph`, `elements`, `ended`, `run_ended`.
     pub reasons: Vec<Reason>,
+}
+
+/// `POST /scheduler/runs/{run_id}/rebind`
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RebindRun {
+    /// Only the work of this package, or of this type where a node needs no package. Without it
+    /// all that is bound.
+    pub package: Option<String>,
+    /// The worker that is asked first from here on. Without it the next one that asks.
+    #[serde(default, alias = "worker_name")]
+    pub worker_name: Option<String>,
+    /// What becomes of the worker that had the work.
+    pub mode: RebindMode,
+}
+
+/// What becomes of the worker that had the work. What it is doing it finishes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum RebindMode {
+    /// It is asked last.
+    Move,
+    /// It gets nothing more of this run.
+    Drain,
+}
+
+/// Who has the work of the run from here on.
+#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Rebound {
+    /// The run.
+    pub run_id: String,
+    /// Which worker has which package. Without an entry the next grant says it.
+    pub bindings: Vec<Binding>,
 }

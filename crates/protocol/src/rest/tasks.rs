@@ -2,8 +2,10 @@
 
 use std::collections::BTreeMap;
 
+pub use model::StateWord as State;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use super::logs::TaskFeedback;
@@ -17,6 +19,7 @@ pub struct SubmitTasks {
 }
 
 /// One task to make.
+#[skip_serializing_none]
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TaskToSubmit {
@@ -25,17 +28,14 @@ pub struct TaskToSubmit {
     #[schema(example = "core.echo")]
     pub task_type: String,
     /// Any JSON; workers get it as it stands. Default `{}`.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub parameters: Option<Box<RawValue>>,
     /// The queue that it stands in. Default `default`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue: Option<String>,
     /// From -1000 to 1000, higher first. Default 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
     /// It does not start before this moment (RFC 3339).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(format = "date-time")]
     pub not_before: Option<String>,
     /// It does not start before all these tasks (their ids) are completed, and fails if one of
@@ -43,25 +43,18 @@ pub struct TaskToSubmit {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
     /// The longest that one attempt may take. Default: no limit.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<i64>,
     /// How long a lease lasts without a heartbeat. Default 30000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease_ttl_ms: Option<i64>,
     /// When a failed attempt is tried again.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry: Option<Retry>,
     /// At most one task with the same key runs at a time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
     /// The run that it belongs to: the submitter's name for what was asked for together.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     /// What a worker must have.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub requires: Option<Requires>,
     /// A repeated submit with the same key makes no second task.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
 }
 
@@ -71,17 +64,15 @@ fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D:
 }
 
 /// When a failed attempt is tried again.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Retry {
     /// Attempts in all, the first included. Default 3.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_attempts: Option<i64>,
     /// The pause before the second attempt; it doubles with each further one. Default 1000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_ms: Option<i64>,
     /// The longest pause. Default 60000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub backoff_max_ms: Option<i64>,
 }
 
@@ -129,69 +120,8 @@ pub struct SubmittedTask {
     pub existed: bool,
 }
 
-/// Where a task stands.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
-)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum State {
-    /// Not before a moment that its submitter chose, or not before other tasks.
-    Waiting,
-    /// May run; no worker holds it.
-    Queued,
-    /// An attempt failed; the next one is due later.
-    Retrying,
-    /// A worker holds it.
-    Running,
-    /// Done; the result counts.
-    Completed,
-    /// Failed for good.
-    Failed,
-    /// Out of attempts, or lost too many workers. `requeue` brings it back.
-    Dead,
-    /// Stopped by a person.
-    Stopped,
-}
-
-impl State {
-    /// All states, in the order in which a task can pass through them.
-    pub const ALL: [Self; 8] = [
-        Self::Waiting,
-        Self::Queued,
-        Self::Retrying,
-        Self::Running,
-        Self::Completed,
-        Self::Failed,
-        Self::Dead,
-        Self::Stopped,
-    ];
-
-    /// The word on the wire.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Waiting => "WAITING",
-            Self::Queued => "QUEUED",
-            Self::Retrying => "RETRYING",
-            Self::Running => "RUNNING",
-            Self::Completed => "COMPLETED",
-            Self::Failed => "FAILED",
-            Self::Dead => "DEAD",
-            Self::Stopped => "STOPPED",
-        }
-    }
-
-    /// The state with this word, in any case.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.word().eq_ignore_ascii_case(word))
-    }
-
-    /// Whether nothing but a requeue leaves this state.
-    pub const fn is_terminal(self) -> bool {
-        matches!(self, Self::Completed | Self::Failed | Self::Dead | Self::Stopped)
-    }
-}
-
 /// A task, whole.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Task {
     /// Its name.
@@ -215,47 +145,35 @@ pub struct Task {
     /// How often it may be tried.
     pub max_attempts: u32,
     /// When it may start, if that lies ahead.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub not_before: Option<String>,
     /// The tasks that had to be completed before it could start.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<String>,
     /// The current lease, while it runs.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<CurrentLease>,
     /// When it came to its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settled_at: Option<String>,
     /// Who brought it to its end.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,
     /// What it gave.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub result: Option<Box<RawValue>>,
     /// Why it did not complete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<TaskError>,
     /// Attempts that ended without settling it, oldest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub ended_attempts: Vec<EndedAttempt>,
     /// How it fares, if its worker said so lately. Only where one task is looked at.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feedback: Option<TaskFeedback>,
     /// At most one task with the same key runs at a time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub concurrency_key: Option<String>,
     /// The run that it belongs to.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub run: Option<String>,
     /// The node of its run that it executes, or the middleware: the author's id.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node_id: Option<String>,
     /// Which element of the node's list, from 0.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub item: Option<u32>,
     /// The submitter's own name for it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idempotency_key: Option<String>,
 }
 
@@ -328,6 +246,7 @@ pub struct Explanation {
 }
 
 /// One reason.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Reason {
     /// For programs: `paused`, `held_by`, `not_before`, `blocked_by`, `backoff`, `key_held`,
@@ -337,9 +256,7 @@ pub struct Reason {
     /// For people.
     pub message: String,
     /// What to do about it, where there is something to do.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
     /// How many workers or tasks it is about.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }

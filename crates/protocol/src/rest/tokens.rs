@@ -1,6 +1,7 @@
 //! Tokens: who may do what.
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 /// What the bearer of a token may do.
@@ -47,19 +48,17 @@ pub struct SessionKey {
 }
 
 /// `POST /tokens`.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 pub struct CreateToken {
     /// What its bearer may do.
     pub role: Role,
     /// The one worker that it speaks for, with the role `worker`. Default: any worker.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,
     /// A note for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// When it ends (RFC 3339). Default: never.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
 }
 
@@ -80,6 +79,7 @@ pub struct Tokens {
 }
 
 /// A token, without its secret.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct TokenInfo {
     /// Names it, for `revoke`.
@@ -89,17 +89,13 @@ pub struct TokenInfo {
     /// What its bearer may do.
     pub role: Role,
     /// The one worker that it speaks for; absent if it speaks for any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_id: Option<String>,
     /// A note for people.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
     /// When it was made.
     pub created_at: String,
     /// When it ends.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<String>,
     /// When it was revoked.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<String>,
 }

@@ -3,9 +3,12 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use super::tasks::Package;
+
+pub use model::WorkerHealth as Health;
 
 /// `GET /workers`.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -15,6 +18,7 @@ pub struct Workers {
 }
 
 /// One worker.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct Worker {
     /// Its name.
@@ -30,10 +34,8 @@ pub struct Worker {
     /// Whether it waits for work right now.
     pub asking: bool,
     /// The types it executes; absent means every type.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub types: Option<Vec<String>>,
     /// The queues it serves; absent means every queue.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queues: Option<Vec<String>>,
     /// The tools it has.
     #[serde(default)]
@@ -48,7 +50,6 @@ pub struct Worker {
     #[serde(default)]
     pub drained_by: Vec<DrainWord>,
     /// Its session; absent for workers that pull by HTTP.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<WorkerSession>,
 }
 
@@ -87,6 +88,7 @@ pub struct WorkerSession {
 }
 
 /// What a worker said of itself last.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct WorkerHeartbeat {
     /// When.
@@ -96,16 +98,12 @@ pub struct WorkerHeartbeat {
     /// Tasks that it works on.
     pub inflight: u64,
     /// How busy its processors are.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_pct: Option<f64>,
     /// How full its memory is. From 90 on it is given nothing new.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mem_pct: Option<f64>,
     /// How full its disk is. From 95 on it is given nothing new.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disk_pct: Option<f64>,
     /// The resources that it keeps, if it says so.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<KeptResources>,
 }
 
@@ -203,19 +201,4 @@ pub struct BeatWorker {
 pub struct BeatenWorker {
     /// One verdict per lease.
     pub verdicts: Vec<super::leases::HeartbeatAnswer>,
-}
-
-/// How a worker does, in a word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
-#[serde(rename_all = "UPPERCASE")]
-#[schema(as = WorkerHealth)]
-pub enum Health {
-    /// Heard of in time.
-    Healthy,
-    /// One heartbeat missed.
-    Warn,
-    /// Two heartbeats missed.
-    Degraded,
-    /// Three heartbeats missed.
-    Lost,
 }

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use super::problem::FlowProblem;
@@ -134,65 +135,63 @@ pub struct WorkflowDiff {
 }
 
 /// A node that only one version has.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiffNode {
     /// Its id.
     pub node_id: String,
     /// Its label.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// What it does.
-    #[serde(default, rename = "type", skip_serializing_if = "Option::is_none")]
+    #[serde(default, rename = "type")]
     pub node_type: Option<String>,
     /// The subgraph that it stands in; absent for nodes of the workflow itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgraph_id: Option<String>,
 }
 
 /// A node that differs.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ChangedNode {
     /// Its id.
     pub node_id: String,
     /// Its label, in `to`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
     /// The subgraph that it stands in; absent for nodes of the workflow itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgraph_id: Option<String>,
     /// What differs, by path.
     pub fields: Vec<DiffField>,
 }
 
 /// A value that differs.
+#[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
 pub struct DiffField {
     /// Where, like `parameters.url`.
     pub path: String,
     /// What it was; absent when it was not there.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub from: Option<Box<RawValue>>,
     /// What it is; absent when it is gone.
-    #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "given")]
     #[schema(value_type = Option<serde_json::Value>)]
     pub to: Option<Box<RawValue>>,
 }
 
 /// An edge that only one version has.
+#[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct DiffEdge {
     /// Its id, if it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub edge_id: Option<String>,
     /// `node:port` that it comes from.
     pub source: String,
     /// `node:port` that it goes to.
     pub target: String,
     /// The subgraph that it stands in; absent for edges of the workflow itself.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub subgraph_id: Option<String>,
 }

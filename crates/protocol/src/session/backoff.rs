@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::dice::Dice;
+use model::Rng;
 
 /// The longest wait after the first failure.
 pub const RECONNECT_DELAY_BASE: Duration = Duration::from_secs(1);
@@ -24,10 +24,10 @@ pub struct Backoff {
 
 impl Backoff {
     /// The wait after one more failure, at least what the server asked for.
-    pub(crate) fn next_delay(&mut self, dice: &mut Dice, asked: Option<Duration>) -> Duration {
+    pub(crate) fn next_delay(&mut self, rng: &mut Rng, asked: Option<Duration>) -> Duration {
         let limit = self.limit();
         self.failures = self.failures.saturating_add(1);
-        let jittered = dice.up_to(limit);
+        let jittered = rng.up_to(limit);
         // What the server asks for is spread too: it asks all its workers the same.
         asked.map_or(jittered, |asked| asked.min(RECONNECT_DELAY_MAX) + jittered)
     }
@@ -53,11 +53,11 @@ mod tests {
     #[test]
     fn waits_double_up_to_their_limit() {
         let mut backoff = Backoff::default();
-        let mut dice = Dice::seeded(1);
+        let mut rng = Rng::new(1);
         let mut limits = Vec::new();
         for _ in 0..7 {
             let limit = backoff.limit();
-            assert!(backoff.next_delay(&mut dice, None) <= limit);
+            assert!(backoff.next_delay(&mut rng, None) <= limit);
             limits.push(limit.as_secs());
         }
         assert_eq!(limits, [1, 2, 4, 8, 16, 30, 30]);
@@ -78,8 +78,8 @@ mod tests {
 
     #[test]
     fn what_the_server_asks_for_is_waited_at_least() {
-        let mut dice = Dice::seeded(1);
+        let mut rng = Rng::new(1);
         let asked = Duration::from_secs(7);
-        assert!(Backoff::default().next_delay(&mut dice, Some(asked)) >= asked);
+        assert!(Backoff::default().next_delay(&mut rng, Some(asked)) >= asked);
     }
 }

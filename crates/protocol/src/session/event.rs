@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::value::RawValue;
 
 use super::control::ResetCode;
+use super::control_queue::Named;
 use super::frame::BusinessFrame;
-use super::lane::Named;
 use super::payload::control::Resume;
 use super::worker_machine::Connection;
 

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use model::Timestamp;
 use serde_json::value::RawValue;
 
-use super::alias::Vocabulary;
 use super::envelope::{AckMark, Envelope, Sender};
-use super::kind::Kind;
+use super::kind::{Kind, Vocabulary};
 use super::window::{NumberField, Numbering};
 
 /// A business frame before it has a place in the stream.

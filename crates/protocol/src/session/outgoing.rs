@@ -4,15 +4,13 @@ use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::Timestamp;
+use model::{Rng, Timestamp};
 
-use super::alias::Vocabulary;
+use super::codec::{FRAME_BYTES_MAX, INTEGER_MAX, NAME_CHARS_MAX, raw};
 use super::control;
-use super::decode::{FRAME_BYTES_MAX, INTEGER_MAX, NAME_CHARS_MAX};
-use super::dice::Dice;
-use super::encode::raw;
 use super::envelope::Envelope;
 use super::frame::{BusinessFrame, Speaker, asks_for_ack, count_in_seq, strip};
+use super::kind::Vocabulary;
 use super::window::{
     ENVELOPE_BYTES, NumberField, Numbering, Receipt, SEQUENCE_ROTATE_AT, WINDOW_FRAMES, frame_bytes,
 };
@@ -34,7 +32,7 @@ pub const UNCONFIRMED_MAX: Duration = Duration::from_mins(1);
 /// The largest payload that fits a frame, whatever its names are.
 pub const PAYLOAD_BYTES_MAX: usize = FRAME_BYTES_MAX - (8 << 10);
 
-/// A session that has so many bytes waiting or out takes no more frames.
+/// Limit: a session that has so many bytes waiting or out takes no more frames.
 pub const SEND_BYTES_FULL: usize = 512 << 10;
 
 /// A session that has so many frames waiting for their turn takes no more.
@@ -159,7 +157,7 @@ impl Outgoing {
         &mut self,
         now: Timestamp,
         speaker: &mut Speaker,
-        dice: &mut Dice,
+        rng: &mut Rng,
     ) -> Option<Arc<Envelope>> {
         let number = match self.ready.pop_first() {
             Some(number) => number,
@@ -173,7 +171,7 @@ impl Outgoing {
             return Some(frame);
         }
         sent.since.get_or_insert(now);
-        sent.due = Some(now.after(repeat_delay(sent.repeats, dice)));
+        sent.due = Some(now.after(repeat_delay(sent.repeats, rng)));
         Some(frame)
     }
 
@@ -434,9 +432,9 @@ fn would_be_read(frame: &BusinessFrame) -> bool {
 }
 
 /// The wait after so many repetitions, with up to a quarter of jitter.
-pub(crate) fn repeat_delay(repeats: u32, dice: &mut Dice) -> Duration {
+pub(crate) fn repeat_delay(repeats: u32, rng: &mut Rng) -> Duration {
     let delay = REPEAT_DELAY_BASE.saturating_mul(1 << repeats.min(16)).min(REPEAT_DELAY_MAX);
-    delay + dice.up_to(delay / 4)
+    delay + rng.up_to(delay / 4)
 }
 
 #[cfg(test)]
@@ -445,11 +443,11 @@ mod tests {
 
     #[test]
     fn repetitions_wait_twice_as_long_each_time_up_to_a_limit_and_spread() {
-        let mut dice = Dice::seeded(7);
+        let mut rng = Rng::new(7);
         let expected = [200, 400, 800, 1_600, 3_200, 5_000, 5_000];
         for (repeats, millis) in (0..).zip(expected) {
             let base = Duration::from_millis(millis);
-            let delays: Vec<_> = (0..100).map(|_| repeat_delay(repeats, &mut dice)).collect();
+            let delays: Vec<_> = (0..100).map(|_| repeat_delay(repeats, &mut rng)).collect();
             assert!(delays.iter().all(|delay| (base..=base * 5 / 4).contains(delay)), "{repeats}");
             assert!(delays.iter().any(|delay| *delay != delays[0]), "{repeats}: no jitter");
         }

@@ -1,40 +1,26 @@
 //! What frames say: one type for each kind, read by the rules of `schemas/`.
 //!
-//! Reading order: [`control`], [`register`], [`heartbeat`], [`exec`], [`feedback`], [`resource`], [`resource_read`],
-//! [`resource_release`], [`run_rebind`], [`next`], [`package`].
+//! Reading order: [`control`], [`exec`], [`resource`], [`package`].
 
 pub mod control;
 pub mod exec;
-pub mod feedback;
-pub mod heartbeat;
-pub mod next;
 pub mod package;
-pub mod register;
 pub mod resource;
-pub mod resource_read;
-pub mod resource_release;
-pub mod run_rebind;
 
 use serde_json::value::RawValue;
 
-use self::control::{Accept, Ack, Drain, Handshake, Reset, Resume};
-use self::exec::{Cancel, Dispatch, ExecError, ExecResult, Verdict};
-use self::feedback::Feedback;
-use self::heartbeat::Heartbeat;
-use self::next::{NextRequest, NextResponse};
+use self::control::{Accept, Ack, Drain, Handshake, Heartbeat, Register, Reset, Resume};
+use self::exec::{
+    Cancel, Dispatch, ExecError, ExecResult, Feedback, NextRequest, NextResponse, Rebind, Verdict,
+};
 use self::package::{Catalog, Install, PackageEvent, Uninstall};
-use self::register::Register;
-use self::resource_read::{Chunk, ReadRequest};
-use self::resource_release::Release;
-use self::run_rebind::Rebind;
-use super::alias::Vocabulary;
-use super::decode::DecodeError;
-use super::encode::raw;
-use super::kind::Kind;
-use super::read::{Path, Value};
+use self::resource::{ReadRequest, Release, ResourceChunk};
+use super::codec::{DecodeError, raw};
+use super::kind::{Kind, Vocabulary};
+use super::read::read;
 
 /// What a frame says.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub enum Payload {
     /// The worker names itself and shows its credential.
     Handshake(Handshake),
@@ -71,7 +57,7 @@ pub enum Payload {
     /// The server wants a part of a resource.
     ResourceReadRequest(ReadRequest),
     /// The worker sends a part of a resource.
-    ResourceReadChunk(Chunk),
+    ResourceReadChunk(ResourceChunk),
     /// The server says that a run needs its resources no more.
     ResourceRelease(Release),
     /// The server says who has the work of a run from here on.
@@ -92,92 +78,62 @@ impl Payload {
     /// Keys that are not known are passed over, older spellings are understood, and `null` is as
     /// good as a missing key. What is left must follow the schema.
     pub fn decode(kind: Kind, payload: &RawValue) -> Result<Self, DecodeError> {
-        let value = &Value::new(payload, Path::root("payload"));
         Ok(match kind {
-            Kind::Handshake => Self::Handshake(Handshake::read(value)?),
-            Kind::Register => Self::Register(Register::read(value)?),
-            Kind::Accept => Self::Accept(Accept::read(value)?),
-            Kind::Resume => Self::Resume(Resume::read(value)?),
-            Kind::Reset => Self::Reset(Reset::read(value)?),
-            Kind::Drain => Self::Drain(Drain::read(value)?),
-            Kind::Ack => Self::Ack(Ack::read(value)?),
-            Kind::Heartbeat => Self::Heartbeat(Heartbeat::read(value)?),
-            Kind::ExecDispatch => Self::ExecDispatch(Box::new(Dispatch::read(value)?)),
-            Kind::ExecResult => Self::ExecResult(ExecResult::read(value)?),
-            Kind::ExecFeedback => Self::ExecFeedback(Feedback::read(value)?),
-            Kind::ExecError => Self::ExecError(ExecError::read(value)?),
-            Kind::ExecCancel => Self::ExecCancel(Cancel::read(value)?),
-            Kind::ExecVerdict => Self::ExecVerdict(Verdict::read(value)?),
-            Kind::NextRequest => Self::NextRequest(NextRequest::read(value)?),
-            Kind::NextResponse => Self::NextResponse(NextResponse::read(value)?),
-            Kind::ResourceReadRequest => Self::ResourceReadRequest(ReadRequest::read(value)?),
-            Kind::ResourceReadChunk => Self::ResourceReadChunk(Chunk::read(value)?),
-            Kind::ResourceRelease => Self::ResourceRelease(Release::read(value)?),
-            Kind::RunRebind => Self::RunRebind(Rebind::read(value)?),
-            Kind::PackageInstall => Self::PackageInstall(Install::read(value)?),
-            Kind::PackageUninstall => Self::PackageUninstall(Uninstall::read(value)?),
-            Kind::PackageEvent => Self::PackageEvent(PackageEvent::read(value)?),
-            Kind::PackageCatalog => Self::PackageCatalog(Catalog::read(value)?),
+            Kind::Handshake => Self::Handshake(read("payload", payload)?),
+            Kind::Register => Self::Register(read("payload", payload)?),
+            Kind::Accept => Self::Accept(read("payload", payload)?),
+            Kind::Resume => Self::Resume(read("payload", payload)?),
+            Kind::Reset => Self::Reset(read("payload", payload)?),
+            Kind::Drain => Self::Drain(read("payload", payload)?),
+            Kind::Ack => Self::Ack(read("payload", payload)?),
+            Kind::Heartbeat => Self::Heartbeat(read("payload", payload)?),
+            Kind::ExecDispatch => Self::ExecDispatch(read("payload", payload)?),
+            Kind::ExecResult => Self::ExecResult(read("payload", payload)?),
+            Kind::ExecFeedback => Self::ExecFeedback(read("payload", payload)?),
+            Kind::ExecError => Self::ExecError(read("payload", payload)?),
+            Kind::ExecCancel => Self::ExecCancel(read("payload", payload)?),
+            Kind::ExecVerdict => Self::ExecVerdict(read("payload", payload)?),
+            Kind::NextRequest => Self::NextRequest(read("payload", payload)?),
+            Kind::NextResponse => Self::NextResponse(read("payload", payload)?),
+            Kind::ResourceReadRequest => Self::ResourceReadRequest(read("payload", payload)?),
+            Kind::ResourceReadChunk => Self::ResourceReadChunk(read("payload", payload)?),
+            Kind::ResourceRelease => Self::ResourceRelease(read("payload", payload)?),
+            Kind::RunRebind => Self::RunRebind(read("payload", payload)?),
+            Kind::PackageInstall => Self::PackageInstall(read("payload", payload)?),
+            Kind::PackageUninstall => Self::PackageUninstall(read("payload", payload)?),
+            Kind::PackageEvent => Self::PackageEvent(read("payload", payload)?),
+            Kind::PackageCatalog => Self::PackageCatalog(read("payload", payload)?),
         })
     }
 
-    /// The kind of frame that carries it.
-    pub fn kind(&self) -> Kind {
+    /// The kind of frame that carries it, and its text with exactly the keys of its schema: older
+    /// peers drop frames with any other.
+    pub fn encode(&self) -> (Kind, Box<RawValue>) {
         match self {
-            Self::Handshake(_) => Kind::Handshake,
-            Self::Register(_) => Kind::Register,
-            Self::Accept(_) => Kind::Accept,
-            Self::Resume(_) => Kind::Resume,
-            Self::Reset(_) => Kind::Reset,
-            Self::Drain(_) => Kind::Drain,
-            Self::Ack(_) => Kind::Ack,
-            Self::Heartbeat(_) => Kind::Heartbeat,
-            Self::ExecDispatch(_) => Kind::ExecDispatch,
-            Self::ExecResult(_) => Kind::ExecResult,
-            Self::ExecFeedback(_) => Kind::ExecFeedback,
-            Self::ExecError(_) => Kind::ExecError,
-            Self::ExecCancel(_) => Kind::ExecCancel,
-            Self::ExecVerdict(_) => Kind::ExecVerdict,
-            Self::NextRequest(_) => Kind::NextRequest,
-            Self::NextResponse(_) => Kind::NextResponse,
-            Self::ResourceReadRequest(_) => Kind::ResourceReadRequest,
-            Self::ResourceReadChunk(_) => Kind::ResourceReadChunk,
-            Self::ResourceRelease(_) => Kind::ResourceRelease,
-            Self::RunRebind(_) => Kind::RunRebind,
-            Self::PackageInstall(_) => Kind::PackageInstall,
-            Self::PackageUninstall(_) => Kind::PackageUninstall,
-            Self::PackageEvent(_) => Kind::PackageEvent,
-            Self::PackageCatalog(_) => Kind::PackageCatalog,
-        }
-    }
-
-    /// Writes it with exactly the keys of its schema: older peers drop frames with any other.
-    pub fn encode(&self) -> Box<RawValue> {
-        match self {
-            Self::Handshake(payload) => raw(payload),
-            Self::Register(payload) => raw(payload),
-            Self::Accept(payload) => raw(payload),
-            Self::Resume(payload) => raw(payload),
-            Self::Reset(payload) => raw(payload),
-            Self::Drain(payload) => raw(payload),
-            Self::Ack(payload) => raw(payload),
-            Self::Heartbeat(payload) => raw(payload),
-            Self::ExecDispatch(payload) => raw(payload),
-            Self::ExecResult(payload) => raw(payload),
-            Self::ExecFeedback(payload) => raw(payload),
-            Self::ExecError(payload) => raw(payload),
-            Self::ExecCancel(payload) => raw(payload),
-            Self::ExecVerdict(payload) => raw(payload),
-            Self::NextRequest(payload) => raw(payload),
-            Self::NextResponse(payload) => raw(payload),
-            Self::ResourceReadRequest(payload) => raw(payload),
-            Self::ResourceReadChunk(payload) => raw(payload),
-            Self::ResourceRelease(payload) => raw(payload),
-            Self::RunRebind(payload) => raw(payload),
-            Self::PackageInstall(payload) => raw(payload),
-            Self::PackageUninstall(payload) => raw(payload),
-            Self::PackageEvent(payload) => raw(payload),
-            Self::PackageCatalog(payload) => raw(payload),
+            Self::Handshake(payload) => (Kind::Handshake, raw(payload)),
+            Self::Register(payload) => (Kind::Register, raw(payload)),
+            Self::Accept(payload) => (Kind::Accept, raw(payload)),
+            Self::Resume(payload) => (Kind::Resume, raw(payload)),
+            Self::Reset(payload) => (Kind::Reset, raw(payload)),
+            Self::Drain(payload) => (Kind::Drain, raw(payload)),
+            Self::Ack(payload) => (Kind::Ack, raw(payload)),
+            Self::Heartbeat(payload) => (Kind::Heartbeat, raw(payload)),
+            Self::ExecDispatch(payload) => (Kind::ExecDispatch, raw(payload)),
+            Self::ExecResult(payload) => (Kind::ExecResult, raw(payload)),
+            Self::ExecFeedback(payload) => (Kind::ExecFeedback, raw(payload)),
+            Self::ExecError(payload) => (Kind::ExecError, raw(payload)),
+            Self::ExecCancel(payload) => (Kind::ExecCancel, raw(payload)),
+            Self::ExecVerdict(payload) => (Kind::ExecVerdict, raw(payload)),
+            Self::NextRequest(payload) => (Kind::NextRequest, raw(payload)),
+            Self::NextResponse(payload) => (Kind::NextResponse, raw(payload)),
+            Self::ResourceReadRequest(payload) => (Kind::ResourceReadRequest, raw(payload)),
+            Self::ResourceReadChunk(payload) => (Kind::ResourceReadChunk, raw(payload)),
+            Self::ResourceRelease(payload) => (Kind::ResourceRelease, raw(payload)),
+            Self::RunRebind(payload) => (Kind::RunRebind, raw(payload)),
+            Self::PackageInstall(payload) => (Kind::PackageInstall, raw(payload)),
+            Self::PackageUninstall(payload) => (Kind::PackageUninstall, raw(payload)),
+            Self::PackageEvent(payload) => (Kind::PackageEvent, raw(payload)),
+            Self::PackageCatalog(payload) => (Kind::PackageCatalog, raw(payload)),
         }
     }
 
@@ -189,10 +145,11 @@ impl Payload {
                 (Kind::ExecError.name_in(vocabulary), raw(&reset.as_error()))
             }
             (Vocabulary::Plain, Self::ExecDispatch(dispatch)) => {
-                (self.kind().name_in(vocabulary), dispatch.encode_plain())
+                (Kind::ExecDispatch.name_in(vocabulary), dispatch.encode_plain())
             }
             (Vocabulary::Plain | Vocabulary::Prefixed, _) => {
-                (self.kind().name_in(vocabulary), self.encode())
+                let (kind, payload) = self.encode();
+                (kind.name_in(vocabulary), payload)
             }
         }
     }

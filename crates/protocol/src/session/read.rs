@@ -1,359 +1,241 @@
 //! Reads JSON that others wrote: lenient where a key is unknown or spelled in an older way, strict
 //! where a value is wrong.
 //!
-//! An object becomes a list of its keys with their raw values, and each value is read by the rule
-//! of its key. So every refusal can name the place, and unknown keys cost nothing.
+//! It is the deserializer of all payloads and of the envelope. A struct gets its fields in the
+//! order of their definition, each by the best of its spellings, and one that is missing as
+//! `null`: so every refusal is the first in that order and names the place, and unknown keys cost
+//! nothing. Types that are read here must not be read by others, who look at no [`rule`].
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Display};
+use std::marker::PhantomData;
+use std::ops::RangeInclusive;
+use std::str::FromStr;
 
-use serde::Deserialize;
-use serde::de::value::{Error as WordError, StrDeserializer};
-use serde::de::{Deserializer, IntoDeserializer, MapAccess, Visitor};
+use serde::de::value::{
+    BorrowedStrDeserializer, MapAccessDeserializer, MapDeserializer, StrDeserializer,
+};
+use serde::de::{
+    DeserializeSeed, Deserializer, Error, Expected, MapAccess, SeqAccess, Unexpected, Visitor,
+};
+use serde::{Deserialize, forward_to_deserialize_any};
 use serde_json::value::RawValue;
 
-use super::alias::is_same_key;
-use super::decode::{DecodeError, INTEGER_MAX, NAME_CHARS_MAX};
-use super::moment::is_moment;
-use super::open::OpenObject;
+use super::codec::{DecodeError, INTEGER_MAX};
+use super::kind::{aliases_of, is_same_key, object_of};
+use super::rule::{self, Bits, Capitals, Fraction, Positive, Rule};
 
-/// Where a value stands, as a chain up to the root; it becomes text only in a refusal.
-#[derive(Clone, Copy)]
-pub(super) struct Path<'a> {
-    parent: Option<&'a Path<'a>>,
-    step: Step,
-}
+/// The field of a struct that takes every key which no other field takes.
+pub(super) const OTHERS: &str = "*";
 
-#[derive(Clone, Copy)]
-enum Step {
-    Key(&'static str),
-    Index(usize),
-}
+/// The name under which [`Object`] asks for an object.
+const OBJECT: &str = "an object";
 
-impl Path<'static> {
-    /// The name of the whole, like `payload`.
-    pub(super) const fn root(name: &'static str) -> Self {
-        Self { parent: None, step: Step::Key(name) }
-    }
-}
-
-impl fmt::Display for Path<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(parent) = self.parent {
-            parent.fmt(f)?;
-        }
-        match (self.step, self.parent) {
-            (Step::Key(key), Some(_)) => write!(f, ".{key}"),
-            (Step::Key(key), None) => f.write_str(key),
-            (Step::Index(index), _) => write!(f, "[{index}]"),
-        }
-    }
-}
-
-fn refusal(path: &Path<'_>, rule: &'static str) -> DecodeError {
-    DecodeError::Invalid { path: path.to_string(), rule }
-}
-
-/// A raw value and its place.
-#[derive(Clone, Copy)]
-pub(super) struct Value<'a> {
+/// Reads what stands under `name`.
+pub(super) fn read<'a, T: Deserialize<'a>>(
+    name: &'static str,
     raw: &'a RawValue,
-    path: Path<'a>,
+) -> Result<T, DecodeError> {
+    T::deserialize(Value { raw, rule: None }).map_err(|error| error.at(format_args!("{name}")))
+}
+
+impl Error for DecodeError {
+    fn custom<T: Display>(rule: T) -> Self {
+        Self::Invalid { path: String::new(), rule: rule.to_string() }
+    }
+
+    fn invalid_type(_: Unexpected<'_>, expected: &dyn Expected) -> Self {
+        Self::custom(expected)
+    }
+
+    fn unknown_variant(_: &str, words: &'static [&'static str]) -> Self {
+        let (last, others) = words.split_last().expect("an enum has words");
+        Self::custom(format_args!("{} or {last}", others.join(", ")))
+    }
+}
+
+/// A raw value, and the rule that its field names.
+#[derive(Clone, Copy)]
+struct Value<'a> {
+    raw: &'a RawValue,
+    rule: Option<&'static str>,
 }
 
 impl<'a> Value<'a> {
-    pub(super) fn new(raw: &'a RawValue, path: Path<'a>) -> Self {
-        Self { raw, path }
+    fn parse<T: Deserialize<'a>>(self, rule: &str) -> Result<T, DecodeError> {
+        serde_json::from_str(self.raw.get()).map_err(|_| DecodeError::custom(rule))
     }
 
-    fn parse<T: Deserialize<'a>>(&self, rule: &'static str) -> Result<T, DecodeError> {
-        serde_json::from_str(self.raw.get()).map_err(|_| self.refuse(rule))
-    }
-
-    /// The refusal of this value.
-    pub(super) fn refuse(&self, rule: &'static str) -> DecodeError {
-        refusal(&self.path, rule)
-    }
-
-    /// An object with keys that are known.
-    pub(super) fn object(&self) -> Result<Fields<'a>, DecodeError> {
-        let Entries(entries) = self.parse("an object")?;
-        Ok(Fields { entries, path: self.path })
-    }
-
-    /// An object that is carried without being looked into.
-    pub(super) fn open(&self) -> Result<OpenObject, DecodeError> {
-        OpenObject::new(self.raw.to_owned()).ok_or_else(|| self.refuse("an object"))
-    }
-
-    /// Any JSON.
-    #[expect(clippy::unnecessary_wraps, reason = "stands where the other rules stand")]
-    pub(super) fn anything(&self) -> Result<Box<RawValue>, DecodeError> {
-        Ok(self.raw.to_owned())
-    }
-
-    fn borrowed_text(&self) -> Result<Cow<'a, str>, DecodeError> {
-        self.parse::<Text<'a>>("a string").map(|text| text.0)
-    }
-
-    /// A string.
-    pub(super) fn text(&self) -> Result<String, DecodeError> {
-        self.borrowed_text().map(Cow::into_owned)
-    }
-
-    /// A string that is not empty.
-    pub(super) fn name(&self) -> Result<String, DecodeError> {
-        self.text_where("a string that is not empty", |text| !text.is_empty())
-    }
-
-    /// A string that is neither empty nor longer than an envelope's names may be.
-    pub(super) fn short_name(&self) -> Result<String, DecodeError> {
-        self.text_where("a string of 1 to 256 characters", |text| {
-            !text.is_empty() && is_short(text)
-        })
-    }
-
-    /// A string that is no longer than an envelope's names may be.
-    pub(super) fn short_text(&self) -> Result<String, DecodeError> {
-        self.text_where("a string of at most 256 characters", is_short)
-    }
-
-    /// A moment in RFC 3339, with an offset: a time without one could be any of 27 moments.
-    pub(super) fn moment(&self) -> Result<String, DecodeError> {
-        self.text_where("a moment in RFC 3339 with an offset or Z", is_moment)
-    }
-
-    /// A string that fits.
-    pub(super) fn text_where(
-        &self,
-        rule: &'static str,
-        fits: fn(&str) -> bool,
-    ) -> Result<String, DecodeError> {
-        let text = self.borrowed_text().map_err(|_| self.refuse(rule))?;
-        if fits(&text) { Ok(text.into_owned()) } else { Err(self.refuse(rule)) }
-    }
-
-    /// One of the words of an enum.
-    pub(super) fn word<T: Deserialize<'a>>(&self, rule: &'static str) -> Result<T, DecodeError> {
-        let text = self.borrowed_text().map_err(|_| self.refuse(rule))?;
-        self.word_of(&text, rule)
-    }
-
-    /// One of the words of an enum, which are written in capitals; small letters are as good.
-    pub(super) fn capital_word<T: Deserialize<'a>>(
-        &self,
-        rule: &'static str,
-    ) -> Result<T, DecodeError> {
-        let text = self.borrowed_text().map_err(|_| self.refuse(rule))?;
-        self.word_of(&text.to_ascii_uppercase(), rule)
-    }
-
-    // An enum's own decode would also take `{"WORD": null}`; a word that is text cannot be that.
-    fn word_of<T: Deserialize<'a>>(
-        &self,
-        text: &str,
-        rule: &'static str,
-    ) -> Result<T, DecodeError> {
-        let deserializer: StrDeserializer<'_, WordError> = text.into_deserializer();
-        T::deserialize(deserializer).map_err(|_| self.refuse(rule))
-    }
-
-    /// `true` or `false`.
-    pub(super) fn flag(&self) -> Result<bool, DecodeError> {
-        self.parse("true or false")
-    }
-
-    /// A number, as it was written.
-    pub(super) fn exact_number(&self) -> Result<serde_json::Number, DecodeError> {
-        self.parse("a number")
-    }
-
-    /// A number that is not negative.
-    pub(super) fn share(&self) -> Result<f64, DecodeError> {
-        self.number_within(f64::INFINITY, "a number from 0")
-    }
-
-    /// A number from 0 to 1.
-    pub(super) fn fraction(&self) -> Result<f64, DecodeError> {
-        self.number_within(1.0, "a number from 0 to 1")
-    }
-
-    fn number_within(&self, max: f64, rule: &'static str) -> Result<f64, DecodeError> {
-        let number = self.parse(rule)?;
-        if (0.0..=max).contains(&number) { Ok(number) } else { Err(self.refuse(rule)) }
-    }
-
-    /// An integer, of either sign.
-    pub(super) fn integer(&self) -> Result<i64, DecodeError> {
-        const RULE: &str = "an integer of at most 2^53-1";
-        let integer: i64 = self.whole(RULE)?;
-        if integer.unsigned_abs() <= INTEGER_MAX { Ok(integer) } else { Err(self.refuse(RULE)) }
-    }
-
-    /// An integer from 0.
-    pub(super) fn count(&self) -> Result<u64, DecodeError> {
-        const RULE: &str = "an integer from 0 to 2^53-1";
-        let count = self.whole(RULE)?;
-        if count <= INTEGER_MAX { Ok(count) } else { Err(self.refuse(RULE)) }
-    }
-
-    /// An integer from 1.
-    pub(super) fn positive(&self) -> Result<u64, DecodeError> {
-        const RULE: &str = "an integer from 1 to 2^53-1";
-        let count = self.whole(RULE)?;
-        if (1..=INTEGER_MAX).contains(&count) { Ok(count) } else { Err(self.refuse(RULE)) }
-    }
-
-    /// 64 bits, as an integer.
-    pub(super) fn bits(&self) -> Result<u64, DecodeError> {
-        self.whole("an integer from 0 to 2^64-1")
+    /// The value if it is a string; without escapes it stands in the text as it is.
+    fn text(self) -> Option<Cow<'a, str>> {
+        let quoted = self.raw.get().strip_prefix('"')?;
+        match quoted.strip_suffix('"').filter(|text| !text.as_bytes().contains(&b'\\')) {
+            Some(text) => Some(Cow::Borrowed(text)),
+            None => serde_json::from_str(self.raw.get()).ok().map(Cow::Owned),
+        }
     }
 
     // `5.0` is an integer to JSON Schema, and some languages write it so.
-    fn whole<T>(&self, rule: &'static str) -> Result<T, DecodeError>
+    fn integer<T>(self, rule: &str, range: RangeInclusive<T>) -> Result<T, DecodeError>
     where
-        T: Deserialize<'a> + std::str::FromStr,
+        T: FromStr + PartialOrd,
     {
-        if let Ok(whole) = serde_json::from_str(self.raw.get()) {
-            return Ok(whole);
-        }
-        let number: f64 = self.parse(rule)?;
-        if number.fract() != 0.0 {
-            return Err(self.refuse(rule));
-        }
-        // Adding zero takes the sign from `-0.0`, which no unsigned integer would read.
-        let digits = format!("{:.0}", number + 0.0);
-        digits.parse().map_err(|_| self.refuse(rule))
-    }
-
-    /// A list whose items all follow `rule`.
-    pub(super) fn list<'v, T>(
-        &'v self,
-        rule: impl Fn(&Value<'v>) -> Result<T, DecodeError>,
-    ) -> Result<Vec<T>, DecodeError> {
-        let items: Vec<&'a RawValue> = self.parse("a list")?;
-        let item = |(index, raw)| {
-            rule(&Value { raw, path: Path { parent: Some(&self.path), step: Step::Index(index) } })
-        };
-        items.into_iter().enumerate().map(item).collect()
-    }
-
-    /// An object with keys of the peer's choice, whose values all follow `rule`.
-    pub(super) fn map<T>(
-        &self,
-        rule: impl Fn(&Value<'a>) -> Result<T, DecodeError>,
-    ) -> Result<BTreeMap<String, T>, DecodeError> {
-        let Entries(entries) = self.parse("an object")?;
-        let entry = |(key, raw): (Cow<'a, str>, &'a RawValue)| {
-            let value = rule(&Value { raw, path: self.path }).map_err(|error| error.at(&key))?;
-            Ok((key.into_owned(), value))
-        };
-        entries.into_iter().map(entry).collect()
-    }
-}
-
-fn is_short(text: &str) -> bool {
-    text.len() <= NAME_CHARS_MAX || text.chars().count() <= NAME_CHARS_MAX
-}
-
-/// The keys of an object that are asked for by name.
-pub(super) struct Fields<'a> {
-    entries: Vec<(Cow<'a, str>, &'a RawValue)>,
-    path: Path<'a>,
-}
-
-impl<'a> Fields<'a> {
-    /// The value of a key that must be there.
-    pub(super) fn required<'f, T>(
-        &'f self,
-        key: impl Into<Key>,
-        rule: impl Fn(&Value<'f>) -> Result<T, DecodeError>,
-    ) -> Result<T, DecodeError> {
-        let key = key.into();
-        let raw = self.find(key)?.ok_or_else(|| refusal(&self.at(key), "present"))?;
-        rule(&Value { raw, path: self.at(key) })
-    }
-
-    /// The value of a key that may be missing; `null` is as good as missing.
-    pub(super) fn optional<'f, T>(
-        &'f self,
-        key: impl Into<Key>,
-        rule: impl Fn(&Value<'f>) -> Result<T, DecodeError>,
-    ) -> Result<Option<T>, DecodeError> {
-        let key = key.into();
-        match self.find(key)?.filter(|raw| raw.get() != "null") {
-            Some(raw) => rule(&Value { raw, path: self.at(key) }).map(Some),
-            None => Ok(None),
-        }
-    }
-
-    /// Every key that is not one of `known`, with its value as it is.
-    pub(super) fn others(&self, known: &[&str]) -> BTreeMap<String, Box<RawValue>> {
-        let is_other = |key: &str| !known.iter().any(|known| is_same_key(key, known));
-        let others = self.entries.iter().filter(|(key, _)| is_other(key));
-        others.map(|(key, raw)| (key.to_string(), (*raw).to_owned())).collect()
-    }
-
-    fn at(&self, key: Key) -> Path<'_> {
-        Path { parent: Some(&self.path), step: Step::Key(key.name) }
-    }
-
-    // The spellings are tried in the order of their rank, so that a peer which sends an old key
-    // beside the right one is taken at the right one.
-    fn find(&self, key: Key) -> Result<Option<&'a RawValue>, DecodeError> {
-        if let Some(raw) = self.find_where(key, |said| said == key.name)? {
-            return Ok(Some(raw));
-        }
-        for spelling in std::iter::once(&key.name).chain(key.aliases) {
-            let same = |said: &str| is_same_key(said, spelling);
-            if let Some(raw) = self.find_where(key, same)? {
-                return Ok(Some(raw));
+        let integer = self.raw.get().parse().ok().or_else(|| {
+            let number: f64 = self.parse(rule).ok()?;
+            if number.fract() != 0.0 {
+                return None;
             }
+            // Adding zero takes the sign from `-0.0`, which no unsigned integer would read.
+            format!("{:.0}", number + 0.0).parse().ok()
+        });
+        integer.filter(|it| range.contains(it)).ok_or_else(|| DecodeError::custom(rule))
+    }
+}
+
+impl<'de> Deserializer<'de> for Value<'de> {
+    type Error = DecodeError;
+
+    // Only a number of any kind asks for whatever there is.
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        self.raw.deserialize_any(visitor).map_err(|_| DecodeError::custom("a number"))
+    }
+
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        match self.raw.get() {
+            "true" => visitor.visit_bool(true),
+            "false" => visitor.visit_bool(false),
+            _ => Err(DecodeError::custom("true or false")),
         }
-        Ok(None)
     }
 
-    // A key that is given twice means what its reader happens to take; nobody should guess.
-    fn find_where(
-        &self,
-        key: Key,
-        is_it: impl Fn(&str) -> bool,
-    ) -> Result<Option<&'a RawValue>, DecodeError> {
-        let mut found = self.entries.iter().filter(|(said, _)| is_it(said));
-        let first = found.next().map(|(_, raw)| *raw);
-        match found.next() {
-            Some(_) => Err(refusal(&self.at(key), "given once")),
-            None => Ok(first),
+    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let max = INTEGER_MAX.cast_signed();
+        visitor.visit_i64(self.integer(rule::INTEGER, -max..=max)?)
+    }
+
+    fn deserialize_u64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let (rule, range) = match self.rule {
+            Some(Positive::WORDS) => (Positive::WORDS, 1..=INTEGER_MAX),
+            Some(Bits::WORDS) => (Bits::WORDS, 0..=u64::MAX),
+            _ => (rule::COUNT, 0..=INTEGER_MAX),
+        };
+        visitor.visit_u64(self.integer(rule, range)?)
+    }
+
+    fn deserialize_f64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let (rule, max) = match self.rule {
+            Some(Fraction::WORDS) => (Fraction::WORDS, 1.0),
+            _ => (rule::SHARE, f64::INFINITY),
+        };
+        let number = self.parse(rule)?;
+        if (0.0..=max).contains(&number) {
+            visitor.visit_f64(number)
+        } else {
+            Err(DecodeError::custom(rule))
         }
     }
-}
 
-/// A key with the names that it had elsewhere, best first.
-#[derive(Clone, Copy)]
-pub(super) struct Key {
-    name: &'static str,
-    aliases: &'static [&'static str],
-}
-
-impl From<&'static str> for Key {
-    fn from(name: &'static str) -> Self {
-        Self { name, aliases: &[] }
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let rule = self.rule.unwrap_or(rule::NAME);
+        match self.text().filter(|text| rule::fits(rule, text)) {
+            Some(Cow::Borrowed(text)) => visitor.visit_borrowed_str(text),
+            Some(Cow::Owned(text)) => visitor.visit_string(text),
+            None => Err(DecodeError::custom(rule)),
+        }
     }
-}
 
-impl From<(&'static str, &'static [&'static str])> for Key {
-    fn from((name, aliases): (&'static str, &'static [&'static str])) -> Self {
-        Self { name, aliases }
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        self.deserialize_str(visitor)
+    }
+
+    // An enum's own decode would also take `{"WORD": null}`; a word that is text cannot be that.
+    fn deserialize_enum<V: Visitor<'de>>(
+        self,
+        _: &'static str,
+        words: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        let Some(mut word) = self.text() else {
+            return Err(DecodeError::unknown_variant("", words));
+        };
+        if self.rule == Some(Capitals::WORDS) {
+            word.to_mut().make_ascii_uppercase();
+        }
+        visitor.visit_enum(StrDeserializer::new(&word))
+    }
+
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        if self.raw.get() == "null" { visitor.visit_none() } else { visitor.visit_some(self) }
+    }
+
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let items: Vec<&RawValue> = self.parse("a list")?;
+        visitor.visit_seq(Items { items: items.into_iter().enumerate(), rule: self.rule })
+    }
+
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, DecodeError> {
+        let Entries(entries) = self.parse("an object")?;
+        visitor.visit_map(Members { entries: entries.into_iter(), value: None, rule: self.rule })
+    }
+
+    fn deserialize_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        fields: &'static [&'static str],
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        if name == OBJECT {
+            return visitor.visit_newtype_struct(self);
+        }
+        let entries = self.parse("an object")?;
+        visitor.visit_seq(Fields { name, keys: fields, n_read: 0, entries })
+    }
+
+    fn deserialize_newtype_struct<V: Visitor<'de>>(
+        self,
+        name: &'static str,
+        visitor: V,
+    ) -> Result<V::Value, DecodeError> {
+        // Raw values ask for themselves by a name with a dollar, and want their text under it; all
+        // other names are rules.
+        if name.starts_with('$') {
+            let text = BorrowedStrDeserializer::<DecodeError>::new(self.raw.get());
+            return visitor.visit_map(MapDeserializer::new(std::iter::once((name, text))));
+        }
+        visitor.visit_newtype_struct(Self { rule: Some(name), ..self })
+    }
+
+    forward_to_deserialize_any! {
+        i8 i16 i32 i128 u8 u16 u32 u128 f32 char bytes byte_buf unit unit_struct tuple tuple_struct
+        identifier ignored_any
     }
 }
 
 /// A string that is borrowed unless it has escapes.
-#[derive(Deserialize)]
+#[derive(Debug, Deserialize)]
 #[serde(transparent)]
-struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
+pub(super) struct Str<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
+
+struct Items<'a> {
+    items: std::iter::Enumerate<std::vec::IntoIter<&'a RawValue>>,
+    rule: Option<&'static str>,
+}
+
+impl<'de> SeqAccess<'de> for Items<'de> {
+    type Error = DecodeError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, DecodeError> {
+        let Some((index, raw)) = self.items.next() else { return Ok(None) };
+        let item = seed.deserialize(Value { raw, rule: self.rule });
+        item.map(Some).map_err(|error| error.at(format_args!("[{index}]")))
+    }
+}
 
 /// An object, one level deep.
+#[derive(Default)]
 struct Entries<'a>(Vec<(Cow<'a, str>, &'a RawValue)>);
 
 impl<'de> Deserialize<'de> for Entries<'de> {
@@ -373,9 +255,153 @@ impl<'de> Visitor<'de> for EntriesVisitor {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Entries<'de>, A::Error> {
         let mut entries = Vec::with_capacity(12);
-        while let Some((Text(key), raw)) = map.next_entry()? {
+        while let Some((Str(key), raw)) = map.next_entry()? {
             entries.push((key, raw));
         }
         Ok(Entries(entries))
+    }
+}
+
+impl<'a> Entries<'a> {
+    // The spellings are tried in the order of their rank, so that a peer which sends an old key
+    // beside the right one is taken at the right one.
+    fn find(&self, name: &str, key: &str) -> Found<'a> {
+        if let Some(raw) = self.find_where(|said| said == key)? {
+            return Ok(Some(raw));
+        }
+        for spelling in std::iter::once(&key).chain(aliases_of(name, key)) {
+            if let Some(raw) = self.find_where(|said| is_same_key(said, spelling))? {
+                return Ok(Some(raw));
+            }
+        }
+        Ok(None)
+    }
+
+    // A key that is given twice means what its reader happens to take; nobody should guess.
+    fn find_where(&self, is_it: impl Fn(&str) -> bool) -> Found<'a> {
+        let mut found = self.0.iter().filter(|(said, _)| is_it(said));
+        let first = found.next().map(|(_, raw)| *raw);
+        match found.next() {
+            Some(_) => Err(DecodeError::custom("given once")),
+            None => Ok(first),
+        }
+    }
+}
+
+/// The entries of an object with keys of the peer's choice.
+struct Members<'a> {
+    entries: std::vec::IntoIter<(Cow<'a, str>, &'a RawValue)>,
+    value: Option<(Cow<'a, str>, &'a RawValue)>,
+    rule: Option<&'static str>,
+}
+
+impl<'de> MapAccess<'de> for Members<'de> {
+    type Error = DecodeError;
+
+    fn next_key_seed<K: DeserializeSeed<'de>>(
+        &mut self,
+        seed: K,
+    ) -> Result<Option<K::Value>, DecodeError> {
+        self.value = self.entries.next();
+        self.value.as_ref().map(|(key, _)| seed.deserialize(StrDeserializer::new(key))).transpose()
+    }
+
+    fn next_value_seed<V: DeserializeSeed<'de>>(
+        &mut self,
+        seed: V,
+    ) -> Result<V::Value, DecodeError> {
+        let (key, raw) = self.value.take().expect("a value comes after its key");
+        let value = seed.deserialize(Value { raw, rule: self.rule });
+        value.map_err(|error| error.at(format_args!(".{key}")))
+    }
+}
+
+/// The values of a struct, in the order of its fields.
+struct Fields<'a> {
+    name: &'static str,
+    keys: &'static [&'static str],
+    n_read: usize,
+    entries: Entries<'a>,
+}
+
+impl<'de> SeqAccess<'de> for Fields<'de> {
+    type Error = DecodeError;
+
+    fn next_element_seed<T: DeserializeSeed<'de>>(
+        &mut self,
+        seed: T,
+    ) -> Result<Option<T::Value>, DecodeError> {
+        let Some(&key) = self.keys.get(self.n_read) else { return Ok(None) };
+        self.n_read += 1;
+        if key == OTHERS {
+            return seed.deserialize(MapAccessDeserializer::new(self.others())).map(Some);
+        }
+        let found = self.entries.find(self.name, key);
+        if is_missing(&found)
+            && let Some((outer, inner)) = object_of(self.name, key)
+            && let object = self.entries.find("", outer)
+            && !is_missing(&object)
+        {
+            let object = read_field(outer, object, PhantomData::<Entries<'_>>)?;
+            let value = read_field(inner, object.find("", inner), seed);
+            return value.map(Some).map_err(|error| error.at(format_args!(".{outer}")));
+        }
+        read_field(key, found, seed).map(Some)
+    }
+}
+
+type Found<'a> = Result<Option<&'a RawValue>, DecodeError>;
+
+fn is_missing(found: &Found<'_>) -> bool {
+    matches!(found, Ok(None)) || matches!(found, Ok(Some(raw)) if raw.get() == "null")
+}
+
+fn read_field<'a, T: DeserializeSeed<'a>>(
+    key: &str,
+    found: Found<'a>,
+    seed: T,
+) -> Result<T::Value, DecodeError> {
+    let value = match found {
+        Ok(Some(raw)) => seed.deserialize(Value { raw, rule: None }),
+        Ok(None) => seed
+            .deserialize(Value { raw: RawValue::NULL, rule: None })
+            .map_err(|_| DecodeError::custom("present")),
+        Err(error) => Err(error),
+    };
+    value.map_err(|error| error.at(format_args!(".{key}")))
+}
+
+impl<'a> Fields<'a> {
+    fn others(&mut self) -> Members<'a> {
+        let Entries(mut entries) = std::mem::take(&mut self.entries);
+        entries.retain(|(key, _)| !self.keys.iter().any(|known| is_same_key(key, known)));
+        Members { entries: entries.into_iter(), value: None, rule: None }
+    }
+}
+
+/// A struct that is written as an object; on its own, others would also read it from a list.
+pub(super) struct Object<T>(pub(super) T);
+
+impl<'de, T: Deserialize<'de>> Deserialize<'de> for Object<T> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_struct(OBJECT, &[], ObjectVisitor(PhantomData))
+    }
+}
+
+struct ObjectVisitor<T>(PhantomData<T>);
+
+impl<'de, T: Deserialize<'de>> Visitor<'de> for ObjectVisitor<T> {
+    type Value = Object<T>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Object<T>, A::Error> {
+        T::deserialize(MapAccessDeserializer::new(map)).map(Object)
+    }
+
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, value: D) -> Result<Object<T>, D::Error> {
+        T::deserialize(value).map(Object)
     }
 }

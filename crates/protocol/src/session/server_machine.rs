@@ -11,20 +11,19 @@ use std::time::Duration;
 
 use model::Timestamp;
 
-use super::alias::Vocabulary;
+use super::codec::raw;
 use super::control::ResetCode;
-use super::encode::raw;
+use super::control_queue::{ControlQueue, Named};
 use super::envelope::{Envelope, SenderRole};
 use super::event::{CommitToken, ServerEvent};
 use super::frame::BusinessFrame;
-use super::kind::Kind;
-use super::lane::{Lane, Named};
+use super::kind::{Kind, Vocabulary};
 use super::outgoing::{Gap, SendError};
 use super::payload::Payload;
 use super::payload::control::{Accept, Drain, Reset};
 use super::server_session::{AskedResume, Session, SessionAccept};
 use super::state::State;
-use super::windows::Windows;
+use super::window::Windows;
 
 /// A reset that a peer seems not to have heard is repeated no more often than this.
 const RESET_INTERVAL: Duration = Duration::from_secs(1);
@@ -63,7 +62,7 @@ impl Question {
 #[derive(Debug)]
 pub struct ServerMachine {
     state: State,
-    lane: Lane,
+    controls: ControlQueue,
     window: u64,
     tenant: Option<Arc<str>>,
     is_vocabulary_known: bool,
@@ -86,7 +85,7 @@ impl ServerMachine {
         let ServerOptions { sender_id, window, seed } = options;
         Self {
             state: State::New,
-            lane: Lane::new(NO_TENANT, SenderRole::Scheduler, &sender_id, seed),
+            controls: ControlQueue::new(NO_TENANT, SenderRole::Scheduler, &sender_id, seed),
             window,
             tenant: None,
             is_vocabulary_known: false,
@@ -113,7 +112,7 @@ impl ServerMachine {
 
     /// The names that the peer uses, read off its first frame.
     pub fn vocabulary(&self) -> Vocabulary {
-        self.lane.speaker.vocabulary
+        self.controls.speaker.vocabulary
     }
 
     /// How many frames came that had nothing to say here: of the wrong role, after the end, or a
@@ -124,10 +123,10 @@ impl ServerMachine {
 
     /// The credential is good.
     pub fn accept_handshake(&mut self, now: Timestamp) {
-        self.lane.at(now);
+        self.controls.at(now);
         match self.question.take() {
             Some(Question::Handshake(named)) => {
-                self.lane.ack(named.clone(), None);
+                self.controls.ack(named.clone(), None);
                 self.handshake = Some(named);
             }
             other => self.question = other,
@@ -139,7 +138,7 @@ impl ServerMachine {
 
     /// Opens a new session for the worker that registered.
     pub fn accept(&mut self, now: Timestamp, accept: SessionAccept) {
-        self.lane.at(now);
+        self.controls.at(now);
         match self.question.take() {
             Some(Question::Register(named)) => {
                 self.end_session(ResetCode::Superseded);
@@ -162,12 +161,12 @@ impl ServerMachine {
             expires_at: accept.expires_at.map(|moment| moment.to_string()),
             resumed: Some(is_resumed),
         };
-        let mut accept = self.lane.frame(Kind::Accept, raw(&payload));
+        let mut accept = self.controls.frame(Kind::Accept, raw(&payload));
         // Tells the worker which of its requests this answers, should an older answer be late.
         accept.corr = Some(opener.id.clone());
         let accept = Arc::new(accept);
-        self.lane.ack(opener.clone(), None);
-        self.lane.push(Arc::clone(&accept));
+        self.controls.ack(opener.clone(), None);
+        self.controls.push(Arc::clone(&accept));
         self.accepted = Some((opener, accept));
         self.last_reset = None;
         self.state.step(State::Ready);
@@ -176,7 +175,7 @@ impl ServerMachine {
     /// The token is good: goes on with the session, wherever it was carried before, or resets it
     /// openly if frames are missing that nobody has any more.
     pub fn resume(&mut self, now: Timestamp, mut session: Session, accept: SessionAccept) {
-        let now = self.lane.at(now);
+        let now = self.controls.at(now);
         let (named, asked) = match self.question.take() {
             Some(Question::Resume(named, asked)) => (named, asked),
             other => {
@@ -185,7 +184,7 @@ impl ServerMachine {
             }
         };
         self.end_session(ResetCode::Superseded);
-        let place = session.find_place(now, &asked, self.lane.speaker.vocabulary);
+        let place = session.find_place(now, &asked, self.controls.speaker.vocabulary);
         self.session = Some(session);
         match place {
             Ok(confirmed) => {
@@ -205,34 +204,34 @@ impl ServerMachine {
         reason: &str,
         retry_after_ms: Option<u64>,
     ) {
-        self.lane.at(now);
+        self.controls.at(now);
         self.reset(code, reason, retry_after_ms);
     }
 
     /// What a frame caused is durable: it may be acknowledged, with a word about it.
     pub fn commit(&mut self, now: Timestamp, token: CommitToken, answer: Option<String>) {
-        self.lane.at(now);
+        self.controls.at(now);
         let Some(session) = &mut self.session else { return };
         if session.id != token.session {
             return;
         }
         if let Some(windows) = &mut session.windows {
-            windows.commit(&mut self.lane, token.number, token.named, answer);
+            windows.commit(&mut self.controls, token.number, token.named, answer);
         }
     }
 
     /// Sends a business frame, after all that were sent before.
     pub fn send(&mut self, now: Timestamp, frame: BusinessFrame) -> Result<(), SendError> {
-        self.lane.at(now);
+        self.controls.at(now);
         let windows = self.live_windows().ok_or(SendError::NoSession)?;
         windows.outgoing.push(frame)
     }
 
     /// Takes a frame back, so that it is not repeated; the worker may have it all the same.
     pub fn void(&mut self, now: Timestamp, id: &str) -> bool {
-        let now = self.lane.at(now);
+        let now = self.controls.at(now);
         let windows = self.session.as_mut().and_then(|session| session.windows.as_mut());
-        windows.is_some_and(|windows| windows.outgoing.void(now, &mut self.lane.speaker, id))
+        windows.is_some_and(|windows| windows.outgoing.void(now, &mut self.controls.speaker, id))
     }
 
     /// Whether the worker has so much unconfirmed that it should be offered nothing more.
@@ -243,10 +242,10 @@ impl ServerMachine {
 
     /// Asks the worker to finish and take nothing new.
     pub fn drain(&mut self, now: Timestamp, drain: &Drain) {
-        self.lane.at(now);
+        self.controls.at(now);
         if self.state == State::Ready {
-            let frame = self.lane.frame(Kind::Drain, raw(drain));
-            self.lane.push(frame);
+            let frame = self.controls.frame(Kind::Drain, raw(drain));
+            self.controls.push(frame);
             self.state.step(State::Draining);
         }
     }
@@ -264,7 +263,7 @@ impl ServerMachine {
         if self.state == State::Closed {
             return;
         }
-        self.lane.clear();
+        self.controls.clear();
         self.question = None;
         self.handshake = None;
         self.early_register = None;
@@ -275,14 +274,14 @@ impl ServerMachine {
     }
 
     fn say_reset(&mut self, reset: Reset) {
-        self.last_reset = Some((self.lane.now, reset.clone()));
+        self.last_reset = Some((self.controls.now, reset.clone()));
         let (name, payload) = Payload::Reset(reset).encode_for(self.vocabulary());
-        let frame = self.lane.named_frame(name, payload);
-        self.lane.push(frame);
+        let frame = self.controls.named_frame(name, payload);
+        self.controls.push(frame);
     }
 
     fn repeat_reset(&mut self) {
-        let now = self.lane.now;
+        let now = self.controls.now;
         if let Some((at, reset)) = &self.last_reset
             && now.since(*at) >= RESET_INTERVAL
         {
@@ -314,7 +313,7 @@ impl ServerMachine {
 
     /// The connection is gone.
     pub fn close(&mut self) {
-        self.lane.clear();
+        self.controls.clear();
         self.question = None;
         self.early_register = None;
         self.state.step(State::Closed);
@@ -339,13 +338,13 @@ impl ServerMachine {
 
     /// Acts on every deadline up to `now`; calling it early does nothing.
     pub fn tick(&mut self, now: Timestamp) {
-        let now = self.lane.at(now);
+        let now = self.controls.at(now);
         let Some(windows) = self.live_windows() else { return };
         let gave_up = windows.outgoing.tick(now);
         let wants_rotation = windows.outgoing.wants_rotation();
         let settled = windows.incoming.tick(now);
         if let Some(Session { windows: Some(windows), .. }) = &mut self.session {
-            let deliveries = windows.deliveries(&mut self.lane, settled);
+            let deliveries = windows.deliveries(&mut self.controls, settled);
             self.deliver(deliveries);
         }
         if let Some(id) = gave_up {
@@ -360,14 +359,14 @@ impl ServerMachine {
     pub fn poll_frame(&mut self) -> Option<Arc<Envelope>> {
         let vocabulary = self.vocabulary();
         let receipt = self.live_windows().and_then(|windows| windows.receipt(vocabulary));
-        if let Some(frame) = self.lane.poll(receipt) {
+        if let Some(frame) = self.controls.poll(receipt) {
             return Some(frame);
         }
         if !matches!(self.state, State::Ready | State::Draining) {
             return None;
         }
         let windows = self.session.as_mut()?.windows.as_mut()?;
-        windows.outgoing.poll(self.lane.now, &mut self.lane.speaker, &mut self.lane.dice)
+        windows.outgoing.poll(self.controls.now, &mut self.controls.speaker, &mut self.controls.rng)
     }
 
     /// The next event for the layer above.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use model::Timestamp;
 
-use super::alias::Vocabulary;
 use super::event::CommitToken;
 use super::frame::BusinessFrame;
 use super::incoming::{Incoming, SETTLE_DELAY};
+use super::kind::Vocabulary;
 use super::outgoing::{Gap, Outgoing, empty_frame};
-use super::windows::Windows;
+use super::window::Windows;
 
 /// What the worker gets when its session is accepted.
 #[derive(Clone, Debug)]

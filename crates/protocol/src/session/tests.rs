@@ -1,17 +1,17 @@
 //! The schemas, the typed payloads and the goldens say the same.
 
 mod agreement;
+mod fast_path;
 mod golden;
 mod leniency;
 mod limits;
 mod noise;
-mod quickness;
 mod reference;
 
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::decode::DecodeError;
+use super::codec::DecodeError;
 use super::kind::Kind;
 use super::payload::Payload;
 
@@ -40,6 +40,10 @@ fn decode(kind: Kind, payload: &Value) -> Result<Payload, DecodeError> {
     Payload::decode(kind, &raw(payload))
 }
 
+fn decode_text(kind: Kind, payload: &str) -> Result<Payload, DecodeError> {
+    Payload::decode(kind, serde_json::from_str(payload).expect("JSON"))
+}
+
 fn encoded(payload: &Payload) -> Value {
-    serde_json::from_str(payload.encode().get()).expect("JSON")
+    serde_json::from_str(payload.encode().1.get()).expect("JSON")
 }

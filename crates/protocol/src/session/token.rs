@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// The longest token that is looked at.
 pub const TOKEN_BYTES_MAX: usize = 4096;
 
-/// How many keys a ring holds: the one that signs, and those before it.
+/// Limit: keys that verify session tokens: the one that signs, and those before it.
 pub const KEYS_MAX: usize = 8;
 
 /// The shortest secret, in bytes.

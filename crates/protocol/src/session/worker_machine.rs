@@ -10,18 +10,17 @@ use model::Timestamp;
 use serde_json::value::RawValue;
 
 use super::backoff::Backoff;
+use super::codec::raw;
 use super::control::{self, ResetCode};
-use super::encode::raw;
+use super::control_queue::ControlQueue;
 use super::envelope::{AckMark, Envelope, SenderRole};
 use super::event::WorkerEvent;
 use super::frame::BusinessFrame;
 use super::kind::Kind;
-use super::lane::Lane;
 use super::outgoing::{REPEATS_MAX, SendError, repeat_delay};
 use super::payload::control::{Accept, Resume};
 use super::state::State;
-use super::window::Receipt;
-use super::windows::Windows;
+use super::window::{Receipt, Windows};
 
 /// How long the server may take from its ack to its accept.
 pub const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -94,7 +93,7 @@ pub struct WorkerMachine {
     state: State,
     phase: Phase,
     connection: Connection,
-    lane: Lane,
+    controls: ControlQueue,
     window: u64,
     handshake: Box<RawValue>,
     register: Box<RawValue>,
@@ -119,7 +118,7 @@ impl WorkerMachine {
             state: State::New,
             phase: Phase::New,
             connection: Connection(0),
-            lane: Lane::new(tenant, SenderRole::Worker, id, options.seed),
+            controls: ControlQueue::new(tenant, SenderRole::Worker, id, options.seed),
             window,
             handshake,
             register,
@@ -159,7 +158,7 @@ impl WorkerMachine {
 
     /// A connection was opened: asks to go on with the session, or for a new one.
     pub fn connected(&mut self, now: Timestamp) -> Connection {
-        let now = self.lane.at(now);
+        let now = self.controls.at(now);
         match self.state {
             State::Closed => return self.connection,
             State::New => {}
@@ -170,7 +169,7 @@ impl WorkerMachine {
             }
         }
         self.connection.0 += 1;
-        self.lane.clear();
+        self.controls.clear();
         if self.resumes_unanswered >= RESUMES_UNANSWERED_MAX {
             self.lose_session(ResetCode::Unconfirmed.name(), "nobody answers the resume");
         }
@@ -200,27 +199,27 @@ impl WorkerMachine {
     }
 
     fn ask(&mut self, kind: Kind, payload: Box<RawValue>, flags: Vec<String>) -> Ask {
-        let mut frame = self.lane.frame(kind, payload);
+        let mut frame = self.controls.frame(kind, payload);
         frame.ack = Some(AckMark { of: None, request: Some(true) });
         frame.flags = (!flags.is_empty()).then_some(flags);
         let frame = Arc::new(frame);
-        self.lane.push(Arc::clone(&frame));
-        let due = self.lane.now.after(repeat_delay(0, &mut self.lane.dice));
+        self.controls.push(Arc::clone(&frame));
+        let due = self.controls.now.after(repeat_delay(0, &mut self.controls.rng));
         Ask { kind, frame, repeats: 0, due, is_acked: false, receipt: None }
     }
 
     /// No connection came about.
     pub fn connect_failed(&mut self, now: Timestamp) {
-        let now = self.lane.at(now);
+        let now = self.controls.at(now);
         if matches!(self.state, State::New | State::Backoff) {
-            let until = now.after(self.backoff.next_delay(&mut self.lane.dice, None));
+            let until = now.after(self.backoff.next_delay(&mut self.controls.rng, None));
             self.step(Phase::Backoff { until });
         }
     }
 
     /// A connection is gone; the session stays, to be resumed.
     pub fn disconnected(&mut self, now: Timestamp, connection: Connection) {
-        let now = self.lane.at(now);
+        let now = self.controls.at(now);
         if connection == self.connection && self.is_connected() {
             self.lose_connection(now, None);
         }
@@ -237,9 +236,9 @@ impl WorkerMachine {
         if let Phase::Ready { since, .. } | Phase::Draining { since, .. } = self.phase {
             self.backoff.session_lasted(now.since(since), self.had_business);
         }
-        self.lane.clear();
+        self.controls.clear();
         self.windows.outgoing.pause();
-        let until = now.after(self.backoff.next_delay(&mut self.lane.dice, asked));
+        let until = now.after(self.backoff.next_delay(&mut self.controls.rng, asked));
         self.step(Phase::Backoff { until });
     }
 
@@ -247,7 +246,7 @@ impl WorkerMachine {
         let event =
             WorkerEvent::Disconnect { connection: self.connection, reason: reason.to_owned() };
         self.events.push_back(event);
-        self.lose_connection(self.lane.now, asked);
+        self.lose_connection(self.controls.now, asked);
     }
 
     /// Forgets the session, and says so: what was not confirmed goes back to the upper layer.
@@ -263,13 +262,13 @@ impl WorkerMachine {
     }
 
     fn next_heartbeat(&mut self) -> Timestamp {
-        let jitter = self.lane.dice.up_to(self.heartbeat_every / HEARTBEAT_JITTER_SHARE);
-        self.lane.now.after(self.heartbeat_every + jitter)
+        let jitter = self.controls.rng.up_to(self.heartbeat_every / HEARTBEAT_JITTER_SHARE);
+        self.controls.now.after(self.heartbeat_every + jitter)
     }
 
     /// Sends a business frame, after all that were sent before; without a connection it waits.
     pub fn send(&mut self, now: Timestamp, frame: BusinessFrame) -> Result<(), SendError> {
-        self.lane.at(now);
+        self.controls.at(now);
         if self.state == State::Closed {
             return Err(SendError::NoSession);
         }
@@ -283,26 +282,26 @@ impl WorkerMachine {
 
     /// Says that the worker lives.
     pub fn heartbeat(&mut self, now: Timestamp, payload: Box<RawValue>) {
-        self.lane.at(now);
+        self.controls.at(now);
         if matches!(self.state, State::Ready | State::Draining) {
-            let frame = self.lane.frame(Kind::Heartbeat, payload);
-            self.lane.push(frame);
+            let frame = self.controls.frame(Kind::Heartbeat, payload);
+            self.controls.push(frame);
         }
     }
 
     /// What the worker can do has changed.
     pub fn refresh(&mut self, now: Timestamp, register: Box<RawValue>) {
-        self.lane.at(now);
+        self.controls.at(now);
         if matches!(self.state, State::Ready | State::Draining) {
-            let frame = self.lane.frame(Kind::Register, register.clone());
-            self.lane.push(frame);
+            let frame = self.controls.frame(Kind::Register, register.clone());
+            self.controls.push(frame);
         }
         self.register = register;
     }
 
     /// The process leaves.
     pub fn close(&mut self) {
-        self.lane.clear();
+        self.controls.clear();
         self.windows.outgoing.pause();
         self.step(Phase::Closed);
     }
@@ -323,7 +322,7 @@ impl WorkerMachine {
 
     /// Acts on every deadline up to `now`; calling it early does nothing.
     pub fn tick(&mut self, now: Timestamp) {
-        let now = self.lane.at(now);
+        let now = self.controls.at(now);
         match self.state {
             State::New | State::Closed => {}
             State::Backoff => {
@@ -350,8 +349,8 @@ impl WorkerMachine {
             return self.drop_connection("the server does not answer", None);
         }
         ask.repeats += 1;
-        ask.due = now.after(repeat_delay(ask.repeats, &mut self.lane.dice));
-        self.lane.push(Arc::clone(&ask.frame));
+        ask.due = now.after(repeat_delay(ask.repeats, &mut self.controls.rng));
+        self.controls.push(Arc::clone(&ask.frame));
     }
 
     fn tick_open(&mut self, now: Timestamp) {
@@ -381,14 +380,18 @@ impl WorkerMachine {
     /// The next frame for the wire: control frames first.
     pub fn poll_frame(&mut self) -> Option<Arc<Envelope>> {
         let is_open = matches!(self.state, State::Ready | State::Draining);
-        let receipt = self.windows.receipt(self.lane.speaker.vocabulary).filter(|_| is_open);
-        if let Some(frame) = self.lane.poll(receipt) {
+        let receipt = self.windows.receipt(self.controls.speaker.vocabulary).filter(|_| is_open);
+        if let Some(frame) = self.controls.poll(receipt) {
             return Some(frame);
         }
         if !is_open {
             return None;
         }
-        self.windows.outgoing.poll(self.lane.now, &mut self.lane.speaker, &mut self.lane.dice)
+        self.windows.outgoing.poll(
+            self.controls.now,
+            &mut self.controls.speaker,
+            &mut self.controls.rng,
+        )
     }
 
     /// The next event for the layer above.

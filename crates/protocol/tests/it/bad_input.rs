@@ -1,8 +1,8 @@
 //! What comes in that should not, and what becomes of it.
 
 use model::Timestamp;
+use protocol::session::codec::{DEPTH_MAX, FRAME_BYTES_MAX, NAME_CHARS_MAX};
 use protocol::session::control::ResetCode;
-use protocol::session::decode::{DEPTH_MAX, FRAME_BYTES_MAX, NAME_CHARS_MAX};
 use protocol::session::envelope::{Envelope, Reader};
 use protocol::session::event::ServerEvent;
 use protocol::session::frame::BusinessFrame;

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use protocol::session::codec::INTEGER_MAX;
 use protocol::session::control::ResetCode;
-use protocol::session::decode::INTEGER_MAX;
 use protocol::session::envelope::Envelope;
 use protocol::session::event::{ServerEvent, WorkerEvent};
 use protocol::session::incoming::REORDER_BYTES_MAX;

@@ -2,7 +2,6 @@
 
 mod chance;
 mod client;
-mod commands;
 mod properties;
 mod replies;
 mod requests;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use model::Timestamp;
+use model::{Rng, Timestamp};
 use protocol::session::token::{
     Bearer, InvalidToken, KEYS_MAX, KeyError, KeyRing, TOKEN_BYTES_MAX,
 };
@@ -23,14 +23,11 @@ fn ring() -> KeyRing {
     KeyRing::new("k1", &[7; 32]).expect("a long secret")
 }
 
-struct Dice(u64);
+struct Dice(Rng);
 
 impl Dice {
     fn roll(&mut self, below: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let x = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let x = (x ^ (x >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        usize::try_from((x ^ (x >> 31)) >> 33).expect("31 bits") % below
+        usize::try_from(self.0.below(below as u64)).expect("below a length")
     }
 }
 
@@ -43,7 +40,7 @@ fn no_mutation_of_a_token_is_accepted() {
         .map(|bearer| ring.issue(*bearer, now(), expiry()))
         .chain([ring.issue(BEARER, now(), now())])
         .collect();
-    let mut dice = Dice(1);
+    let mut dice = Dice(Rng::new(1));
     let mut n_tried = 0;
     for _ in 0..MUTATIONS {
         let mutated = mutate(&token, &others, &mut dice);

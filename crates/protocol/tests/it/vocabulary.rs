@@ -1,18 +1,17 @@
 //! Peers that use other names, count otherwise, or do not count at all.
 
 use model::Timestamp;
-use protocol::session::alias::Vocabulary;
 use protocol::session::control::{ResetCode, VOID};
 use protocol::session::envelope::Envelope;
 use protocol::session::event::ServerEvent;
 use protocol::session::frame::BusinessFrame;
-use protocol::session::kind::Kind;
+use protocol::session::incoming::UNNUMBERED_MAX;
+use protocol::session::kind::{Kind, Vocabulary};
 use protocol::session::payload::Payload;
 use protocol::session::payload::control::Drain;
 use protocol::session::server_machine::ServerMachine;
 use protocol::session::server_session::Session;
 use protocol::session::state::State;
-use protocol::session::unnumbered::UNNUMBERED_MAX;
 use serde_json::{Value, json};
 
 use crate::support::{given, grant, raw, server_machine};

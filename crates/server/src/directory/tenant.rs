@@ -13,9 +13,9 @@ use tokio_util::sync::CancellationToken;
 use super::Common;
 use crate::events::TenantEvents;
 use crate::handle::{AskError, Message, ShardHandle};
+use crate::keyspace::{self, TenantKeyspace};
 use crate::metrics::TenantMetrics;
 use crate::resources::Catalog;
-use crate::scratch::{self, TenantScratch};
 use crate::updates::Updates;
 
 /// One tenant, from a claim of its shard until that claim is lost.
@@ -33,7 +33,7 @@ pub struct Tenant {
     /// The keyspace ends: with the tenant, or with the server.
     pub(crate) keyspace_ends: CancellationToken,
     /// Restored when it is first asked for.
-    keyspace: OnceCell<Arc<TenantScratch>>,
+    keyspace: OnceCell<Arc<TenantKeyspace>>,
     /// What is told of runs, nodes and workers.
     pub(crate) events: Arc<TenantEvents>,
     /// Who listens to tasks.
@@ -114,10 +114,10 @@ impl Tenant {
     }
 
     /// The keys and values; restored from the store when they are first asked for.
-    pub(crate) async fn keyspace(self: &Arc<Self>) -> Result<Arc<TenantScratch>, AskError> {
+    pub(crate) async fn keyspace(self: &Arc<Self>) -> Result<Arc<TenantKeyspace>, AskError> {
         // Who comes while it is restored waits for the same work. A failure is tried again by the
         // next one who asks.
-        self.keyspace.get_or_try_init(|| scratch::open(Arc::clone(self))).await.cloned()
+        self.keyspace.get_or_try_init(|| keyspace::open(Arc::clone(self))).await.cloned()
     }
 
     /// Looks whether the claim still holds: a turn without facts is fenced too.

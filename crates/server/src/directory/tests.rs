@@ -8,15 +8,16 @@ use coordinator::Drain;
 use model::{TenantId, Timestamp};
 use shard::sessions::{LinkId, SessionClaim};
 use shard::{ClaimedShard, Turn};
-use store::{CommitError, MemoryStore, Store};
+use sim::MemoryStore;
+use store::{CommitError, Store};
 use tempfile::TempDir;
 
 use super::Tenant;
 use crate::app::{Options, Server};
 use crate::events::{Filter, Reader, Said};
 use crate::handle::{AskError, ShardHandle};
+use crate::keyspace::TenantKeyspace;
 use crate::links::{Heard, Told};
-use crate::scratch::TenantScratch;
 
 /// Longer than any pause after which a server could try something by itself.
 const LONG: Duration = Duration::from_mins(10);
@@ -104,7 +105,7 @@ struct Place {
 struct User {
     handle: ShardHandle,
     tenant: Weak<Tenant>,
-    keyspace: Weak<TenantScratch>,
+    keyspace: Weak<TenantKeyspace>,
     reader: Reader,
     link: Told,
     pop: tokio::task::JoinHandle<Result<keyspace::Answer, AskError>>,
@@ -138,7 +139,7 @@ impl Place {
             let handle = handle.clone();
             async move {
                 let keyspace = handle.keyspace().await?;
-                keyspace.wait_turn(&words("BLPOP q 0")).await
+                keyspace.pop_or_wait(operation("blpop"), &words("BLPOP q 0")).await
             }
         });
         while keyspace.load().waiters == 0 {
@@ -189,10 +190,11 @@ impl User {
     async fn is_served(&mut self) {
         ask(&self.handle).await.expect("answered");
         let keyspace = self.keyspace.upgrade().expect("there");
-        let (_, mark) = keyspace.execute(&[words("RPUSH q 1")]).expect("done");
-        keyspace.durable(&mark).await.expect("kept");
+        let push = words("RPUSH q 1");
+        let (_, point) = keyspace.execute([(operation("rpush"), &push[..])]).expect("done");
+        keyspace.durable(&point).await.expect("kept");
         let popped = (&mut self.pop).await.expect("ends").expect("served");
-        assert!(matches!(popped, keyspace::Answer::Array(_)), "{popped:?}");
+        assert!(matches!(popped, keyspace::Answer::Popped(_)), "{popped:?}");
         assert!(futures_util::poll!(std::pin::pin!(self.link.next())).is_pending());
         // A heartbeat, at the latest.
         assert!(matches!(self.reader.next().await, Said::Bytes(_)));
@@ -206,6 +208,12 @@ async fn ask(handle: &ShardHandle) -> Result<(), AskError> {
 
 fn tenant(name: &str) -> TenantId {
     name.parse().expect("a name")
+}
+
+/// What carries the command of this name out.
+fn operation(name: &str) -> keyspace::Operation {
+    let spec = crate::REDIS_COMMANDS.iter().find(|spec| spec.name == name);
+    spec.and_then(crate::CommandSpec::operation).expect("a command for keys")
 }
 
 fn words(text: &str) -> Vec<Bytes> {

@@ -8,13 +8,13 @@ use model::{LeaseId, Timestamp};
 use protocol::rest::events::{
     ChunkMeta, DeltaOperation, DeltaPayload, EventKind, NodeStateData, NodeStateWords, ResultDelta,
 };
-use protocol::session::payload::feedback::{Channel, Chunk, Feedback};
+use protocol::session::payload::exec::{Channel, Chunk, Feedback};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use shard::projection::{Event, News, RunScope};
 
-use super::index::NodeIndex;
-use crate::feedback::Snapshot;
+use super::tenant::NodeIndex;
+use crate::logs::Snapshot;
 
 /// The word for a task that says how far it is, but not at what.
 const STAGE_DEFAULT: &str = "running";

@@ -1,14 +1,15 @@
-//! One who reads: a place in the ring, and what is sent next.
+//! A reader: a place in the ring, how often it is woken, and the limits of all readers.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use model::RunId;
+use protocol::rest::events::EventKind;
+use shard::projection::{Event, RunScope};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::Instant;
 
-use super::filter::Filter;
-use super::pace::Pace;
 use super::page::{Page, ReplayedTo};
 use super::ring::Gone;
 use super::tenant::TenantEvents;
@@ -201,5 +202,223 @@ impl Reader {
 impl Drop for Reader {
     fn drop(&mut self) {
         self.events.reader_left();
+    }
+}
+
+/// Lets a reader look at once while little happens, and every now and then while much does: turns
+/// come by the thousand in a second, and a write for each would cost more than the turns.
+#[derive(Debug)]
+pub(super) struct Pace {
+    /// When all looks that were taken in advance are paid for.
+    paid_at: Instant,
+    look_at: Instant,
+}
+
+/// What looks in advance may come to.
+const CREDIT: Duration = LOOK_COSTS.saturating_mul(LOOKS_AT_ONCE);
+
+impl Pace {
+    pub(super) fn new(now: Instant) -> Self {
+        Self { paid_at: now, look_at: now }
+    }
+
+    /// When the reader may look again.
+    pub(super) fn look_at(&self) -> Instant {
+        self.look_at
+    }
+
+    /// The reader has looked, and found so many events.
+    pub(super) fn looked(&mut self, now: Instant, n_events: usize) {
+        let full = now + CREDIT;
+        // In a flood there is no credit: the next look finds as much.
+        let paid_at = if n_events > FLOOD_EVENTS { full } else { self.paid_at.max(now) };
+        self.paid_at = paid_at + LOOK_COSTS;
+        self.look_at = if self.paid_at > full { now + LOOK_EVERY } else { now };
+    }
+}
+
+/// Limit: events of one tenant that are kept for readers that come back; then the oldest go.
+pub const RING_EVENTS_MAX: usize = 50_000;
+/// Limit: memory that kept events of a tenant take, their JSON included; then the oldest go.
+pub const RING_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Limit: connections of one tenant that read events.
+pub const READERS_MAX: usize = 1_000;
+/// Events that a reader looks at in one go.
+pub const READ_EVENTS_MAX: usize = 4_096;
+/// Limit: a reader with more events before it hears the newest status of each node alone.
+pub const BEHIND_EVENTS: usize = 512;
+/// What a reader is sent at once.
+pub const CHUNK_BYTES_MAX: usize = 128 * 1024;
+/// Pages that are shared by readers at the same place: who is slower reads alone.
+pub const PAGES_MAX: usize = 8;
+/// What the events of one of them may take in memory; a larger one is not shared.
+pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
+/// Limit: written events that are held to be sent to several readers.
+pub const SHARED_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Limit: how often a reader is sent something while much happens.
+pub const LOOK_EVERY: Duration = Duration::from_millis(10);
+/// Looks that a reader may take at once, before it is held to its pace.
+const LOOKS_AT_ONCE: u32 = 16;
+/// How long it takes until one of them is given back.
+const LOOK_COSTS: Duration = Duration::from_millis(4);
+/// A reader that finds more than so many events waits before it looks again.
+pub const FLOOD_EVENTS: usize = 64;
+/// Limit: how long words of workers are kept for readers after the last one has left.
+pub const LINGER_FOR: Duration = Duration::from_mins(1);
+
+/// What one reader wants to hear.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Filter {
+    /// Only of this run.
+    pub(crate) run: Option<RunId>,
+    /// Only of these types, a bit for each.
+    kinds: u16,
+    /// Of the runs of this browser or program, and of those that belong to none.
+    pub(crate) client: Option<String>,
+}
+
+/// No type has this name.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no type of events")]
+pub(crate) struct UnknownKind(String);
+
+impl Filter {
+    /// `types` is a list with commas: names, or beginnings of names with `*`; none is all.
+    pub(crate) fn new(
+        run: Option<RunId>,
+        types: Option<&str>,
+        client: Option<String>,
+    ) -> Result<Self, UnknownKind> {
+        let mut kinds = 0;
+        for pattern in types.into_iter().flat_map(|types| types.split(',')).map(str::trim) {
+            let named = kinds_named(pattern);
+            if named == 0 && !pattern.is_empty() {
+                return Err(UnknownKind(pattern.to_owned()));
+            }
+            kinds |= named;
+        }
+        if kinds == 0 {
+            kinds = kinds_named("*");
+        }
+        Ok(Self { run, kinds, client })
+    }
+
+    /// The types that it lets through, a bit for each.
+    pub(super) fn kinds(&self) -> u16 {
+        self.kinds
+    }
+
+    pub(crate) fn wants_kind(&self, kind: EventKind) -> bool {
+        self.kinds & kind.bit() != 0
+    }
+
+    pub(super) fn wants(&self, event: &Event) -> bool {
+        self.wants_kind(event.kind()) && self.wants_run(event.run.as_deref())
+    }
+
+    fn wants_run(&self, of: Option<&RunScope>) -> bool {
+        match of {
+            None => self.run.is_none(),
+            Some(scope) => {
+                self.run.is_none_or(|run| run == scope.run)
+                    && self.wants_client(scope.client.as_deref())
+            }
+        }
+    }
+
+    /// What belongs to no browser or program is for all, and who says none of them hears all.
+    pub(crate) fn wants_client(&self, client: Option<&str>) -> bool {
+        match (&self.client, client) {
+            (Some(own), Some(client)) => own == client,
+            (None, _) | (_, None) => true,
+        }
+    }
+}
+
+fn kinds_named(pattern: &str) -> u16 {
+    let fits = |kind: &EventKind| match pattern.strip_suffix('*') {
+        Some(start) => kind.name().starts_with(start),
+        None => kind.name() == pattern,
+    };
+    EventKind::ALL.into_iter().filter(fits).map(EventKind::bit).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_few_looks_are_at_once_and_many_are_paced() {
+        let began = Instant::now();
+        let mut pace = Pace::new(began);
+        for _ in 0..LOOKS_AT_ONCE {
+            pace.looked(began, 1);
+            assert_eq!(pace.look_at(), began, "at once");
+        }
+        let (mut now, mut n_looks) = (began, 0);
+        while now < began + Duration::from_secs(1) {
+            pace.looked(now, 1);
+            now = now.max(pace.look_at());
+            n_looks += 1;
+        }
+        let n_paid = Duration::from_secs(1).as_millis() / LOOK_COSTS.as_millis();
+        assert!((100..=n_paid + 1).contains(&n_looks), "{n_looks}");
+        now += CREDIT + LOOK_EVERY;
+        for _ in 0..LOOKS_AT_ONCE {
+            pace.looked(now, 1);
+            assert_eq!(pace.look_at(), now, "silence gives credit");
+        }
+    }
+
+    #[test]
+    fn a_flood_is_told_now_and_then() {
+        let now = Instant::now();
+        let mut pace = Pace::new(now);
+        pace.looked(now, FLOOD_EVENTS + 1);
+        assert_eq!(pace.look_at(), now + LOOK_EVERY);
+        pace.looked(now + LOOK_EVERY, FLOOD_EVENTS + 1);
+        assert_eq!(pace.look_at(), now + LOOK_EVERY * 2);
+    }
+}
+
+#[cfg(test)]
+mod filter_tests {
+    use super::*;
+
+    fn names(types: Option<&str>) -> Vec<&'static str> {
+        let filter = Filter::new(None, types, None).expect("types");
+        EventKind::ALL
+            .into_iter()
+            .filter(|kind| filter.wants_kind(*kind))
+            .map(EventKind::name)
+            .collect()
+    }
+
+    #[test]
+    fn types_are_named_or_begun() {
+        assert_eq!(names(Some("run.status")), ["run.status"]);
+        assert_eq!(
+            names(Some(" run.* , artifact.ready,")),
+            ["run.status", "run.snapshot", "artifact.ready"]
+        );
+        let of_nodes = names(Some("node.*"));
+        assert_eq!(of_nodes.len(), 5);
+        assert!(of_nodes.iter().all(|name| name.starts_with("node.")));
+        assert_eq!(names(Some("node.result.*")), ["node.result.snapshot", "node.result.delta"]);
+        for all in [None, Some(""), Some("*")] {
+            assert_eq!(names(all).len(), EventKind::ALL.len());
+        }
+        let wrong = Filter::new(None, Some("run.status,node.stauts"), None);
+        assert_eq!(wrong.expect_err("no type"), UnknownKind("node.stauts".to_owned()));
+    }
+
+    #[test]
+    fn a_run_of_one_client_is_not_for_another() {
+        let of =
+            |client: Option<&str>| Filter::new(None, None, client.map(str::to_owned)).expect("one");
+        assert!(of(Some("a")).wants_client(Some("a")));
+        assert!(!of(Some("a")).wants_client(Some("b")));
+        assert!(of(Some("a")).wants_client(None));
+        assert!(of(None).wants_client(Some("b")));
     }
 }

@@ -16,11 +16,11 @@ use model::{LeaseId, ShardId, Timestamp, WorkerId};
 use parking_lot::Mutex;
 use serde_json::Value;
 use shard::projection::{Event, Projections, Publication};
-use store::MemoryStore;
+use sim::MemoryStore;
 
-use super::filter::Filter;
-use super::ids::floors;
+use super::reader::Filter;
 use super::reader::{Reader, Said};
+use super::ring::floors;
 use super::tenant::TenantEvents;
 use crate::clock::Clock;
 

@@ -11,10 +11,10 @@ use parking_lot::Mutex;
 
 use crate::auth::Caller;
 
-/// How long a ticket may wait to be used.
+/// Limit: how long a ticket may wait to be used.
 pub const TICKET_LIFETIME: Duration = Duration::from_mins(1);
-/// Tickets that wait to be used, of all tenants.
-pub const TICKETS_MAX: usize = 10_000;
+/// Limit: tickets that wait to be used, of all tenants.
+const TICKETS_MAX: usize = 10_000;
 const TICKET_BYTES: usize = 16;
 
 /// Why no ticket is made.

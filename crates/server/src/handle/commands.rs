@@ -8,13 +8,15 @@ use std::sync::Arc;
 
 use coordinator::{
     Answer, BindingView, Command, Drain, DrainOrder, Explanation, Grant, HeartbeatVerdict,
-    Judgement, Ladder, LeaseRequest, NewRun, Pause, QueueView, Rebind, Renewal, ScheduleEdit,
-    ScheduleId, ScheduleRecord, ScheduleSpec, Signal, SubmittedTask, Underway, WorkerView,
+    Judgement, LeaseRequest, NewRun, Pause, QueueView, Rebind, Renewal, ScheduleEdit, ScheduleId,
+    ScheduleRecord, ScheduleSpec, Signal, SilenceLimits, SubmittedTask, Underway, WorkerView,
 };
+use futures_util::future::{AbortRegistration, Abortable};
 use model::{
     NewTask, Offer, QueueName, Report, RunId, TaskId, Timestamp, ToolName, TypeName, WorkerId,
 };
 use shard::sessions::MemberMessage;
+use shard::worker_link::{LinkCommand, RequestId, Unanswered, WorkerLink};
 
 use super::{AskError, ShardHandle};
 
@@ -31,7 +33,7 @@ pub(crate) struct WorkerRegistration {
     pub(crate) worker: WorkerId,
     pub(crate) offer: Arc<Offer>,
     /// How long it may be silent, from here on.
-    pub(crate) ladder: Ladder,
+    pub(crate) silence_limits: SilenceLimits,
     /// Whether its process may be a new one.
     pub(crate) anew: bool,
 }
@@ -158,9 +160,9 @@ impl ShardHandle {
         own: WorkerRegistration,
         member: Option<MemberMessage>,
     ) -> Result<(), AskError> {
-        let WorkerRegistration { worker, offer, ladder, anew } = own;
+        let WorkerRegistration { worker, offer, silence_limits, anew } = own;
         let member = member.map(|message| (worker.clone(), message));
-        let ask = |ticket| Command::Register { ticket, worker, offer, ladder, anew };
+        let ask = |ticket| Command::Register { ticket, worker, offer, silence_limits, anew };
         let answer = match member {
             Some(member) => self.ask_as_member(member, ask).await?,
             None => self.ask(ask).await?,
@@ -193,4 +195,38 @@ fn not_given(answer: Answer) -> AskError {
     let answer = whole.split(['(', '{']).next().unwrap_or_default().trim();
     tracing::error!(answer, "the coordinator gave an answer to another question");
     AskError::Unavailable
+}
+
+/// What the coordinator said to a link, or why it said nothing.
+pub(crate) struct LinkAnswer(Result<Answer, AskError>);
+
+impl ShardHandle {
+    /// Asks for a link. A question that is taken back while it waits was granted nothing.
+    pub(crate) async fn ask_for_link(
+        &self,
+        command: LinkCommand,
+        stop: Option<AbortRegistration>,
+    ) -> LinkAnswer {
+        let asking = self.ask(|ticket| command.with_ticket(ticket));
+        LinkAnswer(match stop {
+            None => asking.await,
+            Some(stop) => {
+                let taken_back = |_| Ok(Answer::Leases(Vec::new()));
+                Abortable::new(asking, stop).await.unwrap_or_else(taken_back)
+            }
+        })
+    }
+}
+
+impl LinkAnswer {
+    /// Gives the answer to the link that asked. A refusal is an answer that the link knows of.
+    pub(crate) fn give_to(self, link: &mut WorkerLink, now: Timestamp, request: RequestId) {
+        match self.0 {
+            Ok(answer) => link.on_answer(now, request, answer),
+            Err(AskError::Stopping) => link.on_unanswered(now, request, Unanswered::Stopping),
+            Err(AskError::Overloaded | AskError::Unavailable | AskError::Refused(_)) => {
+                link.on_unanswered(now, request, Unanswered::Unavailable);
+            }
+        }
+    }
 }

@@ -14,10 +14,10 @@ use shard::projection::Publication;
 
 use super::{CommitMetrics, Families, TenantLabel, TypeLabels, VerdictLabels, verdict_of};
 
-/// Distinct values of `node_type` per tenant; further types count as `other`.
+/// Limit: distinct values of `node_type` per tenant; further types count as `other`.
 pub const NODE_TYPES_PER_TENANT_MAX: usize = 500;
-/// Leases whose latency is measured at the same time; further ones are only counted.
-pub const TRACKED_LEASES_PER_TENANT_MAX: usize = 1_000_000;
+/// Limit: leases whose latency is measured at the same time; further ones are only counted.
+const TRACKED_LEASES_PER_TENANT_MAX: usize = 1_000_000;
 const OTHER: &str = "other";
 
 /// The three verdicts, as a position in an array.

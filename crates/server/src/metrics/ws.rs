@@ -11,8 +11,8 @@ use prometheus_client::registry::Registry;
 
 use super::{HistogramFamily, TenantLabel, register};
 
-/// Distinct values of `worker` per server; the misses of further workers count as `other`.
-pub const WORKERS_COUNTED_MAX: usize = 10_000;
+/// Limit: distinct values of `worker` per server; the misses of further workers count as `other`.
+const WORKERS_COUNTED_MAX: usize = 10_000;
 const OTHER: &str = "other";
 const HEARTBEAT_MS: [f64; 12] =
     [0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 500.0, 2_000.0, 10_000.0];

@@ -1,26 +1,25 @@
-//! Actions: one plan, many inputs, a job for each.
+//! Actions: one plan, many inputs, a job for each; and single jobs.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use coordinator::{Refusal, StateWord, TaskRecord};
-use model::{IdempotencyMark, NewTask, TaskId};
+use coordinator::{LoadKey, Refusal, StateWord, SubmittedTask, TaskRecord};
+use model::{IdempotencyMark, NewTask, ShardId, TaskId};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 use shard::documents::ActionHead;
 use shard::report_key::digest_of;
 use store::{PageQuery, StoreError};
 
-use super::delete::OPEN;
-use super::job::{JobProblem, OrderDesk, check_name};
-use super::kept::{self, KeepError};
+use super::job::{JobProblem, OrderDesk, check_name, name_key};
+use super::kept::{self, KeepError, OPEN};
 use crate::app::App;
 use crate::bulk;
 use crate::handle::{AskError, ShardHandle};
 
-/// Inputs, and so jobs, of one action.
-pub(crate) const INPUTS_MAX: usize = 1_000;
+/// Limit: inputs of one action.
+const INPUTS_MAX: usize = 1_000;
 /// Tasks that one read of the store takes.
 const PAGE_TASKS: u32 = 500;
 
@@ -272,4 +271,72 @@ pub(crate) async fn stop(
         stopped += bulk::stop(handle, tasks).await?;
     }
     Ok(stopped)
+}
+
+/// Why there is no job.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SubmitError {
+    /// It cannot be read.
+    #[error(transparent)]
+    Invalid(#[from] JobProblem),
+    /// A job that it waits for does not exist.
+    #[error("Job not found: {0}")]
+    NoJob(String),
+    /// Another job has the name.
+    #[error("Job already exists: {0}")]
+    Exists(String),
+    /// Nobody answered, or the coordinator refused it.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+    /// The store does not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Makes the task of a job. The same job again is the same task.
+pub(crate) async fn submit_job(
+    app: &App,
+    handle: &ShardHandle,
+    json: &Bytes,
+) -> Result<SubmittedTask, SubmitError> {
+    let order = OrderDesk::new(app, handle).read(json, None).await?;
+    let mut task = order.task;
+    wait_for(&mut task, tasks_of(app, handle.shard(), &order.after).await?);
+    match handle.submit(vec![task]).await {
+        Ok(made) => made.first().copied().ok_or_else(|| AskError::Unavailable.into()),
+        Err(AskError::Refused(Refusal::IdempotencyConflict { .. })) => {
+            Err(SubmitError::Exists(order.job_id.unwrap_or_default()))
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn tasks_of(app: &App, shard: ShardId, names: &[String]) -> Result<Vec<TaskId>, SubmitError> {
+    let mut tasks = Vec::with_capacity(names.len());
+    for name in names {
+        let found = job(app, shard, name).await?;
+        tasks.push(found.ok_or_else(|| SubmitError::NoJob(name.clone()))?.id);
+    }
+    Ok(tasks)
+}
+
+/// The task of a job: by the job's own name, or by the task's id.
+pub(crate) async fn job(
+    app: &App,
+    shard: ShardId,
+    name: &str,
+) -> Result<Option<TaskRecord>, StoreError> {
+    let key = match name.parse::<TaskId>() {
+        Ok(task) if task.shard() == shard => LoadKey::Task(task),
+        Ok(_) => return Ok(None),
+        Err(_) if check_name("job_id", name).is_err() => return Ok(None),
+        Err(_) => LoadKey::Idempotency(name_key(name)),
+    };
+    let mut found = app.store.load(shard, vec![key]).await?;
+    Ok(found.pop().map(|(_, record)| record))
+}
+
+/// Makes a task wait for others.
+pub(crate) fn wait_for(task: &mut NewTask, others: Vec<TaskId>) {
+    task.after = others.into_iter().map(model::After::Task).collect();
 }

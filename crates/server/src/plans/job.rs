@@ -18,8 +18,8 @@ use shard::report_key::digest_of;
 use super::kept::{self, KeepError};
 use crate::app::App;
 use crate::handle::ShardHandle;
-use crate::wire_words::json_path::describe;
-use crate::wire_words::limits::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX};
+use crate::wire_words::payload::describe;
+use crate::wire_words::payload::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX};
 use crate::wire_words::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
 
 /// The type of a job that is no plan: its payload means something to its worker alone.
@@ -28,17 +28,17 @@ pub(crate) const FREE_JOB: &str = "job";
 pub(crate) const READY_QUEUE: &str = "ready";
 /// Where single commands wait.
 pub(crate) const DEFAULT_QUEUE: &str = "default";
-/// How long a job is held without a sign of life: three heartbeats (seed 004 section 3.2).
-pub(crate) const JOB_LEASE_TTL: Duration = Duration::from_secs(90);
-/// The longest that one attempt of a job may take, unless it says otherwise (seed 004 section 5.2).
-pub(crate) const JOB_TIMEOUT: Duration = Duration::from_hours(1);
+/// Limit: a job without a sign of life for so long is taken back: three heartbeats.
+const JOB_LEASE_TTL: Duration = Duration::from_secs(90);
+/// Limit: the longest attempt of a job, if it does not say.
+const JOB_TIMEOUT: Duration = Duration::from_hours(1);
 /// The longest that a job may ask for.
 const JOB_TIMEOUT_MAX_SECS: u64 = 30 * 24 * 3_600;
-/// Retries that a job may ask for.
-pub(crate) const JOB_RETRIES_MAX: u32 = 100;
+/// Limit: retries that a job may ask for.
+const JOB_RETRIES_MAX: u32 = 100;
 /// Attempts beyond the first and its retries: workers that are lost say nothing about the job.
 const LOSS_ATTEMPTS: u32 = 2;
-/// The name of a job, a plan or an action, in characters.
+/// Limit: the name of a job, a plan or an action, in characters.
 pub(crate) const NAME_CHARS_MAX: usize = 64;
 /// The plan of a job that brought its steps along and has no name; shown under the job's own name.
 pub(crate) const INLINE_PLAN: &str = "inline";

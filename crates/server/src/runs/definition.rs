@@ -11,9 +11,9 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::board::Board;
 use super::node_view::Painter;
-use crate::feedback::FeedbackHub;
+use super::run_snapshot::RunSnapshot;
+use crate::logs::FeedbackHub;
 
 /// An object in the order in which it was written; its values stay text.
 pub(crate) struct Object<'a>(Vec<(String, Text<'a>)>);
@@ -163,12 +163,12 @@ fn id_in(raw: &RawValue) -> Option<Uuid> {
 /// has the state of the last time.
 pub(crate) fn with_states(
     definition: &str,
-    board: &Board<'_>,
+    snapshot: &RunSnapshot<'_>,
     feedback: &FeedbackHub,
 ) -> Option<Box<RawValue>> {
-    let painter = Painter { board, feedback };
+    let painter = Painter { snapshot, feedback };
     let mut states: HashMap<(Option<Uuid>, Uuid), StageState> = HashMap::new();
-    for frame in &board.frames {
+    for frame in &snapshot.frames {
         let subgraph = frame.entered.map(|_| frame.graph.id);
         for place in 0..frame.nodes.len() {
             let row = painter.node(frame, place, None).into_iter().next();

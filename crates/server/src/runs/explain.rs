@@ -3,25 +3,25 @@
 use coordinator::{NodeStatus, TaskState};
 use protocol::rest::tasks::Reason;
 
-use super::board::{Board, FrameBoard, NodeParts, Spot};
-use super::standing;
+use super::run_snapshot::{NodeParts, RunSnapshot, Spot, SubgraphSnapshot};
+use super::view;
 
 /// Nodes that are told one by one.
 const BLOCKERS_TOLD_MAX: usize = 10;
 
 /// What is known of a node without asking about a task.
-pub(crate) fn reasons(board: &Board<'_>, spot: Spot) -> Vec<Reason> {
-    let frame = &board.frames[spot.frame];
+pub(crate) fn reasons(snapshot: &RunSnapshot<'_>, spot: Spot) -> Vec<Reason> {
+    let frame = &snapshot.frames[spot.frame];
     let (_, parts) = frame.node(spot.node);
-    let run = board.record.id.number();
+    let run = snapshot.record.id.number();
     match parts.status {
         NodeStatus::Waiting => blocked(run, frame, spot.node),
-        NodeStatus::Queued | NodeStatus::Running => inside(board, frame, spot.node),
+        NodeStatus::Queued | NodeStatus::Running => inside(snapshot, frame, spot.node),
         status => vec![ended(run, frame, spot.node, status)],
     }
 }
 
-fn blocked(run: u64, frame: &FrameBoard<'_>, place: usize) -> Vec<Reason> {
+fn blocked(run: u64, frame: &SubgraphSnapshot<'_>, place: usize) -> Vec<Reason> {
     let blockers = frame.blockers(place);
     let total = blockers.len() as u64;
     let told = blockers.iter().take(BLOCKERS_TOLD_MAX).map(|node| {
@@ -31,7 +31,7 @@ fn blocked(run: u64, frame: &FrameBoard<'_>, place: usize) -> Vec<Reason> {
             .iter()
             .position(|other| other.id == node.id)
             .map_or(NodeStatus::Waiting, |other| frame.nodes[other].status);
-        let status = standing::wire_word(status);
+        let status = view::wire_word(status);
         Reason {
             code: "blocked_by_nodes".to_owned(),
             message: format!("node {} goes first; it is {}", node.name(), status.word()),
@@ -41,7 +41,7 @@ fn blocked(run: u64, frame: &FrameBoard<'_>, place: usize) -> Vec<Reason> {
     });
     let mut reasons: Vec<Reason> = told.collect();
     if reasons.is_empty() {
-        let message = standing::blocked(frame, place);
+        let message = view::blocked(frame, place);
         let code = "blocked_by_nodes".to_owned();
         reasons.push(Reason { code, message, hint: Some("ask again".to_owned()), count: None });
     }
@@ -49,10 +49,10 @@ fn blocked(run: u64, frame: &FrameBoard<'_>, place: usize) -> Vec<Reason> {
 }
 
 /// A node that takes several tasks or a subgraph: what goes on inside.
-fn inside(board: &Board<'_>, frame: &FrameBoard<'_>, place: usize) -> Vec<Reason> {
+fn inside(snapshot: &RunSnapshot<'_>, frame: &SubgraphSnapshot<'_>, place: usize) -> Vec<Reason> {
     let (_, parts) = frame.node(place);
     let mut reasons = Vec::new();
-    for inner in parts.frames.iter().map(|place| &board.frames[*place]) {
+    for inner in parts.frames.iter().map(|place| &snapshot.frames[*place]) {
         let open = |status| inner.nodes.iter().filter(|parts| parts.status == status).count();
         let queued = open(NodeStatus::Waiting) + open(NodeStatus::Queued);
         let running = open(NodeStatus::Running);
@@ -94,9 +94,9 @@ fn failure_words(parts: &NodeParts<'_>) -> Option<String> {
     Some(format!("{} ({})", failure.reason, failure.code))
 }
 
-fn ended(run: u64, frame: &FrameBoard<'_>, place: usize, status: NodeStatus) -> Reason {
+fn ended(run: u64, frame: &SubgraphSnapshot<'_>, place: usize, status: NodeStatus) -> Reason {
     let (_, parts) = frame.node(place);
-    let why = standing::reason(frame, place).or_else(|| failure_words(parts));
+    let why = view::reason(frame, place).or_else(|| failure_words(parts));
     let code = if status == NodeStatus::NotRun { "run_ended" } else { "ended" };
     let end = match status {
         NodeStatus::Succeeded => "it has succeeded",

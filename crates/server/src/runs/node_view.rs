@@ -8,9 +8,9 @@ use protocol::rest::runs::{
 };
 use serde_json::value::RawValue;
 
-use super::board::{Board, FrameBoard, NodeParts};
-use super::standing;
-use crate::feedback::FeedbackHub;
+use super::run_snapshot::{NodeParts, RunSnapshot, SubgraphSnapshot};
+use super::view;
+use crate::logs::FeedbackHub;
 
 /// What a container is called where its author's word is not kept.
 const CONTAINER_TYPE: &str = "workflow.container";
@@ -18,7 +18,7 @@ const CONTAINER_TYPE: &str = "workflow.container";
 /// Makes the words.
 pub(crate) struct Painter<'a> {
     /// The run.
-    pub(crate) board: &'a Board<'a>,
+    pub(crate) snapshot: &'a RunSnapshot<'a>,
     /// What workers say about tasks that go on.
     pub(crate) feedback: &'a FeedbackHub,
 }
@@ -27,12 +27,12 @@ impl Painter<'_> {
     /// A node, then its middlewares, outermost first.
     pub(crate) fn node(
         &self,
-        board: &FrameBoard<'_>,
+        snapshot: &SubgraphSnapshot<'_>,
         place: usize,
         mark: Option<&FrameMark>,
     ) -> Vec<RunNode> {
-        let (node, parts) = board.node(place);
-        let mut host = self.host(board, place);
+        let (node, parts) = snapshot.node(place);
+        let mut host = self.host(snapshot, place);
         host.metadata = NodeMetadata {
             middlewares: node.middlewares.iter().map(|step| step.id.to_string()).collect(),
             role: is_container(node).then(|| "container".to_owned()),
@@ -48,13 +48,13 @@ impl Painter<'_> {
         rows
     }
 
-    fn host(&self, board: &FrameBoard<'_>, place: usize) -> RunNode {
-        let (node, parts) = board.node(place);
+    fn host(&self, snapshot: &SubgraphSnapshot<'_>, place: usize) -> RunNode {
+        let (node, parts) = snapshot.node(place);
         let task = if node.map.is_some() { None } else { parts.newest(node.host_level()) };
         let mut row = blank(node.id.to_string(), parts.status, type_of(&node.host.work));
         row.label.clone_from(&node.label);
         row.alias.clone_from(&node.alias);
-        row.reason = standing::reason(board, place);
+        row.reason = view::reason(snapshot, place);
         row.reused = self.is_reused(parts.end);
         row.map = node.map.as_ref().map(|map| self.map_counts(parts, node, &map.over));
         row.started_at = self.began(parts).map(|at| at.to_string());
@@ -99,7 +99,7 @@ impl Painter<'_> {
         row.task_id = Some(task.id.to_string());
         row.attempts = task.progress.attempt;
         match &task.progress.state {
-            TaskState::Waiting { .. } => row.awaited_event = standing::awaited_event(task),
+            TaskState::Waiting { .. } => row.awaited_event = view::awaited_event(task),
             TaskState::Ready => {}
             TaskState::Leased(lease) => {
                 row.worker_name = Some(lease.holder.to_string());
@@ -127,14 +127,14 @@ impl Painter<'_> {
     /// When the first of its parts began.
     fn began(&self, parts: &NodeParts<'_>) -> Option<Timestamp> {
         let tasks = parts.tasks.iter().filter(|task| has_begun(&task.progress));
-        let frames = parts.frames.iter().filter_map(|place| self.board.frames[*place].entered);
+        let frames = parts.frames.iter().filter_map(|place| self.snapshot.frames[*place].entered);
         let tasks = tasks.map(|task| began_at(task));
         tasks.chain(frames.map(|(record, _)| record.opened_at)).min()
     }
 
     /// An earlier run did it: it was there when this one began.
     fn is_reused(&self, end: Option<&NodeEnd>) -> bool {
-        let record = self.board.record;
+        let record = self.snapshot.record;
         let from_start = |end: &NodeEnd| end.at == record.created_at;
         end.is_some_and(|end| {
             end.reused.is_some() || (record.about.retry_of.is_some() && from_start(end))
@@ -157,7 +157,7 @@ impl Painter<'_> {
             counts.failed += u64::from(is_bad);
         };
         if is_container(node) && node.middlewares.is_empty() {
-            for frame in parts.frames.iter().map(|place| &self.board.frames[*place]) {
+            for frame in parts.frames.iter().map(|place| &self.snapshot.frames[*place]) {
                 let item = frame.entered.and_then(|(record, _)| record.item).unwrap_or(0);
                 let nodes = frame.nodes.iter().map(|parts| parts.status);
                 count(item, NodeStatus::of_subgraph(nodes, frame.is_over));
@@ -178,13 +178,13 @@ impl Painter<'_> {
 
     /// Where in the run a frame stands; nothing for the workflow itself.
     pub(crate) fn mark(&self, frame: usize) -> Option<FrameMark> {
-        let board = &self.board.frames[frame];
-        let (record, around) = board.entered?;
-        let container = &self.board.frames[around].graph.nodes[record.node as usize];
+        let snapshot = &self.snapshot.frames[frame];
+        let (record, around) = snapshot.entered?;
+        let container = &self.snapshot.frames[around].graph.nodes[record.node as usize];
         let (mut chain, mut ids) = (Vec::new(), Vec::new());
-        let mut inner = board;
+        let mut inner = snapshot;
         while let Some((record, around)) = inner.entered {
-            let outer = &self.board.frames[around];
+            let outer = &self.snapshot.frames[around];
             let container = &outer.graph.nodes[record.node as usize];
             chain.push(container.name());
             ids.extend([inner.graph.id.to_string(), container.id.to_string()]);
@@ -195,11 +195,11 @@ impl Painter<'_> {
         ids.reverse();
         Some(FrameMark {
             frame_id: ids.join("::"),
-            frame: board.number,
+            frame: snapshot.number,
             container_node_id: container.id.to_string(),
-            subgraph_id: board.graph.id.to_string(),
+            subgraph_id: snapshot.graph.id.to_string(),
             alias_chain: chain,
-            subgraph_name: board.graph.name.clone(),
+            subgraph_name: snapshot.graph.name.clone(),
             index: record.item,
         })
     }
@@ -209,7 +209,7 @@ fn blank(node_id: String, status: NodeStatus, node_type: String) -> RunNode {
     RunNode {
         node_id,
         task_id: None,
-        status: standing::wire_word(status),
+        status: view::wire_word(status),
         node_type,
         label: String::new(),
         alias: None,

@@ -9,8 +9,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::board::{Board, NodeParts, place_of};
 use super::definition::{Object, rewrite};
+use super::run_snapshot::{NodeParts, RunSnapshot, place_of};
 
 /// From where a run is taken up again.
 pub(crate) struct Again {
@@ -40,14 +40,14 @@ pub(crate) enum RetryError {
 }
 
 /// What the new run need not execute.
-pub(crate) fn reused(board: &Board<'_>, again: &Again) -> Result<Vec<Reused>, RetryError> {
-    if board.record.end.is_none() {
+pub(crate) fn reused(snapshot: &RunSnapshot<'_>, again: &Again) -> Result<Vec<Reused>, RetryError> {
+    if snapshot.record.end.is_none() {
         return Err(RetryError::StillLive);
     }
-    let Some(workflow) = board.frames.first() else { return Err(RetryError::Unreadable) };
+    let Some(workflow) = snapshot.frames.first() else { return Err(RetryError::Unreadable) };
     let mut seeds = BTreeSet::new();
     for id in again.node.iter().chain(again.parameters.keys()) {
-        let nodes = nodes_with(board.program, *id);
+        let nodes = nodes_with(snapshot.program, *id);
         if nodes.is_empty() {
             return Err(RetryError::NoNode(*id));
         }

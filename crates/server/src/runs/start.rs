@@ -1,24 +1,25 @@
-//! How a run comes into being: the one way, for people, retries, the clock and calls from outside.
+//! How a run comes into being and is found again, and what its results must look like.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{NewRun, Reused, RunAbout, RunRecord};
-use flow::Problem;
+use flow::{Node, Problem, RESULT_SENTENCES_MAX, SchemaCheck};
 use model::{IdempotencyKey, IdempotencyMark, RunId, ShardId, TenantId};
+use protocol::rest::runs::{NodeStatus, RunNode};
+use serde_json::Value;
 use shard::report_key::digest_of;
-use store::{RunKey, Store, StoreError};
+use store::{RunKey, RunQuery, Store, StoreError};
 
-use super::find;
 use super::programs::{CompileError, Programs, Ready};
 use crate::app::App;
 use crate::handle::{AskError, ShardHandle};
 use crate::workflows::save;
 
-/// What a run may be given.
+/// Limit: what a run may be given.
 pub(crate) const RUN_INPUTS_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// The name of the browser or program that wants to hear of it, in characters.
+/// Limit: the name of a run's client.
 pub(crate) const CLIENT_ID_CHARS_MAX: usize = 256;
 
 /// A run that someone asks for. The words in it were checked at the door.
@@ -126,7 +127,7 @@ pub(crate) async fn start(
     }
     let (run, warnings) = ready_run(&*app.store, &app.programs, handle.shard(), request).await?;
     let (run, existed) = handle.start_run(run).await?;
-    let record = find::row(app, run).await?.ok_or(AskError::Unavailable)?;
+    let record = row(app, run).await?.ok_or(AskError::Unavailable)?;
     Ok(Started { record, existed, warnings })
 }
 
@@ -240,4 +241,73 @@ pub(crate) async fn wait(
 ) -> Result<(), AskError> {
     let until = app.clock.now().after(at_most);
     handle.watch_run(run, until).await
+}
+
+/// The run of this shard that a text names: its UUID, or its number.
+pub(crate) fn by_name(name: &str, shard: ShardId) -> Option<RunId> {
+    if !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_digit()) {
+        let number: u64 = name.parse().ok()?;
+        let fits = number <= shard.last_task().number();
+        return fits.then(|| RunId::of(shard, number));
+    }
+    name.parse().ok().filter(|run: &RunId| run.shard() == shard)
+}
+
+/// A run as it is durable, without its definition, which may be large.
+pub(crate) async fn row(app: &App, run: RunId) -> Result<Option<RunRecord>, StoreError> {
+    let shard = run.shard();
+    let after = RunId::of(shard, run.number().saturating_add(1).min(shard.last_task().number()));
+    let query = RunQuery { before: Some(after), limit: 1, ..RunQuery::default() };
+    let page = app.store.runs(shard, query).await?;
+    Ok(page.runs.into_iter().next().filter(|record| record.id == run))
+}
+
+/// Looks at the results of one run.
+#[derive(Default)]
+pub(crate) struct Promises<'a> {
+    check: SchemaCheck<'a>,
+}
+
+impl<'a> Promises<'a> {
+    /// Adds a warning for everything that is not as the author says. The result stands: what a
+    /// worker reported has happened, and others may have gone on with it.
+    pub(crate) fn look(&mut self, node: &'a Node, row: &mut RunNode) {
+        let Some(schema) = &node.results else { return };
+        if row.status != NodeStatus::Succeeded {
+            return;
+        }
+        let given = row.result.as_deref().and_then(|raw| serde_json::from_str(raw.get()).ok());
+        let Some(result) = given else { return };
+        if node.map.is_none() {
+            row.warnings = self.check.of_result(schema, &result);
+            return;
+        }
+        // The author speaks of one element.
+        let items = result.get("items").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        for (index, item) in items.iter().enumerate().filter(|(_, item)| !item.is_null()) {
+            let told = self.check.of_result(schema, item);
+            row.warnings.extend(told.into_iter().map(|told| format!("element {index}: {told}")));
+            if row.warnings.len() >= RESULT_SENTENCES_MAX {
+                row.warnings.truncate(RESULT_SENTENCES_MAX);
+                return;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_has_two_names_and_only_in_its_own_shard() {
+        let shard = ShardId::new(3).expect("fits");
+        let run = RunId::of(shard, 41);
+        assert_eq!(by_name("41", shard), Some(run));
+        assert_eq!(by_name(&run.to_string(), shard), Some(run));
+        assert_eq!(by_name(&run.to_string(), ShardId::new(4).expect("fits")), None);
+        for wrong in ["", "x", "-1", "+1", "1099511627776", "99999999999999999999999"] {
+            assert_eq!(by_name(wrong, shard), None, "{wrong}");
+        }
+    }
 }

@@ -1,19 +1,21 @@
-//! A run, in words.
+//! A run in words: what it is, where each node stands, and who is bound to its work.
 
 use std::collections::BTreeMap;
 
-use coordinator::{NodeStatus, RunRecord, Underway};
-use model::{LeaseId, Timestamp};
+use coordinator::{
+    BoundPackage, NodeStatus, RunRecord, TaskRecord, TaskState, Underway, WaitReason, has_begun,
+};
+use model::{LeaseId, Timestamp, WorkerId};
 use protocol::rest::problem::FlowProblem;
-use protocol::rest::runs::{Artifact, NodeCounts, Run, RunNode, RunRef, RunStatus};
+use protocol::rest::runs as wire;
+use protocol::rest::runs::{Artifact, Binding, NodeCounts, Run, RunNode, RunRef, RunStatus};
+use serde::Deserialize;
 
-use super::binding_view::bindings;
-use super::board::Board;
 use super::node_view::{Painter, error, raw};
-use super::promises::Promises;
-use super::standing;
-use super::start::Started;
-use crate::feedback::FeedbackHub;
+use super::run_snapshot::{RunSnapshot, SubgraphSnapshot};
+use super::start::{Promises, Started};
+use crate::logs::FeedbackHub;
+pub(crate) use shard::projection::of_end;
 
 /// A run in a few words.
 pub(crate) fn reference(record: &RunRecord, existed: bool) -> RunRef {
@@ -56,7 +58,7 @@ pub(crate) fn problem(problem: &flow::Problem) -> FlowProblem {
 /// Where a run stands, as far as its own row tells.
 fn status_of_row(record: &RunRecord) -> RunStatus {
     match &record.end {
-        Some(end) => standing::of_end(end.word),
+        Some(end) => of_end(end.word),
         None if record.began_at.is_some() => RunStatus::Running,
         None => RunStatus::Queued,
     }
@@ -96,27 +98,29 @@ pub(crate) fn row(record: &RunRecord) -> Run {
 
 /// A run with everything that is known of it.
 pub(crate) fn whole(
-    board: &Board<'_>,
+    snapshot: &RunSnapshot<'_>,
     feedback: &FeedbackHub,
     with_nodes: bool,
     underway: &Underway,
 ) -> Run {
-    let mut nodes = nodes(board, feedback);
+    let record = snapshot.record;
+    // Whoever waits for the end of a large run does not pay for a row of each of its nodes.
+    let needs_nodes = with_nodes || record.began_at.is_none() || snapshot.has_artifacts();
+    let mut nodes = if needs_nodes { nodes(snapshot, feedback) } else { Vec::new() };
     mark_unconfirmed(&mut nodes, &underway.unconfirmed);
-    let record = board.record;
     let end = record.end.as_deref();
     let first = || nodes.iter().filter_map(|node| node.started_at.clone()).min();
     // Runs of older versions do not say it themselves.
     let began_at = record.began_at.map(|at| at.to_string()).or_else(first);
     let artifacts: Vec<Artifact> = nodes.iter().flat_map(|node| node.artifacts.clone()).collect();
     Run {
-        status: standing::of_run(board),
+        status: of_run(snapshot),
         started_at: began_at,
         inputs: raw(&record.inputs),
         outputs: end.and_then(|end| end.outputs.as_deref()).and_then(raw),
-        counts: Some(counts(board)),
+        counts: Some(counts(snapshot)),
         artifacts: Some(artifacts),
-        bindings: Some(bindings(board)),
+        bindings: Some(bindings(snapshot)),
         nodes: with_nodes.then_some(nodes),
         ..row(record)
     }
@@ -137,11 +141,11 @@ fn mark_unconfirmed(nodes: &mut [RunNode], unconfirmed: &[(LeaseId, Timestamp)])
 }
 
 /// Every node with its middlewares: of the workflow itself, then of each subgraph that was entered.
-fn nodes(board: &Board<'_>, feedback: &FeedbackHub) -> Vec<RunNode> {
-    let painter = Painter { board, feedback };
+fn nodes(snapshot: &RunSnapshot<'_>, feedback: &FeedbackHub) -> Vec<RunNode> {
+    let painter = Painter { snapshot, feedback };
     let mut promises = Promises::default();
     let mut rows = Vec::new();
-    for (place, frame) in board.frames.iter().enumerate() {
+    for (place, frame) in snapshot.frames.iter().enumerate() {
         let mark = painter.mark(place);
         for node in 0..frame.nodes.len() {
             let mut of_node = painter.node(frame, node, mark.as_ref());
@@ -153,9 +157,9 @@ fn nodes(board: &Board<'_>, feedback: &FeedbackHub) -> Vec<RunNode> {
 }
 
 /// Middlewares belong to their node, and are not counted.
-pub(crate) fn counts(board: &Board<'_>) -> NodeCounts {
+pub(crate) fn counts(snapshot: &RunSnapshot<'_>) -> NodeCounts {
     let mut counts = NodeCounts::default();
-    for parts in board.frames.iter().flat_map(|frame| &frame.nodes) {
+    for parts in snapshot.frames.iter().flat_map(|frame| &frame.nodes) {
         let count = match parts.status {
             NodeStatus::Waiting | NodeStatus::Queued => &mut counts.queued,
             NodeStatus::Running => &mut counts.running,
@@ -168,4 +172,147 @@ pub(crate) fn counts(board: &Board<'_>) -> NodeCounts {
         counts.total += 1;
     }
     counts
+}
+
+/// The worker that a person named for each package, or that had a task of it since.
+pub(super) fn bindings(snapshot: &RunSnapshot<'_>) -> Vec<Binding> {
+    let said = snapshot.rebound.map_or(&[][..], |rebound| &rebound.bound);
+    let said = said.iter().map(|bound| (bound.package.as_str(), bound.clone()));
+    let mut bound: BTreeMap<&str, BoundPackage> = said.collect();
+    let tasks =
+        snapshot.frames.iter().flat_map(|frame| &frame.nodes).flat_map(|parts| &parts.tasks);
+    let held = tasks.filter_map(|task| {
+        let package = task.spec.demand.package.as_ref()?;
+        holder(task).map(|(worker, since)| (since, package.name.as_str(), worker))
+    });
+    let mut held: Vec<(Timestamp, &str, &WorkerId)> = held.collect();
+    held.sort_by_key(|(since, _, _)| *since);
+    for (since, package, worker) in held {
+        let known = bound.entry(package).or_insert_with(|| BoundPackage {
+            package: package.to_owned(),
+            worker: Some(worker.clone()),
+            since,
+            moved_from: None,
+        });
+        let is_same = known.worker.as_ref() == Some(worker);
+        let is_left = known.moved_from.as_ref() == Some(worker);
+        if !is_same && !is_left && since >= known.since {
+            (known.worker, known.since) = (Some(worker.clone()), since);
+        }
+    }
+    bound.into_values().filter_map(words).collect()
+}
+
+fn words(bound: BoundPackage) -> Option<Binding> {
+    let BoundPackage { package, worker, since, .. } = bound;
+    Some(Binding { package, worker: worker?.to_string(), bound_at: since.to_string() })
+}
+
+fn holder(task: &TaskRecord) -> Option<(&WorkerId, Timestamp)> {
+    match &task.progress.state {
+        TaskState::Leased(lease) => Some((&lease.holder, lease.granted_at)),
+        TaskState::Settled(settlement) => {
+            let worker = settlement.holder.as_ref()?;
+            Some((worker, settlement.granted_at.unwrap_or(task.created_at)))
+        }
+        TaskState::Waiting { .. } | TaskState::Ready => None,
+    }
+}
+
+/// Names in one sentence; the rest are counted.
+const NAMES_TOLD_MAX: usize = 5;
+
+/// The wire's word for a status; whether something has begun is seen from its task.
+pub(crate) fn wire_word(status: NodeStatus) -> wire::NodeStatus {
+    match status {
+        NodeStatus::Waiting | NodeStatus::Queued => wire::NodeStatus::Queued,
+        NodeStatus::Running => wire::NodeStatus::Running,
+        NodeStatus::Succeeded => wire::NodeStatus::Succeeded,
+        NodeStatus::Failed => wire::NodeStatus::Failed,
+        NodeStatus::Skipped => wire::NodeStatus::Skipped,
+        NodeStatus::Cancelled | NodeStatus::NotRun => wire::NodeStatus::Cancelled,
+    }
+}
+
+/// Where the run itself stands.
+pub(crate) fn of_run(snapshot: &RunSnapshot<'_>) -> RunStatus {
+    if let Some(end) = &snapshot.record.end {
+        return of_end(end.word);
+    }
+    let parts = || snapshot.frames.iter().flat_map(|frame| &frame.nodes);
+    let began = snapshot.record.began_at.is_some()
+        || snapshot.frames.len() > 1
+        || parts().any(|parts| parts.tasks.iter().any(|task| has_begun(&task.progress)));
+    if began { RunStatus::Running } else { RunStatus::Queued }
+}
+
+/// Why a node waits, or why it was skipped.
+pub(crate) fn reason(frame: &SubgraphSnapshot<'_>, place: usize) -> Option<String> {
+    let (_, parts) = frame.node(place);
+    match parts.status {
+        NodeStatus::Waiting => Some(blocked(frame, place)),
+        NodeStatus::Queued | NodeStatus::Running => {
+            parts.tasks.last().and_then(|task| waiting(task))
+        }
+        NodeStatus::Skipped => {
+            let failure = parts.end.and_then(|end| end.failure.as_ref());
+            failure.map(|failure| failure.reason.clone())
+        }
+        NodeStatus::NotRun => Some("the run ended before its turn came".to_owned()),
+        NodeStatus::Cancelled | NodeStatus::Succeeded | NodeStatus::Failed => None,
+    }
+}
+
+fn waiting(task: &TaskRecord) -> Option<String> {
+    let progress = &task.progress;
+    match &progress.state {
+        TaskState::Ready => Some("no worker has taken it yet".to_owned()),
+        TaskState::Waiting { until, why } => Some(match why {
+            WaitReason::Backoff => format!(
+                "attempt {} of {} failed; the next is due at {until}",
+                progress.attempt, task.spec.retry.max_attempts
+            ),
+            WaitReason::Delay => format!("it lets time pass until {until}"),
+            WaitReason::Signal => signal_words(awaited_event(task).as_deref(), *until),
+            WaitReason::Scheduled => format!("it is not to start before {until}"),
+            WaitReason::After => "other tasks go first".to_owned(),
+        }),
+        TaskState::Leased(_) | TaskState::Settled(_) => None,
+    }
+}
+
+/// The event that a task waits for; an approval waits for none.
+pub(crate) fn awaited_event(task: &TaskRecord) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Given {
+        event: Option<String>,
+    }
+    let TaskState::Waiting { why: WaitReason::Signal, .. } = &task.progress.state else {
+        return None;
+    };
+    serde_json::from_slice::<Given>(&task.parameters).ok()?.event
+}
+
+/// What a node waits for that somebody outside must say.
+pub(crate) fn signal_words(event: Option<&str>, until: Timestamp) -> String {
+    let word =
+        event.map_or_else(|| "a yes or no".to_owned(), |event| format!("the event `{event}`"));
+    if until == Timestamp::MAX {
+        return format!("it waits for {word}");
+    }
+    format!("it waits for {word}, until {until}")
+}
+
+/// Which nodes go first, by name.
+pub(crate) fn blocked(frame: &SubgraphSnapshot<'_>, place: usize) -> String {
+    let blockers = frame.blockers(place);
+    if blockers.is_empty() {
+        return "its turn has come; it begins as other tasks of the run end".to_owned();
+    }
+    let told: Vec<_> = blockers.iter().take(NAMES_TOLD_MAX).map(|node| node.name()).collect();
+    let told = told.join(", ");
+    match blockers.len().saturating_sub(NAMES_TOLD_MAX) {
+        0 => format!("waits for {told}"),
+        more => format!("waits for {told} and {more} more"),
+    }
 }

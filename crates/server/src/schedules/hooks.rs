@@ -19,10 +19,10 @@ use store::StoreError;
 use crate::app::App;
 use crate::handle::{AskError, ShardHandle};
 
-/// The body of one call.
+/// Limit: the body of a webhook's call.
 pub(crate) const HOOK_BODY_BYTES_MAX: usize = 1024 * 1024;
-/// Calls of one webhook in a minute.
-pub(crate) const HOOK_CALLS_PER_MINUTE_MAX: u32 = 600;
+/// Limit: calls of one webhook in a minute.
+const HOOK_CALLS_PER_MINUTE_MAX: u32 = 600;
 const MINUTE: Duration = Duration::from_mins(1);
 const SECRET_BYTES: usize = 32;
 const HOOK_ID_BYTES: usize = 8;

@@ -1,15 +1,21 @@
-//! Gets the run of a schedule's moment ready: finds its workflow and compiles it.
+//! What schedules have the server do: make a definition ready, and start the runs of a backfill.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Preparation, ScheduleId, ScheduleSpec};
+use coordinator::{Calendar, Overlap, Preparation, ScheduleId, ScheduleRecord, ScheduleSpec};
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use model::{IdempotencyMark, ShardId, TenantId, Timestamp};
 use store::Store;
 
+use crate::app::App;
+use crate::clock::wall_now;
+use crate::handle::{AskError, ShardHandle};
 use crate::runs::definition::Object;
 use crate::runs::programs::Programs;
-use crate::runs::start::{NewRunRequest, RunError, Source, earlier, ready_run};
+use crate::runs::start::{
+    NewRunRequest, RunError, Source, Started, check, earlier, ready_run, start,
+};
 
 /// The input that tells a run the moment that it was due.
 const DUE_INPUT: &str = "scheduledFor";
@@ -101,8 +107,102 @@ fn is_final(error: &RunError) -> bool {
     }
 }
 
+/// Limit: runs that one backfill starts.
+pub(crate) const BACKFILL_RUNS_MAX: usize = 1_000;
+/// Limit: runs of a backfill that are being started at the same time, where runs may overlap.
+const BACKFILL_AT_ONCE_MAX: usize = 32;
+
+/// Why nothing is started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BackfillError {
+    /// The end is before the beginning.
+    #[error("`to` is before `from`")]
+    Backwards,
+    /// The end is in the future.
+    #[error("`to` is in the future; only moments that have passed are taken up")]
+    Ahead,
+    /// There are too many moments.
+    #[error("more than {BACKFILL_RUNS_MAX} moments are between `from` and `to`")]
+    TooMany,
+    /// A run could not be started; others may exist.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// Nobody answered, or the coordinator refused.
+    #[error(transparent)]
+    Ask(#[from] AskError),
+}
+
+/// What came of the moments.
+#[derive(Default)]
+pub(crate) struct TakenUp {
+    /// Runs that there are, oldest moment first.
+    pub(crate) started: Vec<Started>,
+    /// Moments whose runs start one after another, oldest first.
+    pub(crate) waiting: Vec<Timestamp>,
+}
+
+/// The moments of a rule between two others, both included.
+pub(crate) fn moments(
+    calendar: &Calendar,
+    from: Timestamp,
+    to: Timestamp,
+) -> Result<Vec<Timestamp>, BackfillError> {
+    if to < from {
+        return Err(BackfillError::Backwards);
+    }
+    if to > wall_now() {
+        return Err(BackfillError::Ahead);
+    }
+    let before = Timestamp::from_millis(from.as_millis().saturating_sub(1));
+    let mut found = Vec::new();
+    let mut next = calendar.after(before);
+    while let Some(moment) = next.filter(|moment| *moment <= to) {
+        if found.len() == BACKFILL_RUNS_MAX {
+            return Err(BackfillError::TooMany);
+        }
+        found.push(moment);
+        next = calendar.after(moment);
+    }
+    Ok(found)
+}
+
+/// Sees to it that each moment has a run. The same call again goes on where it stopped.
+///
+/// People asked for each of the moments, so none is skipped, and none ends the run before: where
+/// runs may not overlap, they follow each other.
+pub(crate) async fn backfill(
+    app: &App,
+    (tenant, handle): (&TenantId, &ShardHandle),
+    schedule: &ScheduleRecord,
+    moments: Vec<Timestamp>,
+) -> Result<TakenUp, BackfillError> {
+    if schedule.spec.overlap == Overlap::Allow {
+        // They start at once and share the commits.
+        let starting = moments.into_iter().map(|due| request(schedule.id, &schedule.spec, due));
+        let starting = starting.map(|request| start(app, tenant, request));
+        let started = stream::iter(starting).buffered(BACKFILL_AT_ONCE_MAX).try_collect().await?;
+        return Ok(TakenUp { started, waiting: Vec::new() });
+    }
+    let mut taken = TakenUp::default();
+    for due in moments {
+        match earlier(&*app.store, handle.shard(), &mark(schedule.id, due)).await? {
+            Some(record) => {
+                taken.started.push(Started { record, existed: true, warnings: Arc::default() });
+            }
+            None => taken.waiting.push(due),
+        }
+    }
+    if taken.waiting.is_empty() {
+        return Ok(taken);
+    }
+    // Whoever asks for runs that can never start hears it now.
+    check(app, handle.shard(), source(&schedule.spec)).await?;
+    handle.backfill(schedule.id, taken.waiting.clone()).await?;
+    Ok(taken)
+}
+
 #[cfg(test)]
-mod tests {
+mod prepare_tests {
     use super::*;
 
     #[test]
@@ -113,5 +213,26 @@ mod tests {
         };
         check(br#"{"a": 1}"#, br#"{"a":1,"scheduledFor":"1970-01-01T00:00:00.000Z"}"#);
         check(br#"{"scheduledFor":7}"#, br#"{"scheduledFor":7}"#);
+    }
+}
+
+#[cfg(test)]
+mod backfill_tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_are_included_and_there_is_a_limit() {
+        let calendar = Calendar::read("0 * * * *", "UTC", wall_now()).expect("a rule");
+        let moment = |text: &str| text.parse::<Timestamp>().expect("a moment");
+        let count = |from: &str, to: &str| {
+            moments(&calendar, moment(from), moment(to)).map(|found| found.len())
+        };
+        assert_eq!(count("2026-01-31T03:00:00Z", "2026-01-31T05:00:00Z").ok(), Some(3));
+        assert_eq!(count("2026-01-31T03:00:01Z", "2026-01-31T04:59:59Z").ok(), Some(1));
+        assert_eq!(count("2026-01-31T03:00:01Z", "2026-01-31T03:00:01Z").ok(), Some(0));
+        let wrong = |from: &str, to: &str| count(from, to).expect_err("refused").to_string();
+        assert!(wrong("2026-01-31T05:00:00Z", "2026-01-31T03:00:00Z").contains("before"));
+        assert!(wrong("2026-01-31T05:00:00Z", "9999-01-31T03:00:00Z").contains("future"));
+        assert!(wrong("2025-01-31T05:00:00Z", "2026-01-31T03:00:00Z").contains("more than 1000"));
     }
 }

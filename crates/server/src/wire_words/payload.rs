@@ -1,4 +1,10 @@
 //! Payloads: JSON that is opaque from here on, so it is checked here once.
+//!
+//! The parser says at which line and column it stopped; people think in fields, so a position
+//! becomes a path like `tasks[3].retry.backoff_ms`. This is only asked after an error, so it may
+//! take its time.
+
+use std::fmt::Write;
 
 use bytes::Bytes;
 use protocol::error_code::ErrorCode;
@@ -6,7 +12,7 @@ use serde_json::value::RawValue;
 
 use super::problem::ApiError;
 
-/// How deep a payload may nest. Whoever reads it with a recursive parser is safe.
+/// Limit: how deep parameters and results may nest, so that a recursive parser reads them safely.
 pub(crate) const PAYLOAD_DEPTH_MAX: usize = 64;
 
 /// The bytes as they were sent. The box that the parser filled becomes the bytes: no second copy.
@@ -58,8 +64,123 @@ pub(crate) fn is_deeper_than(text: &[u8], depth_max: usize) -> bool {
     false
 }
 
+/// One level of nesting.
+enum Level {
+    Object { key: String, expects_key: bool },
+    Array { index: usize },
+}
+
+/// Whether a text is an object, as far as its first letter tells. A parser of ours takes a list of
+/// values for an object with its fields in order, which nobody means.
+pub(crate) fn is_object(text: &[u8]) -> bool {
+    text.trim_ascii_start().first() == Some(&b'{')
+}
+
+/// What a parser found wrong, with the field where it stopped.
+pub(crate) fn describe(text: &[u8], error: &serde_json::Error) -> String {
+    let path = path_at(text, offset_of(text, error.line(), error.column()));
+    let mut message = error.to_string();
+    if let Some(at) = message.rfind(" at line ") {
+        message.truncate(at);
+    }
+    if message.contains("untagged enum") {
+        // The name of a type of ours means nothing outside.
+        "has another form than it should".clone_into(&mut message);
+    }
+    if path.is_empty() { message } else { format!("{path}: {message}") }
+}
+
+/// The byte that a parser's line and column (both from 1, columns in bytes) stand for.
+pub(crate) fn offset_of(text: &[u8], line: usize, column: usize) -> usize {
+    let before: usize = text
+        .split_inclusive(|byte| *byte == b'\n')
+        .take(line.saturating_sub(1))
+        .map(<[u8]>::len)
+        .sum();
+    (before + column).min(text.len())
+}
+
+/// The path to the value that was last begun before `offset`; empty at the top.
+pub(crate) fn path_at(text: &[u8], offset: usize) -> String {
+    let mut levels: Vec<Level> = Vec::new();
+    let mut bytes = text[..offset.min(text.len())].iter().copied();
+    while let Some(byte) = bytes.next() {
+        match byte {
+            b'{' => levels.push(Level::Object { key: String::new(), expects_key: true }),
+            b'[' => levels.push(Level::Array { index: 0 }),
+            b'}' | b']' => {
+                levels.pop();
+            }
+            b',' => levels.last_mut().map_or((), step),
+            b'"' => {
+                let string = rest_of_string(&mut bytes);
+                if let Some(Level::Object { key, expects_key: expects_key @ true }) =
+                    levels.last_mut()
+                {
+                    *key = string;
+                    *expects_key = false;
+                }
+            }
+            _ => {}
+        }
+    }
+    write_path(&levels)
+}
+
+fn step(level: &mut Level) {
+    match level {
+        Level::Object { key, expects_key } => {
+            key.clear();
+            *expects_key = true;
+        }
+        Level::Array { index } => *index += 1,
+    }
+}
+
+/// Escapes stay as they are: the path is for people, and our own fields have none.
+fn rest_of_string(bytes: &mut impl Iterator<Item = u8>) -> String {
+    let mut string = Vec::new();
+    let mut escaped = false;
+    for byte in bytes {
+        if byte == b'"' && !escaped {
+            break;
+        }
+        escaped = byte == b'\\' && !escaped;
+        string.push(byte);
+    }
+    String::from_utf8_lossy(&string).into_owned()
+}
+
+fn write_path(levels: &[Level]) -> String {
+    let mut path = String::new();
+    for level in levels {
+        match level {
+            Level::Object { key, .. } if key.is_empty() => {}
+            Level::Object { key, .. } => {
+                if !path.is_empty() {
+                    path.push('.');
+                }
+                path.push_str(key);
+            }
+            Level::Array { index } => {
+                write!(path, "[{index}]").expect("a String takes everything");
+            }
+        }
+    }
+    path
+}
+
+/// Limit: tasks in one submit.
+pub(crate) const TASKS_PER_SUBMIT_MAX: usize = 10_000;
+/// Limit: the parameters of one task.
+pub(crate) const PARAMETERS_BYTES_MAX: usize = 1024 * 1024;
+/// Limit: tools or tags that a task may demand, of each.
+pub(crate) const DEMAND_ENTRIES_MAX: usize = 64;
+/// Limit: the result of one attempt.
+pub(crate) const RESULT_BYTES_MAX: usize = 8 * 1024 * 1024;
+
 #[cfg(test)]
-mod tests {
+mod payload_tests {
     use super::*;
 
     #[test]
@@ -88,5 +209,35 @@ mod tests {
             refused(&nested(PAYLOAD_DEPTH_MAX + 1), 1_000),
             Err("parameters nests more than 64 levels deep".to_owned())
         );
+    }
+}
+
+#[cfg(test)]
+mod json_path_tests {
+    use super::*;
+
+    #[test]
+    fn a_position_becomes_a_path() {
+        check(
+            r#"{"tasks":[{"type":"x"},{"retry":{"backoff_ms":"soon"#,
+            "tasks[1].retry.backoff_ms",
+        );
+        check(r#"{"tasks":[{"type":"x"}"#, "tasks[0]");
+        check(r#"{"tasks":[{"type":"x","a\"]}":1"#, r#"tasks[0].a\"]}"#);
+        check(r#"{"worker_id":"w","max":-"#, "max");
+        check("[1,2,", "[2]");
+        check("nonsense", "");
+    }
+
+    fn check(text: &str, expected: &str) {
+        assert_eq!(path_at(text.as_bytes(), text.len()), expected);
+    }
+
+    #[test]
+    fn lines_and_columns_become_offsets() {
+        let text = b"{\n  \"a\": 1\n}";
+        assert_eq!(offset_of(text, 1, 1), 1);
+        assert_eq!(offset_of(text, 2, 3), 5);
+        assert_eq!(offset_of(text, 9, 9), text.len());
     }
 }

@@ -10,7 +10,6 @@ use coordinator::{BACKFILL_WAITING_MAX, Refusal, SCHEDULES_MAX};
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::{FlowProblem, Problem, ProblemDetail};
 use serde::Serialize;
-use shard::verdict_words::state_word;
 use store::StoreError;
 
 use crate::handle::AskError;
@@ -189,7 +188,7 @@ impl From<Refusal> for ApiError {
             Refusal::StoreUnavailable => AskError::Unavailable.into(),
             Refusal::NotRequeueable { state } => Self::new(
                 ErrorCode::TaskConflict,
-                format!("the task is {}; it cannot be requeued", state_word(state).word()),
+                format!("the task is {}; it cannot be requeued", state.word()),
             )
             .with_hint("a FAILED, DEAD or STOPPED task can be requeued"),
         }

@@ -6,8 +6,8 @@ use protocol::rest::workflows::{ChangedNode, DiffEdge, DiffField, DiffNode, Work
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value};
 
-/// Values that one answer lists; further ones are left out.
-pub(crate) const DIFF_FIELDS_MAX: usize = 10_000;
+/// Limit: values that one comparison lists.
+const DIFF_FIELDS_MAX: usize = 10_000;
 /// Keys of a graph that are compared piece by piece.
 const GRAPH_KEYS: [&str; 3] = ["nodes", "edges", "subgraphs"];
 

@@ -15,9 +15,9 @@ use crate::app::App;
 use crate::handle::{AskError, ShardHandle};
 use crate::runs::programs::CompileError;
 
-/// A workflow's name, as lists show it, in characters; the rest is cut off.
-pub(crate) const WORKFLOW_NAME_CHARS_MAX: usize = 256;
-/// What an author says about a version, in characters.
+/// Limit: a workflow's name, as lists show it, in characters; the rest is cut off.
+const WORKFLOW_NAME_CHARS_MAX: usize = 256;
+/// Limit: a comment on a version.
 pub(crate) const COMMENT_CHARS_MAX: usize = 1_024;
 
 /// A version that someone wants to keep.

@@ -105,8 +105,8 @@ async fn what_is_wrong_with_an_action_or_a_job_is_named() {
     check(jobs, json!({"command": "a;b"}), 422, invalid, "command").await;
     check(jobs, json!({"command": "ls", "priority": "high"}), 422, invalid, "priority").await;
     check(jobs, json!({"command": "ls", "queue": "a b"}), 422, invalid, "queue").await;
-    check(jobs, json!([]), 422, invalid, "a job is a JSON object").await;
-    check(jobs, json!(["j1"]), 422, invalid, "a job is a JSON object").await;
+    check(jobs, json!([]), 422, invalid, "must be a JSON object").await;
+    check(jobs, json!(["j1"]), 422, invalid, "must be a JSON object").await;
     let orphan = json!({"command": "ls", "after": ["nobody"]});
     check(jobs, orphan, 404, "E.TASK.NOT_FOUND", "nobody").await;
     assert_eq!(server.get("/api/v1/tasks").await.expect(200)["tasks"], json!([]));

@@ -21,7 +21,8 @@ const REPORTS: &str = "/api/v1/reports";
 /// Where, what, and the beginning of the sentence that comes back.
 const INVALID: &[(&str, &str, &str)] = &[
     (TASKS, "{}", "the body: missing field `type`"),
-    (TASKS, "[]", "the body: invalid length 0"),
+    (TASKS, "[]", "the body: must be a JSON object, not a list"),
+    (LEASES, r#"["w"]"#, "the body: must be a JSON object, not a list"),
     (TASKS, "7", "the body: invalid type: integer `7`"),
     (TASKS, r#"{"tasks":[]}"#, "tasks is empty"),
     (TASKS, r#"{"tasks":{}}"#, "tasks: invalid type: map"),

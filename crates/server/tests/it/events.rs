@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use hyper::Method;
 use protocol::rest::tokens::Role;
-use protocol::session::payload::feedback::{Channel, Chunk, Feedback};
+use protocol::session::payload::exec::{Channel, Chunk, Feedback};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpSocket;

@@ -10,8 +10,8 @@ use hyper::body::Incoming;
 use hyper::header::{ACCEPT, CONTENT_TYPE};
 use model::LeaseId;
 use protocol::rest::logs::LogLine;
-use protocol::session::open::OpenObject;
-use protocol::session::payload::feedback::{Channel, Chunk, Feedback};
+use protocol::session::codec::OpenObject;
+use protocol::session::payload::exec::{Channel, Chunk, Feedback};
 use serde_json::value::RawValue;
 use serde_json::{Number, json};
 

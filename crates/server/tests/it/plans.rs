@@ -1,8 +1,11 @@
 //! Plans over HTTP: kept, listed, forgotten; and what is refused.
 
+use std::sync::Arc;
+
 use hyper::Method;
 use protocol::rest::tokens::Role;
 use serde_json::{Value, json};
+use store::SqliteStore;
 
 use crate::support::TestServer;
 
@@ -42,10 +45,11 @@ async fn a_long_plan_is_read_from_the_store_when_it_is_used() {
 
 #[tokio::test]
 async fn a_server_that_lost_the_tenant_adds_no_plan() {
-    let store = store::MemoryStore::default();
-    let former = TestServer::dev_on(|_| std::sync::Arc::new(store.clone())).await;
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Arc::new(SqliteStore::open(folder.path()).expect("opens"));
+    let former = TestServer::dev_on(|_| Arc::clone(&store)).await;
     former.until_ready().await;
-    let owner = TestServer::dev_on(|_| std::sync::Arc::new(store.clone())).await;
+    let owner = TestServer::dev_on(|_| Arc::clone(&store)).await;
     let kept = owner.post("/api/v1/plans", &dedupe()).await.expect(201);
     let mut other = dedupe();
     other["tasks"][1]["args"] = json!(["-c"]);

@@ -46,7 +46,9 @@ async fn a_run_is_executed_and_shown_node_by_node() {
     assert_eq!(node_of(&run, 2)["result"], json!({"n": 2}));
     assert!(run["finishedAt"].is_string() && run["outputs"].is_object(), "{run}");
     let short = server.get("/api/v1/runs/1?nodes=false").await.expect(200);
-    assert!(short.get("nodes").is_none() && short["counts"]["total"] == 2, "{short}");
+    let mut without_nodes = run.clone();
+    without_nodes.as_object_mut().expect("a run is an object").remove("nodes");
+    assert_eq!(short, without_nodes);
     let server = server.restart().await;
     assert_eq!(server.run(&run_id).await, run, "the same after a restart");
     server.stop().await;

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use std::sync::Mutex;
 
 use coordinator::{LoadKey, RunChange, RunRecord, TaskRecord};
-use keyspace::row::KeyRow;
+use keyspace::Row;
 use model::{QueueName, RunId, ShardId, TenantId};
 use serde_json::json;
 use shard::{ClaimedShard, DocumentKind, Restored, Turn};
 use store::{
-    CommitError, Committed, DocumentVersion, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts,
-    RunQuery, ScratchTurn, SqliteStore, Store, StoreError, StoreFuture, TaskPage, TokenRow,
+    CommitError, Committed, DocumentVersion, KeyspaceTurn, Note, NoteKind, PageQuery, RunKey,
+    RunPage, RunParts, RunQuery, SqliteStore, Store, StoreError, StoreFuture, TaskPage, TokenRow,
 };
 
 use crate::flows::{node, workflow};
@@ -184,15 +184,15 @@ impl Store for TroubledStore {
         self.inner.notes(kind)
     }
 
-    fn commit_scratch(&self, turn: ScratchTurn) -> StoreFuture<Result<Committed, CommitError>> {
+    fn commit_keys(&self, turn: KeyspaceTurn) -> StoreFuture<Result<Committed, CommitError>> {
         if self.is_full() {
             return Box::pin(async { Err(full(CommitError::Unavailable)) });
         }
-        self.inner.commit_scratch(turn)
+        self.inner.commit_keys(turn)
     }
 
-    fn restore_scratch(&self, shard: ShardId) -> StoreFuture<Result<Vec<KeyRow>, StoreError>> {
-        self.inner.restore_scratch(shard)
+    fn restore_keys(&self, shard: ShardId) -> StoreFuture<Result<Vec<Row>, StoreError>> {
+        self.inner.restore_keys(shard)
     }
 
     fn probe(&self) -> StoreFuture<Result<(), StoreError>> {

@@ -6,7 +6,7 @@ use coordinator::{Pause, TenantChange};
 use hyper::Method;
 use serde_json::{Value, json};
 use shard::Turn;
-use store::{MemoryStore, Store};
+use store::{SqliteStore, Store};
 
 use crate::support::{TestServer, lease_path};
 
@@ -272,7 +272,8 @@ async fn a_task_cannot_run_after_one_that_nobody_knows() {
 
 #[tokio::test]
 async fn a_queue_that_was_paused_is_paused_when_the_server_starts() {
-    let store = Arc::new(MemoryStore::default());
+    let folder = tempfile::tempdir().expect("a folder");
+    let store = Arc::new(SqliteStore::open(folder.path()).expect("opens"));
     let claim = store.claim("default".parse().expect("a name")).await.expect("claims");
     let pause = Pause { by: "ada".into(), at: "2026-01-31T12:00:00Z".parse().expect("a moment") };
     let paused = TenantChange::QueuePaused { queue: "slow".parse().expect("a name"), pause };

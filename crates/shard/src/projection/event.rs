@@ -10,7 +10,7 @@ use protocol::rest::runs::RunStatus;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-/// A result up to this size is told with its event; a larger one only by its size.
+/// Limit: a result up to this size is told with its event; a larger one only by its size.
 pub const RESULT_BYTES_MAX: usize = 64 * 1024;
 /// What the JSON of an event without a payload takes, roughly.
 const FRAME_BYTES: usize = 480;

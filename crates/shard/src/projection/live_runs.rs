@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use coordinator::{RestoredRun, RunRecord, TaskRecord, TaskState};
-use foldhash::fast::FixedState;
-use indexmap::IndexMap;
 use model::{LeaseId, NodeLink, RunId, TaskId, Timestamp};
 
 use super::event::RunScope;
@@ -14,7 +12,7 @@ use super::event::RunScope;
 #[derive(Debug, Default)]
 pub(super) struct LiveRuns {
     runs: BTreeMap<RunId, LiveRun>,
-    tasks: IndexMap<TaskId, LiveTask, FixedState>,
+    tasks: BTreeMap<TaskId, LiveTask>,
     /// The run that was asked for last: neighbouring facts are mostly of one run.
     last: Option<Arc<RunScope>>,
 }
@@ -102,7 +100,7 @@ impl LiveRuns {
     }
 
     pub(super) fn remove_task(&mut self, task: TaskId) -> Option<Arc<NodeLink>> {
-        self.tasks.swap_remove(&task).map(|task| task.link)
+        self.tasks.remove(&task).map(|task| task.link)
     }
 
     pub(super) fn link(&self, task: TaskId) -> Option<Arc<NodeLink>> {

@@ -20,7 +20,7 @@ pub use event::{
     RunScope, StatusNews, Step,
 };
 pub use log_line::LogLine;
-pub use notices::{REBOUND_TOLD_MAX, WorkerNotice};
+pub use notices::WorkerNotice;
 pub use numbers::Numbers;
 pub use publication::{Projections, Publication};
 pub use run_status::of_end;

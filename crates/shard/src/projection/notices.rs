@@ -8,12 +8,12 @@ use coordinator::{
     RunChange, Step, TaskRecord, TaskState,
 };
 use model::{LeaseId, RunId, TaskId, WorkerId};
-use protocol::session::payload::run_rebind::{Rebind, RebindMode, ReboundWork};
+use protocol::session::payload::exec::{Rebind, RebindMode, ReboundWork};
 
 use crate::sessions::Revoked;
 
-/// Packages that one worker is told of with one rebind, at most.
-pub const REBOUND_TOLD_MAX: usize = 256;
+/// Limit: packages that one worker is told of with one rebind, at most.
+const REBOUND_TOLD_MAX: usize = 256;
 
 /// What a worker is told.
 #[derive(Debug)]
@@ -87,15 +87,13 @@ impl RunWorkers {
     }
 
     fn note_grants(&mut self, step: &Step) {
-        let granted = step.effects.iter().flat_map(grants).filter_map(of_run);
-        let mut granted: Vec<(TaskId, RunId)> = granted.collect();
+        let granted: BTreeMap<TaskId, RunId> =
+            step.effects.iter().flat_map(grants).filter_map(of_run).collect();
         if granted.is_empty() {
             return;
         }
-        granted.sort_unstable();
         for change in &step.changes {
-            let found = granted.binary_search_by_key(&change.task(), |(task, _)| *task);
-            let Some((_, run)) = found.ok().map(|at| &granted[at]) else { continue };
+            let Some(run) = granted.get(&change.task()) else { continue };
             if let (Change::LeaseGranted { .. }, TaskState::Leased(lease)) =
                 (change, &change.progress().state)
             {

@@ -11,9 +11,9 @@ use serde_json::value::RawValue;
 
 use super::{SessionCounts, SessionEffect, SessionTable};
 
-/// A worker that is not heard of for so long is forgotten.
+/// Limit: a silent Redis worker is forgotten after this.
 pub const MEMBER_KEPT_FOR: Duration = Duration::from_hours(7 * 24);
-/// A worker without a session that is silent for so long is dead (R 004-3.2): its name is free.
+/// Limit: a silent Redis worker is dead after this.
 pub const DEAD_AFTER: Duration = Duration::from_secs(90);
 
 /// What a worker without a session registered, as the store keeps it.

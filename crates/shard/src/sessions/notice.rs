@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use coordinator::LostAuthority;
 use model::{LeaseId, RunId, TaskId, Timestamp};
-use protocol::session::payload::run_rebind::Rebind;
+use protocol::session::payload::exec::Rebind;
 use protocol::session::server_session::Session;
 
 /// Something that a worker's connection is told from elsewhere.

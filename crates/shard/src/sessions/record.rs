@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 /// How long a session token is good; every accept hands out a new one.
 pub const TOKEN_LIFETIME: Duration = Duration::from_hours(24);
 /// How often the renewal of a session's token is made durable, at most.
-pub const RENEWAL_EVERY: Duration = Duration::from_hours(1);
+const RENEWAL_EVERY: Duration = Duration::from_hours(1);
 
 /// A session, as the store keeps it.
 #[derive(Clone, Debug, Serialize, Deserialize)]

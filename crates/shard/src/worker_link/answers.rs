@@ -5,14 +5,14 @@ use std::borrow::Cow;
 use coordinator::{FactNumber, Grant, LostAuthority};
 use model::{LeaseId, Offer, RunId};
 use protocol::rest::leases::{VerdictAnswer, VerdictWord};
-use protocol::session::alias::Vocabulary;
+use protocol::session::codec::OpenObject;
 use protocol::session::frame::BusinessFrame;
-use protocol::session::kind::Kind;
-use protocol::session::open::OpenObject;
+use protocol::session::kind::{Kind, Vocabulary};
 use protocol::session::payload::Payload;
-use protocol::session::payload::exec::{Cancel, Constraints, Dispatch, Verdict as VerdictPayload};
-use protocol::session::payload::resource_release::Release;
-use protocol::session::payload::run_rebind::Rebind;
+use protocol::session::payload::exec::{
+    Cancel, Constraints, Dispatch, Rebind, Verdict as VerdictPayload,
+};
+use protocol::session::payload::resource::Release;
 use serde_json::value::RawValue;
 
 use super::convert::CORE_PACKAGE;

@@ -6,9 +6,8 @@ use protocol::session::event::CommitToken;
 use protocol::session::frame::BusinessFrame;
 use protocol::session::kind::Kind;
 use protocol::session::payload::Payload;
-use protocol::session::payload::exec::{ExecError, ExecResult};
-use protocol::session::payload::feedback::Feedback;
-use protocol::session::payload::heartbeat::Heartbeat;
+use protocol::session::payload::control::Heartbeat;
+use protocol::session::payload::exec::{ExecError, ExecResult, Feedback};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 

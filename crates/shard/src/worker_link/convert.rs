@@ -8,14 +8,13 @@ use model::{
     Failure, LeaseId, Offer, PackageRef, Report, ReportedOutcome, ShardId, TagKey, TagValue,
     TaskId, ToolName, TypeName, WorkerId,
 };
+use protocol::session::codec::OpenObject;
 use protocol::session::control::COUNTED_ACKS_FEATURE;
 use protocol::session::frame::BusinessFrame;
 use protocol::session::kind::Kind;
-use protocol::session::open::OpenObject;
 use protocol::session::payload::Payload;
+use protocol::session::payload::control::{Metrics, PackageStatus, Register};
 use protocol::session::payload::exec::{ExecError, ExecResult, ResultStatus};
-use protocol::session::payload::heartbeat::Metrics;
-use protocol::session::payload::register::{PackageStatus, Register};
 use protocol::session::payload::resource::Artifact;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -23,12 +22,12 @@ use serde_json::value::{RawValue, to_raw_value};
 use crate::artifacts;
 use crate::report_key::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key, extra};
 
-/// Tasks that one worker may work on at the same time.
+/// Limit: tasks that one worker may work on at the same time.
 pub const SLOTS_MAX: u32 = 4_096;
-/// Features, packages, limits and channels that one register may list, of each.
-pub const REGISTER_ENTRIES_MAX: usize = 10_000;
-/// Leases that one heartbeat may list.
-pub const LISTED_LEASES_MAX: usize = 10_000;
+/// Limit: features, packages, limits and channels that one register may list, of each.
+const REGISTER_ENTRIES_MAX: usize = 10_000;
+/// Limit: leases that one heartbeat may list.
+const LISTED_LEASES_MAX: usize = 10_000;
 
 /// The package of nodes that every worker of ours has.
 pub(super) const CORE_PACKAGE: &str = "core";

@@ -3,11 +3,10 @@
 use coordinator::Violation;
 use model::{LeaseId, WorkerId};
 use protocol::session::control::ResetCode;
-use protocol::session::payload::feedback::Feedback;
-use protocol::session::payload::heartbeat::Heartbeat;
+use protocol::session::payload::control::Heartbeat;
+use protocol::session::payload::exec::Feedback;
 use protocol::session::payload::package::PackageEvent;
-use protocol::session::payload::resource::Artifact;
-use protocol::session::payload::resource_read::Chunk;
+use protocol::session::payload::resource::{Artifact, ResourceChunk};
 
 use super::in_flight::RequestId;
 
@@ -101,7 +100,7 @@ pub enum LinkEvent {
         feedback: Box<Feedback>,
     },
     /// A part of a resource that was asked for.
-    Chunk(Box<Chunk>),
+    Chunk(Box<ResourceChunk>),
     /// A package was installed, or was not.
     Package(Box<PackageEvent>),
 }

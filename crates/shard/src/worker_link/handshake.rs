@@ -26,10 +26,10 @@ use super::session_leases::{Owner, SessionLeases};
 use super::{LinkAsk, WorkerLink};
 use crate::sessions::{Carried, Claimed, SessionClaim, SessionRecord};
 
-/// A connection proves who it is within this time, or is closed.
+/// Limit: from the connection to its handshake.
 pub const OPENING_WITHIN: Duration = Duration::from_secs(5);
-/// Refusals are delayed to slow down guessing.
-pub const REFUSAL_DELAY: Duration = Duration::from_secs(1);
+/// Limit: how late a refusal is told.
+const REFUSAL_DELAY: Duration = Duration::from_secs(1);
 
 /// Why a worker is turned away.
 #[derive(Clone, Debug, PartialEq, Eq)]

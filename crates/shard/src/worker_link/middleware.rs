@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use coordinator::{NextCall, NextEnd};
 use model::{LeaseId, Timestamp, WorkerId};
-use protocol::session::decode::NAME_CHARS_MAX;
+use protocol::session::codec::NAME_CHARS_MAX;
 use protocol::session::event::CommitToken;
 use protocol::session::frame::BusinessFrame;
-use protocol::session::payload::next::{NextRequest, NextResponse};
+use protocol::session::payload::exec::{NextRequest, NextResponse};
 
 use super::in_flight::{LinkCommand, Waiting};
 use super::next::{self, Words};

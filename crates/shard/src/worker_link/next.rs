@@ -6,12 +6,11 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use coordinator::{NextEnd, NodeWord};
 use model::Failure;
-use protocol::session::alias::Vocabulary;
+use protocol::session::codec::OpenObject;
 use protocol::session::frame::BusinessFrame;
-use protocol::session::kind::Kind;
-use protocol::session::open::OpenObject;
+use protocol::session::kind::{Kind, Vocabulary};
 use protocol::session::payload::Payload;
-use protocol::session::payload::next::{NextError, NextRequest, NextResponse};
+use protocol::session::payload::exec::{CodedError, NextRequest, NextResponse};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -56,22 +55,22 @@ pub(super) fn answer(call: &Call, end: &NextEnd) -> Response {
         NextEnd::Ended { word, failure, result } => {
             let (code, status, silence) = ended(*word);
             let message = failure.as_ref().map_or(silence, |failure| failure.reason.as_str());
-            let error = NextError { code: code.to_owned(), message: message.to_owned() };
+            let error = CodedError { code: code.to_owned(), message: message.to_owned() };
             let result = result.as_ref().map(|result| object(result));
             response(call, result, Some(error), trace(status, failure.as_ref()))
         }
         NextEnd::TimedOut => {
             let message = "the next in line did not come to its end in time".to_owned();
-            let error = NextError { code: "next_timeout".to_owned(), message };
+            let error = CodedError { code: "next_timeout".to_owned(), message };
             response(call, None, Some(error), None)
         }
         NextEnd::AskedAgain => {
             let message = "the same call was made again, and is answered there".to_owned();
-            let error = NextError { code: "next_asked_again".to_owned(), message };
+            let error = CodedError { code: "next_asked_again".to_owned(), message };
             response(call, None, Some(error), None)
         }
         NextEnd::NotAllowed { code, reason } => {
-            let error = NextError { code: (*code).to_owned(), message: (*reason).to_owned() };
+            let error = CodedError { code: (*code).to_owned(), message: (*reason).to_owned() };
             response(call, None, Some(error), None)
         }
     }
@@ -106,7 +105,7 @@ fn trace(status: &'static str, failure: Option<&Failure>) -> Option<OpenObject> 
 fn response(
     call: &Call,
     result: Option<OpenObject>,
-    error: Option<NextError>,
+    error: Option<CodedError>,
     trace: Option<OpenObject>,
 ) -> Response {
     NextResponse {
@@ -124,7 +123,7 @@ fn response(
 pub(super) fn too_large(call: &Call) -> Response {
     let message = "the result of the next in line is larger than a frame may be; \
                    leave large data as a resource, and return its name";
-    let error = NextError { code: "next_failed".to_owned(), message: message.to_owned() };
+    let error = CodedError { code: "next_failed".to_owned(), message: message.to_owned() };
     let failure = Failure::new("E.RESULT.TOO_LARGE", "");
     response(call, None, Some(error), trace("failed", Some(&failure)))
 }
@@ -137,7 +136,7 @@ pub(super) fn refusal(request: &NextRequest, (code, message): Words) -> Response
         node_id: request.node_id.clone(),
         middleware_id: request.middleware_id.clone(),
         result: None,
-        error: Some(NextError { code: code.to_owned(), message: message.to_owned() }),
+        error: Some(CodedError { code: code.to_owned(), message: message.to_owned() }),
         trace: None,
     }
 }

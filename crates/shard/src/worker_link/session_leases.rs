@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use coordinator::{Chain, Grant, LeaseRequest};
 use model::{LeaseId, NodeLink, Offer, ShardId, TaskId, Timestamp, TypeName, WorkerId};
-use protocol::session::payload::heartbeat::Metrics;
+use protocol::session::payload::control::Metrics;
 
 use self::calls::Calls;
 use self::requests::Requests;
@@ -17,8 +17,8 @@ use crate::sessions::Carried;
 pub mod calls;
 mod requests;
 
-/// A dispatch that shows no sign of life for so long is taken back.
-pub const DISPATCH_CONFIRM_WITHIN: Duration = Duration::from_secs(5);
+/// Limit: a dispatch that shows no sign of life for so long is taken back.
+const DISPATCH_CONFIRM_WITHIN: Duration = Duration::from_secs(5);
 /// A worker that is told the timeout of a task has so much longer to say that it was too long.
 pub const TIMEOUT_GRACE: Duration = Duration::from_secs(2);
 /// How long one request for leases waits; it is renewed as long as the session lasts.
@@ -31,9 +31,9 @@ const BEAT_EVERY_MIN: Duration = Duration::from_millis(500);
 const UNLISTED_MAX: u8 = 2;
 
 /// From here on a worker is given nothing new, in percent.
-pub const MEMORY_PRESSURE: f64 = 90.0;
+const MEMORY_PRESSURE: f64 = 90.0;
 /// The same for its disk.
-pub const DISK_PRESSURE: f64 = 95.0;
+const DISK_PRESSURE: f64 = 95.0;
 /// It must fall so far below before work is offered again, or it would be drained and undrained
 /// with each heartbeat.
 const PRESSURE_RELEASE: f64 = 5.0;

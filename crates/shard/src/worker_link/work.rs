@@ -7,8 +7,8 @@ use model::{LeaseId, RunId, Timestamp, WorkerId};
 use protocol::session::frame::BusinessFrame;
 use protocol::session::kind::Kind;
 use protocol::session::payload::Payload;
-use protocol::session::payload::resource_read::ReadRequest;
-use protocol::session::payload::run_rebind::Rebind;
+use protocol::session::payload::exec::Rebind;
+use protocol::session::payload::resource::ReadRequest;
 
 use super::event::LinkEvent;
 use super::in_flight::{LinkCommand, Reported, RequestId, Waiting};

@@ -9,13 +9,13 @@ use flow::Program;
 use model::{IdempotencyMark, RunId};
 use serde_json::{Value, json};
 use shard::Turn;
-use store::Tables;
 
 use super::checks::Checks;
 use super::generate::Generator;
 use super::interpret::interpret;
 use crate::consequence::Consequence;
 use crate::oracle::Notes;
+use crate::tables::Tables;
 use crate::workload::key_text;
 
 /// A workflow that people run.

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use model::{LeaseId, Report, ReportedOutcome, Timestamp, WorkerId};
-use protocol::session::alias::Vocabulary;
+use protocol::session::codec::OpenObject;
 use protocol::session::envelope::Reader;
 use protocol::session::event::WorkerEvent;
 use protocol::session::frame::BusinessFrame;
-use protocol::session::kind::Kind;
-use protocol::session::open::OpenObject;
+use protocol::session::kind::{Kind, Vocabulary};
 use protocol::session::payload::Payload;
-use protocol::session::payload::exec::{Dispatch, ExecResult, ResultError, ResultStatus};
-use protocol::session::payload::next::{NextRequest, NextResponse};
+use protocol::session::payload::exec::{
+    Dispatch, ExecResult, NextRequest, NextResponse, ResultError, ResultStatus,
+};
 use protocol::session::worker_machine::{Connection, WorkerMachine, WorkerOptions};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! One transaction: rows that a batch of turns became.
 
 use coordinator::{FactNumber, TaskRecord, TaskState};
-use model::TaskId;
+use model::{NodeLink, TaskId};
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, ToSql};
 
@@ -96,11 +96,11 @@ impl<'c> Statements<'c> {
         statement.raw_bind_parameter(27, record.created_at.to_integer())?;
         statement.raw_bind_parameter(28, record.run.as_ref().map(model::RunName::as_str))?;
         statement.raw_bind_parameter(29, after_document(&record.after))?;
-        statement.raw_bind_parameter(30, record.link.as_deref().map(stored_json::write))?;
-        statement.raw_bind_parameter(31, record.pin.as_deref().map(stored_json::write))?;
-        statement.raw_bind_parameter(32, fact_column(write.facts.begun))?;
-        statement.raw_bind_parameter(33, fact_column(write.facts.granted))?;
-        statement.raw_bind_parameter(34, fact_column(write.facts.settled))?;
+        statement.raw_bind_parameter(30, record.pin.as_deref().map(stored_json::write))?;
+        statement.raw_bind_parameter(31, fact_column(write.facts.begun))?;
+        statement.raw_bind_parameter(32, fact_column(write.facts.granted))?;
+        statement.raw_bind_parameter(33, fact_column(write.facts.settled))?;
+        bind_link(statement, record.link.as_deref())?;
         statement
             .raw_execute()
             .map_err(|error| meaning(error, Contradiction::TaskExists(write.task)))?;
@@ -207,6 +207,21 @@ fn bind_settled(
     let artifacts = row.extra.and_then(|extra| extra.artifacts.as_deref());
     statement.raw_bind_parameter(18, artifacts.map(Text))?;
     statement.raw_bind_parameter(19, row.held_since)
+}
+
+/// Parameters 34 to 40: the part of a run that a task executes.
+fn bind_link(
+    statement: &mut CachedStatement<'_>,
+    link: Option<&NodeLink>,
+) -> Result<(), rusqlite::Error> {
+    statement.raw_bind_parameter(34, link.map(|link| link.run.to_integer()))?;
+    statement.raw_bind_parameter(35, link.map(|link| link.frame))?;
+    statement.raw_bind_parameter(36, link.map(|link| link.node))?;
+    statement.raw_bind_parameter(37, link.and_then(|link| link.item))?;
+    statement.raw_bind_parameter(38, link.map(|link| link.level))?;
+    statement.raw_bind_parameter(39, link.map(|link| link.step_id.into_bytes()))?;
+    let call = link.and_then(|link| link.call.as_deref());
+    statement.raw_bind_parameter(40, call.map(stored_json::write))
 }
 
 /// The number of a fact within its run.

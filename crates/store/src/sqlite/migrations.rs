@@ -1,5 +1,7 @@
 //! Brings the tables to the form that this version knows.
 
+mod keyspace_rows;
+
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::contract::StoreError;
@@ -7,39 +9,50 @@ use crate::contract::StoreError;
 /// `AsFl` in ASCII: the mark in the file's header by which `file` and we know it.
 pub(super) const APPLICATION_ID: i32 = 0x4173_466c;
 
+/// A part of a step that is written in Rust.
+type Then = fn(&Connection) -> Result<(), StoreError>;
+
 /// One step. A released step never changes; what follows goes into a new one.
 struct Migration {
     name: &'static str,
     sql: &'static str,
+    /// What SQL cannot do; it runs after the statements, in the same transaction.
+    then: Option<Then>,
+}
+
+impl Migration {
+    const fn sql(name: &'static str, sql: &'static str) -> Self {
+        Self { name, sql, then: None }
+    }
 }
 
 /// Step n has version n, from 1.
 const MIGRATIONS: &[Migration] = &[
-    Migration { name: "0001_tables", sql: include_str!("migrations/0001_tables.sql") },
+    Migration::sql("0001_tables", include_str!("migrations/0001_tables.sql")),
+    Migration::sql("0002_runs_and_notes", include_str!("migrations/0002_runs_and_notes.sql")),
+    Migration::sql("0003_details_and_order", include_str!("migrations/0003_details_and_order.sql")),
+    Migration::sql("0004_scratch", include_str!("migrations/0004_scratch.sql")),
+    Migration::sql("0005_token_worker", include_str!("migrations/0005_token_worker.sql")),
+    Migration::sql("0006_runs", include_str!("migrations/0006_runs.sql")),
+    Migration::sql("0007_rebinds", include_str!("migrations/0007_rebinds.sql")),
+    Migration::sql("0008_moments", include_str!("migrations/0008_moments.sql")),
+    Migration::sql("0009_run_began", include_str!("migrations/0009_run_began.sql")),
+    Migration::sql("0010_run_facts", include_str!("migrations/0010_run_facts.sql")),
+    Migration::sql("0011_settings", include_str!("migrations/0011_settings.sql")),
+    Migration::sql("0012_documents", include_str!("migrations/0012_documents.sql")),
+    Migration::sql("0013_schedules", include_str!("migrations/0013_schedules.sql")),
+    Migration::sql(
+        "0014_documents_of_tenants",
+        include_str!("migrations/0014_documents_of_tenants.sql"),
+    ),
+    Migration::sql("0015_members", include_str!("migrations/0015_members.sql")),
+    Migration::sql("0016_specs", include_str!("migrations/0016_specs.sql")),
     Migration {
-        name: "0002_runs_and_notes",
-        sql: include_str!("migrations/0002_runs_and_notes.sql"),
+        name: "0017_keyspace",
+        sql: include_str!("migrations/0017_keyspace.sql"),
+        then: Some(keyspace_rows::move_rows),
     },
-    Migration {
-        name: "0003_details_and_order",
-        sql: include_str!("migrations/0003_details_and_order.sql"),
-    },
-    Migration { name: "0004_scratch", sql: include_str!("migrations/0004_scratch.sql") },
-    Migration { name: "0005_token_worker", sql: include_str!("migrations/0005_token_worker.sql") },
-    Migration { name: "0006_runs", sql: include_str!("migrations/0006_runs.sql") },
-    Migration { name: "0007_rebinds", sql: include_str!("migrations/0007_rebinds.sql") },
-    Migration { name: "0008_moments", sql: include_str!("migrations/0008_moments.sql") },
-    Migration { name: "0009_run_began", sql: include_str!("migrations/0009_run_began.sql") },
-    Migration { name: "0010_run_facts", sql: include_str!("migrations/0010_run_facts.sql") },
-    Migration { name: "0011_settings", sql: include_str!("migrations/0011_settings.sql") },
-    Migration { name: "0012_documents", sql: include_str!("migrations/0012_documents.sql") },
-    Migration { name: "0013_schedules", sql: include_str!("migrations/0013_schedules.sql") },
-    Migration {
-        name: "0014_documents_of_tenants",
-        sql: include_str!("migrations/0014_documents_of_tenants.sql"),
-    },
-    Migration { name: "0015_members", sql: include_str!("migrations/0015_members.sql") },
-    Migration { name: "0016_specs", sql: include_str!("migrations/0016_specs.sql") },
+    Migration::sql("0018_links", include_str!("migrations/0018_links.sql")),
 ];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (
@@ -85,7 +98,7 @@ fn take_step(
     version: i64,
     migration: &Migration,
 ) -> Result<(), StoreError> {
-    let Migration { name, sql } = migration;
+    let Migration { name, sql, then } = migration;
     let digest = digest(sql);
     let applied: Option<String> = connection
         .query_row("SELECT digest FROM migrations WHERE version = ?1", [version], |row| row.get(0))
@@ -98,6 +111,9 @@ fn take_step(
         ))),
         None => {
             connection.execute_batch(sql)?;
+            if let Some(then) = then {
+                then(connection)?;
+            }
             connection.execute(
                 "INSERT INTO migrations (version, name, digest) VALUES (?1, ?2, ?3)",
                 params![version, name, digest],

@@ -1,4 +1,4 @@
-//! The parts of a transaction: turns of coordinators, and turns of scratch keyspaces.
+//! The parts of a transaction: turns of coordinators, and turns of keyspaces.
 //!
 //! All of them share a transaction, so that they share its sync. When it fails, the turns of each
 //! claim are tried alone: what one tenant ran into must not break the claims of another.
@@ -11,13 +11,13 @@ use rusqlite::{Connection, OptionalExtension};
 
 use super::commit;
 use super::error::WriteError;
-use super::queue::{PendingScratch, PendingTurn, Reply};
-use super::scratch;
+use super::keys;
 use super::specs::SpecRows;
+use super::writer::{PendingKeys, PendingTurn, Reply};
 use crate::claims::Claims;
+use crate::contract::last_writes;
 use crate::contract::{CommitError, Committed};
 use crate::rows::Batch;
-use crate::scratch_rows::ScratchBatch;
 use shard::ClaimedShard;
 
 /// What becomes of one claim's turns in a transaction.
@@ -37,7 +37,7 @@ pub(super) struct Part {
 #[derive(Debug)]
 enum Turns {
     Tasks(Vec<PendingTurn>),
-    Scratch(Vec<PendingScratch>),
+    Keys(Vec<PendingKeys>),
 }
 
 impl Part {
@@ -51,13 +51,13 @@ impl Part {
         part
     }
 
-    /// Turns of scratch keyspaces.
-    pub(super) fn of_scratch(pending: Vec<PendingScratch>, claims: &Claims) -> Self {
-        let mut part = Self { turns: Turns::Scratch(Vec::new()), fates: BTreeMap::new() };
-        for PendingScratch { turn, .. } in &pending {
-            part.expect(turn.claim, !turn.writes.is_empty(), || claims.check_scratch(turn.claim));
+    /// Turns of keyspaces.
+    pub(super) fn of_keys(pending: Vec<PendingKeys>, claims: &Claims) -> Self {
+        let mut part = Self { turns: Turns::Keys(Vec::new()), fates: BTreeMap::new() };
+        for PendingKeys { turn, .. } in &pending {
+            part.expect(turn.claim, !turn.writes.is_empty(), || claims.check_keys(turn.claim));
         }
-        part.turns = Turns::Scratch(pending);
+        part.turns = Turns::Keys(pending);
         part
     }
 
@@ -79,7 +79,7 @@ impl Part {
             .map(|(key, fate)| {
                 let turns = match &turns {
                     Turns::Tasks(_) => Turns::Tasks(Vec::new()),
-                    Turns::Scratch(_) => Turns::Scratch(Vec::new()),
+                    Turns::Keys(_) => Turns::Keys(Vec::new()),
                 };
                 (key, Self { turns, fates: BTreeMap::from([(key, fate)]) })
             })
@@ -94,10 +94,10 @@ impl Part {
                     }
                 }
             }
-            Turns::Scratch(pending) => {
+            Turns::Keys(pending) => {
                 for one in pending {
                     let part = parts.get_mut(&key(one.turn.claim)).expect(no_fate);
-                    if let Turns::Scratch(own) = &mut part.turns {
+                    if let Turns::Keys(own) = &mut part.turns {
                         own.push(one);
                     }
                 }
@@ -125,10 +125,10 @@ impl Part {
                 let batch = Batch::fold(turns.filter(|turn| is_kept(turn.claim)))?;
                 commit::write(connection, &batch, specs)
             }
-            Turns::Scratch(pending) => {
+            Turns::Keys(pending) => {
                 let turns = pending.iter().map(|pending| &pending.turn);
-                let batch = ScratchBatch::fold(turns.filter(|turn| is_kept(turn.claim)));
-                scratch::write(connection, &batch)
+                let turns = turns.filter(|turn| is_kept(turn.claim));
+                keys::write(connection, &last_writes(turns))
             }
         }
     }
@@ -163,7 +163,7 @@ impl Part {
                 let claim = ClaimedShard { shard, epoch };
                 match self.turns {
                     Turns::Tasks(_) => claims.broke(claim, error),
-                    Turns::Scratch(_) => claims.broke_scratch(claim, error),
+                    Turns::Keys(_) => claims.broke_keys(claim, error),
                 }
             }
         }
@@ -178,8 +178,8 @@ impl Part {
                     answer(turn.claim, reply);
                 }
             }
-            Turns::Scratch(pending) => {
-                for PendingScratch { turn, reply } in pending {
+            Turns::Keys(pending) => {
+                for PendingKeys { turn, reply } in pending {
                     answer(turn.claim, reply);
                 }
             }

@@ -11,13 +11,14 @@ use tokio::task::spawn_blocking;
 
 use super::commit::NO_PARAMETERS;
 use super::open::DataFolder;
-use super::record::{RecordReader, damaged, moment, moment_if_any, parsed, text_if_any};
+use super::record::{
+    RecordReader, SELECT_SUMMARY, SELECT_TASK, damaged, moment, moment_if_any, parsed, text_if_any,
+};
 use crate::contract::{
     Detail, Note, NoteKind, PageQuery, SUMMARY_PARAMETERS_BYTES, SUMMARY_RESULT_BYTES_MAX,
     StoreError, StoreFuture, TaskPage, TokenRow,
 };
 use crate::page::{PageFill, ROWS_PER_LIST_MAX, TextSearch, cut};
-use crate::words::state_from_text;
 
 /// So many reads run at a time; the others wait.
 const READERS_MAX: usize = 4;
@@ -104,9 +105,8 @@ struct Tasks<'c> {
 
 impl<'c> Tasks<'c> {
     fn new(connection: &'c Connection) -> Result<Self, StoreError> {
-        let select = connection.prepare_cached(include_str!("queries/select_task.sql"))?;
-        let summary = include_str!("queries/select_task_summary.sql");
-        let select_summary = connection.prepare_cached(summary)?;
+        let select = connection.prepare_cached(&SELECT_TASK)?;
+        let select_summary = connection.prepare_cached(&SELECT_SUMMARY)?;
         Ok(Self { reader: RecordReader::new(connection)?, select, select_summary })
     }
 
@@ -186,7 +186,7 @@ fn scan(connection: &Connection, shard: ShardId, query: &PageQuery) -> Result<Fo
     let mut n_looked_at = 0;
     while let Some(row) = rows.next()? {
         let id: i64 = row.get(0)?;
-        let word = row.get_ref(1)?.as_str().ok().and_then(state_from_text);
+        let word = row.get_ref(1)?.as_str().ok().and_then(StateWord::from_word);
         let (Some(task), Some(word)) = (TaskId::from_integer(id), word) else {
             return Err(StoreError::Damaged(format!("row {id} of tasks has no valid state")));
         };

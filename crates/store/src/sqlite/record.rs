@@ -2,16 +2,19 @@
 
 use std::fmt::Display;
 use std::str::FromStr;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use bytes::Bytes;
 use coordinator::{
     EndedAttempt, Ending, FactNumber, Lease, Outcome, Progress, Settlement, StateWord, TaskFacts,
     TaskRecord, TaskState, WaitReason,
 };
-use model::{Failure, IdempotencyMark, NodeLink, Pin, ReportKey, ResultExtra, TaskId, Timestamp};
+use model::{
+    Failure, IdempotencyMark, NodeLink, Pin, ReportKey, ResultExtra, RunId, TaskId, Timestamp,
+};
 use rusqlite::types::FromSql;
 use rusqlite::{CachedStatement, Connection, Row};
+use uuid::Uuid;
 
 use super::commit::NO_PARAMETERS;
 use super::specs::SpecReader;
@@ -19,48 +22,107 @@ use crate::contract::StoreError;
 use crate::stored_json;
 use crate::words::{
     ENDING_EXPIRED, ENDING_FAILED, ENDING_STOPPED, ENDING_TIMED_OUT, ENDING_UNDELIVERED,
-    WAIT_FOR_DELAY, WAIT_FOR_SIGNAL, state_from_text,
+    WAIT_FOR_DELAY, WAIT_FOR_SIGNAL,
 };
 
-/// Reads rows of `select_task.sql`, `select_live_tasks.sql` and `select_run_tasks.sql`.
+/// Names each column once: where it stands in a row, and what a query selects for it.
+macro_rules! columns {
+    ($first:ident: $first_sql:literal, $($name:ident: $sql:literal,)+) => {
+        mod column {
+            #[expect(non_camel_case_types, clippy::upper_case_acronyms, reason = "counts only")]
+            enum Position { $first, $($name),+ }
+            pub(super) const $first: usize = Position::$first as usize;
+            $(pub(super) const $name: usize = Position::$name as usize;)+
+        }
+        const COLUMNS: &str = concat!($first_sql, $(", ", $sql),+);
+    };
+}
+
+columns! {
+    ID: "t.id",
+    SPEC_ID: "t.spec_id",
+    CONCURRENCY_KEY: "t.concurrency_key",
+    IDEMPOTENCY_KEY: "t.idempotency_key",
+    CREATED_AT: "t.created_at",
+    STATE: "t.state",
+    WAIT_UNTIL: "t.wait_until",
+    ATTEMPT: "t.attempt",
+    EPOCH: "t.epoch",
+    LOSSES: "t.losses",
+    HOLDER: "t.holder",
+    GRANTED_AT: "t.granted_at",
+    EXPIRES_AT: "t.expires_at",
+    ATTEMPT_ENDS_AT: "t.attempt_ends_at",
+    SETTLED_AT: "t.settled_at",
+    HELD_SINCE: "t.held_since",
+    REPORT_KEY: "t.report_key",
+    WAIT_FOR: "t.wait_for",
+    RUN: "t.run",
+    RUN_BEGUN: "t.run_begun",
+    RUN_GRANTED: "t.run_granted",
+    RUN_SETTLED: "t.run_settled",
+    RUN_ID: "t.run_id",
+    RUN_FRAME: "t.run_frame",
+    RUN_NODE: "t.run_node",
+    RUN_ITEM: "t.run_item",
+    RUN_LEVEL: "t.run_level",
+    RUN_STEP: "t.run_step",
+    RUN_CALL: "t.run_call",
+    AFTER_TASKS: "t.after_tasks",
+    PIN: "t.pin",
+    SKIPPED: "t.skipped",
+    ARTIFACTS: "t.artifacts",
+    FINGERPRINT: "i.fingerprint",
+    RESULT: "t.result",
+    PARAMETERS: "p.json",
+    FAILURE_CODE: "t.failure_code, t.failure_reason, t.failure_details",
+}
+
+const JOINS: &str = "LEFT JOIN parameters AS p ON p.task_id = t.id
+    LEFT JOIN idempotency AS i ON i.shard = t.id >> 40 AND i.key = t.idempotency_key";
+
+/// A task by its number.
+pub(super) static SELECT_TASK: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT {COLUMNS} FROM tasks AS t {JOINS} WHERE t.id = ?1"));
+
+/// The same without values of more than `?2` bytes. Whether the parameters are one of them is told.
+pub(super) static SELECT_SUMMARY: LazyLock<String> = LazyLock::new(|| {
+    let short = |columns: String, name| {
+        columns.replace(name, &format!("iif(octet_length({name}) <= ?2, {name}, NULL)"))
+    };
+    let columns = ["t.failure_details", "t.result", "p.json"].into_iter();
+    let columns = columns.fold(COLUMNS.to_owned(), short);
+    format!(
+        "SELECT {columns}, octet_length(p.json) > ?2 AS has_long_parameters
+           FROM tasks AS t {JOINS} WHERE t.id = ?1"
+    )
+});
+
+/// The live tasks of a range. The index is named, so that a restart can never read the settled
+/// history by a planner's mistake.
+pub(super) static SELECT_LIVE: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {COLUMNS} FROM tasks AS t INDEXED BY tasks_live {JOINS}
+          WHERE t.settled_at IS NULL AND t.id BETWEEN ?1 AND ?2 ORDER BY t.id"
+    )
+});
+
+/// All tasks that a run made, or only the settled ones. The index is named, so that the tasks of
+/// other runs are never read by a planner's mistake.
+pub(super) static SELECT_OF_RUN: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT {COLUMNS} FROM tasks AS t INDEXED BY tasks_run {JOINS}
+          WHERE t.run = ?1 AND t.id BETWEEN ?2 AND ?3
+            AND (t.run_id IS NOT NULL OR t.run_call IS NOT NULL)
+            AND (NOT ?4 OR t.settled_at IS NOT NULL)
+          ORDER BY t.id"
+    )
+});
+
+/// Reads rows of the queries above.
 pub(super) struct RecordReader<'c> {
     specs: SpecReader<'c>,
     ended_attempts: CachedStatement<'c>,
-}
-
-/// The columns, in the order in which all queries name them.
-mod column {
-    pub(super) const ID: usize = 0;
-    pub(super) const SPEC_ID: usize = 1;
-    pub(super) const CONCURRENCY_KEY: usize = 2;
-    pub(super) const IDEMPOTENCY_KEY: usize = 3;
-    pub(super) const CREATED_AT: usize = 4;
-    pub(super) const STATE: usize = 5;
-    pub(super) const WAIT_UNTIL: usize = 6;
-    pub(super) const ATTEMPT: usize = 7;
-    pub(super) const EPOCH: usize = 8;
-    pub(super) const LOSSES: usize = 9;
-    pub(super) const HOLDER: usize = 10;
-    pub(super) const GRANTED_AT: usize = 11;
-    pub(super) const EXPIRES_AT: usize = 12;
-    pub(super) const ATTEMPT_ENDS_AT: usize = 13;
-    pub(super) const SETTLED_AT: usize = 14;
-    pub(super) const REPORT_KEY: usize = 15;
-    pub(super) const FAILURE_CODE: usize = 16;
-    pub(super) const RESULT: usize = 19;
-    pub(super) const PARAMETERS: usize = 20;
-    pub(super) const FINGERPRINT: usize = 21;
-    pub(super) const RUN: usize = 22;
-    pub(super) const AFTER_TASKS: usize = 23;
-    pub(super) const LINK: usize = 24;
-    pub(super) const PIN: usize = 25;
-    pub(super) const WAIT_FOR: usize = 26;
-    pub(super) const SKIPPED: usize = 27;
-    pub(super) const ARTIFACTS: usize = 28;
-    pub(super) const HELD_SINCE: usize = 29;
-    pub(super) const RUN_BEGUN: usize = 30;
-    pub(super) const RUN_GRANTED: usize = 31;
-    pub(super) const RUN_SETTLED: usize = 32;
 }
 
 impl<'c> RecordReader<'c> {
@@ -151,8 +213,21 @@ fn read_after(row: &Row<'_>) -> Result<Vec<TaskId>, StoreError> {
 }
 
 fn read_link(row: &Row<'_>) -> Result<Option<Arc<NodeLink>>, StoreError> {
-    let Some(json) = text_if_any(row, column::LINK)? else { return Ok(None) };
-    Ok(Some(Arc::new(stored_json::read("link", json)?)))
+    let call = text_if_any(row, column::RUN_CALL)?;
+    let Some(run) = row.get::<_, Option<i64>>(column::RUN_ID)? else {
+        return call.map_or(Ok(None), |text| Err(StoreError::Damaged(format!("link is {text}"))));
+    };
+    let run = RunId::from_integer(run)
+        .ok_or_else(|| StoreError::Damaged(format!("{run} is not the number of a run")))?;
+    Ok(Some(Arc::new(NodeLink {
+        run,
+        frame: row.get(column::RUN_FRAME)?,
+        node: row.get(column::RUN_NODE)?,
+        item: row.get(column::RUN_ITEM)?,
+        level: row.get(column::RUN_LEVEL)?,
+        step_id: Uuid::from_bytes(row.get(column::RUN_STEP)?),
+        call: call.map(|json| stored_json::read("call", json)).transpose()?.map(Box::new),
+    })))
 }
 
 fn read_pin(row: &Row<'_>) -> Result<Option<Box<Pin>>, StoreError> {
@@ -162,7 +237,7 @@ fn read_pin(row: &Row<'_>) -> Result<Option<Box<Pin>>, StoreError> {
 
 fn read_progress(row: &Row<'_>, has_after: bool) -> Result<Progress, StoreError> {
     let word = text(row, column::STATE)?;
-    let word = state_from_text(word)
+    let word = StateWord::from_word(word)
         .ok_or_else(|| StoreError::Damaged(format!("{word} is no state of a task")))?;
     let state = match word {
         StateWord::Waiting => waiting(row, wait_reason(row, has_after)?)?,

@@ -4,7 +4,7 @@ use model::{ShardId, TaskId};
 use rusqlite::Connection;
 
 use super::documents;
-use super::record::RecordReader;
+use super::record::{RecordReader, SELECT_LIVE};
 use super::run_read::{next_run, restore_runs};
 use super::settings;
 use crate::contract::StoreError;
@@ -18,7 +18,7 @@ pub(super) fn restore(connection: &Connection, shard: ShardId) -> Result<Restore
     let next_number = next_number(&snapshot, shard)?;
     let range = [shard.first_task().to_integer(), shard.last_task().to_integer()];
     let mut reader = RecordReader::new(&snapshot)?;
-    let mut select = snapshot.prepare(include_str!("queries/select_live_tasks.sql"))?;
+    let mut select = snapshot.prepare(&SELECT_LIVE)?;
     let mut rows = select.query(range)?;
     let mut tasks = Vec::new();
     while let Some(row) = rows.next()? {

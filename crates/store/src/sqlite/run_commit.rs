@@ -11,7 +11,6 @@ use super::commit::{Text, fact_column, meaning};
 use super::error::WriteError;
 use crate::rows::Contradiction;
 use crate::stored_json;
-use crate::words::{node_end_text, run_end_text};
 
 const INSERT_RUN: &str = include_str!("queries/insert_run.sql");
 const INSERT_DEFINITION: &str =
@@ -144,7 +143,7 @@ impl<'c> Statements<'c> {
         let statement = &mut self.settle_run;
         let failure = end.failure.as_ref();
         statement.raw_bind_parameter(1, run.to_integer())?;
-        statement.raw_bind_parameter(2, run_end_text(end.word))?;
+        statement.raw_bind_parameter(2, end.word.word())?;
         statement.raw_bind_parameter(3, end.at.to_integer())?;
         statement.raw_bind_parameter(4, end.node.as_deref())?;
         statement.raw_bind_parameter(5, failure.map(|failure| failure.code.as_str()))?;
@@ -257,7 +256,7 @@ fn bind_end(
     let failure = end.failure.as_ref();
     statement.raw_bind_parameter(1, run.to_integer())?;
     statement.raw_bind_parameter(2, frame)?;
-    statement.raw_bind_parameter(3, node_end_text(end.word))?;
+    statement.raw_bind_parameter(3, end.word.word())?;
     statement.raw_bind_parameter(4, end.at.to_integer())?;
     statement.raw_bind_parameter(5, end.reused.map(TaskId::to_integer))?;
     statement.raw_bind_parameter(6, failure.map(|failure| failure.code.as_str()))?;

@@ -39,7 +39,7 @@ pub(super) fn put(
         spec.cron,
         spec.timezone,
         Text(&spec.inputs),
-        overlap_text(spec.overlap),
+        spec.overlap.word(),
         spec.paused,
         spec.created_at.to_integer(),
         spec.created_by,
@@ -102,7 +102,7 @@ fn read(row: &Row<'_>) -> Result<ScheduleRecord, StoreError> {
         cron: row.get(4)?,
         timezone: row.get(5)?,
         inputs: row.get::<_, String>(6)?.into(),
-        overlap: overlap_of(&row.get::<_, String>(7)?).ok_or_else(damaged)?,
+        overlap: Overlap::from_word(&row.get::<_, String>(7)?).ok_or_else(damaged)?,
         paused: row.get(8)?,
         created_at: moment(row.get(9)?),
         created_by: row.get(10)?,
@@ -134,18 +134,4 @@ fn moments_text(moments: &[Timestamp]) -> String {
 fn moments_of(text: &str) -> Option<Vec<Timestamp>> {
     let moments: Vec<i64> = serde_json::from_str(text).ok()?;
     Some(moments.into_iter().map(Timestamp::from_integer).collect())
-}
-
-fn overlap_text(overlap: Overlap) -> &'static str {
-    match overlap {
-        Overlap::Skip => "skip",
-        Overlap::Queue => "queue",
-        Overlap::Allow => "allow",
-        Overlap::Cancel => "cancel",
-    }
-}
-
-fn overlap_of(text: &str) -> Option<Overlap> {
-    let all = [Overlap::Skip, Overlap::Queue, Overlap::Allow, Overlap::Cancel];
-    all.into_iter().find(|overlap| overlap_text(*overlap) == text)
 }

@@ -6,26 +6,26 @@ use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
 use coordinator::{LoadKey, RunRecord, TaskRecord};
-use keyspace::row::KeyRow;
+use keyspace::Row;
 use model::{QueueName, RunId, ShardId, TenantId};
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
-use super::checkpoint::Checkpoints;
 use super::documents;
-use super::failpoint::Failpoint;
+use super::keys;
+use super::open::Checkpoints;
 use super::open::DataFolder;
-use super::queue::{Job, PendingNote, PendingScratch, PendingTurn, Queue, Reply};
 use super::read::{self, Readers};
 use super::restore;
 use super::run_read;
-use super::scratch;
 use super::specs::SpecRows;
+use super::writer::Failpoint;
 use super::writer::Writer;
+use super::writer::{Job, PendingKeys, PendingNote, PendingTurn, Queue, Reply};
 use crate::claims::Claims;
 use crate::contract::{
-    CommitError, Committed, DocumentVersion, Note, NoteKind, PageQuery, RunKey, RunPage, RunParts,
-    RunQuery, ScratchTurn, Store, StoreError, StoreFuture, TaskPage, TokenRow,
+    CommitError, Committed, DocumentVersion, KeyspaceTurn, Note, NoteKind, PageQuery, RunKey,
+    RunPage, RunParts, RunQuery, Store, StoreError, StoreFuture, TaskPage, TokenRow,
 };
 use shard::{ClaimedShard, DocumentKind, Restored, Turn};
 
@@ -237,18 +237,18 @@ impl Store for SqliteStore {
         self.readers.ask(move |connection| read::notes(connection, kind))
     }
 
-    fn commit_scratch(&self, turn: ScratchTurn) -> StoreFuture<Result<Committed, CommitError>> {
-        self.queue_turn(|reply| Job::CommitScratch(PendingScratch { turn, reply }))
+    fn commit_keys(&self, turn: KeyspaceTurn) -> StoreFuture<Result<Committed, CommitError>> {
+        self.queue_turn(|reply| Job::CommitKeys(PendingKeys { turn, reply }))
     }
 
-    fn restore_scratch(&self, shard: ShardId) -> StoreFuture<Result<Vec<KeyRow>, StoreError>> {
+    fn restore_keys(&self, shard: ShardId) -> StoreFuture<Result<Vec<Row>, StoreError>> {
         let (reply, begun) = oneshot::channel();
-        self.queue.push(Job::ScratchRestored(shard, reply));
+        self.queue.push(Job::KeysRestored(shard, reply));
         let readers = Arc::clone(&self.readers);
         Box::pin(async move {
             // Every turn from before has met its fate when the rows are read.
             begun.await.map_err(|_| StoreError::Unavailable(WRITER_GONE.into()))?;
-            readers.ask(move |connection| scratch::restore(connection, shard)).await
+            readers.ask(move |connection| keys::restore(connection, shard)).await
         })
     }
 

@@ -7,23 +7,23 @@
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
 use std::mem;
+use std::str::FromStr;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use model::{ShardId, TenantId};
-use parking_lot::Mutex;
+use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OptionalExtension, params};
+use shard::{ClaimedShard, Turn};
+use tokio::sync::oneshot;
 
-use super::checkpoint::Checkpoints;
 use super::error::WriteError;
-use super::failpoint::{Failpoint, Place};
+use super::open::Checkpoints;
 use super::open::checkpoint_all;
 use super::part::Part;
-use super::queue::{Job, PendingNote, PendingScratch, PendingTurn, Queue};
 use super::specs::SpecRows;
 use crate::claims::Claims;
-use crate::contract::{CommitError, Note, StoreError, TokenRow};
-use shard::ClaimedShard;
+use crate::contract::{CommitError, Committed, KeyspaceTurn, Note, StoreError, TokenRow};
 
 /// A transaction takes no further turn once it has so many changes, so that whoever waits for its
 /// first turn does not wait for a whole backlog.
@@ -45,7 +45,7 @@ pub(super) struct Writer {
 #[derive(Debug, Default)]
 struct Gathered {
     tasks: Vec<PendingTurn>,
-    scratch: Vec<PendingScratch>,
+    keys: Vec<PendingKeys>,
     n_changes: usize,
 }
 
@@ -57,9 +57,9 @@ impl Gathered {
                 self.n_changes += pending.turn.changes.len() + pending.turn.runs.len();
                 self.tasks.push(pending);
             }
-            Job::CommitScratch(pending) => {
+            Job::CommitKeys(pending) => {
                 self.n_changes += pending.turn.writes.len();
-                self.scratch.push(pending);
+                self.keys.push(pending);
             }
             other => return Some(other),
         }
@@ -168,11 +168,11 @@ impl Writer {
                 let set = self.connection.pragma_update(None, "max_page_count", pages);
                 set.expect("a test's own setting");
             }
-            Job::ScratchRestored(shard, reply) => {
-                self.claims.scratch_restored(shard);
+            Job::KeysRestored(shard, reply) => {
+                self.claims.keys_restored(shard);
                 let _ = reply.send(());
             }
-            Job::Commit(_) | Job::CommitScratch(_) | Job::PutNote(_) | Job::Stop => {
+            Job::Commit(_) | Job::CommitKeys(_) | Job::PutNote(_) | Job::Stop => {
                 unreachable!("done by `work_off`")
             }
         }
@@ -180,13 +180,13 @@ impl Writer {
 
     /// Commits turns, in one transaction if it can be, and answers each of them.
     fn commit(&mut self, gathered: Gathered) {
-        let Gathered { tasks, scratch, .. } = gathered;
-        if tasks.is_empty() && scratch.is_empty() {
+        let Gathered { tasks, keys, .. } = gathered;
+        if tasks.is_empty() && keys.is_empty() {
             return;
         }
         let began = Instant::now();
         let mut parts =
-            vec![Part::of_tasks(tasks, &self.claims), Part::of_scratch(scratch, &self.claims)];
+            vec![Part::of_tasks(tasks, &self.claims), Part::of_keys(keys, &self.claims)];
         if self.transact(&mut parts).is_err() {
             parts = parts.into_iter().flat_map(Part::split).collect();
             for part in &mut parts {
@@ -357,4 +357,174 @@ fn put_note(connection: &Connection, note: &Note) -> Result<(), WriteError> {
 fn probe(connection: &Connection) -> Result<(), WriteError> {
     connection.prepare_cached("UPDATE probe SET written = written + 1")?.execute([])?;
     Ok(())
+}
+
+/// One thing to do.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// Keep a turn.
+    Commit(PendingTurn),
+    /// Keep a turn of a keyspace.
+    CommitKeys(PendingKeys),
+    /// A keyspace begins anew from what is durable: forget its failed turn.
+    KeysRestored(ShardId, Reply<()>),
+    /// Take a shard over.
+    Claim(TenantId, Reply<Result<ClaimedShard, StoreError>>),
+    /// Raise the epoch of a shard that is owned.
+    RaiseEpoch(ClaimedShard, Reply<Result<ClaimedShard, CommitError>>),
+    /// Keep a token.
+    PutToken(Box<TokenRow>, Reply<Result<(), StoreError>>),
+    /// Keep a small document.
+    PutNote(PendingNote),
+    /// Write and sync something.
+    Probe(Reply<Result<(), StoreError>>),
+    /// The background checkpoint is over.
+    CheckpointEnded,
+    /// Let the database grow to so many pages and no further; for tests of a full disk.
+    LimitPages(u32),
+    /// Do what was asked before this, then end.
+    Stop,
+}
+
+/// A turn, and who waits for it.
+#[derive(Debug)]
+pub(super) struct PendingTurn {
+    pub turn: Turn,
+    pub reply: Reply<Result<Committed, CommitError>>,
+}
+
+/// A turn of a keyspace, and who waits for it.
+#[derive(Debug)]
+pub(super) struct PendingKeys {
+    pub turn: KeyspaceTurn,
+    pub reply: Reply<Result<Committed, CommitError>>,
+}
+
+/// A document, and who waits for it.
+#[derive(Debug)]
+pub(super) struct PendingNote {
+    pub note: Note,
+    pub reply: Reply<Result<(), StoreError>>,
+}
+
+/// Whoever asked may have gone; then nobody hears the answer.
+pub(super) type Reply<T> = oneshot::Sender<T>;
+
+/// Filled from any thread, emptied by the writer.
+#[derive(Debug, Default)]
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    arrived: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    jobs: Vec<Job>,
+    is_closed: bool,
+    /// Whether someone writes: the writer thread, or a caller that commits on its own thread.
+    is_busy: bool,
+}
+
+impl Queue {
+    /// A job for a closed queue is dropped, and its asker hears that the writer is gone.
+    pub(super) fn push(&self, job: Job) {
+        let mut waiting = self.waiting.lock();
+        if waiting.is_closed {
+            return;
+        }
+        waiting.jobs.push(job);
+        // Whoever made the queue non-empty wakes the writer; it takes everything at once.
+        if waiting.jobs.len() == 1 {
+            drop(waiting);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Takes everything that waits, and the right to write until [`Queue::release`]. Sleeps until
+    /// there is something, at most for `patience`; an empty answer means that nothing came.
+    pub(super) fn take_all(&self, into: &mut Vec<Job>, patience: Option<Duration>) {
+        let mut waiting = self.waiting.lock();
+        let mut is_patient = true;
+        while waiting.is_busy || waiting.jobs.is_empty() && is_patient {
+            match patience {
+                None => self.arrived.wait(&mut waiting),
+                Some(patience) => {
+                    is_patient &= !self.arrived.wait_for(&mut waiting, patience).timed_out();
+                }
+            }
+        }
+        waiting.is_busy = true;
+        mem::swap(&mut waiting.jobs, into);
+    }
+
+    /// Takes the right to write for a caller, if nobody writes and nothing waits.
+    pub(super) fn try_take(&self) -> bool {
+        let mut waiting = self.waiting.lock();
+        let is_free = !waiting.is_busy && waiting.jobs.is_empty() && !waiting.is_closed;
+        waiting.is_busy |= is_free;
+        is_free
+    }
+
+    /// Gives the right to write back; what came in the meantime wakes the writer.
+    pub(super) fn release(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.is_busy = false;
+        if !waiting.jobs.is_empty() {
+            drop(waiting);
+            self.arrived.notify_one();
+        }
+    }
+
+    /// Nobody takes jobs any more: those that wait are dropped.
+    pub(super) fn close(&self) {
+        let mut waiting = self.waiting.lock();
+        waiting.is_closed = true;
+        waiting.jobs.clear();
+    }
+}
+
+/// What a shell shows for a process that was killed by signal 9.
+const EXIT_CODE: i32 = 137;
+
+/// Where the process may end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    BeforeCommit,
+    AfterCommitBeforeAnswer,
+}
+
+/// A commit at which the process ends. As text `before_commit:3`, just before the third commit, or
+/// `after_commit_before_answer:3`, just after it, before anyone hears of it.
+#[derive(Clone, Debug)]
+pub struct Failpoint {
+    place: Place,
+    commits_left: u64,
+}
+
+impl Failpoint {
+    /// Called at each place of each commit.
+    pub(super) fn reach(&mut self, place: Place) {
+        if self.place != place {
+            return;
+        }
+        self.commits_left = self.commits_left.saturating_sub(1);
+        if self.commits_left == 0 {
+            std::process::exit(EXIT_CODE);
+        }
+    }
+}
+
+impl FromStr for Failpoint {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (name, count) = text.split_once(':').ok_or("expected PLACE:COMMITS")?;
+        let place = match name {
+            "before_commit" => Place::BeforeCommit,
+            "after_commit_before_answer" => Place::AfterCommitBeforeAnswer,
+            _ => return Err("the place is before_commit or after_commit_before_answer"),
+        };
+        let commits_left = count.parse().map_err(|_| "the number of commits is a whole number")?;
+        Ok(Self { place, commits_left })
+    }
 }

@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use coordinator::{BoundPackage, FactNumber, RunBindings};
 use model::{
-    CallLink, Demand, LEASE_TTL_DEFAULT, LeaseId, NodeLink, PackageRef, Pin, RetryPolicy, RunId,
-    ShardId, TaskSpec, Timestamp,
+    CallLink, Demand, LEASE_TTL_DEFAULT, LeaseId, PackageRef, Pin, RetryPolicy, ShardId, TaskSpec,
+    Timestamp,
 };
 use serde_json::Value;
-use uuid::Uuid;
 
 use super::*;
 
@@ -42,29 +41,14 @@ fn a_spec_keeps_what_is_not_the_default() {
 }
 
 #[test]
-fn a_link_states_every_value() {
-    let mut link = NodeLink {
-        run: RunId::of(ShardId::new(1).expect("fits"), 41),
-        frame: 0,
-        node: 0,
-        item: None,
-        level: 0,
-        step_id: Uuid::from_u128(7),
-        call: None,
-    };
-    check(
-        &link,
-        r#"{"run":1099511627817,"frame":0,"node":0,"item":null,"level":0,"step_id":"00000000-0000-0000-0000-000000000007","call":null}"#,
-    );
+fn a_call_states_every_value() {
     let caller = LeaseId { task: ShardId::new(1).expect("fits").first_task(), epoch: 3 };
-    link.item = Some(0);
-    link.call = Some(Box::new(CallLink { caller, request: "r \"1\" ü".into() }));
     check(
-        &link,
-        r#"{"run":1099511627817,"frame":0,"node":0,"item":0,"level":0,"step_id":"00000000-0000-0000-0000-000000000007","call":{"caller":{"task":1099511627776,"epoch":3},"request":"r \"1\" ü"}}"#,
+        &CallLink { caller, request: "r \"1\" ü".into() },
+        r#"{"caller":{"task":1099511627776,"epoch":3},"request":"r \"1\" ü"}"#,
     );
-    let negative = write(&link).replace("1099511627817", "-1");
-    assert!(read::<NodeLink>("link", &negative).is_err(), "no run has this number");
+    let negative = r#"{"caller":{"task":-1,"epoch":3},"request":"r"}"#;
+    assert!(read::<CallLink>("call", negative).is_err(), "no task has this number");
 }
 
 #[test]

@@ -3,8 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use crate::conformance::{frame_opened, linked, node_ended, run_settled, run_started};
 use model::RunId;
-use store::conformance::{frame_opened, linked, node_ended, run_settled, run_started};
 use store::{CommitError, RunKey, RunQuery, SqliteStore, Store, StoreError};
 
 use crate::support::{block_on, claim, commit, commit_runs, folder, life, live, open, raw, submit};
@@ -229,7 +229,7 @@ fn a_run_that_makes_no_sense_is_named() {
             "PRAGMA ignore_check_constraints = ON;
              UPDATE runs SET outcome = 'LOST' WHERE outcome IS NOT NULL;
              DELETE FROM run_definitions WHERE run_id & 1 = 1;
-             UPDATE tasks SET link = '{}'",
+             UPDATE tasks SET run_call = '{}'",
         )
         .expect("tampers");
     drop(connection);
@@ -243,7 +243,7 @@ fn a_run_that_makes_no_sense_is_named() {
         let found = store.run(shard.shard, key).await.map(|_| ());
         for (outcome, words) in [
             (listed, "LOST is no end of a run"),
-            (read, "its link is not"),
+            (read, "its call is not"),
             (found, "its definition is missing"),
         ] {
             let Err(StoreError::Damaged(why)) = outcome else { panic!("not damaged: {outcome:?}") };

@@ -1,10 +1,10 @@
 //! A full disk: nothing is half-kept, nothing is promised, and it passes.
 
+use crate::conformance::{linked, node_ended, run_started, tenant};
 use bytes::Bytes;
 use coordinator::{Change, RunChange, TaskState};
 use model::RunId;
 use shard::{ClaimedShard, Document, DocumentBody, DocumentKind, Restored, Turn};
-use store::conformance::{linked, node_ended, run_started, tenant};
 use store::{CommitError, Store};
 
 use crate::support::{block_on, claim, commit, empty, fill, folder, life, live, open, raw, submit};

@@ -59,7 +59,7 @@ fn refused_child() {
                 continue;
             }
             n_refused += 1;
-            let Ok(claimed) = store.claim(store::conformance::tenant("acme")).await else { return };
+            let Ok(claimed) = store.claim(crate::conformance::tenant("acme")).await else { return };
             shard = claimed;
         }
         assert!(n_refused > 0, "the limit was never reached");

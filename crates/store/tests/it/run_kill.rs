@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use crate::conformance::{linked, node_ended, run_settled, run_started};
 use coordinator::NodeWord;
 use model::RunId;
 use shard::{ClaimedShard, Turn};
-use store::conformance::{linked, node_ended, run_settled, run_started};
 use store::{SqliteStore, Store};
 
 use crate::mortal::{Mortal, PIPELINED, open_mortal, own_folder, tell};

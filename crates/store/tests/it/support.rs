@@ -3,10 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::conformance::{granted, settled, submitted, tenant};
 use coordinator::{Change, RunChange};
 use model::TaskId;
 use shard::{ClaimedShard, Turn};
-use store::conformance::{granted, settled, submitted, tenant};
 use store::{CommitError, SqliteStore, Store};
 use tempfile::TempDir;
 

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{raw, read};
-use crate::executor::{Outcome, PARAMETERS_INVALID, TIMEOUT};
+use crate::core::executor::{Outcome, PARAMETERS_INVALID, TIMEOUT};
 
 const WANTED: &str = "core.http_request wants {\"url\": \"http://...\"} and perhaps method, \
                       headers, body, timeout_ms, max_bytes";

@@ -8,15 +8,15 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use protocol::session::open::OpenObject;
+use protocol::session::codec::OpenObject;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::{raw, read};
-use crate::executor::{Assignment, Context, Outcome, PARAMETERS_INVALID};
-use crate::feedback::Status;
-use crate::next::NextWords;
+use crate::core::executor::{Assignment, Context, Outcome, PARAMETERS_INVALID};
+use crate::core::feedback::Status;
+use crate::core::next::NextWords;
 
 /// The most executions of one `core.loop`, or of one `core.retry`.
 const TIMES_MAX: u64 = 10_000;
@@ -58,11 +58,6 @@ pub(super) fn lay_aside(assignment: Assignment, context: &Context) -> Assignment
     }
     let parameters = raw(&keys);
     Assignment { parameters, ..assignment }
-}
-
-/// Whether a type makes sense only around others.
-pub(crate) fn is_middleware(task_type: &str) -> bool {
-    matches!(task_type, "core.loop" | "core.retry" | "core.timeout")
 }
 
 #[derive(Deserialize)]

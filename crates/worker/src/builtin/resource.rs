@@ -7,13 +7,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use aws_lc_rs::digest::{Context as Digest, SHA256};
-use protocol::session::open::OpenObject;
+use protocol::session::codec::OpenObject;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::{raw, read};
-use crate::executor::{Context, Outcome, PARAMETERS_INVALID, RESOURCE_MISSING};
+use crate::core::executor::{Context, Outcome, PARAMETERS_INVALID, RESOURCE_MISSING};
 use crate::resources::{NewResource, Registry};
 
 /// The largest file that is made out of nothing.

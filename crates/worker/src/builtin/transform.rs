@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::{raw, read};
-use crate::executor::{Outcome, PARAMETERS_INVALID};
+use crate::core::executor::{Outcome, PARAMETERS_INVALID};
 
 const WANTED: &str = "core.transform wants {\"input\": ...} and some of select, merge, expression \
                       or template";

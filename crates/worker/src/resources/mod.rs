@@ -1,12 +1,10 @@
 //! Things that live on this worker: files that tasks left behind, and what they keep in memory.
 //!
-//! Reading order: [`resource`] is one of them; `shelf` has them all and decides what stays and what
-//! goes; `index` is what survives the process; [`registry`] is the whole, with its files.
+//! Reading order: [`eviction`] has what is kept, and decides what stays and what goes; [`registry`] is
+//! the whole, with its files and the index that survives the process.
 
-mod index;
+pub mod eviction;
 pub mod registry;
-pub mod resource;
-mod shelf;
 
+pub use eviction::{Body, Limits, NewResource, Resource};
 pub use registry::{Lent, Registry, RegistryError, Totals};
-pub use resource::{Body, Limits, NewResource, Resource};

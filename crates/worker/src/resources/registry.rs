@@ -6,19 +6,22 @@
 
 use std::collections::HashSet;
 use std::fs::{self, File};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use model::Timestamp;
 use parking_lot::Mutex;
+use protocol::session::codec::OpenObject;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 use tempfile::TempDir;
 use uuid::Uuid;
 
-use super::index;
-use super::resource::{Body, Limits, NewResource, Resource};
-use super::shelf::{Shelf, ShelfError};
+use crate::resources::eviction::{Body, Limits, NewResource, Resource};
+use crate::resources::eviction::{KeepError, ResourceTable};
 
 /// The folder of the files, inside the worker's.
 const FOLDER: &str = "resources";
@@ -32,7 +35,7 @@ const NAME_BYTES_MAX: usize = 256;
 pub enum RegistryError {
     /// There is no room, or the name is taken.
     #[error(transparent)]
-    Shelf(#[from] ShelfError),
+    ResourceTable(#[from] KeepError),
     /// Its name, type or scope is none.
     #[error("{0} must have 1 to {NAME_BYTES_MAX} bytes and no control characters")]
     Name(&'static str),
@@ -41,12 +44,7 @@ pub enum RegistryError {
     NotAFile(PathBuf),
     /// The disk does not do what it should.
     #[error("{} cannot be used: {source}", path.display())]
-    Disk {
-        /// What was tried.
-        path: PathBuf,
-        /// Why it failed.
-        source: io::Error,
-    },
+    Disk { path: PathBuf, source: io::Error },
 }
 
 /// The resources of a worker.
@@ -63,7 +61,7 @@ pub struct Registry {
 
 #[derive(Debug)]
 struct State {
-    shelf: Shelf,
+    table: ResourceTable,
     /// Something changed that the index does not say yet, and that would be no loss.
     is_stale: bool,
 }
@@ -87,17 +85,17 @@ impl Registry {
         let (folder, index) = (data.join(FOLDER), data.join(INDEX));
         fs::create_dir_all(&folder).map_err(failed(&folder))?;
         let folder = folder.canonicalize().map_err(failed(&folder))?;
-        let mut shelf = Shelf::new(limits);
-        let listed = index::read(&index).map_err(failed(&index))?;
+        let mut table = ResourceTable::new(limits);
+        let listed = read(&index).map_err(failed(&index))?;
         let n_listed = listed.len();
         for resource in listed.into_iter().filter(is_intact) {
             // The limits may be tighter than they were.
-            if let Err(error) = shelf.add(resource) {
+            if let Err(error) = table.add(resource) {
                 tracing::warn!(%error, "a resource of before is not kept");
             }
         }
-        sweep(&folder, &shelf).map_err(failed(&folder))?;
-        let state = Mutex::new(State { shelf, is_stale: false });
+        sweep(&folder, &table).map_err(failed(&folder))?;
+        let state = Mutex::new(State { table, is_stale: false });
         let worker_name = worker_name.to_owned();
         let registry = Self { worker_name, folder, index, limits, state, _passing: None };
         let n_kept = registry.totals().count;
@@ -166,7 +164,7 @@ impl Registry {
         check_name("the type of a resource", &resource.resource_type)?;
         check_name("the scope of a resource", resource.scope.as_deref().unwrap_or("-"))?;
         let mut state = self.state.lock();
-        let gone = state.shelf.add(resource.clone())?;
+        let gone = state.table.add(resource.clone())?;
         self.save(&mut state)?;
         drop(state);
         delete(&gone);
@@ -176,7 +174,7 @@ impl Registry {
     /// Works with a resource until what is given back is dropped. `None` if there is none, or its
     /// file is gone or is not what it was.
     pub fn lease(self: &Arc<Self>, id: &str) -> Option<Lent> {
-        let resource = self.state.lock().shelf.lease(now(), id)?;
+        let resource = self.state.lock().table.lease(now(), id)?;
         let lent = Lent { registry: Arc::clone(self), resource };
         is_intact(&lent.resource).then_some(lent)
     }
@@ -185,27 +183,27 @@ impl Registry {
     pub fn touch(&self, id: &str, ttl: Option<Duration>) -> bool {
         let mut state = self.state.lock();
         state.is_stale = true;
-        state.shelf.touch(now(), id, ttl)
+        state.table.touch(now(), id, ttl)
     }
 
     fn release(&self, id: &str) {
         let mut state = self.state.lock();
         state.is_stale = true;
-        let gone = state.shelf.release(now(), id);
+        let gone = state.table.release(now(), id);
         self.forget(&mut state, gone.as_slice());
     }
 
     /// Throws away all of a scope; what is in use goes when it no longer is.
     pub fn release_scope(&self, scope: &str) {
         let mut state = self.state.lock();
-        let gone = state.shelf.release_scope(scope);
+        let gone = state.table.release_scope(scope);
         self.forget(&mut state, &gone);
     }
 
     /// Throws away what nobody needs.
     pub fn gc(&self) {
         let mut state = self.state.lock();
-        let gone = state.shelf.gc(now());
+        let gone = state.table.gc(now());
         if gone.is_empty() && !state.is_stale {
             return;
         }
@@ -221,22 +219,22 @@ impl Registry {
 
     /// What is there, by name; of one scope or one type, if that is asked for.
     pub fn list(&self, scope: Option<&str>, resource_type: Option<&str>) -> Vec<Resource> {
-        self.state.lock().shelf.list(scope, resource_type).cloned().collect()
+        self.state.lock().table.list(scope, resource_type).cloned().collect()
     }
 
     /// One resource.
     pub fn get(&self, id: &str) -> Option<Resource> {
-        self.state.lock().shelf.get(id).cloned()
+        self.state.lock().table.get(id).cloned()
     }
 
     /// How much is kept.
     pub fn totals(&self) -> Totals {
         let state = self.state.lock();
         Totals {
-            count: state.shelf.list(None, None).count(),
-            disk_bytes: state.shelf.bytes(true),
-            mem_bytes: state.shelf.bytes(false),
-            in_use: state.shelf.n_busy(),
+            count: state.table.list(None, None).count(),
+            disk_bytes: state.table.bytes(true),
+            mem_bytes: state.table.bytes(false),
+            in_use: state.table.n_busy(),
         }
     }
 
@@ -251,7 +249,7 @@ impl Registry {
     }
 
     fn save(&self, state: &mut State) -> Result<(), RegistryError> {
-        index::write(&self.index, state.shelf.list(None, None)).map_err(failed(&self.index))?;
+        write(&self.index, state.table.list(None, None)).map_err(failed(&self.index))?;
         state.is_stale = false;
         Ok(())
     }
@@ -296,8 +294,8 @@ fn is_intact(resource: &Resource) -> bool {
 }
 
 /// Deletes the files of the own folder that nothing names.
-fn sweep(folder: &Path, shelf: &Shelf) -> io::Result<()> {
-    let named: HashSet<&Path> = shelf.list(None, None).filter_map(owned_path).collect();
+fn sweep(folder: &Path, table: &ResourceTable) -> io::Result<()> {
+    let named: HashSet<&Path> = table.list(None, None).filter_map(owned_path).collect();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if !named.contains(path.as_path()) {
@@ -336,6 +334,105 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> RegistryError {
 fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::default().after(since)
+}
+
+/// The only form of the file so far.
+const VERSION: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct Index {
+    version: u32,
+    resources: Vec<Row>,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, Deserialize)]
+struct Row {
+    id: String,
+    #[serde(rename = "type")]
+    resource_type: String,
+    scope: Option<String>,
+    path: PathBuf,
+    bytes: u64,
+    is_owned: bool,
+    metadata: Option<Box<RawValue>>,
+    created_at: u64,
+    used_at: u64,
+    ttl_ms: u64,
+    expires_at: u64,
+}
+
+impl Row {
+    /// `None` for what does not survive the process.
+    fn of(resource: &Resource) -> Option<Self> {
+        let Body::File { path, bytes, is_owned } = &resource.body else { return None };
+        Some(Self {
+            id: resource.id.clone(),
+            resource_type: resource.resource_type.clone(),
+            scope: resource.scope.clone(),
+            path: path.clone(),
+            bytes: *bytes,
+            is_owned: *is_owned,
+            metadata: resource.metadata.clone().map(OpenObject::into_raw),
+            created_at: resource.created_at.as_millis(),
+            used_at: resource.used_at.as_millis(),
+            ttl_ms: u64::try_from(resource.ttl.as_millis()).unwrap_or(u64::MAX),
+            expires_at: resource.expires_at.as_millis(),
+        })
+    }
+
+    fn into_resource(self) -> Resource {
+        Resource {
+            id: self.id,
+            resource_type: self.resource_type,
+            scope: self.scope,
+            body: Body::File { path: self.path, bytes: self.bytes, is_owned: self.is_owned },
+            metadata: self.metadata.and_then(OpenObject::new),
+            created_at: Timestamp::from_millis(self.created_at),
+            used_at: Timestamp::from_millis(self.used_at),
+            ttl: Duration::from_millis(self.ttl_ms),
+            expires_at: Timestamp::from_millis(self.expires_at),
+        }
+    }
+}
+
+/// Reads the index. One that cannot be read is laid aside, for the files of it are worth less than
+/// the worker.
+pub(super) fn read(path: &Path) -> io::Result<Vec<Resource>> {
+    let text = match fs::read(path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    match serde_json::from_slice::<Index>(&text) {
+        Ok(index) if index.version == VERSION => {
+            Ok(index.resources.into_iter().map(Row::into_resource).collect())
+        }
+        Ok(Index { version, .. }) => {
+            let why = format!("{} has version {version}, not {VERSION}", path.display());
+            Err(io::Error::new(io::ErrorKind::InvalidData, why))
+        }
+        Err(error) => {
+            tracing::error!(path = %path.display(), %error, "the index of resources is damaged");
+            fs::rename(path, path.with_extension("damaged"))?;
+            Ok(Vec::new())
+        }
+    }
+}
+
+/// Replaces the index: whoever reads it sees the old one or the new one, also after a crash.
+pub(super) fn write<'a>(
+    path: &Path,
+    resources: impl Iterator<Item = &'a Resource>,
+) -> io::Result<()> {
+    let index = Index { version: VERSION, resources: resources.filter_map(Row::of).collect() };
+    let beside = path.with_extension("new");
+    let mut file = File::create(&beside)?;
+    file.write_all(&serde_json::to_vec(&index)?)?;
+    file.sync_all()?;
+    fs::rename(&beside, path)?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    File::open(folder)?.sync_all()
 }
 
 #[cfg(test)]

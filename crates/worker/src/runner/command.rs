@@ -5,27 +5,23 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::session::payload::feedback::Channel;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::mpsc;
+use serde_with::skip_serializing_none;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 
-use crate::executor::{
+use crate::core::executor::{
     Assignment, CANCELLED, Context, Executor, Outcome, PARAMETERS_INVALID, TIMEOUT, Work,
 };
-use crate::feedback::FeedbackSink;
-use crate::runner::command::parameters::{InvalidParameters, OUTPUT_BYTES, Parameters};
-use crate::runner::environment::{Environment, scrubbed};
-use crate::runner::failure::{EXIT, last_line, not_started};
-use crate::runner::output::{self, CapturedText, Chunk};
-use crate::runner::sandbox::{Cell, Sandbox};
-use crate::runner::spool::Spooled;
-use crate::runner::streams::{Captures, Sink};
-use crate::runner::supervise::{self, Ended, Ending, GRACE, Invocation, SINK_PATIENCE, SpawnError};
-use crate::runner::tools::Tools;
-use crate::runner::watchdog::Watchdog;
+use crate::runner::command::parameters::{OUTPUT_BYTES, Parameters};
+use crate::runner::output::{CapturedText, Spooled};
+use crate::runner::process::Watchdog;
+use crate::runner::streams::Captures;
+use crate::runner::supervise::{
+    self, EXIT, Ended, Ending, GRACE, Invocation, SINK_PATIENCE, SpawnError, last_line, not_started,
+};
+use crate::runner::tools::{Environment, Tools, scrubbed};
+use crate::sandbox::cell::{Cell, Sandbox};
 
 pub mod parameters;
 
@@ -34,15 +30,13 @@ pub const COMMAND: &str = "command";
 /// The largest result, as JSON: one that fits into a frame of a session. Escaped text can be six
 /// times as long as the bytes that were kept.
 pub const RESULT_BYTES_MAX: usize = 1000 * 1024;
-/// Batches that wait between a program and the session; more wait with the session itself.
-pub(super) const BATCHES_WAITING_MAX: usize = 1;
 
 /// How commands are run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// How long a program may take to leave when asked to.
     pub grace: Duration,
-    /// How long the last words of a program wait for a sink that takes nothing.
+    /// How long the last words of a program wait for a session that takes nothing.
     pub sink_patience: Duration,
     /// The largest result that can be reported; output is shortened until it fits.
     pub result_bytes_max: usize,
@@ -71,24 +65,8 @@ impl Default for Options {
 /// Runs commands. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct CommandRunner {
-    grace: Duration,
-    sink_patience: Duration,
-    result_bytes_max: usize,
-    inherited: Arc<Environment>,
-    tools: Arc<Tools>,
-    sandbox: Option<Sandbox>,
+    pub(super) options: Arc<Options>,
     watchdog: Arc<Watchdog>,
-}
-
-/// A command that never ran.
-#[derive(Debug, thiserror::Error)]
-pub enum NotRun {
-    /// Its parameters make no command.
-    #[error(transparent)]
-    Parameters(#[from] InvalidParameters),
-    /// It did not start.
-    #[error(transparent)]
-    Spawn(#[from] SpawnError),
 }
 
 /// What became of a command.
@@ -103,43 +81,22 @@ pub struct Finished {
 
 impl CommandRunner {
     /// A runner that has not started anything.
-    pub fn new(options: Options) -> Self {
-        Self {
-            grace: options.grace,
-            sink_patience: options.sink_patience,
-            result_bytes_max: options.result_bytes_max,
-            inherited: Arc::new(scrubbed(options.environment)),
-            tools: Arc::new(options.tools),
-            sandbox: options.sandbox,
-            watchdog: Arc::default(),
-        }
+    pub fn new(mut options: Options) -> Self {
+        options.environment = scrubbed(options.environment);
+        Self { options: Arc::new(options), watchdog: Arc::default() }
     }
 
-    /// Runs the command of an assignment; what it says goes to `sink` as it comes. `stop` asks the
-    /// program to leave and makes it after the grace; dropping the future kills it at once.
-    pub async fn run(
-        &self,
-        assignment: &Assignment,
-        sink: Option<Sink>,
-        stop: &CancellationToken,
-    ) -> Finished {
-        self.run_within(assignment, None, sink, stop).await
-    }
-
-    async fn run_within(
-        &self,
-        assignment: &Assignment,
-        time: Option<Duration>,
-        sink: Option<Sink>,
-        stop: &CancellationToken,
-    ) -> Finished {
-        let parameters = match Parameters::parse(assignment.parameters.get()) {
-            Ok(parameters) => parameters,
-            Err(error) => return Finished { outcome: not_run(&error.into()), result: None },
-        };
-        match self.run_held(assignment, parameters, time, (sink, stop)).await {
-            Ok(finished) => finished,
-            Err(error) => Finished { outcome: not_run(&error.into()), result: None },
+    /// Runs the command of an assignment; what it says goes to the feedback as it comes. The stop of
+    /// the context asks the program to leave and makes it after the grace; dropping the future kills
+    /// it at once.
+    pub async fn run(&self, assignment: &Assignment, context: &Context) -> Finished {
+        let not_run = |outcome| Finished { outcome, result: None };
+        match Parameters::parse(assignment.parameters.get()) {
+            Ok(parameters) => match self.run_held(assignment, parameters, context).await {
+                Ok(finished) => finished,
+                Err(error) => not_run(not_started(&error)),
+            },
+            Err(error) => not_run(Outcome::hopeless(PARAMETERS_INVALID, error.to_string())),
         }
     }
 
@@ -147,41 +104,40 @@ impl CommandRunner {
         &self,
         assignment: &Assignment,
         parameters: Parameters,
-        time: Option<Duration>,
-        (sink, stop): (Option<Sink>, &CancellationToken),
+        context: &Context,
     ) -> Result<Finished, SpawnError> {
+        let time = context.deadline.map(|deadline| deadline.duration_since(Instant::now()));
         let retry_exit = parameters.retry_exit;
         let cell = self.enter()?;
         let mut invocation = self.invocation(assignment, parameters, cell.clone());
         invocation.timeout = invocation.timeout.into_iter().chain(time).min();
-        let ended = self.invoke(invocation, sink, stop).await;
+        let ended = self.invoke(invocation, context).await;
         leave(cell).await;
         let ended = ended?;
-        let result = result_of(&ended, self.result_bytes_max);
+        let result = result_of(&ended, self.options.result_bytes_max);
         let outcome = outcome_of(&ended, &result, retry_exit);
         Ok(Finished { outcome, result: Some(result) })
     }
 
     /// What holds the programs of one attempt, if anything does.
     pub(super) fn enter(&self) -> Result<Option<Arc<Cell>>, SpawnError> {
-        let cell = self.sandbox.as_ref().map(Sandbox::enter).transpose();
+        let cell = self.options.sandbox.as_ref().map(Sandbox::enter).transpose();
         cell.map(|cell| cell.map(Arc::new)).map_err(SpawnError::Scratch)
     }
 
     /// Runs any program.
-    pub async fn invoke(
+    pub(super) async fn invoke(
         &self,
         invocation: Invocation,
-        sink: Option<Sink>,
-        stop: &CancellationToken,
+        context: &Context,
     ) -> Result<Ended, SpawnError> {
-        supervise::run(invocation, sink, stop, &self.watchdog).await
+        supervise::run(invocation, context.feedback.clone(), &context.stop, &self.watchdog).await
     }
 
     /// What every program of this assignment is told.
     pub fn environment(&self, assignment: &Assignment, is_cleared: bool) -> Environment {
         let mut environment =
-            if is_cleared { Environment::new() } else { Environment::clone(&self.inherited) };
+            if is_cleared { Environment::new() } else { self.options.environment.clone() };
         let attempt = assignment.attempt.to_string();
         let told = [
             ("ASTRA_TASK_ID", assignment.task_id.as_str()),
@@ -237,18 +193,11 @@ impl CommandRunner {
             environment,
             stdin: None,
             timeout: None,
-            grace: self.grace,
-            sink_patience: self.sink_patience,
             output_bytes_max: OUTPUT_BYTES,
             spool: None,
-            tools: Arc::clone(&self.tools),
+            options: Arc::clone(&self.options),
             cell,
         }
-    }
-
-    /// The largest result that can be reported.
-    pub(super) fn result_bytes_max(&self) -> usize {
-        self.result_bytes_max
     }
 }
 
@@ -259,15 +208,7 @@ impl Executor for CommandRunner {
 
     fn execute(&self, assignment: Assignment, context: Context) -> Work {
         let runner = self.clone();
-        Box::pin(async move {
-            let (sink, mut batches) = mpsc::channel(BATCHES_WAITING_MAX);
-            let time = context.deadline.map(|deadline| deadline.duration_since(Instant::now()));
-            let running = runner.run_within(&assignment, time, Some(sink), &context.stop);
-            let listening = pass_on(&mut batches, &context.feedback);
-            // Both end when the program has: the sink goes with it.
-            let (finished, ()) = tokio::join!(running, listening);
-            finished.outcome
-        })
+        Box::pin(async move { runner.run(&assignment, &context).await.outcome })
     }
 }
 
@@ -278,24 +219,10 @@ pub(super) async fn leave(cell: Option<Arc<Cell>>) {
     }
 }
 
-/// Passes on what programs say, until the last of them has ended.
-pub(super) async fn pass_on(batches: &mut mpsc::Receiver<Vec<Chunk>>, feedback: &FeedbackSink) {
-    while let Some(batch) = batches.recv().await {
-        for chunk in batch {
-            let channel = match chunk.channel {
-                output::Channel::Stdout => Channel::Stdout,
-                output::Channel::Stderr => Channel::Stderr,
-            };
-            feedback.write(channel, chunk.bytes).await;
-        }
-    }
-}
-
+#[skip_serializing_none]
 #[derive(Serialize)]
 struct CommandResult<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i32>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     signal: Option<i32>,
     duration_ms: u64,
     stdout: &'a str,
@@ -364,14 +291,6 @@ fn outcome_of(ended: &Ended, result: &RawValue, retry_exit: bool) -> Outcome {
     };
     let retryable = retry_exit || matches!(ended.ending, Ending::Stopped);
     Outcome::Failed { code: code.into(), reason, retryable, details: None }
-}
-
-fn not_run(error: &NotRun) -> Outcome {
-    let reason = error.to_string();
-    match error {
-        NotRun::Parameters(_) => Outcome::hopeless(PARAMETERS_INVALID, reason),
-        NotRun::Spawn(error) => not_started(error, reason),
-    }
 }
 
 #[cfg(test)]

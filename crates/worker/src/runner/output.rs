@@ -1,111 +1,13 @@
-//! What a program says: the part that is kept, and the chunks that are passed on while it runs.
+//! What a program says: the part that is kept within bounds, and all of it for another program.
 
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::fs::File;
+use std::io::{self, Read as _, Seek as _, Write as _};
+use std::os::fd::AsRawFd as _;
+use std::process::Stdio;
 
-use bytes::{Bytes, BytesMut};
-
-/// A batch of chunks leaves at most this often, so that a chatty program costs 50 frames a second
-/// and not one for each line.
-pub const FLUSH_EVERY: Duration = Duration::from_millis(20);
-/// A batch of so many bytes leaves without waiting.
-pub const FLUSH_BYTES: usize = 32 * 1024;
-/// What waits for a slow reader; then the program has to wait too.
-pub const PENDING_BYTES_MAX: usize = 128 * 1024;
-
-/// Where a program says something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Channel {
-    /// Standard output.
-    Stdout,
-    /// Standard error.
-    Stderr,
-}
-
-impl Channel {
-    /// The name on the wire (seed 001 section 3.3).
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Stdout => "stdout",
-            Self::Stderr => "stderr",
-        }
-    }
-}
-
-/// A piece of what a program said, byte for byte.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Chunk {
-    /// Where it was said.
-    pub channel: Channel,
-    /// How many bytes were said there before.
-    pub offset: u64,
-    /// The bytes as they came; not necessarily text.
-    pub bytes: Bytes,
-}
-
-/// Collects what was said into batches that are worth a frame, in the order of arrival. The first
-/// bytes after a silence leave at once, because somebody may be watching.
-#[derive(Debug, Default)]
-pub struct Coalescer {
-    pending: Vec<(Channel, BytesMut)>,
-    n_pending: usize,
-    stdout_offset: u64,
-    stderr_offset: u64,
-    last_taken: Option<Instant>,
-}
-
-impl Coalescer {
-    /// Adds what was said.
-    pub fn push(&mut self, channel: Channel, bytes: &[u8]) {
-        if bytes.is_empty() {
-            return;
-        }
-        self.n_pending += bytes.len();
-        match self.pending.last_mut() {
-            Some((last, said)) if *last == channel => said.extend_from_slice(bytes),
-            Some(_) | None => self.pending.push((channel, BytesMut::from(bytes))),
-        }
-    }
-
-    /// When the batch should leave; a moment that has passed means at once. `None` without a batch.
-    pub fn due_at(&self, now: Instant) -> Option<Instant> {
-        if self.is_empty() {
-            return None;
-        }
-        let by_time = self.last_taken.map_or(now, |taken| taken + FLUSH_EVERY);
-        Some(if self.n_pending >= FLUSH_BYTES { now } else { by_time })
-    }
-
-    /// The batch. It has been said at `now`.
-    pub fn take(&mut self, now: Instant) -> Vec<Chunk> {
-        self.last_taken = Some(now);
-        self.n_pending = 0;
-        std::mem::take(&mut self.pending)
-            .into_iter()
-            .map(|(channel, said)| self.chunk(channel, said.freeze()))
-            .collect()
-    }
-
-    /// How much more it holds.
-    pub fn room(&self) -> usize {
-        PENDING_BYTES_MAX.saturating_sub(self.n_pending)
-    }
-
-    /// Whether everything has left.
-    pub fn is_empty(&self) -> bool {
-        self.n_pending == 0
-    }
-
-    fn chunk(&mut self, channel: Channel, bytes: Bytes) -> Chunk {
-        let next = match channel {
-            Channel::Stdout => &mut self.stdout_offset,
-            Channel::Stderr => &mut self.stderr_offset,
-        };
-        let offset = *next;
-        *next += bytes.len() as u64;
-        Chunk { channel, offset, bytes }
-    }
-}
+use bytes::Bytes;
+use tempfile::{SpooledTempFile, spooled_tempfile};
 
 /// The beginning and the end of what was said, within a limit: the beginning tells what it was
 /// about, the end what went wrong.
@@ -204,6 +106,92 @@ fn without_cut_start(bytes: &[u8]) -> &[u8] {
     let is_continuation = |byte: &&u8| (0x80..0xC0).contains(*byte);
     let n_cut = bytes.iter().take(3).take_while(is_continuation).count();
     &bytes[n_cut..]
+}
+
+/// What is held in memory.
+pub const SPOOL_MEMORY_BYTES: usize = 1024 * 1024;
+/// The most that one program can hand to another.
+pub const SPOOL_BYTES_MAX: u64 = 1024 * 1024 * 1024;
+
+/// Takes what a program says. Little stays in memory; more goes to a file that has no name, so that
+/// it is gone with the last who holds it, however that one ends.
+#[derive(Debug)]
+pub struct Spool {
+    kept: SpooledTempFile,
+    n_kept: u64,
+    bytes_max: u64,
+}
+
+/// Everything that a program said, or what a program is given to read.
+#[derive(Debug)]
+pub enum Spooled {
+    /// In memory.
+    Bytes(Bytes),
+    /// In a file without a name.
+    File(File),
+}
+
+/// Output that cannot be handed on.
+#[derive(Debug, thiserror::Error)]
+pub enum SpoolError {
+    /// There is too much of it.
+    #[error("it wrote more than {0} bytes, which is more than can be handed to another task")]
+    TooLong(u64),
+    /// There is no room for it.
+    #[error("its output could not be kept for another task: {0}")]
+    Disk(#[from] io::Error),
+    /// It was not read to its end.
+    #[error("its output was not read to its end, because a process that it left behind holds it")]
+    Unfinished,
+}
+
+impl Spool {
+    /// Takes at most `bytes_max`.
+    pub fn new(bytes_max: u64) -> Self {
+        Self { kept: spooled_tempfile(SPOOL_MEMORY_BYTES), n_kept: 0, bytes_max }
+    }
+
+    /// Adds what was said. The file is written in place: what is read at once is small, and the
+    /// kernel takes it into memory first.
+    pub(super) fn push(&mut self, bytes: &[u8]) -> Result<(), SpoolError> {
+        self.n_kept += bytes.len() as u64;
+        if self.n_kept > self.bytes_max {
+            return Err(SpoolError::TooLong(self.bytes_max));
+        }
+        Ok(self.kept.write_all(bytes)?)
+    }
+
+    /// Nothing more is said.
+    pub(super) fn finish(mut self) -> Result<Spooled, SpoolError> {
+        if self.kept.is_rolled() {
+            return Ok(Spooled::File(self.kept.into_file()?));
+        }
+        self.kept.rewind()?;
+        let mut bytes = Vec::new();
+        self.kept.read_to_end(&mut bytes)?;
+        Ok(Spooled::Bytes(bytes.into()))
+    }
+}
+
+impl Spooled {
+    /// The same once more, for one more reader.
+    pub fn reader(&self) -> io::Result<Self> {
+        match self {
+            Self::Bytes(bytes) => Ok(Self::Bytes(bytes.clone())),
+            // Opened anew, so that each reader begins at the start and none can write.
+            Self::File(file) => {
+                File::open(format!("/proc/self/fd/{}", file.as_raw_fd())).map(Self::File)
+            }
+        }
+    }
+
+    /// What the program gets as its standard input, and what is to be written to it.
+    pub(super) fn into_stdin(self) -> (Stdio, Bytes) {
+        match self {
+            Self::Bytes(bytes) => (Stdio::piped(), bytes),
+            Self::File(file) => (Stdio::from(file), Bytes::new()),
+        }
+    }
 }
 
 #[cfg(test)]

@@ -13,23 +13,18 @@ use protocol::plan::fill::substitute;
 use protocol::plan::needs::text_of;
 use protocol::plan::{PLAN, PLAN_STEP, PlanJob, PlanTask};
 use serde_json::Value;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use crate::executor::{
+use crate::core::executor::{
     Assignment, CANCELLED, Context, Executor, Outcome, PARAMETERS_INVALID, Work,
 };
-use crate::feedback::Status;
-use crate::runner::command::{BATCHES_WAITING_MAX, CommandRunner, leave, pass_on};
-use crate::runner::failure::not_started;
-use crate::runner::plan::failure::StepFailure;
-use crate::runner::plan::steps::Steps;
-use crate::runner::sandbox::Cell;
-use crate::runner::spool::{SPOOL_BYTES_MAX, Spool, Spooled};
-use crate::runner::streams::Sink;
-use crate::runner::supervise::{Ended, Invocation};
+use crate::core::feedback::Status;
+use crate::runner::command::{CommandRunner, leave};
+use crate::runner::output::{SPOOL_BYTES_MAX, Spool, Spooled};
+use crate::runner::plan::steps::{StepFailure, Steps};
+use crate::runner::supervise::{Ended, Invocation, not_started};
+use crate::sandbox::cell::Cell;
 
-mod failure;
 mod steps;
 
 /// The largest JSON that tells beside a failure what the steps gave; its sentence must fit into
@@ -66,7 +61,6 @@ struct Run<'a> {
     context: &'a Context,
     job: PlanJob,
     input: Value,
-    sink: Sink,
     /// Holds all steps, so that one finds the files of another.
     cell: Option<Arc<Cell>>,
     /// Whole outputs that a later step reads, by the number of the step.
@@ -81,14 +75,14 @@ impl PlanRunner {
         Self { commands, output_bytes_max, spool_bytes_max }
     }
 
-    async fn run(&self, assignment: &Assignment, context: &Context, sink: Sink) -> Outcome {
+    async fn run(&self, assignment: &Assignment, context: &Context) -> Outcome {
         let (job, input) = match read(assignment.parameters.get()) {
             Ok(read) => read,
             Err(error) => return Outcome::hopeless(PARAMETERS_INVALID, error.to_string()),
         };
         let cell = match self.commands.enter() {
             Ok(cell) => cell,
-            Err(error) => return not_started(&error, error.to_string()),
+            Err(error) => return not_started(&error),
         };
         let (outputs, steps) = Default::default();
         let is_last_try = assignment.attempt > job.max_retries;
@@ -98,7 +92,6 @@ impl PlanRunner {
             context,
             job,
             input,
-            sink,
             cell: cell.clone(),
             outputs,
             steps,
@@ -135,21 +128,14 @@ impl Executor for PlanRunner {
 
     fn execute(&self, assignment: Assignment, context: Context) -> Work {
         let runner = self.clone();
-        Box::pin(async move {
-            let (sink, mut batches) = mpsc::channel(BATCHES_WAITING_MAX);
-            let running = runner.run(&assignment, &context, sink);
-            let listening = pass_on(&mut batches, &context.feedback);
-            // Both end when the last program has: the sink goes with it.
-            let (outcome, ()) = tokio::join!(running, listening);
-            outcome
-        })
+        Box::pin(async move { runner.run(&assignment, &context).await })
     }
 }
 
 impl Run<'_> {
     async fn execute(mut self) -> Outcome {
         let tasks = std::mem::take(&mut self.job.tasks);
-        let bytes_max = self.runner.commands.result_bytes_max();
+        let bytes_max = self.runner.commands.options.result_bytes_max;
         for (idx, task) in tasks.iter().enumerate() {
             self.announce(idx, tasks.len(), task);
             if let Err(failure) = self.step(task, &tasks[idx + 1..]).await {
@@ -178,8 +164,8 @@ impl Run<'_> {
         let is_read = reads(later, task.task_number);
         let invocation = self.invocation(task, is_read)?;
         let time = invocation.timeout.unwrap_or(Duration::MAX);
-        let (commands, sink) = (&self.runner.commands, self.sink.clone());
-        let started = commands.invoke(invocation, Some(sink), &self.context.stop).await;
+        let commands = &self.runner.commands;
+        let started = commands.invoke(invocation, self.context).await;
         let ended = match started {
             Ok(ended) => ended,
             Err(error) => {
@@ -188,7 +174,7 @@ impl Run<'_> {
             }
         };
         let Ended { ending, duration, captures, spooled } = ended;
-        self.steps.push(task, ending, (duration, captures), commands.result_bytes_max());
+        self.steps.push(task, ending, (duration, captures), commands.options.result_bytes_max);
         let last_line = self.steps.last_line();
         StepFailure::check(ending, last_line, time >= whole_time(task))?;
         // Output that is not whole must not be fed to anyone.

@@ -1,21 +1,15 @@
 //! Moves bytes between a program and those who feed it and listen to it.
 
 use std::future::pending;
-use std::time::Instant;
 
 use bytes::{Buf as _, Bytes};
+use protocol::session::payload::exec::Channel;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
-use tokio::sync::mpsc;
-use tokio::sync::mpsc::error::SendError;
 
-use crate::runner::output::{Capture, Channel, Chunk, Coalescer};
+use crate::core::feedback::FeedbackSink;
+use crate::runner::output::{Capture, Spool, SpoolError, Spooled};
 use crate::runner::process::Pipes;
-use crate::runner::spool::{Spool, SpoolError, Spooled};
-
-/// Takes what a program says, a batch for each frame. It is bounded on purpose: who does not take
-/// makes the program wait rather than this process grow. Who hangs up misses the rest.
-pub type Sink = mpsc::Sender<Vec<Chunk>>;
 
 /// How much is read at once from one pipe.
 const READ_BYTES: usize = 32 * 1024;
@@ -26,8 +20,9 @@ pub struct Streams {
     stdin: Option<Feed>,
     stdout: Pipe<ChildStdout>,
     stderr: Pipe<ChildStderr>,
-    coalescer: Coalescer,
-    sink: Option<Sink>,
+    /// It is bounded on purpose: who does not take makes the program wait rather than this process
+    /// grow.
+    feedback: FeedbackSink,
     /// Takes the whole standard output for another program, as long as it can.
     spool: Option<Result<Spool, SpoolError>>,
 }
@@ -54,19 +49,17 @@ pub struct Captures {
 enum Event {
     Read(Channel, usize),
     Fed,
-    Passed,
-    HungUp,
+    Taken,
 }
 
 impl Streams {
-    /// Feeds `stdin`, keeps at most `bytes_max` of each channel and passes everything to `sink`.
-    pub fn new(pipes: Pipes, stdin: Bytes, bytes_max: usize, sink: Option<Sink>) -> Self {
+    /// Feeds `stdin`, keeps at most `bytes_max` of each channel and passes everything to `feedback`.
+    pub fn new(pipes: Pipes, stdin: Bytes, bytes_max: usize, feedback: FeedbackSink) -> Self {
         Self {
             stdin: pipes.stdin.map(|pipe| Feed { pipe, rest: stdin }),
             stdout: Pipe::new(pipes.stdout, bytes_max),
             stderr: Pipe::new(pipes.stderr, bytes_max),
-            coalescer: Coalescer::default(),
-            sink,
+            feedback,
             spool: None,
         }
     }
@@ -85,11 +78,7 @@ impl Streams {
             let could_spool = self.can_spool();
             match self.next().await {
                 Event::Read(channel, n_read) => self.on_read(channel, n_read),
-                Event::HungUp => self.sink = None,
-                Event::Fed | Event::Passed => {}
-            }
-            if self.sink.is_none() {
-                self.coalescer.take(Instant::now());
+                Event::Fed | Event::Taken => {}
             }
             if could_spool && !self.can_spool() {
                 return Moved::Unspooled;
@@ -102,9 +91,9 @@ impl Streams {
         matches!(self.spool, Some(Ok(_)))
     }
 
-    /// Whether something was said that the sink has not taken.
-    pub fn waits_for_sink(&self) -> bool {
-        self.sink.is_some() && !self.coalescer.is_empty()
+    /// Whether more may be said than the session takes.
+    pub fn waits_for_session(&self) -> bool {
+        !self.is_silent() && self.feedback.room() == 0
     }
 
     /// What was kept, and the whole standard output if somebody wants it.
@@ -118,9 +107,8 @@ impl Streams {
         (Captures { stdout: self.stdout.capture, stderr: self.stderr.capture }, spooled)
     }
 
-    /// The last words count: a sink that has not taken them yet is waited for.
     fn is_done(&self) -> bool {
-        self.stdin.is_none() && self.is_silent() && !self.waits_for_sink()
+        self.stdin.is_none() && self.is_silent()
     }
 
     /// Whether nothing more will be said.
@@ -129,9 +117,8 @@ impl Streams {
     }
 
     async fn next(&mut self) -> Event {
-        let room = self.coalescer.room();
-        let due_at = self.due_at();
-        let Self { stdin, stdout, stderr, coalescer, sink, .. } = self;
+        let room = self.feedback.room();
+        let Self { stdin, stdout, stderr, feedback, .. } = self;
         tokio::select! {
             n_read = stdout.read(room) => Event::Read(Channel::Stdout, n_read),
             n_read = stderr.read(room) => Event::Read(Channel::Stderr, n_read),
@@ -142,48 +129,20 @@ impl Streams {
                 }
                 Event::Fed
             }
-            permit = permit(sink.as_ref(), due_at) => match permit {
-                Ok(permit) => {
-                    permit.send(coalescer.take(Instant::now()));
-                    Event::Passed
-                }
-                Err(SendError(())) => Event::HungUp,
-            },
+            () = feedback.taken(), if room == 0 => Event::Taken,
         }
     }
 
-    /// When the next batch leaves; the last one does not wait for more.
-    fn due_at(&self) -> Option<Instant> {
-        let now = Instant::now();
-        let due_at = self.coalescer.due_at(now)?;
-        Some(if self.is_silent() { now } else { due_at })
-    }
-
     fn on_read(&mut self, channel: Channel, n_read: usize) {
-        let said = match channel {
-            Channel::Stdout => self.stdout.keep(n_read),
-            Channel::Stderr => self.stderr.keep(n_read),
-        };
-        if channel == Channel::Stdout
+        let is_stdout = channel == Channel::Stdout;
+        let said = if is_stdout { self.stdout.keep(n_read) } else { self.stderr.keep(n_read) };
+        if is_stdout
             && let Some(Ok(spool)) = &mut self.spool
             && let Err(error) = spool.push(said)
         {
             self.spool = Some(Err(error));
         }
-        self.coalescer.push(channel, said);
-    }
-}
-
-async fn permit(
-    sink: Option<&Sink>,
-    due_at: Option<Instant>,
-) -> Result<mpsc::Permit<'_, Vec<Chunk>>, SendError<()>> {
-    match (sink, due_at) {
-        (Some(sink), Some(due_at)) => {
-            tokio::time::sleep_until(due_at.into()).await;
-            sink.reserve().await
-        }
-        (Some(_) | None, _) => pending().await,
+        self.feedback.push(channel, said);
     }
 }
 

@@ -15,15 +15,15 @@ use tokio::process::Command;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use crate::runner::environment::{Environment, NotFound, find_program};
-use crate::runner::process::ProcessGroup;
-use crate::runner::sandbox::Cell;
-use crate::runner::sandbox::launch::LAUNCH_FAILED;
-use crate::runner::sandbox::orders::Fault;
-use crate::runner::spool::{Spool, SpoolError, Spooled};
-use crate::runner::streams::{Captures, Moved, Sink, Streams};
-use crate::runner::tools::{NotAllowed, Tools};
-use crate::runner::watchdog::Watchdog;
+use crate::core::executor::Outcome;
+use crate::core::feedback::FeedbackSink;
+use crate::runner::command::Options;
+use crate::runner::output::{Spool, SpoolError, Spooled};
+use crate::runner::process::{ProcessGroup, Watchdog};
+use crate::runner::streams::{Captures, Moved, Streams};
+use crate::runner::tools::{Environment, NotAllowed, NotFound, find_program};
+use crate::sandbox::cell::Cell;
+use crate::sandbox::launch::{Fault, LAUNCH_FAILED};
 
 /// How long a program may take to leave after TERM.
 pub const GRACE: Duration = Duration::from_secs(5);
@@ -31,8 +31,8 @@ pub const GRACE: Duration = Duration::from_secs(5);
 pub const LINGER: Duration = Duration::from_millis(500);
 /// How long a killed program may take to vanish; one that hangs in the kernel is left to it.
 const VANISH: Duration = Duration::from_secs(5);
-/// How long the last words of a program that has ended wait for a sink that takes nothing.
-/// Long enough for a connection that was cut to come back.
+/// How long the last words of a program that has ended wait for a session that takes
+/// nothing. Long enough for a connection that was cut to come back.
 pub const SINK_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A program to run. No shell is involved.
@@ -48,16 +48,12 @@ pub struct Invocation {
     pub stdin: Option<Spooled>,
     /// How long it may take.
     pub timeout: Option<Duration>,
-    /// How long it may take to leave when asked to.
-    pub grace: Duration,
-    /// How long its last words wait for a sink that takes nothing.
-    pub sink_patience: Duration,
     /// How much is kept of each output.
     pub output_bytes_max: usize,
     /// Takes its whole standard output, if another program is to read it.
     pub spool: Option<Spool>,
-    /// Which programs it may be.
-    pub tools: Arc<Tools>,
+    /// Which programs it may be, and how long it may take to leave.
+    pub options: Arc<Options>,
     /// What holds it, if anything does.
     pub cell: Option<Arc<Cell>>,
 }
@@ -88,7 +84,6 @@ pub enum SpawnError {
     System {
         /// What was to be started.
         program: String,
-        /// Why it was not.
         source: io::Error,
     },
 }
@@ -145,7 +140,7 @@ pub struct Ended {
 /// Runs a program to its end. When this future is dropped, the whole group is killed.
 pub async fn run(
     invocation: Invocation,
-    sink: Option<Sink>,
+    feedback: FeedbackSink,
     stop: &CancellationToken,
     watchdog: &Arc<Watchdog>,
 ) -> Result<Ended, SpawnError> {
@@ -156,16 +151,16 @@ pub async fn run(
     let started = Instant::now();
     let (mut group, pipes) = ProcessGroup::spawn(command, watchdog)
         .map_err(|source| SpawnError::System { program: invocation.argv[0].clone(), source })?;
-    let streams = Streams::new(pipes, bytes, invocation.output_bytes_max, sink);
+    let streams = Streams::new(pipes, bytes, invocation.output_bytes_max, feedback);
     let mut streams = streams.spooled(invocation.spool);
     let ours = until_over(&mut group, &mut streams, invocation.timeout, stop).await;
     if ours.is_some() {
-        end(&mut group, &mut streams, invocation.grace).await;
+        end(&mut group, &mut streams, invocation.options.grace).await;
     }
     let duration = started.elapsed();
     // Who stopped it does not wait for its last words.
     let is_stopped = ours == Some(Ending::Stopped);
-    let patience = if is_stopped { Duration::ZERO } else { invocation.sink_patience };
+    let patience = if is_stopped { Duration::ZERO } else { invocation.options.sink_patience };
     drain(&group, &mut streams, patience).await;
     let status = timeout(VANISH, group.finish()).await;
     let ending = ours.unwrap_or_else(|| ending_of(status.ok().and_then(Result::ok)));
@@ -201,7 +196,7 @@ fn command(invocation: &Invocation) -> Result<Command, SpawnError> {
         return Err(SpawnError::Folder(cwd.clone()));
     }
     let program = find_program(&argv[0], cwd.as_deref(), environment)?;
-    invocation.tools.check(&argv[0], &program, environment)?;
+    invocation.options.tools.check(&argv[0], &program, environment)?;
     let name = OsStr::new(&argv[0]);
     let mut command = match cell {
         Some(cell) => cell.command(&program, name, invocation.timeout),
@@ -283,9 +278,9 @@ async fn drain(group: &ProcessGroup, streams: &mut Streams, patience: Duration) 
     }
     group.signal(Signal::KILL);
     let since = Instant::now();
-    // Nobody writes any more, so what is left fits into a pipe; a slow sink gets time to take it.
+    // Nobody writes any more, so what is left fits into a pipe; a slow session gets time to take it.
     while timeout(LINGER, run_out(streams)).await.is_err() {
-        if !streams.waits_for_sink() || since.elapsed() >= patience {
+        if !streams.waits_for_session() || since.elapsed() >= patience {
             return;
         }
     }
@@ -296,4 +291,39 @@ fn ending_of(status: Option<ExitStatus>) -> Ending {
     let by_signal = status.and_then(|status| status.signal()).map(Ending::Signalled);
     // Nobody could collect it, so nobody knows more than that it was killed.
     by_code.or(by_signal).unwrap_or(Ending::Signalled(Signal::KILL.as_raw()))
+}
+
+/// A program that did not start.
+const NOT_STARTED: &str = "E.RUNNER.SPAWN";
+/// A program that the worker does not allow.
+const NOT_ALLOWED: &str = "E.RUNNER.NOT_ALLOWED";
+/// A program that ended with another code than 0, or by a signal.
+pub(super) const EXIT: &str = "E.RUNNER.EXIT";
+/// How much of the last line of standard error a failure quotes.
+const QUOTE_CHARS_MAX: usize = 300;
+
+/// The failure of a program that did not start.
+pub(super) fn not_started(error: &SpawnError) -> Outcome {
+    let outcome = if error.is_passing() { Outcome::passing } else { Outcome::hopeless };
+    outcome(code_of(error), error.to_string())
+}
+
+/// The code of a program that did not start.
+pub(super) fn code_of(error: &SpawnError) -> &'static str {
+    match error {
+        SpawnError::NotAllowed(_) => NOT_ALLOWED,
+        SpawnError::Folder(_)
+        | SpawnError::Program(_)
+        | SpawnError::Scratch(_)
+        | SpawnError::Bounds(_)
+        | SpawnError::OutOfSight(_)
+        | SpawnError::System { .. } => NOT_STARTED,
+    }
+}
+
+/// The last thing that was said, fit for a sentence.
+pub(super) fn last_line(text: &str) -> Option<String> {
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    let plain = |c: char| if c.is_control() { ' ' } else { c };
+    Some(line.chars().map(plain).take(QUOTE_CHARS_MAX).collect())
 }

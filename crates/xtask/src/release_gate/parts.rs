@@ -97,7 +97,7 @@ fn chaos(number: u64) -> Part {
 
 fn benchmarks() -> Part {
     let shows = "the figures to compare with bench/results";
-    let command = |line| words(&format!("run --release --quiet -- bench tasks {line} -o json"));
+    let command = |line| words(&format!("xtask bench {line}"));
     let commands = BENCHMARKS.map(command).into();
     Part { commands, ..Part::new("bench", shows, Vec::new()) }
 }

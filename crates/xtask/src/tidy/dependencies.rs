@@ -4,7 +4,7 @@ use super::finding::{Finding, Rule};
 use crate::tools::{Dependency, Package};
 
 /// Every crate of the workspace and which others it may know.
-const MAY_KNOW: [(&str, &[&str]); 13] = [
+const MAY_KNOW: [(&str, &[&str]); 14] = [
     ("model", &[]),
     ("flow", &["model"]),
     ("coordinator", &["flow", "model"]),
@@ -12,11 +12,12 @@ const MAY_KNOW: [(&str, &[&str]); 13] = [
     ("protocol", &["model"]),
     ("shard", &["coordinator", "flow", "protocol", "model"]),
     ("store", &["shard", "coordinator", "keyspace", "model"]),
-    ("worker", &["protocol", "flow", "model"]),
+    ("client", &["protocol"]),
+    ("worker", &["client", "protocol", "flow", "model"]),
     ("server", &["store", "shard", "coordinator", "flow", "keyspace", "protocol", "model"]),
-    ("cli", &["server", "worker", "store", "flow", "protocol", "model"]),
-    ("sim", &["shard", "coordinator", "flow", "protocol", "store", "model"]),
-    ("harness", &["server", "store"]),
+    ("cli", &["client", "server", "worker", "store", "flow", "protocol", "model"]),
+    ("sim", &["shard", "coordinator", "flow", "keyspace", "protocol", "store", "model"]),
+    ("harness", &["cli", "client", "server", "worker", "store", "protocol", "model"]),
     ("xtask", &[]),
 ];
 
@@ -91,6 +92,8 @@ mod tests {
             ("server", "worker", "null"),
             ("cli", "coordinator", "null"),
             ("sim", "server", "null"),
+            ("cli", "harness", "null"),
+            ("client", "worker", "null"),
             ("xtask", "model", "null"),
         ] {
             let dependencies = format!(r#"[{{"name": "{other}", "kind": {kind}}}]"#);

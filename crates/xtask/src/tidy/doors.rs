@@ -121,7 +121,7 @@ mod tests {
         ] {
             check("doors/ws/listener.rs", text, 1);
             check("doors/resp/listener.rs", text, 1);
-            check("doors/limits.rs", text, 0);
+            check("doors/other.rs", text, 0);
             check("doors/mod.rs", text, 0);
         }
         for text in [
@@ -150,7 +150,7 @@ mod tests {
             check("lib.rs", text, 0);
         }
         check("plans/job.rs", "fn a(doors: u8) { doors.b(); }", 0);
-        check("plans/job.rs", "use crate::{events, scratch};", 0);
+        check("plans/job.rs", "use crate::{events, keyspace};", 0);
     }
 
     #[test]
@@ -169,7 +169,7 @@ mod tests {
             check("shard_task.rs", text, 0);
             check("events/tests.rs", text, 0);
         }
-        check("scratch/turn.rs", "use keyspace::Answer;", 0);
+        check("keyspace/memory.rs", "use keyspace::Answer;", 0);
         check("bulk.rs", "use coordinator::{Refusal, Verdict};", 0);
     }
 

@@ -11,19 +11,13 @@ use tokio::fs::{self, File, OpenOptions};
 use tokio::io::AsyncWriteExt as _;
 
 use super::selector;
+use crate::args::examples;
 use crate::context::Context;
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::failure::{ExitCode, Failure, Result};
+use crate::format;
 use crate::output::{self, Show};
-use crate::words;
 use crate::workflow_run::name_of;
 
-const EXAMPLES: &str = "\
-Examples:
-  astra run artifacts last
-  astra run artifacts 41 --save results       every file into that folder
-  astra run artifacts last --node render -o json
-";
 /// A worker that sends nothing for so long is gone.
 const SILENCE_MAX: Duration = Duration::from_mins(1);
 /// Files of one name in one folder.
@@ -33,8 +27,12 @@ const NAME_BYTES_MAX: usize = 200;
 
 /// List what the nodes of a run left behind on workers, and fetch it.
 #[derive(Debug, clap::Args)]
-#[command(before_help = EXAMPLES)]
-pub(super) struct Arguments {
+#[command(before_help = examples(&[
+    "astra run artifacts last",
+    "astra run artifacts 41 --save results       every file into that folder",
+    "astra run artifacts last --node render -o json",
+]))]
+pub(super) struct ArtifactsArguments {
     /// The run: its number, its id, the first letters of it, `last` or `last~1`.
     run: String,
     /// Only what this node left: its alias or its id.
@@ -46,7 +44,10 @@ pub(super) struct Arguments {
     save: Option<PathBuf>,
 }
 
-pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
+pub(super) async fn artifacts(
+    arguments: &ArtifactsArguments,
+    context: &Context,
+) -> Result<ExitCode> {
     let run = selector::workflow_run(context, &arguments.run).await?;
     let mut left = left_by(&run, arguments.node.as_deref())?;
     let Some(folder) = &arguments.save else {
@@ -99,7 +100,7 @@ fn left_by(run: &Run, node: Option<&str>) -> Result<Vec<OneLeft>> {
 }
 
 async fn fetch(one: &OneLeft, folder: &Path, context: &Context) -> Result<PathBuf> {
-    let id = words::percent_encoded(&one.artifact.resource_id);
+    let id = format::percent_encoded(&one.artifact.resource_id);
     let path = format!("/api/v1/resources/{id}/download");
     let mut pieces = context.ask(context.client.get_pieces(&path)).await?;
     let (path, mut file) = new_file(folder, &one.name()).await?;
@@ -200,16 +201,13 @@ impl Show for Left {
         let rows = self.artifacts.iter().map(|one| {
             let artifact = &one.artifact;
             let file = one.saved_as.clone().unwrap_or_else(|| one.name());
-            let bytes = artifact.size_bytes.map_or_else(|| "-".into(), words::thousands);
+            let bytes = artifact.size_bytes.map_or_else(|| "-".into(), format::thousands);
             let kind = artifact.artifact_type.clone().unwrap_or_else(|| "-".into());
             let worker = artifact.worker_name.clone().unwrap_or_else(|| "-".into());
             let until = artifact.expires_at.clone().unwrap_or_else(|| "-".into());
             [one.node.clone(), file, kind, bytes, worker, until]
         });
-        let table = output::table(
-            ["NODE", "FILE", "TYPE", "BYTES", "WORKER", "KEPT UNTIL"],
-            rows.collect(),
-        );
+        let table = output::table(["NODE", "FILE", "TYPE", "BYTES", "WORKER", "KEPT UNTIL"], rows);
         format!("{table}\n")
     }
 

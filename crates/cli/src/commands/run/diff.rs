@@ -8,40 +8,23 @@ use protocol::rest::runs::{NodeStatus, Run, RunNode, RunStatus};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 
 use super::selector;
 use crate::context::Context;
-use crate::exit_code::ExitCode;
-use crate::failure::Result;
-use crate::json_diff::{Difference, differences};
+use crate::failure::{ExitCode, Result};
+use crate::format;
 use crate::output::{self, Show};
-use crate::words;
 use crate::workflow_run::name_of;
 
-const EXAMPLES: &str = "\
-Examples:
-  astra run diff last~1 last
-  astra run diff 40 41
-  astra run diff 40 41 -o json
-";
 /// More differences of one node than this are counted.
 const DIFFERENCES_SHOWN: usize = 5;
 /// Longer values are cut for people.
 const VALUE_CHARS_MAX: usize = 60;
 
-/// Compare two runs of a workflow: inputs, outputs, and each node's end, time and result.
-#[derive(Debug, clap::Args)]
-#[command(before_help = EXAMPLES)]
-pub(super) struct Arguments {
-    /// The one run: its number, its id, the first letters of it, `last` or `last~1`.
-    a: String,
-    /// The other run.
-    b: String,
-}
-
-pub(super) async fn run(arguments: &Arguments, context: &Context) -> Result<ExitCode> {
-    let a = selector::workflow_run(context, &arguments.a).await?;
-    let b = selector::workflow_run(context, &arguments.b).await?;
+pub(super) async fn diff(a: &str, b: &str, context: &Context) -> Result<ExitCode> {
+    let a = selector::workflow_run(context, a).await?;
+    let b = selector::workflow_run(context, b).await?;
     context.output.show(&RunDiff::of(&a, &b));
     Ok(ExitCode::Success)
 }
@@ -177,12 +160,7 @@ fn raw_differences(a: Option<&RawValue>, b: Option<&RawValue>) -> Vec<Difference
 impl Show for RunDiff {
     fn text(&self) -> String {
         let side = |side: &Side| {
-            format!(
-                "run {}: {} in {}",
-                side.number,
-                words::run_status(side.status),
-                span(side.took_ms)
-            )
+            format!("run {}: {} in {}", side.number, format::look(side.status), span(side.took_ms))
         };
         let mut text = format!("{}\n{}\n", side(&self.a), side(&self.b));
         if !self.same_definition {
@@ -194,14 +172,14 @@ impl Show for RunDiff {
             let (a, b) = (node.a.as_ref(), node.b.as_ref());
             let differs = match node.result.len() {
                 0 => String::new(),
-                n => format!("result differs in {}", words::count(n, "place")),
+                n => format!("result differs in {}", format::count(n, "place")),
             };
             [node.name.clone(), status(a), took_of(a), status(b), took_of(b), differs]
         });
         let a = format!("RUN {}", self.a.number);
         let b = format!("RUN {}", self.b.number);
         let header = ["NODE", a.as_str(), "TOOK", b.as_str(), "TOOK", ""];
-        words::push(&mut text, format_args!("\n{}\n", output::table(header, rows.collect())));
+        format::push(&mut text, format_args!("\n{}\n", output::table(header, rows)));
         for node in self.nodes.iter().filter(|node| !node.result.is_empty()) {
             push_all(&mut text, &format!("result of {}", node.name), &node.result);
         }
@@ -225,9 +203,7 @@ impl Show for RunDiff {
 fn status(side: Option<&NodeSide>) -> String {
     match side {
         Some(side) if side.reused => "○ Reused".into(),
-        Some(side) => {
-            format!("{} {}", words::node_mark(side.status), words::node_status(side.status))
-        }
+        Some(side) => format::look(side.status).to_string(),
         None => "-".into(),
     }
 }
@@ -237,32 +213,73 @@ fn took_of(side: Option<&NodeSide>) -> String {
 }
 
 fn span(took_ms: Option<u64>) -> String {
-    took_ms.map_or_else(|| "-".into(), |ms| words::span(Duration::from_millis(ms)))
+    took_ms.map_or_else(|| "-".into(), |ms| format::span(Duration::from_millis(ms)))
 }
 
 fn push_all(text: &mut String, what: &str, differences: &[Difference]) {
     if differences.is_empty() {
         return;
     }
-    words::push(text, format_args!("\n{what}\n"));
+    format::push(text, format_args!("\n{what}\n"));
     for one in differences.iter().take(DIFFERENCES_SHOWN) {
         let path = if one.path.is_empty() { "all of it" } else { &one.path };
         let (a, b) = (shown(one.a.as_ref()), shown(one.b.as_ref()));
-        words::push(text, format_args!("  {path}: {a} → {b}\n"));
+        format::push(text, format_args!("  {path}: {a} → {b}\n"));
     }
     if differences.len() > DIFFERENCES_SHOWN {
         let more = differences.len() - DIFFERENCES_SHOWN;
-        words::push(text, format_args!("  and {more} more; see -o json\n"));
+        format::push(text, format_args!("  and {more} more; see -o json\n"));
     }
 }
 
 fn shown(value: Option<&Value>) -> String {
     let Some(value) = value else { return "nothing".into() };
-    let text = value.to_string();
-    if text.chars().count() <= VALUE_CHARS_MAX {
-        return text;
+    format::short(&value.to_string(), VALUE_CHARS_MAX)
+}
+
+/// More differences than this are not told apart.
+const DIFFERENCES_MAX: usize = 1_000;
+
+/// A value that differs.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub(crate) struct Difference {
+    /// Where, like `sizes.0.width`; empty for the whole.
+    pub(crate) path: String,
+    /// What it is on the one side; absent where there is nothing.
+    pub(crate) a: Option<Value>,
+    /// And on the other.
+    pub(crate) b: Option<Value>,
+}
+
+/// All differences, in the order of their paths.
+pub(crate) fn differences(a: Option<&Value>, b: Option<&Value>) -> Vec<Difference> {
+    let mut found = Vec::new();
+    compare(String::new(), a, b, &mut found);
+    found
+}
+
+fn compare(path: String, a: Option<&Value>, b: Option<&Value>, found: &mut Vec<Difference>) {
+    if a == b || found.len() >= DIFFERENCES_MAX {
+        return;
     }
-    text.chars().take(VALUE_CHARS_MAX - 1).chain(['…']).collect()
+    let below = |key: &str| if path.is_empty() { key.into() } else { format!("{path}.{key}") };
+    match (a, b) {
+        (Some(Value::Object(one)), Some(Value::Object(other))) => {
+            let mut keys: Vec<_> = one.keys().chain(other.keys()).collect();
+            keys.sort();
+            keys.dedup();
+            for key in keys {
+                compare(below(key), one.get(key), other.get(key), found);
+            }
+        }
+        (Some(Value::Array(one)), Some(Value::Array(other))) => {
+            for index in 0..one.len().max(other.len()) {
+                compare(below(&index.to_string()), one.get(index), other.get(index), found);
+            }
+        }
+        _ => found.push(Difference { path, a: a.cloned(), b: b.cloned() }),
+    }
 }
 
 #[cfg(test)]
@@ -302,5 +319,26 @@ mod tests {
     fn node(name: &str, status: &str, size: u64) -> Value {
         json!({"nodeId": name, "status": status, "type": "t", "attempts": 1,
             "result": {"size": size}})
+    }
+
+    #[test]
+    fn only_what_differs_is_told() {
+        let a = json!({"same": 1, "list": [1, 2], "gone": true, "deep": {"x": "a"}});
+        let b = json!({"same": 1, "list": [1, 3, 4], "deep": {"x": "b"}, "new": null});
+        let shown: Vec<_> = differences(Some(&a), Some(&b))
+            .into_iter()
+            .map(|one| (one.path, one.a.unwrap_or_default(), one.b.unwrap_or_default()))
+            .collect();
+        let expected = [
+            ("deep.x", json!("a"), json!("b")),
+            ("gone", json!(true), json!(null)),
+            ("list.1", json!(2), json!(3)),
+            ("list.2", json!(null), json!(4)),
+            ("new", json!(null), json!(null)),
+        ];
+        assert_eq!(shown, expected.map(|(path, a, b)| (path.to_owned(), a, b)));
+        assert_eq!(differences(Some(&a), Some(&a)), []);
+        let whole = differences(None, Some(&json!(1)));
+        assert_eq!(whole, [Difference { path: String::new(), a: None, b: Some(json!(1)) }]);
     }
 }

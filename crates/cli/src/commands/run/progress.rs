@@ -1,23 +1,22 @@
-//! Stays with a run of many tasks: how far it is, then what failed.
+//! Stays with a run of many tasks: how far it is, found out with few questions, then what failed.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use model::TaskId;
 use protocol::rest::tasks::{State, Task};
 use serde::Serialize;
 
-use super::ending;
-use super::interrupt;
-use super::plan::Parameters;
-use super::tally::{self, Tally};
-use super::voice::Voice;
-use super::why::Why;
+use super::follow::{self, WaitReasons};
+use super::run_output::{self, RunOutput};
+use super::selector;
+use super::submit::Parameters;
 use crate::context::Context;
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::failure::{ExitCode, Failure, Result};
+use crate::format;
 use crate::interrupts::Interrupts;
-use crate::output::{self, Show};
-use crate::words;
+use crate::output;
 
 /// Questions are asked no more often.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
@@ -40,38 +39,38 @@ pub(super) struct Many {
     pub(super) run: String,
     pub(super) title: String,
     pub(super) task_ids: Vec<String>,
-    pub(super) voice: Voice,
+    pub(super) run_output: RunOutput,
 }
 
 /// Follows to the end of all tasks.
 pub(super) async fn follow(many: Many, context: &Context) -> Result<ExitCode> {
     let mut interrupts = Interrupts::new()?;
     let started = Instant::now();
-    let tally = Tally::new(&many.run, &many.task_ids)?;
-    many.voice.note(format!("run {} · {} × {}", many.run, many.title, tally.total));
-    let mut display = Display::new(many.voice, &tally);
-    let mut counting = Counting { tally, context, seen: started, quiet_since: started };
+    let counts = RunCounts::new(&many.run, &many.task_ids)?;
+    many.run_output.note(format!("run {} · {} × {}", many.run, many.title, counts.total));
+    let mut display = Display::new(many.run_output, &counts);
+    let mut poller = Poller { counts, context, seen: started, quiet_since: started };
     let mut pause = FIRST_LOOK_AFTER;
     loop {
         tokio::select! {
             biased;
             () = interrupts.next() => {
                 display.finish();
-                return interrupt::leave(interrupts, &many.run, many.voice, context).await;
+                return follow::leave(interrupts, &many.run, many.run_output, context).await;
             }
             () = tokio::time::sleep(pause) => {}
         }
-        pause = counting.look(&mut display).await?;
-        if counting.tally.is_over() {
+        pause = poller.look(&mut display).await?;
+        if poller.counts.is_over() {
             break;
         }
     }
     display.finish();
-    end(&many, &counting.tally, started.elapsed(), context).await
+    end(&many, &poller.counts, started.elapsed(), context).await
 }
 
-struct Counting<'a> {
-    tally: Tally,
+struct Poller<'a> {
+    counts: RunCounts,
     context: &'a Context,
     /// When the server last answered.
     seen: Instant,
@@ -79,21 +78,21 @@ struct Counting<'a> {
     quiet_since: Instant,
 }
 
-impl Counting<'_> {
+impl Poller<'_> {
     /// One look; gives the pause until the next.
     async fn look(&mut self, display: &mut Display) -> Result<Duration> {
         let asked = Instant::now();
-        let is_urgent = match self.tally.look(self.context).await {
+        let is_urgent = match self.counts.look(self.context).await {
             Ok(is_urgent) => is_urgent,
-            Err(failure) if self.is_endured(&failure) => return Ok(LOOK_EVERY),
+            Err(failure) if self.is_tolerated(&failure) => return Ok(LOOK_EVERY),
             Err(failure) => return Err(failure),
         };
         self.seen = Instant::now();
-        display.show(&self.tally);
-        if self.tally.running > 0 || self.tally.is_over() {
+        display.show(&self.counts);
+        if self.counts.running > 0 || self.counts.is_over() {
             self.quiet_since = Instant::now();
         } else if self.quiet_since.elapsed() > WHY_AFTER {
-            display.say_why(&self.tally, self.context).await;
+            display.say_why(&self.counts, self.context).await;
         }
         if is_urgent {
             return Ok(Duration::ZERO);
@@ -102,26 +101,26 @@ impl Counting<'_> {
     }
 
     /// A server that restarts comes back.
-    fn is_endured(&self, failure: &Failure) -> bool {
+    fn is_tolerated(&self, failure: &Failure) -> bool {
         failure.exit == ExitCode::Unreachable && self.seen.elapsed() < AWAY_MAX
     }
 }
 
 /// A bar on a terminal, lines elsewhere.
 struct Display {
-    voice: Voice,
+    run_output: RunOutput,
     bar: Option<ProgressBar>,
     /// The last step that was told.
     step: usize,
-    told: Option<Why>,
+    told: Option<WaitReasons>,
 }
 
 impl Display {
-    fn new(voice: Voice, tally: &Tally) -> Self {
-        let has_bar = voice.is_for_people() && output::stderr_is_terminal();
+    fn new(run_output: RunOutput, counts: &RunCounts) -> Self {
+        let has_bar = run_output.is_for_people() && output::stderr_is_terminal();
         let bar = has_bar.then(|| {
             let bar = ProgressBar::with_draw_target(
-                Some(tally.total as u64),
+                Some(counts.total as u64),
                 ProgressDrawTarget::stderr(),
             );
             let look = "  {bar:20}  {pos}/{len}  {msg}  ~{eta} left";
@@ -129,26 +128,26 @@ impl Display {
             bar.set_style(style.progress_chars("█▌░"));
             bar
         });
-        Self { voice, bar, step: 0, told: None }
+        Self { run_output, bar, step: 0, told: None }
     }
 
-    fn show(&mut self, tally: &Tally) {
-        let state = format!("{} running  {} failed", tally.running, tally.failed);
+    fn show(&mut self, counts: &RunCounts) {
+        let state = format!("{} running  {} failed", counts.running, counts.failed);
         if let Some(bar) = &self.bar {
             bar.set_message(state);
-            bar.set_position(tally.done() as u64);
+            bar.set_position(counts.done() as u64);
             return;
         }
-        let step = tally.done() * STEPS / tally.total.max(1);
-        if step > self.step && !tally.is_over() {
-            self.voice.note(format!("  {}/{}  {state}", tally.done(), tally.total));
+        let step = counts.done() * STEPS / counts.total.max(1);
+        if step > self.step && !counts.is_over() {
+            self.run_output.note(format!("  {}/{}  {state}", counts.done(), counts.total));
             self.step = step;
         }
     }
 
-    async fn say_why(&mut self, tally: &Tally, context: &Context) {
-        let Some(oldest) = tally.oldest() else { return };
-        let Some(why) = Why::ask(context, &oldest).await else { return };
+    async fn say_why(&mut self, counts: &RunCounts, context: &Context) {
+        let Some(oldest) = counts.oldest() else { return };
+        let Some(why) = WaitReasons::ask(context, &oldest).await else { return };
         if !why.is_like(self.told.as_ref()) {
             why.lines().for_each(|line| self.say(&line));
         }
@@ -157,8 +156,8 @@ impl Display {
 
     fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| self.voice.note(text)),
-            None => self.voice.note(text),
+            Some(bar) => bar.suspend(|| self.run_output.note(text)),
+            None => self.run_output.note(text),
         }
     }
 
@@ -187,54 +186,208 @@ struct FailedItem {
     reason: String,
 }
 
-async fn end(many: &Many, tally: &Tally, took: Duration, context: &Context) -> Result<ExitCode> {
+async fn end(
+    many: &Many,
+    counts: &RunCounts,
+    took: Duration,
+    context: &Context,
+) -> Result<ExitCode> {
     let failures: Vec<FailedItem> =
-        tally::unsuccessful(context, &many.run).await?.iter().map(failed_item).collect();
-    let succeeded = tally.total.saturating_sub(failures.len());
-    let (run, tasks) = (many.run.clone(), tally.total);
+        unsuccessful(context, &many.run).await?.iter().map(failed_item).collect();
+    let succeeded = counts.total.saturating_sub(failures.len());
+    let (run, tasks) = (many.run.clone(), counts.total);
     let ended = ManyEnded { run, tasks, succeeded, failures };
     let state = if ended.failures.is_empty() { State::Completed } else { State::Failed };
-    let mark = output::styled(words::style(state), words::mark(state));
-    let took = words::span(took);
-    let jobs = words::count(tasks, "task");
+    let mark = format::look(state).styled_mark();
+    let took = format::span(took);
+    let jobs = format::count(tasks, "task");
     if ended.failures.is_empty() {
-        many.voice.note(format!("{mark} run {} succeeded in {took}  ({jobs})", ended.run));
+        many.run_output.note(format!("{mark} run {} succeeded in {took}  ({jobs})", ended.run));
     } else {
-        let n_failed = words::thousands(ended.failures.len() as u64);
-        many.voice
+        let n_failed = format::thousands(ended.failures.len() as u64);
+        many.run_output
             .note(format!("{mark} run {} failed: {n_failed} of {jobs}, in {took}", ended.run));
-        list_failures(many.voice, &ended);
+        list_failures(many.run_output, &ended);
     }
-    many.voice.data(&ended);
+    many.run_output.data(&ended);
     Ok(if state == State::Completed { ExitCode::Success } else { ExitCode::Failed })
 }
 
-fn list_failures(voice: Voice, ended: &ManyEnded) {
+fn list_failures(run_output: RunOutput, ended: &ManyEnded) {
     for failure in ended.failures.iter().take(FAILURES_SHOWN) {
         let item = failure.item.as_deref().unwrap_or(&failure.task_id);
-        voice.note(format!("  {item}: {}", failure.reason));
+        run_output.note(format!("  {item}: {}", failure.reason));
     }
     if ended.failures.len() > FAILURES_SHOWN {
-        voice.note(format!("  and {} more", ended.failures.len() - FAILURES_SHOWN));
+        run_output.note(format!("  and {} more", ended.failures.len() - FAILURES_SHOWN));
     }
-    voice.note(format!("  more: astra run show {0}; astra run logs {0} ITEM", ended.run));
+    run_output.note(format!("  more: astra run show {0}; astra run logs {0} ITEM", ended.run));
 }
 
 fn failed_item(task: &Task) -> FailedItem {
     let item = Parameters::of(&task.parameters).item().map(ToOwned::to_owned);
     let reason = match task.state {
         State::Stopped => "stopped".to_owned(),
-        _ => ending::why(task),
+        _ => run_output::why(task),
     };
     FailedItem { task_id: task.task_id.clone(), item, state: task.state, reason }
 }
 
-impl Show for ManyEnded {
-    fn text(&self) -> String {
-        String::new()
+pub(super) const LIVE: [State; 4] =
+    [State::Waiting, State::Queued, State::Retrying, State::Running];
+pub(super) const UNSUCCESSFUL: [State; 3] = [State::Failed, State::Dead, State::Stopped];
+
+/// Tasks end about in the order of their submission, so that it is enough to look at the oldest
+/// that have not ended, however many there are.
+const WINDOW: usize = 1_000;
+
+/// A run of many tasks, as far as it is known.
+pub(super) struct RunCounts {
+    run: String,
+    /// In the order of submission.
+    unfinished: VecDeque<TaskId>,
+    pub(super) total: usize,
+    pub(super) running: usize,
+    pub(super) failed: usize,
+    pub(super) workers: BTreeSet<String>,
+}
+
+impl RunCounts {
+    pub(super) fn new(run: &str, task_ids: &[String]) -> Result<Self> {
+        let parsed: std::result::Result<BTreeSet<TaskId>, _> =
+            task_ids.iter().map(|id| id.parse()).collect();
+        let ids =
+            parsed.map_err(|_| Failure::from(anyhow::anyhow!("the server names tasks oddly")))?;
+        Ok(Self {
+            run: run.into(),
+            total: ids.len(),
+            unfinished: ids.into_iter().collect(),
+            running: 0,
+            failed: 0,
+            workers: BTreeSet::new(),
+        })
     }
 
-    fn quiet(&self) -> String {
-        String::new()
+    pub(super) fn done(&self) -> usize {
+        self.total - self.unfinished.len()
+    }
+
+    pub(super) fn is_over(&self) -> bool {
+        self.unfinished.is_empty()
+    }
+
+    /// Any task that has not ended.
+    pub(super) fn oldest(&self) -> Option<String> {
+        self.unfinished.front().map(ToString::to_string)
+    }
+
+    /// Looks again. `true` if so much has ended that another look is worth it at once.
+    pub(super) async fn look(&mut self, context: &Context) -> Result<bool> {
+        let n_before = self.unfinished.len();
+        let n_looked_at = n_before.min(WINDOW);
+        let live = self.live(context).await?;
+        let mut settled_in_window = 0;
+        for _ in 0..n_looked_at {
+            let Some(id) = self.unfinished.pop_front() else { break };
+            if live.contains(&id) {
+                self.unfinished.push_back(id);
+            } else {
+                settled_in_window += 1;
+            }
+        }
+        // What is still live goes back to the front.
+        self.unfinished.rotate_right(n_looked_at - settled_in_window);
+        if settled_in_window > 0 {
+            self.failed = unsuccessful(context, &self.run).await?.len();
+        }
+        Ok(settled_in_window == WINDOW)
+    }
+
+    /// The live tasks among the oldest that were not known to have ended.
+    async fn live(&mut self, context: &Context) -> Result<BTreeSet<TaskId>> {
+        let mut pages = selector::tasks_of(&self.run, &LIVE);
+        // The page begins before the first task that is not looked at.
+        if let Some(bound) = self.unfinished.get(WINDOW) {
+            pages = pages.before(bound.to_string());
+        }
+        let first = self.unfinished.front().copied();
+        let mut live = BTreeSet::new();
+        self.running = 0;
+        while let Some(page) = pages.next(context, usize::MAX).await? {
+            for task in page {
+                self.running += usize::from(task.state == State::Running);
+                self.workers.extend(task.lease.map(|lease| lease.worker_id));
+                live.extend(task.task_id.parse::<TaskId>().ok());
+            }
+            // Whatever is older has ended.
+            let next = pages.cursor().and_then(|cursor| cursor.parse::<TaskId>().ok());
+            if next.is_some() && next <= first {
+                break;
+            }
+        }
+        Ok(live)
+    }
+}
+
+/// The tasks that ended without success, in the order of submission.
+pub(super) async fn unsuccessful(context: &Context, run: &str) -> Result<Vec<Task>> {
+    let mut tasks = selector::tasks_of(run, &UNSUCCESSFUL).all(context).await?;
+    tasks.reverse();
+    Ok(tasks)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+
+    use protocol::rest::tasks::SubmittedTask;
+    use server::app::Options;
+
+    use super::super::submit::RunFlags;
+    use super::super::{change, submit};
+    use super::*;
+    use crate::config::{self, Flags, ServerFlags};
+    use crate::embedded::EmbeddedServer;
+    use crate::output::{Color, Format, Output};
+
+    #[tokio::test]
+    async fn only_what_has_ended_is_counted_however_many_are_left() {
+        let folder = tempfile::tempdir().expect("folder");
+        let any_port = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        let options = Options { dev: true, ..Options::new(folder.path(), any_port) };
+        let server = EmbeddedServer::start(options).await.expect("starts");
+        let context = context_of(&server);
+        let ids = submit_numbers(&context, "1-1300").await;
+        let mut counts = RunCounts::new("r1", &ids).expect("ids");
+        assert!(!counts.look(&context).await.expect("looks"));
+        assert_eq!((counts.done(), counts.failed), (0, 0));
+        for number in [1, 700, 1300] {
+            let path = format!("/api/v1/tasks/{}/cancel", ids[number - 1]);
+            let _: Task = context.client.post(&path, &serde_json::json!({})).await.expect("stops");
+        }
+        counts.look(&context).await.expect("looks");
+        assert_eq!((counts.done(), counts.failed), (2, 3), "the newest is not looked at yet");
+        assert_eq!(counts.oldest(), Some(ids[1].clone()));
+        change::stop_all(&context, "r1").await.expect("stops");
+        assert!(counts.look(&context).await.expect("looks"), "there is more to see at once");
+        assert!(!counts.is_over());
+        counts.look(&context).await.expect("looks");
+        assert!(counts.is_over() && counts.failed == 1300);
+        server.stop().await;
+    }
+
+    fn context_of(server: &EmbeddedServer) -> Context {
+        let server = Some(format!("http://{}", server.http_addr()));
+        let flags = Flags { server, ..Flags::default() };
+        let config = config::load(&flags, ServerFlags::default()).expect("loads");
+        Context::new(&config, Output::new(Format::Text, Color::Never)).expect("an address")
+    }
+
+    async fn submit_numbers(context: &Context, numbers: &str) -> Vec<String> {
+        let flags = RunFlags { array: numbers.parse().ok(), ..RunFlags::default() };
+        let name = "r1".parse().expect("a name");
+        let tasks = submit::tasks(&flags, &["true".into()], &name).expect("fits");
+        let submitted = submit::submit_all(context, tasks).await.expect("submits");
+        submitted.into_iter().map(|task: SubmittedTask| task.task_id).collect()
     }
 }

@@ -1,15 +1,16 @@
-//! A task out of flags.
+//! Tasks out of flags, or out of a file: one JSON object, an array of them, `{"tasks": [...]}`, or one
+//! per line.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 
 use model::Timestamp;
-use protocol::rest::tasks::{Package, Requires, Retry, TaskToSubmit};
+use protocol::rest::tasks::{Package, Requires, Retry, SubmitTasks, TaskToSubmit};
 use serde_json::value::RawValue;
 
 use crate::duration::Span;
 use crate::failure::{Failure, Result};
-use crate::words;
+use crate::format;
 
 /// What the task asks for.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -137,7 +138,7 @@ fn parameters(text: &str) -> Result<Box<RawValue>> {
 /// A moment as it is, or a duration from now.
 fn moment(text: &str) -> Result<String> {
     let moment = match text.parse::<Span>() {
-        Ok(span) => Some(words::now().after(span.0)),
+        Ok(span) => Some(format::now().after(span.0)),
         Err(_) => text.parse::<Timestamp>().ok(),
     };
     moment.map(|moment| moment.to_string()).ok_or_else(|| {
@@ -160,6 +161,44 @@ fn read_stdin() -> Result<String> {
         .read_to_string(&mut text)
         .map_err(|error| Failure::usage(format!("cannot read stdin: {error}"), ""))?;
     Ok(text)
+}
+
+const TASK_HINT: &str = "each task is an object like {\"type\":\"core.echo\",\"parameters\":{}}; \
+                    docs/reference/rest.md lists the fields";
+
+/// The tasks in a file; `-` is stdin.
+pub(super) fn read_tasks(path: &str) -> Result<Vec<TaskToSubmit>> {
+    let tasks = parse(&read_file(path)?)
+        .map_err(|message| Failure::usage(format!("{path}: {message}"), TASK_HINT))?;
+    if tasks.is_empty() {
+        return Err(Failure::usage(format!("{path} holds no task"), TASK_HINT));
+    }
+    Ok(tasks)
+}
+
+fn parse(text: &str) -> std::result::Result<Vec<TaskToSubmit>, String> {
+    let said = |error: serde_json::Error| error.to_string();
+    let start = text.trim_start();
+    if start.starts_with('[') {
+        return serde_json::from_str(text).map_err(said);
+    }
+    let first = start.lines().next().unwrap_or_default();
+    if serde_json::from_str::<TaskToSubmit>(first).is_ok() {
+        return lines(text);
+    }
+    if start.starts_with("{\"tasks\"") || start.split_whitespace().nth(1) == Some("\"tasks\":") {
+        return serde_json::from_str::<SubmitTasks>(text).map(|all| all.tasks).map_err(said);
+    }
+    serde_json::from_str(text).map(|task| vec![task]).map_err(said)
+}
+
+fn lines(text: &str) -> std::result::Result<Vec<TaskToSubmit>, String> {
+    let filled = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    filled
+        .map(|(index, line)| {
+            serde_json::from_str(line).map_err(|error| format!("line {}: {error}", index + 1))
+        })
+        .collect()
 }
 
 #[cfg(test)]
@@ -194,5 +233,33 @@ mod tests {
         let wrong_moment = TaskFlags { not_before: Some("soon".into()), ..TaskFlags::default() };
         assert!(wrong_moment.tasks("x", 1).is_err());
         assert!(parse_tag("gpu").is_err() && parse_package("media").is_err());
+    }
+
+    #[test]
+    fn every_shape_of_file_is_read() {
+        check(r#"{"type":"a"}"#, "a");
+        check("{\n  \"type\": \"a\",\n  \"queue\": \"q\"\n}\n", "a");
+        check(r#"[{"type":"a"},{"type":"b"}]"#, "a b");
+        check(r#"{"tasks":[{"type":"a"},{"type":"b"}]}"#, "a b");
+        check("{\n \"tasks\": [\n {\"type\":\"a\"}]}", "a");
+        check("{\"type\":\"a\"}\n\n{\"type\":\"b\"}\n", "a b");
+    }
+
+    #[test]
+    fn a_mistake_is_named_with_its_line() {
+        check("{\"type\":\"a\"}\n{\"typ\":\"b\"}\n", "line 2: unknown field `typ`");
+        check(r#"{"typ":"a"}"#, "unknown field `typ`");
+        check("hello", "expected value");
+    }
+
+    fn check(text: &str, expected: &str) {
+        let shown = match parse(text) {
+            Ok(tasks) => {
+                let types: Vec<_> = tasks.into_iter().map(|task| task.task_type).collect();
+                types.join(" ")
+            }
+            Err(message) => message,
+        };
+        assert!(shown.starts_with(expected), "{text}: {shown}");
     }
 }

@@ -4,16 +4,15 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use worker::core::capabilities;
 use worker::runner::command;
-use worker::runner::sandbox::limits::{MEMORY_BYTES, MEMORY_BYTES_MIN};
-use worker::runner::sandbox::profile::{Level, Profile};
-use worker::runner::sandbox::{Sandbox, SandboxError};
 use worker::runner::tools::{Tools, is_name, own_path};
-use worker::session::capabilities;
-use worker::session::settings::Settings;
+use worker::sandbox::cell::{Sandbox, SandboxError};
+use worker::sandbox::profile::{Level, Profile};
+use worker::sandbox::profile::{MEMORY_BYTES, MEMORY_BYTES_MIN};
+use worker::transport::ws::settings::Settings;
 
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::failure::{ExitCode, Failure, Result};
 use crate::output;
 
 const MIB: u64 = 1024 * 1024;

@@ -1,76 +1,82 @@
 //! `astra worker start --resp`: a worker that pulls jobs over the Redis protocol.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use model::WorkerId;
-use worker::executor::Executor;
-use worker::resp::address::Address;
-use worker::resp::units;
-use worker::resp::worker::{Options, RunningWorker, WorkerError};
-use worker::session::capabilities::Offer;
-use worker::session::worker::Credential;
-use worker::worker::Summary;
+use worker::core::executor::Toolbox;
+use worker::core::verdict::Summary;
+use worker::runner::command::CommandRunner;
+use worker::transport::resp::connection::Address;
+use worker::transport::resp::{registration, worker as resp};
+use worker::transport::ws::worker::Credential;
 
-use super::{farewell, machine_name};
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use super::start::Start;
+use crate::failure::{ExitCode, Failure, Result};
 use crate::output::Output;
-use crate::{process, words};
+use crate::run::interrupted;
+use crate::{format, interrupts};
 
 /// The longest part of a machine's name that leaves room for the rest.
 const MACHINE_CHARS_MAX: usize = 40;
+/// What is said while a worker finishes.
+pub(super) const FINISHING: &str = "finishing what is under way; Ctrl-C again leaves it behind";
 
-/// What such a worker is made of.
-pub(super) struct Parts {
-    pub(super) address: Address,
-    pub(super) name: Option<WorkerId>,
-    pub(super) version: String,
-    pub(super) credential: Credential,
-    pub(super) offer: Offer,
-    /// Names of agentic units.
-    pub(super) units: Vec<String>,
-    pub(super) executor: Arc<dyn Executor>,
-    pub(super) drain_deadline: Duration,
+pub(super) fn farewell(summary: &Summary, output: Output) -> ExitCode {
+    output.note(format!(
+        "left: {} committed, {} superseded, {} refused",
+        summary.committed, summary.cancelled, summary.rejected
+    ));
+    if summary.rejected == 0 { ExitCode::Success } else { ExitCode::Failed }
+}
+
+/// This machine's name, as far as it makes a worker's name.
+pub(super) fn machine_name() -> WorkerId {
+    let name = std::fs::read_to_string("/etc/hostname").ok();
+    let name = name.or_else(|| std::env::var("HOSTNAME").ok()).unwrap_or_default();
+    let fitting = |c: char| if c.is_ascii_alphanumeric() || c == '_' { c } else { '-' };
+    let name: String = name.trim().chars().take(64).map(fitting).collect();
+    name.parse().unwrap_or_else(|_| "worker".parse().expect("a name that fits"))
 }
 
 /// Works until it is told to stop, then finishes what it has.
-pub(super) async fn run(parts: Parts, output: Output) -> Result<ExitCode> {
-    let deadline = parts.drain_deadline;
-    let options = options(parts).await?;
-    let slots = words::count(options.slots, "slot");
-    let tools = words::count(options.tools.len(), "tool");
-    let (name, address) = (options.worker_id.clone(), options.address.clone());
+pub(super) async fn run(address: Address, start: Start<'_>) -> Result<ExitCode> {
+    let output = start.output;
+    let options = resp_options(address, start).await?;
+    let deadline = options.drain_deadline;
+    let slots = format::count(options.slots, "slot");
+    let tools = format::count(options.tools.len(), "tool");
+    let (name, address) = (&options.worker_id, &options.address);
     output.note(format!("worker {name} · {slots} · {tools} · jobs of {address}"));
-    let mut worker = RunningWorker::start(options);
+    let mut worker = resp::RunningWorker::start(options);
     let ended = tokio::select! {
         ended = worker.ended() => ended,
-        () = process::told_to_stop() => {
+        () = interrupts::told_to_stop() => {
             worker.drain(deadline).await;
-            output.note("finishing what is under way; Ctrl-C again leaves it behind");
-            finish(&mut worker).await?
+            output.note(FINISHING);
+            tokio::select! {
+                ended = worker.ended() => ended,
+                () = interrupts::told_to_stop() => {
+                    worker.stop().await;
+                    // What runs is stopped; how it went is of no interest any more.
+                    let _ = worker.ended().await;
+                    return Err(interrupted("jobs that were under way go back to the server"));
+                }
+            }
         }
     };
-    let summary = ended.map_err(|error| failure(&error))?;
+    let summary = ended.map_err(|error| resp_failure(&error))?;
     Ok(farewell(&summary, output))
 }
 
-async fn finish(worker: &mut RunningWorker) -> Result<std::result::Result<Summary, WorkerError>> {
-    tokio::select! {
-        ended = worker.ended() => Ok(ended),
-        () = process::told_to_stop() => {
-            worker.stop().await;
-            // What runs is stopped; how it went is of no interest any more.
-            let _ = worker.ended().await;
-            Err(crate::run::interrupted("jobs that were under way go back to the server"))
-        }
-    }
-}
-
-async fn options(parts: Parts) -> Result<Options> {
-    let name = parts.name.unwrap_or_else(own_name);
-    let mut options = Options::new(parts.address, name, parts.executor);
-    options.key = match parts.credential {
+async fn resp_options(address: Address, start: Start<'_>) -> Result<resp::Options> {
+    let commands = start.arguments.programs.options(&start.settings)?;
+    let toolbox = Toolbox::usual(CommandRunner::new(commands.clone()));
+    let name = match start.arguments.name.clone() {
+        Some(name) => name,
+        None => start.name_set()?.unwrap_or_else(own_name),
+    };
+    let mut options = resp::Options::new(address, name, Arc::new(toolbox));
+    options.key = match start.credential()? {
         Credential::None => None,
         Credential::Token(key) => Some(key),
         Credential::Fingerprint(_) => {
@@ -80,13 +86,16 @@ async fn options(parts: Parts) -> Result<Options> {
             ));
         }
     };
-    options.version = parts.version;
-    options.slots = parts.offer.slots;
-    options.queues = parts.offer.queues;
-    options.tools = parts.offer.tools;
-    options.units = units::describe_all(parts.units).await;
-    options.tags = parts.offer.tags;
-    options.drain_deadline = parts.drain_deadline;
+    let Start { arguments, settings, .. } = start;
+    options.version = settings.version.clone().unwrap_or(options.version);
+    options.drain_deadline = arguments.drain_deadline.map_or(resp::DRAIN_DEADLINE, |span| span.0);
+    let units = arguments.unit.iter().map(ToString::to_string).collect();
+    options.units = registration::describe_all(units).await;
+    let offer = super::start::offer(arguments, settings, &options.version, &commands);
+    options.slots = offer.slots;
+    options.queues = offer.queues;
+    options.tools = offer.tools;
+    options.tags = offer.tags;
     Ok(options)
 }
 
@@ -98,24 +107,24 @@ fn own_name() -> WorkerId {
     name.parse().expect("a worker's name and a number make one")
 }
 
-fn failure(error: &WorkerError) -> Failure {
+fn resp_failure(error: &resp::WorkerError) -> Failure {
     match error {
-        WorkerError::WrongKey { .. } | WorkerError::NoKey { .. } => Failure::new(
+        resp::WorkerError::WrongKey { .. } | resp::WorkerError::NoKey { .. } => Failure::new(
             ExitCode::Auth,
             error,
             "show the right key with --token or ASTRA_TOKEN; whoever runs the server makes one \
              with `astra token create --role worker`",
         ),
-        WorkerError::NotAllowed { .. } => Failure::new(
+        resp::WorkerError::NotAllowed { .. } => Failure::new(
             ExitCode::Auth,
             error,
             "use a key of the role worker; one that was made for a single worker wants its --name",
         ),
-        WorkerError::Refused { .. } => Failure::new(
+        resp::WorkerError::Refused { .. } => Failure::new(
             ExitCode::Conflict,
             error,
             "if the name is taken, choose another with --name, or show the key it was taken with",
         ),
-        WorkerError::Panicked => Failure::new(ExitCode::Failed, error, ""),
+        resp::WorkerError::Panicked => Failure::new(ExitCode::Failed, error, ""),
     }
 }

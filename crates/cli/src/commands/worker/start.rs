@@ -4,42 +4,31 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use clap::ValueEnum;
 use model::{ToolName, WorkerId};
 use protocol::rest::tasks::Package;
 use protocol::session::payload::control::AuthMode;
-use worker::executor::Executor;
+use worker::core::capabilities::{self, Offer};
+use worker::core::executor::Toolbox;
+use worker::core::identity::{Identity, IdentityError};
 use worker::resources::Limits;
-use worker::resp::address::Address as RespAddress;
-use worker::resp::worker::DRAIN_DEADLINE as RESP_DRAIN_DEADLINE;
 use worker::runner::command::{self, CommandRunner};
-use worker::session::address::Address;
-use worker::session::capabilities::{self, Offer};
-use worker::session::identity::{Identity, IdentityError};
-use worker::session::settings::{Door, SLOTS_MAX, Settings};
-use worker::session::worker::{Credential, DRAIN_DEADLINE, WorkerError};
-use worker::toolbox::Toolbox;
-use worker::{Options, RunningWorker, Worker};
+use worker::transport::resp::connection::Address as RespAddress;
+use worker::transport::ws::settings::{SLOTS_MAX, Settings};
+use worker::transport::ws::socket::Address;
+use worker::transport::ws::worker::{Credential, DRAIN_DEADLINE, WorkerError};
+use worker::{Options, Worker};
 
 use super::programs::{self, ProgramFlags};
-use super::{StartArguments, farewell, machine_name, pull, resp};
+use super::resp::{self, farewell, machine_name};
 use crate::commands::task::{parse_package, parse_tag};
 use crate::config::{Config, DATA_DEFAULT, Flags};
 use crate::context::Context;
 use crate::duration::Span;
-use crate::exit_code::ExitCode;
-use crate::failure::{Failure, Result};
+use crate::failure::{ExitCode, Failure, Result};
 use crate::output::Output;
-use crate::{process, words};
+use crate::run::interrupted;
+use crate::{format, interrupts};
 
-pub(super) const EXAMPLES: &str = "\
-Examples:
-  astra worker start
-  astra worker start --server http://10.0.0.5:8080 --token \"$TOKEN\" --slots 16
-  astra worker start --name gpu-3 --label gpu=true --tool ffmpeg --queue video
-  astra worker start --sandbox strict --allow-tool sort --allow-tool uniq
-  astra worker start --resp 10.0.0.5:6380 --token \"$KEY\"
-";
 /// Where workers keep what is theirs, inside the data folder.
 const WORKERS_FOLDER: &str = "workers";
 /// The package of the builtin types.
@@ -50,28 +39,28 @@ pub(crate) struct Arguments {
     /// Its name, the same one every time it starts. Default: `ASTRA_WORKER_NAME`, else this
     /// machine's name.
     #[arg(long, alias = "id", value_name = "NAME")]
-    name: Option<WorkerId>,
+    pub(super) name: Option<WorkerId>,
     /// How many tasks it executes at a time. Default: `ASTRA_WORKER_CONCURRENCY_MAX_PARALLEL`,
     /// else the number of processors, at least 4.
     #[arg(long, value_parser = parse_slots)]
-    slots: Option<usize>,
+    pub(super) slots: Option<usize>,
     /// A queue that it serves; may be given several times. Default: every queue; with `--resp`,
     /// `ready`.
     #[arg(long)]
-    queue: Vec<String>,
+    pub(super) queue: Vec<String>,
     /// A tool that it has, besides those on PATH; may be given several times.
     #[arg(long)]
-    tool: Vec<String>,
+    pub(super) tool: Vec<String>,
     /// An agentic unit that it has, with `--resp`: a program that says what it does when it is
     /// asked to `--describe` itself; may be given several times.
     #[arg(long, requires = "resp", value_name = "PROGRAM")]
-    unit: Vec<ToolName>,
+    pub(super) unit: Vec<ToolName>,
     /// A label that it carries; may be given several times.
     #[arg(long, alias = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
-    label: Vec<(String, String)>,
+    pub(super) label: Vec<(String, String)>,
     /// A package that it has installed; may be given several times.
     #[arg(long, value_name = "NAME@VERSION", value_parser = parse_package)]
-    package: Vec<Package>,
+    pub(super) package: Vec<Package>,
     /// Where it keeps its identity. Default: `ASTRA_WORKER_DATA_DIR`, else `workers/NAME` in the
     /// data folder.
     #[arg(long, value_name = "FOLDER")]
@@ -81,10 +70,7 @@ pub(crate) struct Arguments {
     metrics: Option<SocketAddr>,
     /// How long it finishes what it has when it is told to leave. Default: 30s; with `--resp`, 5m.
     #[arg(long, value_name = "DURATION")]
-    drain_deadline: Option<Span>,
-    /// How it talks to the server. Default: `ASTRA_WORKER_TRANSPORT`, else ws.
-    #[arg(long)]
-    door: Option<DoorArgument>,
+    pub(super) drain_deadline: Option<Span>,
     /// How many bytes of files that tasks leave behind it keeps. Default:
     /// `ASTRA_WORKER_RESOURCE_MAX_DISK_BYTES`, else 20 GiB.
     #[arg(long, value_name = "BYTES")]
@@ -94,20 +80,12 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "DURATION")]
     resource_ttl: Option<Span>,
     #[command(flatten)]
-    programs: ProgramFlags,
+    pub(super) programs: ProgramFlags,
     /// Pulls jobs over the Redis protocol from this address, like 127.0.0.1:6380 or
     /// `unix:/run/astra.sock`; from a server of another make as well. The token is the key, and
     /// `NAME@` before the address the user.
-    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["door", "metrics", "package", "data"])]
-    resp: Option<RespAddress>,
-}
-
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum DoorArgument {
-    /// A session over a WebSocket: work is pushed, output is streamed.
-    Ws,
-    /// Leases over HTTP: work is pulled.
-    Http,
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["metrics", "package", "data"])]
+    pub(super) resp: Option<RespAddress>,
 }
 
 fn parse_slots(text: &str) -> std::result::Result<usize, String> {
@@ -115,6 +93,15 @@ fn parse_slots(text: &str) -> std::result::Result<usize, String> {
         Ok(slots) if (1..=SLOTS_MAX).contains(&slots) => Ok(slots),
         _ => Err(format!("not a number from 1 to {SLOTS_MAX}")),
     }
+}
+
+/// What a worker is started with.
+pub(super) struct Start<'a> {
+    pub(super) arguments: Arguments,
+    pub(super) settings: Settings,
+    pub(super) flags: &'a Flags,
+    pub(super) config: &'a Config,
+    pub(super) output: Output,
 }
 
 pub(super) async fn run(
@@ -126,51 +113,100 @@ pub(super) async fn run(
     let settings = Settings::read(|name| std::env::var(name).ok()).map_err(|error| {
         Failure::usage(error, "correct the variable, or unset it to have the default")
     })?;
-    if let Some(address) = arguments.resp.clone() {
-        let parts = resp_parts(address, arguments, settings, (flags, config))?;
-        return resp::run(parts, output).await;
+    let start = Start { arguments, settings, flags, config, output };
+    match start.arguments.resp.clone() {
+        Some(address) => resp::run(address, start).await,
+        None => start.hold_session().await,
     }
-    let door = match arguments.door {
-        Some(DoorArgument::Ws) => Door::Ws,
-        Some(DoorArgument::Http) => Door::Http,
-        None => settings.door.unwrap_or_default(),
-    };
-    match door {
-        Door::Http => {
-            let context = Context::new(config, output)?;
-            pull(pull_arguments(arguments, &settings)?, &context).await
+}
+
+impl Start<'_> {
+    /// The name that the environment gives it.
+    pub(super) fn name_set(&self) -> Result<Option<WorkerId>> {
+        let Some(name) = &self.settings.name else { return Ok(None) };
+        let why = |error| format!("ASTRA_WORKER_NAME: {name} is no name of a worker: {error}");
+        let invalid = |error| Failure::usage(why(error), "use letters, digits, - and _");
+        name.parse().map(Some).map_err(invalid)
+    }
+
+    async fn hold_session(self) -> Result<ExitCode> {
+        let output = self.output;
+        let deadline = self.arguments.drain_deadline.map_or(DRAIN_DEADLINE, |span| span.0);
+        let options = self.options()?;
+        let types = options.executor.types().join(" ");
+        let slots = format::count(options.offer.slots, "slot");
+        let (name, address) = (options.name.clone(), options.address.clone());
+        output.note(format!("worker {name} · {slots} · {types} · session with {address}"));
+        let mut worker = Worker::start(options).await.map_err(|error| failure(&error))?;
+        if let Some(address) = worker.metrics_address() {
+            output.note(format!("metrics at http://{address}/metrics"));
         }
-        Door::Ws => hold_session(arguments, settings, flags, config, output).await,
+        let ended = tokio::select! {
+            ended = worker.ended() => ended,
+            () = interrupts::told_to_stop() => {
+                worker.drain(deadline).await;
+                output.note(resp::FINISHING);
+                tokio::select! {
+                    ended = worker.ended() => ended,
+                    () = interrupts::told_to_stop() => {
+                        worker.stop().await;
+                        // What runs is stopped; how it went is of no interest any more.
+                        let _ = worker.ended().await;
+                        let hint = "tasks that were under way come back when their leases end";
+                        return Err(interrupted(hint));
+                    }
+                }
+            }
+        };
+        let summary = ended.map_err(|error| failure(&error))?;
+        Ok(farewell(&summary, output))
     }
-}
 
-/// The name that the environment gives it.
-fn name_set(settings: &Settings) -> Result<Option<WorkerId>> {
-    let Some(name) = &settings.name else { return Ok(None) };
-    let why = |error| format!("ASTRA_WORKER_NAME: {name} is no name of a worker: {error}");
-    let invalid = |error| Failure::usage(why(error), "use letters, digits, - and _");
-    name.parse().map(Some).map_err(invalid)
-}
+    fn options(self) -> Result<Options> {
+        let credential = self.credential()?;
+        let Start { arguments, settings, flags, config, output } = self;
+        let flag_name = arguments.name.as_ref().map(ToString::to_string);
+        let name =
+            flag_name.or(settings.name.clone()).unwrap_or_else(|| machine_name().to_string());
+        // A flag goes before a variable, and a variable of workers before one of all commands.
+        let address = match &settings.address {
+            Some(address) if flags.server.is_none() => address.clone(),
+            _ => Context::new(config, output)?.client.endpoint().clone().into(),
+        };
+        let data = arguments.data.clone().or(settings.data.clone()).unwrap_or_else(|| {
+            let folder = config.data.as_deref().unwrap_or(Path::new(DATA_DEFAULT));
+            folder.join(WORKERS_FOLDER).join(&name)
+        });
+        let commands = arguments.programs.options(&settings)?;
+        let mut options = plain(address, &name, &data, &commands)?;
+        options.credential = credential;
+        options.metrics = arguments.metrics;
+        options.resources = resource_limits(&arguments, &settings);
+        options.tenant = settings.tenant.clone().unwrap_or(options.tenant);
+        options.version = settings.version.clone().unwrap_or(options.version);
+        options.heartbeat_every = settings.heartbeat_every.unwrap_or(options.heartbeat_every);
+        options.accept_timeout = settings.accept_timeout;
+        options.window = settings.window.unwrap_or(options.window);
+        options.offer = offer(arguments, settings, &options.version, &commands);
+        Ok(options)
+    }
 
-fn resp_parts(
-    address: RespAddress,
-    arguments: Arguments,
-    settings: Settings,
-    (flags, config): (&Flags, &Config),
-) -> Result<resp::Parts> {
-    let commands = arguments.programs.options(&settings)?;
-    let toolbox = Toolbox::usual(CommandRunner::new(commands.clone()));
-    let version = settings.version.clone().unwrap_or_else(|| env!("CARGO_PKG_VERSION").into());
-    Ok(resp::Parts {
-        address,
-        name: arguments.name.clone().map_or_else(|| name_set(&settings), |name| Ok(Some(name)))?,
-        credential: credential(&settings, flags, config)?,
-        drain_deadline: arguments.drain_deadline.map_or(RESP_DRAIN_DEADLINE, |span| span.0),
-        units: arguments.unit.iter().map(ToString::to_string).collect(),
-        offer: offer(arguments, settings, &version, &commands),
-        version,
-        executor: Arc::new(toolbox),
-    })
+    pub(super) fn credential(&self) -> Result<Credential> {
+        let Start { settings, flags, config, .. } = self;
+        if settings.auth_mode == Some(AuthMode::Mtls) {
+            let wanted = "ASTRA_WORKER_AUTH_MODE=mtls needs ASTRA_WORKER_AUTH_FINGERPRINT";
+            let print = settings.auth_fingerprint.clone();
+            let print = print.ok_or_else(|| Failure::usage(wanted, "set both, or show a token"))?;
+            return Ok(Credential::Fingerprint(print));
+        }
+        let has_flag = flags.token.is_some() || flags.token_file.is_some();
+        let of_worker = settings.auth_token.clone().filter(|_| !has_flag);
+        let token = match of_worker {
+            Some(token) => Some(token),
+            None => config.token()?,
+        };
+        Ok(token.map_or(Credential::None, Credential::Token))
+    }
 }
 
 fn resource_limits(arguments: &Arguments, settings: &Settings) -> Limits {
@@ -185,94 +221,6 @@ fn resource_limits(arguments: &Arguments, settings: &Settings) -> Limits {
     }
 }
 
-fn pull_arguments(arguments: Arguments, settings: &Settings) -> Result<StartArguments> {
-    let named = name_set(settings)?;
-    let slots = arguments.slots.or(settings.slots).unwrap_or_else(capabilities::slots_default);
-    Ok(StartArguments {
-        id: arguments.name.or(named),
-        slots,
-        queue: arguments.queue,
-        tool: arguments.tool,
-        tag: arguments.label,
-        package: arguments.package,
-    })
-}
-
-async fn hold_session(
-    arguments: Arguments,
-    settings: Settings,
-    flags: &Flags,
-    config: &Config,
-    output: Output,
-) -> Result<ExitCode> {
-    let deadline = arguments.drain_deadline.map_or(DRAIN_DEADLINE, |span| span.0);
-    let options = options(arguments, settings, flags, config, output)?;
-    let types = options.executor.types().join(" ");
-    let slots = words::count(options.offer.slots, "slot");
-    let (name, address) = (options.name.clone(), options.address.clone());
-    output.note(format!("worker {name} · {slots} · {types} · session with {address}"));
-    let mut worker = Worker::start(options).await.map_err(|error| failure(&error))?;
-    if let Some(address) = worker.metrics_address() {
-        output.note(format!("metrics at http://{address}/metrics"));
-    }
-    let ended = tokio::select! {
-        ended = worker.ended() => ended,
-        () = process::told_to_stop() => {
-            worker.drain(deadline).await;
-            output.note("finishing what is under way; Ctrl-C again leaves it behind");
-            finish(&mut worker).await?
-        }
-    };
-    let summary = ended.map_err(|error| failure(&error))?;
-    Ok(farewell(&summary, output))
-}
-
-async fn finish(
-    worker: &mut RunningWorker,
-) -> Result<std::result::Result<::worker::worker::Summary, WorkerError>> {
-    tokio::select! {
-        ended = worker.ended() => Ok(ended),
-        () = process::told_to_stop() => {
-            worker.stop().await;
-            // What runs is stopped; how it went is of no interest any more.
-            let _ = worker.ended().await;
-            Err(crate::run::interrupted("tasks that were under way come back when their leases end"))
-        }
-    }
-}
-
-fn options(
-    arguments: Arguments,
-    settings: Settings,
-    flags: &Flags,
-    config: &Config,
-    output: Output,
-) -> Result<Options> {
-    let flag_name = arguments.name.as_ref().map(ToString::to_string);
-    let name = flag_name.or(settings.name.clone()).unwrap_or_else(|| machine_name().to_string());
-    // A flag goes before a variable, and a variable of workers before one of all commands.
-    let address = match &settings.address {
-        Some(address) if flags.server.is_none() => address.clone(),
-        _ => Context::new(config, output)?.client.endpoint().clone().into(),
-    };
-    let data = arguments.data.clone().or(settings.data.clone()).unwrap_or_else(|| {
-        let folder = config.data.as_deref().unwrap_or(Path::new(DATA_DEFAULT));
-        folder.join(WORKERS_FOLDER).join(&name)
-    });
-    let commands = arguments.programs.options(&settings)?;
-    let mut options = plain(address, &name, &data, &commands)?;
-    options.credential = credential(&settings, flags, config)?;
-    options.metrics = arguments.metrics;
-    options.resources = resource_limits(&arguments, &settings);
-    options.tenant = settings.tenant.clone().unwrap_or(options.tenant);
-    options.version = settings.version.clone().unwrap_or(options.version);
-    options.heartbeat_every = settings.heartbeat_every.unwrap_or(options.heartbeat_every);
-    options.accept_timeout = settings.accept_timeout;
-    options.window = settings.window.unwrap_or(options.window);
-    options.offer = offer(arguments, settings, &options.version, &commands);
-    Ok(options)
-}
-
 /// A worker of this machine, which offers nothing yet.
 fn plain(
     address: Address,
@@ -283,21 +231,6 @@ fn plain(
     let identity = Identity::open(data).map_err(|error| identity_failure(&error))?;
     let toolbox = Toolbox::usual(CommandRunner::new(commands.clone()));
     Ok(Options::new(address, name, identity, Arc::new(toolbox)))
-}
-
-/// A worker that executes just this and shows the token of the command, for measurements and
-/// stories.
-pub(crate) fn bare(
-    context: &Context,
-    name: &str,
-    data: &Path,
-    executor: Arc<dyn Executor>,
-) -> Result<Options> {
-    let identity = Identity::open(data).map_err(|error| identity_failure(&error))?;
-    let address = context.client.endpoint().clone().into();
-    let mut options = Options::new(address, name, identity, executor);
-    options.credential = context.token.clone().map_or(Credential::None, Credential::Token);
-    Ok(options)
 }
 
 /// A worker with what this machine has, for a server in the same process.
@@ -313,23 +246,7 @@ pub(crate) fn usual(
     Ok(options)
 }
 
-fn credential(settings: &Settings, flags: &Flags, config: &Config) -> Result<Credential> {
-    if settings.auth_mode == Some(AuthMode::Mtls) {
-        let wanted = "ASTRA_WORKER_AUTH_MODE=mtls needs ASTRA_WORKER_AUTH_FINGERPRINT";
-        let print = settings.auth_fingerprint.clone();
-        let print = print.ok_or_else(|| Failure::usage(wanted, "set both, or show a token"))?;
-        return Ok(Credential::Fingerprint(print));
-    }
-    let has_flag = flags.token.is_some() || flags.token_file.is_some();
-    let of_worker = settings.auth_token.clone().filter(|_| !has_flag);
-    let token = match of_worker {
-        Some(token) => Some(token),
-        None => config.token()?,
-    };
-    Ok(token.map_or(Credential::None, Credential::Token))
-}
-
-fn offer(
+pub(super) fn offer(
     arguments: Arguments,
     settings: Settings,
     version: &str,

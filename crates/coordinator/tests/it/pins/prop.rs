@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{
-    Answer, Change, Command, Coordinator, Drain, Effect, Ladder, LeaseRequest, Moment, Pause, Step,
-    TaskRecord, TaskState, Ticket, WaitReason,
+    Answer, Change, Command, Coordinator, Drain, Effect, LeaseRequest, Moment, Pause,
+    SilenceLimits, Step, TaskRecord, TaskState, Ticket, WaitReason,
 };
 use model::{
     AffinityKey, Failure, LeaseId, NewTask, Offer, Pin, Report, ReportKey, ReportedOutcome,
@@ -252,7 +252,7 @@ impl World {
     fn forget_lost(&mut self) {
         for (worker, heard) in &self.heard {
             let asks = self.waiting.values().any(|request| request.worker == *worker);
-            if !asks && self.now.since(*heard) >= Ladder::STANDARD.lost_after {
+            if !asks && self.now.since(*heard) >= SilenceLimits::STANDARD.lost_after {
                 self.bound.retain(|_, (bound, _)| bound != worker);
             }
         }

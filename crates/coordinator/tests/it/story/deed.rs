@@ -26,7 +26,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Command, Drain, DrainCause, Ladder, Pause, Renewal};
+use coordinator::{Command, Drain, DrainCause, Pause, Renewal, SilenceLimits};
 use model::{
     After, Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, TaskId, WorkerId,
 };
@@ -83,14 +83,15 @@ impl World {
     /// What people and workers say about queues and workers.
     fn play_setting(&mut self, deed: &str, words: &[&str]) {
         match words {
-            [worker, how @ ("registers" | "says"), ladder, "offers", words @ ..] => {
+            [worker, how @ ("registers" | "says"), silence_limits, "offers", words @ ..] => {
                 let (worker, offer) = (worker.parse().expect("a worker"), Arc::new(offer(words)));
-                let (ladder, anew) = (ladder_named(ladder), *how == "registers");
+                let (silence_limits, anew) =
+                    (silence_limits_named(silence_limits), *how == "registers");
                 self.ask(about(deed), |ticket| Command::Register {
                     ticket,
                     worker,
                     offer,
-                    ladder,
+                    silence_limits,
                     anew,
                 });
             }
@@ -305,11 +306,11 @@ fn about(deed: &str) -> Question {
     Question::About { deed: deed.to_owned() }
 }
 
-fn ladder_named(name: &str) -> Ladder {
+fn silence_limits_named(name: &str) -> SilenceLimits {
     match name {
-        "slow" => Ladder::SLOW,
-        "standard" => Ladder::STANDARD,
-        other => panic!("no such ladder: {other}"),
+        "slow" => SilenceLimits::SLOW,
+        "standard" => SilenceLimits::STANDARD,
+        other => panic!("no such silence_limits: {other}"),
     }
 }
 

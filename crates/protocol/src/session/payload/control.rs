@@ -1,18 +1,23 @@
-//! How a session begins, goes on and ends.
+//! How a session begins, goes on and ends: what a worker can do, and how it fares.
 
-use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+
+use serde::de::Error;
+use serde::ser::{SerializeMap, Serializer};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 
-use super::super::alias;
-use super::super::decode::DecodeError;
-use super::super::quick::quick_ack;
-use super::super::read::{Path, Value};
+use super::super::codec::{DecodeError, INTEGER_MAX, OpenObject};
+use super::super::read::{Object, read};
+use super::super::rule::{Bits, Moment, Positive, Rule, Text};
 use super::exec::ExecError;
 
 /// The worker names itself and shows its credential.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Handshake {
     /// The version of the protocol, from 1.
+    #[serde(deserialize_with = "Positive::read")]
     pub protocol: u64,
     /// How the worker proves who it is.
     pub auth: Auth,
@@ -20,27 +25,17 @@ pub struct Handshake {
     pub worker: WorkerIdentity,
 }
 
-impl Handshake {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            protocol: fields.required("protocol", Value::positive)?,
-            auth: fields.required("auth", Auth::read)?,
-            worker: fields.required("worker", WorkerIdentity::read)?,
-        })
-    }
-}
-
 /// How a worker proves who it is.
-#[derive(Clone, PartialEq, Eq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Auth {
     /// Which proof it offers.
     pub mode: AuthMode,
     /// The bearer token, in mode `token`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub token: Option<String>,
     /// The certificate's fingerprint, in mode `mtls`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub fingerprint: Option<String>,
 }
 
@@ -48,17 +43,6 @@ impl std::fmt::Debug for Auth {
     // A token must never reach a log.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Auth").field("mode", &self.mode).finish_non_exhaustive()
-    }
-}
-
-impl Auth {
-    fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            mode: fields.required("mode", |mode| mode.word("token or mtls"))?,
-            token: fields.optional("token", Value::text)?,
-            fingerprint: fields.optional("fingerprint", Value::text)?,
-        })
     }
 }
 
@@ -73,7 +57,7 @@ pub enum AuthMode {
 }
 
 /// Who a worker is.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WorkerIdentity {
     /// The label that people see.
     pub worker_name: String,
@@ -81,25 +65,16 @@ pub struct WorkerIdentity {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub worker_instance_id: Option<String>,
     /// The version of the worker program.
+    #[serde(deserialize_with = "Text::read")]
     pub version: String,
     /// Where it runs.
+    #[serde(deserialize_with = "Text::read")]
     pub hostname: String,
 }
 
-impl WorkerIdentity {
-    fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            worker_name: fields.required(alias::WORKER_NAME, Value::name)?,
-            worker_instance_id: fields.optional(alias::INSTANCE_ID, Value::name)?,
-            version: fields.required("version", Value::text)?,
-            hostname: fields.required("hostname", Value::text)?,
-        })
-    }
-}
-
 /// The server opens or continues a session.
-#[derive(Clone, PartialEq, Eq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accept {
     /// Names the session.
     pub session_id: String,
@@ -108,10 +83,9 @@ pub struct Accept {
     /// Whose session it is.
     pub worker_instance_id: String,
     /// When the token ends.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Moment::read")]
     pub expires_at: Option<String>,
     /// Whether both windows go on; if missing, they do not.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub resumed: Option<bool>,
 }
 
@@ -126,21 +100,8 @@ impl std::fmt::Debug for Accept {
     }
 }
 
-impl Accept {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            session_id: fields.required("session_id", Value::name)?,
-            session_token: fields.required("session_token", Value::name)?,
-            worker_instance_id: fields.required(alias::INSTANCE_ID, Value::name)?,
-            expires_at: fields.optional("expires_at", Value::moment)?,
-            resumed: fields.optional("resumed", Value::flag)?,
-        })
-    }
-}
-
 /// The worker asks to go on with a session.
-#[derive(Clone, PartialEq, Eq, Serialize)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Resume {
     /// Which session.
     pub session_id: String,
@@ -161,23 +122,13 @@ impl std::fmt::Debug for Resume {
     }
 }
 
-impl Resume {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            session_id: fields.required("session_id", Value::name)?,
-            session_token: fields.required("session_token", Value::name)?,
-            last_seen_seq: fields.optional("last_seen_seq", Value::count)?,
-        })
-    }
-}
-
 /// The server ends a session; the worker begins anew.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reset {
     /// An error code.
     pub code: String,
     /// The same for people.
+    #[serde(deserialize_with = "Text::read")]
     pub reason: String,
     /// How long the worker should wait before it comes back.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,15 +136,6 @@ pub struct Reset {
 }
 
 impl Reset {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            code: fields.required("code", Value::name)?,
-            reason: fields.required("reason", Value::text)?,
-            retry_after_ms: fields.optional("retry_after_ms", Value::count)?,
-        })
-    }
-
     /// The same for a peer that knows errors only.
     pub(super) fn as_error(&self) -> ExecError {
         let (code, message) = (self.code.clone(), self.reason.clone());
@@ -202,65 +144,239 @@ impl Reset {
 }
 
 /// The server asks the worker to finish and take nothing new.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Drain {
     /// Why.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub reason: Option<String>,
     /// How long the worker has.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub deadline_ms: Option<u64>,
 }
 
-impl Drain {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            reason: fields.optional("reason", Value::text)?,
-            deadline_ms: fields.optional("deadline_ms", Value::count)?,
-        })
-    }
-}
-
 /// Either end confirms frames.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Ack {
     /// Whether the frame was taken.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ok: Option<bool>,
     /// The id of the frame that asked.
-    #[serde(rename = "for", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "for", deserialize_with = "Text::read")]
     pub of: Option<String>,
     /// A word about it, such as a verdict.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub info: Option<String>,
     /// All frames up to this number have arrived.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub ack_seq: Option<u64>,
     /// Which of the next frames are held: bit i stands for `ack_seq + 1 + i`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Bits::read")]
     pub ack_bitmap: Option<u64>,
     /// How many frames after `ack_seq` are taken.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Positive::read")]
     pub recv_window: Option<u64>,
 }
 
 impl Ack {
-    /// Reads an ack, of which there are as many as of all other frames together.
+    /// Reads an ack, of which there are as many as of all other frames together: in one pass, if
+    /// it is spelled as we spell it.
     pub(in super::super) fn of_frame(payload: &RawValue) -> Result<Self, DecodeError> {
-        quick_ack(payload)
-            .map_or_else(|| Self::read(&Value::new(payload, Path::root("payload"))), Ok)
+        Self::of_ours(payload).map_or_else(|| read("payload", payload), Ok)
     }
 
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            ok: fields.optional("ok", Value::flag)?,
-            of: fields.optional("for", Value::text)?,
-            info: fields.optional("info", Value::text)?,
-            ack_seq: fields.optional("ack_seq", Value::count)?,
-            ack_bitmap: fields.optional("ack_bitmap", Value::bits)?,
-            recv_window: fields.optional("recv_window", Value::positive)?,
-        })
+    /// The ack, or nothing if it must be read leniently.
+    pub(in super::super) fn of_ours(payload: &RawValue) -> Option<Self> {
+        let Object(ack): Object<Self> = serde_json::from_str(payload.get()).ok()?;
+        let counts = [ack.ack_seq, ack.recv_window];
+        let fits = ack.recv_window != Some(0)
+            && counts.into_iter().flatten().all(|count| count <= INTEGER_MAX);
+        fits.then_some(ack)
     }
+}
+
+/// The worker says what it can do.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Register {
+    /// What it can do.
+    pub capabilities: Capabilities,
+    /// The business frames that it understands.
+    #[serde(deserialize_with = "Text::read")]
+    pub payload_types: Option<Vec<String>>,
+    /// The packages on its disk.
+    pub packages: Option<Vec<RegisteredPackage>>,
+    /// The manifests of its packages.
+    pub manifests: Option<Vec<RegisteredManifest>>,
+    /// The feedback channels that it uses.
+    #[serde(deserialize_with = "Text::read")]
+    pub channels: Option<Vec<String>>,
+}
+
+/// What a worker can do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Capabilities {
+    /// How much at once.
+    pub concurrency: Concurrency,
+    /// The runtimes it has, at least one.
+    #[serde(deserialize_with = "runtimes")]
+    pub runtimes: Vec<String>,
+    /// What else it knows.
+    #[serde(deserialize_with = "Text::read")]
+    pub features: Vec<String>,
+}
+
+/// How much a worker does at once.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Concurrency {
+    /// At most so many tasks.
+    #[serde(deserialize_with = "Positive::read")]
+    pub max_parallel: u64,
+    /// At most so many tasks of one node type.
+    #[serde(deserialize_with = "Positive::read", skip_serializing_if = "Option::is_none")]
+    pub per_node_limits: Option<BTreeMap<String, u64>>,
+}
+
+/// A package on a worker's disk.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisteredPackage {
+    /// Which package.
+    pub name: String,
+    /// Which version of it.
+    pub version: String,
+    /// Whether it can be used.
+    pub status: PackageStatus,
+}
+
+/// Whether a package can be used.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum PackageStatus {
+    /// It can.
+    Installed,
+    /// It is not there.
+    Missing,
+    /// Its installation failed.
+    Failed,
+}
+
+/// The manifest of a package on a worker's disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RegisteredManifest {
+    /// Which package.
+    pub name: String,
+    /// Which version of it.
+    pub version: String,
+    /// What it contains.
+    pub manifest: OpenObject,
+}
+
+fn runtimes<'de, D: Deserializer<'de>>(value: D) -> Result<Vec<String>, D::Error> {
+    let runtimes: Vec<String> = Text::read(value)?;
+    if runtimes.is_empty() { Err(D::Error::custom("a list of at least one")) } else { Ok(runtimes) }
+}
+
+/// The worker lives.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Heartbeat {
+    /// Whether it thinks that it is well.
+    pub healthy: bool,
+    /// How it fares.
+    pub metrics: Metrics,
+    /// Whether its packages are as they were registered.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub packages: Option<PackageDrift>,
+}
+
+/// How a worker fares: measures that are known, and any others.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub struct Metrics {
+    /// Tasks that run.
+    pub inflight: u64,
+    /// Load of the processors, in percent.
+    pub cpu_pct: Option<f64>,
+    /// Memory in use, in percent.
+    pub mem_pct: Option<f64>,
+    /// Disk in use, in percent.
+    pub disk_pct: Option<f64>,
+    /// How long the last exchange took.
+    pub latency_ms: Option<i64>,
+    /// Whatever else the worker tells.
+    #[serde(rename = "*")]
+    pub others: BTreeMap<String, Box<RawValue>>,
+}
+
+impl Metrics {
+    const KNOWN: [&str; 5] = ["inflight", "cpu_pct", "mem_pct", "disk_pct", "latency_ms"];
+}
+
+impl Serialize for Metrics {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        map.serialize_entry("inflight", &self.inflight)?;
+        let shares =
+            [("cpu_pct", self.cpu_pct), ("mem_pct", self.mem_pct), ("disk_pct", self.disk_pct)];
+        for (key, share) in shares {
+            if let Some(share) = share {
+                map.serialize_entry(key, &share)?;
+            }
+        }
+        if let Some(latency_ms) = self.latency_ms {
+            map.serialize_entry("latency_ms", &latency_ms)?;
+        }
+        let is_known = |key: &String| Self::KNOWN.contains(&key.as_str());
+        for (key, value) in self.others.iter().filter(|(key, _)| !is_known(key)) {
+            map.serialize_entry(key, value)?;
+        }
+        map.end()
+    }
+}
+
+/// What a worker keeps, in `metrics.resources`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ResourceMetrics {
+    /// How many.
+    pub count: u64,
+    /// Their bytes, all together.
+    pub bytes: u64,
+    /// Bytes in files.
+    #[serde(default)]
+    pub disk_bytes: u64,
+    /// Bytes in memory.
+    #[serde(default)]
+    pub mem_bytes: u64,
+    /// How many are worked with right now; the others may go when room is short.
+    #[serde(default)]
+    pub in_use: u64,
+    /// Those that were used last; not all, if there are many.
+    #[serde(default)]
+    pub list: Vec<ToldResource>,
+}
+
+/// One thing that a worker keeps.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ToldResource {
+    /// Its name.
+    pub resource_id: String,
+    /// What kind of thing it is.
+    #[serde(rename = "type")]
+    pub resource_type: String,
+    /// What it belongs to.
+    pub scope: Option<String>,
+    /// Its size.
+    pub size_bytes: u64,
+    /// Since when it is kept.
+    pub created_at: Option<String>,
+    /// How long it is kept, if nobody uses it.
+    pub expires_at: Option<String>,
+    /// Whatever else is known about it.
+    pub metadata: Option<OpenObject>,
+}
+
+/// Whether the packages on disk are as they were registered.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PackageDrift {
+    /// Whether they differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub drift: Option<bool>,
 }

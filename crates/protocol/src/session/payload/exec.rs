@@ -1,17 +1,21 @@
-//! Work, from its dispatch to the verdict about it.
+//! Work, from its dispatch to the verdict about it: how it fares meanwhile, what its middlewares
+//! ask for, and who else gets it.
+
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::Number;
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 
-use super::super::decode::DecodeError;
-use super::super::encode::raw;
-use super::super::open::OpenObject;
-use super::super::read::{Fields, Value};
+use super::super::codec::{OpenObject, raw};
+use super::super::rule::{Capitals, Fraction, Positive, Rule, Text};
 use super::resource::{Affinity, Artifact, ResourceRef};
 use crate::rest::leases::VerdictWord;
 
 /// The server has work. The envelope's `id` is the lease, its `corr` the task.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Dispatch {
     /// The run that it belongs to.
     pub run_id: String,
@@ -30,51 +34,25 @@ pub struct Dispatch {
     /// What it must keep to.
     pub constraints: Constraints,
     /// What goes first.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub priority: Option<i64>,
     /// The node that a middleware is attached to.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub host_node_id: Option<String>,
     /// The middlewares of that node, in order.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub middleware_chain: Option<Vec<String>>,
     /// This middleware's place among them.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub chain_index: Option<u64>,
     /// At most one task with this key runs at a time.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub concurrency_key: Option<String>,
     /// What must already be on the worker.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_refs: Option<Vec<ResourceRef>>,
     /// What keeps it on one worker with others.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
 }
 
 impl Dispatch {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        let refs = |value: &Value<'_>| value.list(ResourceRef::read);
-        Ok(Self {
-            run_id: fields.required("run_id", Value::name)?,
-            task_id: fields.required("task_id", Value::name)?,
-            node_id: fields.required("node_id", Value::name)?,
-            node_type: fields.required("node_type", Value::name)?,
-            package_name: read_package(&fields, "package_name", "name")?,
-            package_version: read_package(&fields, "package_version", "version")?,
-            parameters: fields.required("parameters", Value::open)?,
-            constraints: fields.required("constraints", Constraints::read)?,
-            priority: fields.optional("priority", Value::integer)?,
-            host_node_id: fields.optional("host_node_id", Value::text)?,
-            middleware_chain: fields.optional("middleware_chain", |list| list.list(Value::text))?,
-            chain_index: fields.optional("chain_index", Value::count)?,
-            concurrency_key: fields.optional("concurrency_key", Value::text)?,
-            resource_refs: fields.optional("resource_refs", refs)?,
-            affinity: fields.optional("affinity", Affinity::read)?,
-        })
-    }
-
     /// The same for a peer of the plain vocabulary, which calls the owner of a resource otherwise.
     pub(super) fn encode_plain(&self) -> Box<RawValue> {
         let Some(refs) = &self.resource_refs else { return raw(self) };
@@ -87,76 +65,35 @@ impl Dispatch {
     }
 }
 
-/// Seed 003 section 2 writes `"package": {"name", "version"}`.
-fn read_package(
-    fields: &Fields<'_>,
-    key: &'static str,
-    inner_key: &'static str,
-) -> Result<String, DecodeError> {
-    let inner = |package: &Value<'_>| package.object()?.required(inner_key, Value::name);
-    match fields.optional(key, Value::name)? {
-        Some(text) => Ok(text),
-        None => match fields.optional("package", inner)? {
-            Some(text) => Ok(text),
-            None => fields.required(key, Value::name),
-        },
-    }
-}
-
 /// What a task must keep to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Constraints {
     /// How long it may run.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Positive::read", skip_serializing_if = "Option::is_none")]
     pub timeout_ms: Option<u64>,
 }
 
-impl Constraints {
-    fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        Ok(Self { timeout_ms: value.object()?.optional("timeout_ms", Value::positive)? })
-    }
-}
-
 /// The worker is done. The envelope's `corr` is the dispatch.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExecResult {
     /// The run that it belongs to.
     pub run_id: String,
     /// Which task.
     pub task_id: String,
     /// How it ended.
+    #[serde(deserialize_with = "Capitals::read")]
     pub status: ResultStatus,
     /// What it made.
     pub result: OpenObject,
     /// How long it took.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// Whatever else is known about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<OpenObject>,
     /// What it left on the worker.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub artifacts: Option<Vec<Artifact>>,
     /// Why it failed.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<ResultError>,
-}
-
-impl ExecResult {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        let artifacts = |value: &Value<'_>| value.list(Artifact::read);
-        Ok(Self {
-            run_id: fields.required("run_id", Value::name)?,
-            task_id: fields.required("task_id", Value::name)?,
-            status: fields.required("status", ResultStatus::read)?,
-            result: fields.required("result", Value::open)?,
-            duration_ms: fields.optional("duration_ms", Value::count)?,
-            metadata: fields.optional("metadata", Value::open)?,
-            artifacts: fields.optional("artifacts", artifacts)?,
-            error: fields.optional("error", ResultError::read)?,
-        })
-    }
 }
 
 /// How a task ended.
@@ -173,85 +110,48 @@ pub enum ResultStatus {
     Cancelled,
 }
 
-impl ResultStatus {
-    fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        value.capital_word("SUCCEEDED, FAILED, SKIPPED or CANCELLED")
-    }
-}
-
 /// Why a task failed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ResultError {
     /// A code.
     pub code: String,
     /// The same for people.
+    #[serde(deserialize_with = "Text::read")]
     pub message: String,
     /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read", skip_serializing_if = "Option::is_none")]
     pub remediation: Option<String>,
 }
 
-impl ResultError {
-    fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            code: fields.required("code", Value::name)?,
-            message: fields.required("message", Value::text)?,
-            remediation: fields.optional("remediation", Value::text)?,
-        })
-    }
-}
-
 /// The worker could not do what it was told.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExecError {
     /// A code.
     pub code: String,
     /// The same for people.
+    #[serde(deserialize_with = "Text::read")]
     pub message: String,
     /// What to do about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub remediation: Option<String>,
     /// Where it happened.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<ErrorContext>,
 }
 
-impl ExecError {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            code: fields.required("code", Value::name)?,
-            message: fields.required("message", Value::text)?,
-            remediation: fields.optional("remediation", Value::text)?,
-            context: fields.optional("context", ErrorContext::read)?,
-        })
-    }
-}
-
 /// Where an error happened.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ErrorContext {
     /// In which part of the worker.
-    #[serde(rename = "where", skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "where", deserialize_with = "Text::read")]
     pub place: Option<String>,
     /// With what, such as the run and the task.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<OpenObject>,
 }
 
-impl ErrorContext {
-    fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            place: fields.optional("where", Value::text)?,
-            details: fields.optional("details", Value::open)?,
-        })
-    }
-}
-
 /// The server wants the work of a lease to be stopped at once.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Cancel {
     /// The run that it belongs to.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -259,48 +159,176 @@ pub struct Cancel {
     /// Which task.
     pub task_id: String,
     /// Why.
+    #[serde(deserialize_with = "Text::read")]
     pub reason: String,
     /// Which attempt.
     pub lease_id: String,
 }
 
-impl Cancel {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            run_id: fields.optional("run_id", Value::name)?,
-            task_id: fields.required("task_id", Value::name)?,
-            reason: fields.required("reason", Value::text)?,
-            lease_id: fields.required("lease_id", Value::name)?,
-        })
-    }
-}
-
 /// What became of a report; final for the attempt.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Verdict {
     /// Which attempt was reported.
     pub lease_id: String,
     /// The verdict.
     pub verdict: VerdictWord,
     /// Why, unless it was committed.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub reason: Option<String>,
     /// Where the task stands after it. Any text: a worker obeys a verdict whatever states there
     /// will be.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub task_state: Option<String>,
 }
 
-impl Verdict {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        let verdict = |value: &Value<'_>| value.word("COMMITTED, CANCELLED or REJECTED");
-        Ok(Self {
-            lease_id: fields.required("lease_id", Value::name)?,
-            verdict: fields.required("verdict", verdict)?,
-            reason: fields.optional("reason", Value::text)?,
-            task_state: fields.optional("task_state", Value::text)?,
-        })
-    }
+/// The worker says how it goes.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Feedback {
+    /// The run that it belongs to.
+    pub run_id: String,
+    /// Which task.
+    pub task_id: String,
+    /// What it is at, in a word.
+    #[serde(deserialize_with = "Text::read")]
+    pub stage: Option<String>,
+    /// How much is done, from 0 to 1.
+    #[serde(deserialize_with = "Fraction::read")]
+    pub progress: Option<f64>,
+    /// What it is at, for people.
+    #[serde(deserialize_with = "Text::read")]
+    pub message: Option<String>,
+    /// What it put out.
+    pub chunks: Option<Vec<Chunk>>,
+    /// What it measured.
+    pub metrics: Option<BTreeMap<String, Number>>,
+    /// Whatever else; `results` in it is a part of the result.
+    pub metadata: Option<OpenObject>,
+}
+
+/// A piece of what a task puts out.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// Where it was put out.
+    pub channel: Channel,
+    /// Its place in the channel.
+    pub index: Option<u64>,
+    /// What kind of data it is.
+    #[serde(deserialize_with = "Text::read")]
+    pub mime_type: Option<String>,
+    /// The data, if it is text.
+    #[serde(deserialize_with = "Text::read")]
+    pub text: Option<String>,
+    /// The data, if it is not.
+    #[serde(deserialize_with = "Text::read")]
+    pub data_base64: Option<String>,
+    /// Whatever else is known about it.
+    pub metadata: Option<OpenObject>,
+}
+
+/// Where a task puts something out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Channel {
+    /// The standard output.
+    Stdout,
+    /// The standard error.
+    Stderr,
+    /// A log.
+    Log,
+    /// The words of a language model.
+    Llm,
+    /// Measures.
+    Metric,
+    /// Anything else.
+    Custom,
+}
+
+/// A middleware asks for the next link of its chain to be executed.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NextRequest {
+    /// Names the request within its worker.
+    pub request_id: String,
+    /// The run that it belongs to.
+    pub run_id: String,
+    /// The node that the middleware is attached to.
+    pub node_id: String,
+    /// Which middleware asks.
+    pub middleware_id: String,
+    /// Its place in the chain.
+    pub chain_index: Option<u64>,
+    /// What the host was given.
+    pub host_ctx: Option<OpenObject>,
+    /// What the middleware keeps.
+    pub middleware_ctx: Option<OpenObject>,
+    /// What the next link is given.
+    pub payload: Option<OpenObject>,
+    /// How long the middleware waits.
+    pub timeout_ms: Option<u64>,
+}
+
+/// What the next link of the chain answered.
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct NextResponse {
+    /// The request that is answered.
+    pub request_id: String,
+    /// The run that it belongs to.
+    pub run_id: String,
+    /// The node that the middleware is attached to.
+    pub node_id: String,
+    /// Which middleware asked.
+    pub middleware_id: String,
+    /// What the next link made.
+    pub result: Option<OpenObject>,
+    /// Why it made nothing.
+    pub error: Option<CodedError>,
+    /// How it went.
+    pub trace: Option<OpenObject>,
+}
+
+/// Why the next link made nothing, or a part of a resource cannot be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CodedError {
+    /// A code, like `next_timeout` or `E.RESOURCE.MISSING`.
+    pub code: String,
+    /// The same for people.
+    #[serde(deserialize_with = "Text::read")]
+    pub message: String,
+}
+
+/// How the work of a run is bound, as far as it concerns the worker that is told.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Rebind {
+    /// Which run.
+    pub run_id: String,
+    /// What it means for the worker that is told.
+    pub mode: RebindMode,
+    /// The work that was this worker's, or is from here on.
+    pub bindings: Vec<ReboundWork>,
+}
+
+/// What a rebind means for the worker that is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RebindMode {
+    /// The work goes to whom `bindings` names first.
+    Switch,
+    /// It gets nothing more of the run.
+    Drain,
+}
+
+/// Who has some work of a run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReboundWork {
+    /// Its package, or its type where it needs none.
+    pub package: String,
+    /// Who has it; the next that asks, where nobody is named.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub worker_name: Option<String>,
 }

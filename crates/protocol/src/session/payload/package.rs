@@ -2,56 +2,29 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 
-use super::super::alias;
-use super::super::decode::DecodeError;
-use super::super::open::OpenObject;
-use super::super::read::Value;
+use super::super::codec::OpenObject;
+use super::super::rule::{Rule, Sha256, Text, Uri};
 
 /// The server wants a package to be installed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Install {
     /// Which package.
     pub name: String,
     /// Which version of it.
     pub version: String,
     /// Where it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Uri::read")]
     pub url: Option<String>,
     /// The digest of its archive, in hexadecimal.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Sha256::read")]
     pub sha256: Option<String>,
 }
 
-impl Install {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        let url = |value: &Value<'_>| value.text_where("a URI", is_uri);
-        let digest = |value: &Value<'_>| value.text_where("64 hexadecimal digits", is_sha256);
-        Ok(Self {
-            name: fields.required(alias::PACKAGE, Value::name)?,
-            version: fields.required("version", Value::name)?,
-            url: fields.optional("url", url)?,
-            sha256: fields.optional("sha256", digest)?,
-        })
-    }
-}
-
-// The rule of the schema: a scheme, a colon, and printable ASCII.
-fn is_uri(text: &str) -> bool {
-    let Some((scheme, rest)) = text.split_once(':') else { return false };
-    scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
-        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+.-".contains(&byte))
-        && !rest.is_empty()
-        && rest.bytes().all(|byte| byte.is_ascii_graphic())
-}
-
-fn is_sha256(text: &str) -> bool {
-    text.len() == 64 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
-}
-
 /// The server wants a package to be removed.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uninstall {
     /// Which package.
     pub name: String,
@@ -60,18 +33,9 @@ pub struct Uninstall {
     pub version: Option<String>,
 }
 
-impl Uninstall {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            name: fields.required(alias::PACKAGE, Value::name)?,
-            version: fields.optional("version", Value::name)?,
-        })
-    }
-}
-
 /// What became of an installation.
-#[derive(Clone, Debug, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct PackageEvent {
     /// Which package.
     pub name: String,
@@ -80,34 +44,10 @@ pub struct PackageEvent {
     /// Whether it can be used.
     pub status: InstallOutcome,
     /// Where its log is.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub log_url: Option<String>,
     /// Anything else.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub details: Option<Box<RawValue>>,
-}
-
-impl PackageEvent {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            name: fields.required(alias::PACKAGE, Value::name)?,
-            version: fields.required("version", Value::name)?,
-            status: fields.required("status", |status| status.word("installed or failed"))?,
-            log_url: fields.optional("log_url", Value::text)?,
-            details: fields.optional("details", Value::anything)?,
-        })
-    }
-}
-
-impl PartialEq for PackageEvent {
-    fn eq(&self, other: &Self) -> bool {
-        let known = |event: &Self| {
-            let details = event.details.as_ref().map(|details| details.get().to_owned());
-            (event.name.clone(), event.version.clone(), event.status, details)
-        };
-        known(self) == known(other) && self.log_url == other.log_url
-    }
 }
 
 /// How an installation ended.
@@ -121,21 +61,15 @@ pub enum InstallOutcome {
 }
 
 /// The packages that there are.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Catalog {
     /// All of them.
     pub packages: Vec<CatalogEntry>,
 }
 
-impl Catalog {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let packages = |value: &Value<'_>| value.list(CatalogEntry::read);
-        Ok(Self { packages: value.object()?.required("packages", packages)? })
-    }
-}
-
 /// A package of a catalog.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CatalogEntry {
     /// Which package.
     pub name: String,
@@ -144,25 +78,10 @@ pub struct CatalogEntry {
     /// Whether it can be used, in a word.
     pub status: String,
     /// Where it comes from.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub source: Option<String>,
     /// What it contains.
     pub manifest: OpenObject,
     /// Whatever else is known about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<OpenObject>,
-}
-
-impl CatalogEntry {
-    fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            name: fields.required("name", Value::name)?,
-            version: fields.required("version", Value::name)?,
-            status: fields.required("status", Value::name)?,
-            source: fields.optional("source", Value::text)?,
-            manifest: fields.required("manifest", Value::open)?,
-            metadata: fields.optional("metadata", Value::open)?,
-        })
-    }
 }

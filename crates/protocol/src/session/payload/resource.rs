@@ -1,16 +1,18 @@
-//! Things that live on one worker: what a task needs, and what it leaves behind.
+//! Things that live on one worker: what a task needs, what it leaves behind, and how the server
+//! reads it, part by part, when it has room for it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use serde_with::skip_serializing_none;
 
-use super::super::alias;
-use super::super::decode::DecodeError;
-use super::super::encode::{Object, raw};
-use super::super::open::OpenObject;
-use super::super::read::{Path, Value};
+use super::super::codec::{DecodeError, Object, OpenObject, raw};
+use super::super::read::read;
+use super::super::rule::{Moment, Positive, Rule, Text};
+use super::exec::CodedError;
 
 /// Something that must already be on the worker.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ResourceRef {
     /// Which resource.
     pub resource_id: String,
@@ -20,29 +22,16 @@ pub struct ResourceRef {
     #[serde(rename = "type")]
     pub resource_type: String,
     /// How long it is kept, in a word.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub scope: Option<String>,
     /// How long it is kept, as a moment.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Moment::read")]
     pub expires_at: Option<String>,
     /// Whatever else is known about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<OpenObject>,
 }
 
 impl ResourceRef {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            resource_id: fields.required("resource_id", Value::name)?,
-            worker_name: fields.required(alias::OWNER, Value::name)?,
-            resource_type: fields.required("type", Value::name)?,
-            scope: fields.optional("scope", Value::text)?,
-            expires_at: fields.optional("expires_at", Value::moment)?,
-            metadata: fields.optional("metadata", Value::open)?,
-        })
-    }
-
     /// Seed 001 section 3.1 calls the owner `worker_id`.
     pub(super) fn encode_plain(&self) -> Box<RawValue> {
         let mut keys = vec![
@@ -58,27 +47,16 @@ impl ResourceRef {
 }
 
 /// Keeps related tasks on one worker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Affinity {
     /// What relates them.
     pub key: String,
     /// How much it matters.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub mode: Option<AffinityMode>,
     /// Until when.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Moment::read")]
     pub expires_at: Option<String>,
-}
-
-impl Affinity {
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            key: fields.required("key", Value::name)?,
-            mode: fields.optional("mode", |mode| mode.word("sticky or preferred"))?,
-            expires_at: fields.optional("expires_at", Value::moment)?,
-        })
-    }
 }
 
 /// How much an affinity matters.
@@ -92,7 +70,8 @@ pub enum AffinityMode {
 }
 
 /// Something that a task leaves on its worker.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[skip_serializing_none]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Artifact {
     /// Which resource.
     pub resource_id: String,
@@ -102,35 +81,60 @@ pub struct Artifact {
     #[serde(rename = "type")]
     pub resource_type: String,
     /// How large it is.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub size_bytes: Option<u64>,
     /// Whether the result already holds the data.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub inline: Option<bool>,
     /// How long it is kept. Any text: a result is worth more than the form of a hint in it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(deserialize_with = "Text::read")]
     pub expires_at: Option<String>,
     /// Whatever else is known about it.
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub metadata: Option<OpenObject>,
 }
 
 impl Artifact {
     /// Reads one that stands outside of a frame.
     pub fn decode(artifact: &RawValue) -> Result<Self, DecodeError> {
-        Self::read(&Value::new(artifact, Path::root("artifact")))
+        read("artifact", artifact)
     }
+}
 
-    pub(super) fn read(value: &Value<'_>) -> Result<Self, DecodeError> {
-        let fields = value.object()?;
-        Ok(Self {
-            resource_id: fields.required("resource_id", Value::name)?,
-            worker_name: fields.required(alias::OWNER, Value::name)?,
-            resource_type: fields.required("type", Value::name)?,
-            size_bytes: fields.optional("size_bytes", Value::count)?,
-            inline: fields.optional("inline", Value::flag)?,
-            expires_at: fields.optional("expires_at", Value::text)?,
-            metadata: fields.optional("metadata", Value::open)?,
-        })
-    }
+/// The largest part, before it is encoded.
+pub const CHUNK_BYTES_MAX: u64 = 64 << 10;
+
+/// The server wants a part of a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadRequest {
+    /// Names the request within its session.
+    pub request_id: String,
+    /// Which resource.
+    pub resource_id: String,
+    /// From which byte on.
+    pub offset: u64,
+    /// How many bytes at most; a worker never sends more than [`CHUNK_BYTES_MAX`].
+    #[serde(deserialize_with = "Positive::read")]
+    pub length: u64,
+}
+
+/// A part of a resource.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ResourceChunk {
+    /// The request that is answered.
+    pub request_id: String,
+    /// From which byte on.
+    pub offset: u64,
+    /// The bytes, in base64.
+    #[serde(deserialize_with = "Text::read")]
+    pub data: String,
+    /// Whether nothing comes after them.
+    pub eof: bool,
+    /// Why there are none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<CodedError>,
+}
+
+/// A run has ended: what workers keep for it can go.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Release {
+    /// Which run; resources of the scope with this name go.
+    pub run_id: String,
 }

@@ -4,25 +4,23 @@ use std::sync::Arc;
 
 use model::Timestamp;
 
-use super::super::alias::Vocabulary;
 use super::super::control::{self, ResetCode};
+use super::super::control_queue::{Named, acked_name};
 use super::super::envelope::{Envelope, SenderRole};
 use super::super::event::{CommitToken, ServerEvent};
 use super::super::frame::asks_for_ack;
-use super::super::kind::Kind;
-use super::super::lane::{Named, acked_name};
+use super::super::kind::{Kind, Vocabulary};
 use super::super::payload::Payload;
 use super::super::payload::control::Ack;
 use super::super::server_session::AskedResume;
 use super::super::state::State;
-use super::super::window::Receipt;
-use super::super::windows::Delivery;
+use super::super::window::{Delivery, Receipt};
 use super::{Question, ServerMachine};
 
 impl ServerMachine {
     /// Takes a frame that came over the connection.
     pub fn receive(&mut self, now: Timestamp, frame: Envelope) {
-        self.lane.at(now);
+        self.controls.at(now);
         if self.state == State::Closed || frame.sender.role != SenderRole::Worker {
             self.frames_ignored += 1;
             return;
@@ -33,7 +31,7 @@ impl ServerMachine {
         }
         if !self.is_vocabulary_known {
             self.is_vocabulary_known = true;
-            self.lane.speaker.vocabulary = Vocabulary::of_first_frame(&frame.kind);
+            self.controls.speaker.vocabulary = Vocabulary::of_first_frame(&frame.kind);
         }
         match Kind::from_name(&frame.kind) {
             Some(Kind::Handshake) => self.on_handshake(frame),
@@ -52,14 +50,14 @@ impl ServerMachine {
     fn on_idle_control(&mut self, frame: &Envelope) {
         self.frames_ignored += 1;
         if asks_for_ack(frame) {
-            self.lane.ack(Named::of(frame), None);
+            self.controls.ack(Named::of(frame), None);
         }
     }
 
     fn on_handshake(&mut self, frame: Envelope) {
         let named = Named::of(&frame);
         if self.handshake.as_ref() == Some(&named) {
-            self.lane.ack(named, None);
+            self.controls.ack(named, None);
             return;
         }
         if self.question.as_ref().is_some_and(|question| question.id() == named.id) {
@@ -81,7 +79,7 @@ impl ServerMachine {
     /// The first to speak decides for whom the connection speaks.
     fn bind(&mut self, frame: &Envelope) {
         self.tenant = Some(Arc::clone(&frame.tenant));
-        self.lane.speaker.tenant = Arc::clone(&frame.tenant);
+        self.controls.speaker.tenant = Arc::clone(&frame.tenant);
     }
 
     pub(super) fn on_register(&mut self, frame: Envelope) {
@@ -91,8 +89,8 @@ impl ServerMachine {
         {
             // The worker did not hear that it was accepted.
             let accept = Arc::clone(accept);
-            self.lane.ack(named, None);
-            self.lane.push(accept);
+            self.controls.ack(named, None);
+            self.controls.push(accept);
             return;
         }
         match self.state {
@@ -111,7 +109,7 @@ impl ServerMachine {
                 let misread = Payload::decode(Kind::Register, &frame.payload).err();
                 let info = misread.map(|error| format!("{} {error}", error.code().entry().name));
                 let is_read = info.is_none();
-                self.lane.ack(named, info);
+                self.controls.ack(named, info);
                 if is_read {
                     let payload = frame.payload;
                     self.events.push_back(ServerEvent::Register { is_first: false, payload });
@@ -129,8 +127,8 @@ impl ServerMachine {
             && *opener == named
         {
             let accept = Arc::clone(accept);
-            self.lane.ack(named, None);
-            self.lane.push(accept);
+            self.controls.ack(named, None);
+            self.controls.push(accept);
             return;
         }
         if self.question.as_ref().is_some_and(|question| question.id() == named.id) {
@@ -153,7 +151,7 @@ impl ServerMachine {
     }
 
     fn on_ack(&mut self, frame: &Envelope) {
-        let now = self.lane.now;
+        let now = self.controls.now;
         let Ok(ack) = Ack::of_frame(&frame.payload) else {
             self.frames_ignored += 1;
             return;
@@ -177,7 +175,7 @@ impl ServerMachine {
 
     fn on_heartbeat(&mut self, frame: Envelope) {
         if asks_for_ack(&frame) {
-            self.lane.ack(Named::of(&frame), None);
+            self.controls.ack(Named::of(&frame), None);
         }
         match self.state {
             State::Ready | State::Draining => {
@@ -203,7 +201,7 @@ impl ServerMachine {
         }
         let Some(session) = &mut self.session else { return };
         let Some(windows) = &mut session.windows else { return };
-        match windows.receive(&mut self.lane, frame) {
+        match windows.receive(&mut self.controls, frame) {
             Ok(deliveries) => self.deliver(deliveries),
             Err(_) => self.reset(ResetCode::Gap, "numbers of frames contradict each other", None),
         }

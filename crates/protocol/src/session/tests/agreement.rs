@@ -8,7 +8,7 @@ use proptest::sample::{Index, select};
 use proptest::test_runner::{Config, TestCaseError, TestRunner};
 use serde_json::{Map, Value, json};
 
-use super::super::decode::INTEGER_MAX;
+use super::super::codec::INTEGER_MAX;
 use super::super::envelope::Envelope;
 use super::super::kind::Kind;
 use super::schema_of;
@@ -17,7 +17,7 @@ const CASES_PER_SCHEMA: u32 = 2_000;
 
 #[test]
 fn typed_decode_and_schema_accept_the_same_payloads() {
-    for kind in Kind::ALL {
+    for kind in Kind::all() {
         check(kind.name(), &schema_of(Some(kind)), |document| {
             super::decode(kind, document).map(|_| ()).map_err(|error| error.to_string())
         });

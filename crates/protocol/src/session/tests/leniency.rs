@@ -2,13 +2,14 @@
 
 use serde_json::{Value, json};
 
+use super::super::codec::DecodeError;
 use super::super::envelope::Envelope;
 use super::super::kind::Kind;
-use super::{decode, encoded, examples_of, schema_of};
+use super::{decode, decode_text, encoded, examples_of, schema_of};
 
 #[test]
 fn unknown_keys_are_passed_over_and_never_sent() {
-    for kind in Kind::ALL {
+    for kind in Kind::all() {
         let schema = schema_of(Some(kind));
         let validator = jsonschema::validator_for(&schema).expect("a schema");
         for example in examples_of(&schema) {
@@ -64,6 +65,63 @@ fn the_right_key_wins_over_an_older_one() {
     let said = encoded(&decode(Kind::Handshake, &payload).expect("lenient"));
     assert_eq!(said["worker"]["worker_name"], "c");
     assert_eq!(said["worker"]["worker_instance_id"], "d");
+}
+
+#[test]
+fn keys_and_texts_with_escapes_are_understood() {
+    let text = r#"{"lease_\u0069d": "L\u00e4\n", "verdict": "COMM\u0049TTED"}"#;
+    let said = decode_text(Kind::ExecVerdict, text).map(|verdict| encoded(&verdict));
+    assert_eq!(said, Ok(json!({"lease_id": "L\u{e4}\n", "verdict": "COMMITTED"})));
+}
+
+#[test]
+fn whole_numbers_are_understood_however_they_are_written() {
+    for (text, expected) in [
+        ("1e0", 1),
+        ("-0", 0),
+        ("-0.0", 0),
+        ("5.0", 5),
+        ("12E1", 120),
+        ("9007199254740991.0", (1_u64 << 53) - 1),
+    ] {
+        let ack = format!(r#"{{"ack_seq": {text}}}"#);
+        let said = decode_text(Kind::Ack, &ack).map(|ack| encoded(&ack));
+        assert_eq!(said, Ok(json!({"ack_seq": expected})), "{text}");
+    }
+}
+
+#[test]
+fn a_package_that_is_named_within_is_only_a_stopgap() {
+    let dispatch = |more: Value| {
+        let mut dispatch = json!({
+            "run_id": "r", "task_id": "t", "node_id": "n", "node_type": "core.echo",
+            "package_version": "1", "parameters": {}, "constraints": {},
+        });
+        dispatch
+            .as_object_mut()
+            .expect("an object")
+            .extend(more.as_object().cloned().expect("one"));
+        decode(Kind::ExecDispatch, &dispatch).map(|it| encoded(&it)["package_name"].clone())
+    };
+    let refused = |path: &str, rule: &str| {
+        Err(DecodeError::Invalid { path: path.to_owned(), rule: rule.to_owned() })
+    };
+    let within = json!({"name": "b"});
+    assert_eq!(dispatch(json!({"package_name": "a", "package": within})), Ok(json!("a")));
+    assert_eq!(dispatch(json!({"packageName": "a", "package": 7})), Ok(json!("a")));
+    assert_eq!(dispatch(json!({"package_name": null, "package": within})), Ok(json!("b")));
+    let name = "a string that is not empty";
+    for (more, expected) in [
+        (json!({}), refused("payload.package_name", "present")),
+        (json!({"package": null}), refused("payload.package_name", "present")),
+        (json!({"package_name": null}), refused("payload.package_name", name)),
+        (json!({"package": 7}), refused("payload.package", "an object")),
+        (json!({"package": {}}), refused("payload.package.name", "present")),
+        (json!({"package": {"name": ""}}), refused("payload.package.name", name)),
+        (json!({"package_name": "", "package": within}), refused("payload.package_name", name)),
+    ] {
+        assert_eq!(dispatch(more.clone()), expected, "{more}");
+    }
 }
 
 #[test]

@@ -2,8 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::decode::{DEPTH_MAX, DecodeError, FRAME_BYTES_MAX};
-use super::super::encode::EncodeError;
+use super::super::codec::{DEPTH_MAX, DecodeError, EncodeError, FRAME_BYTES_MAX};
 use super::super::envelope::Envelope;
 use super::super::kind::Kind;
 use crate::error_code::ErrorCode;
@@ -77,6 +76,79 @@ fn a_key_that_is_given_twice_is_refused() {
     let text = frame().to_string().replacen('{', r#"{"tenant":"other","#, 1);
     let error = Envelope::from_text(&text).expect_err("twice");
     assert_eq!(error.to_string(), "frame.tenant must be given once");
+}
+
+#[test]
+fn a_payload_has_each_key_once_in_its_best_spelling() {
+    check_text(Kind::ResourceRelease, r#"{"run_id": "a", "runId": 7}"#, Ok(()));
+    for twice in [
+        r#"{"run_id": "a", "run_id": "a"}"#,
+        r#"{"runId": "a", "runId": "a"}"#,
+        r#"{"run_id": null, "run_id": "a"}"#,
+        r#"{"run_id": "a", "run_\u0069d": "a"}"#,
+    ] {
+        check_text(Kind::ResourceRelease, twice, Err("payload.run_id must be given once"));
+    }
+    // An older name is looked at only where the right one is missing.
+    let older = r#"{"name": "a", "package": 7, "package": 8}"#;
+    check_text(Kind::PackageUninstall, older, Ok(()));
+    let older = r#"{"package": "a", "package": "a"}"#;
+    check_text(Kind::PackageUninstall, older, Err("payload.name must be given once"));
+}
+
+#[test]
+fn null_where_a_value_must_be_breaks_the_rule_of_the_value() {
+    for (kind, text, expected) in [
+        (
+            Kind::ResourceRelease,
+            r#"{"run_id": null}"#,
+            "payload.run_id must be a string that is not empty",
+        ),
+        (Kind::ResourceRelease, "{}", "payload.run_id must be present"),
+        (Kind::ResourceRelease, "null", "payload must be an object"),
+        (Kind::ResourceRelease, r#"["r"]"#, "payload must be an object"),
+        (Kind::PackageCatalog, r#"{"packages": null}"#, "payload.packages must be a list"),
+        (Kind::PackageCatalog, r#"{"packages": [null]}"#, "payload.packages[0] must be an object"),
+        (
+            Kind::Heartbeat,
+            r#"{"healthy": true, "metrics": null}"#,
+            "payload.metrics must be an object",
+        ),
+        (
+            Kind::Heartbeat,
+            r#"{"healthy": true, "metrics": {"inflight": null}}"#,
+            "payload.metrics.inflight must be an integer from 0 to 2^53-1",
+        ),
+    ] {
+        check_text(kind, text, Err(expected));
+    }
+    let nulls = r#"{"healthy": true, "metrics": {"inflight": 0, "cpuPct": null}, "packages": {"drift": null}}"#;
+    check_text(Kind::Heartbeat, nulls, Ok(()));
+}
+
+#[test]
+fn numbers_out_of_bounds_are_refused() {
+    for number in
+        ["9007199254740992", "18446744073709551616", "1e300", "1e400", "-1", "1.5", "1e-1"]
+    {
+        let ack = format!(r#"{{"ack_seq": {number}}}"#);
+        let expected = "payload.ack_seq must be an integer from 0 to 2^53-1";
+        check_text(Kind::Ack, &ack, Err(expected));
+    }
+    check_text(Kind::Ack, r#"{"ack_bitmap": 18446744073709551615}"#, Ok(()));
+    let expected = "payload.ack_bitmap must be an integer from 0 to 2^64-1";
+    check_text(Kind::Ack, r#"{"ack_bitmap": 18446744073709551616}"#, Err(expected));
+    let feedback = |more: &str| format!(r#"{{"run_id": "r", "task_id": "t", {more}}}"#);
+    check_text(Kind::ExecFeedback, &feedback(r#""progress": -0.0"#), Ok(()));
+    let expected = "payload.progress must be a number from 0 to 1";
+    check_text(Kind::ExecFeedback, &feedback(r#""progress": 1.01"#), Err(expected));
+    let expected = "payload.metrics.a.b[ must be a number";
+    check_text(Kind::ExecFeedback, &feedback(r#""metrics": {"a.b[": "1"}"#), Err(expected));
+}
+
+fn check_text(kind: Kind, payload: &str, expected: Result<(), &str>) {
+    let read = super::decode_text(kind, payload).map(|_| ()).map_err(|error| error.to_string());
+    assert_eq!(read, expected.map_err(str::to_owned), "{payload}");
 }
 
 #[test]

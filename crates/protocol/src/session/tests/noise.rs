@@ -51,7 +51,7 @@ proptest! {
 fn swallow(bytes: &[u8]) {
     match Envelope::from_bytes(bytes) {
         Ok(frame) => {
-            for kind in Kind::ALL {
+            for kind in Kind::all() {
                 let _ = Payload::decode(kind, &frame.payload);
             }
         }

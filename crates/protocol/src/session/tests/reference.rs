@@ -2,9 +2,8 @@
 
 use serde_json::Value;
 
-use super::super::alias::Vocabulary;
 use super::super::control::{BOOT_FLAG, ResetCode, SEND_BASE_FLAG};
-use super::super::kind::Kind;
+use super::super::kind::{Kind, Vocabulary};
 use super::golden::goldens;
 
 fn page() -> String {
@@ -35,7 +34,7 @@ fn every_payload_on_the_page_is_a_golden_and_every_golden_is_there() {
 #[test]
 fn every_name_code_and_flag_is_on_the_page() {
     let page = page();
-    for kind in Kind::ALL {
+    for kind in Kind::all() {
         let row = format!("| `{}` | `{}` |", kind.name(), kind.name_in(Vocabulary::Plain));
         assert!(page.contains(&row), "{row}");
     }

@@ -5,28 +5,27 @@ use std::time::Duration;
 use model::Timestamp;
 
 use super::super::control::ResetCode;
+use super::super::control_queue::{Named, acked_name};
 use super::super::envelope::{Envelope, SenderRole};
 use super::super::event::WorkerEvent;
 use super::super::frame::asks_for_ack;
 use super::super::kind::Kind;
-use super::super::lane::{Named, acked_name};
 use super::super::outgoing::Gap;
 use super::super::payload::Payload;
 use super::super::payload::control::{Ack, Drain, Reset};
 use super::super::state::State;
-use super::super::window::Receipt;
-use super::super::windows::Delivery;
+use super::super::window::{Delivery, Receipt};
 use super::{ACCEPT_TIMEOUT, Connection, Phase, WorkerMachine};
 
 impl WorkerMachine {
     /// Takes a frame that came over a connection.
     pub fn receive(&mut self, now: Timestamp, connection: Connection, frame: Envelope) {
-        self.lane.at(now);
+        self.controls.at(now);
         let is_current = connection == self.connection && self.is_connected();
         if !is_current || frame.sender.role != SenderRole::Scheduler {
             return;
         }
-        if frame.tenant != self.lane.speaker.tenant {
+        if frame.tenant != self.controls.speaker.tenant {
             return;
         }
         match Kind::from_name(&frame.kind) {
@@ -46,7 +45,7 @@ impl WorkerMachine {
 
     fn ack_if_asked(&mut self, frame: &Envelope) {
         if asks_for_ack(frame) {
-            self.lane.ack(Named::of(frame), None);
+            self.controls.ack(Named::of(frame), None);
         }
     }
 
@@ -70,7 +69,7 @@ impl WorkerMachine {
         if ask.kind == Kind::Resume {
             ask.is_acked = true;
             ask.receipt = receipt;
-            ask.due = self.lane.now.after(ACCEPT_TIMEOUT);
+            ask.due = self.controls.now.after(ACCEPT_TIMEOUT);
             return;
         }
         let ask = self.ask(Kind::Register, self.register.clone(), Vec::new());
@@ -81,7 +80,7 @@ impl WorkerMachine {
         let Phase::Registered(ask) = &mut self.phase else { return };
         if name == Some(ask.frame.id.as_str()) && !ask.is_acked {
             ask.is_acked = true;
-            ask.due = self.lane.now.after(ACCEPT_TIMEOUT);
+            ask.due = self.controls.now.after(ACCEPT_TIMEOUT);
         }
     }
 
@@ -91,7 +90,7 @@ impl WorkerMachine {
         receipt: Option<Receipt>,
         info: Option<String>,
     ) {
-        let now = self.lane.now;
+        let now = self.controls.now;
         let confirmed = match (receipt, &name) {
             (Some(receipt), _) => self.windows.outgoing.on_receipt(now, receipt),
             (None, Some(id)) => self.windows.outgoing.on_named(now, id),
@@ -134,7 +133,7 @@ impl WorkerMachine {
         self.session = Some(accept);
         self.resumes_unanswered = 0;
         self.had_business = false;
-        let now = self.lane.now;
+        let now = self.controls.now;
         let heartbeat_at = self.next_heartbeat();
         self.step(Phase::Ready { since: now, heartbeat_at });
         self.events.push_back(WorkerEvent::Ready { is_resumed });
@@ -174,12 +173,12 @@ impl WorkerMachine {
         if !matches!(self.state, State::Ready | State::Draining) {
             return;
         }
-        let Ok(deliveries) = self.windows.receive(&mut self.lane, frame) else {
+        let Ok(deliveries) = self.windows.receive(&mut self.controls, frame) else {
             return self.lose_place();
         };
         for Delivery { number, named, frame } in deliveries {
             self.had_business = true;
-            self.windows.commit(&mut self.lane, number, named, None);
+            self.windows.commit(&mut self.controls, number, named, None);
             self.events.push_back(WorkerEvent::Delivered { frame });
         }
     }

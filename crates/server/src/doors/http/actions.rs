@@ -1,4 +1,4 @@
-//! Actions: one plan, many inputs, a job for each.
+//! Actions: one plan, many inputs, a job for each; and single jobs.
 
 use std::sync::Arc;
 
@@ -9,17 +9,19 @@ use coordinator::{TaskRecord, TaskState};
 use model::Timestamp;
 use protocol::error_code::ErrorCode;
 use protocol::rest::actions::{
-    Action, ActionCounts, ActionJob, Actions, StoppedAction, SubmitAction, SubmittedAction,
+    Action, ActionCounts, ActionJob, Actions, StoppedAction, SubmitAction, SubmitJob,
+    SubmittedAction,
 };
-use protocol::rest::problem::Problem;
+use protocol::rest::tasks::Task;
 use shard::documents::{ActionHead, Entry};
-use shard::verdict_words::state_word;
 
-use super::answers::state_of;
+use super::answers;
+use super::auth_layer::Coordinator;
 use super::body::JsonBytes;
-use super::gate::Coordinator;
 use super::params::{PathName, QueryPairs};
+use super::tasks::load;
 use crate::app::App;
+use crate::plans::action::SubmitError;
 use crate::plans::action::{self, ActionError, Counts};
 use crate::plans::job::{JobProblem, job_id_in};
 use crate::plans::kept;
@@ -27,26 +29,21 @@ use crate::wire_words::problem::{ApiError, json};
 
 type KeptAction = Arc<Entry<ActionHead>>;
 
-/// Actions on a page: the jobs of each are counted.
-pub(crate) const PAGE_ACTIONS_MAX: usize = 100;
+/// Limit: actions on a page.
+const PAGE_ACTIONS_MAX: usize = 100;
 const PAGE_ACTIONS_DEFAULT: i64 = 20;
 
 /// Submit an action
 ///
 /// Makes a job for each input, all or none. The same action again gives the same jobs.
 #[utoipa::path(
-    post, path = "/api/v1/actions", tag = "plans",
-    operation_id = "submit_action", request_body = SubmitAction,
+    post, path = "/api/v1/actions", operation_id = "submit_action", request_body = SubmitAction,
     responses(
         (status = 201, body = SubmittedAction, description = "The jobs exist."),
         (status = 200, body = SubmittedAction, description = "They existed before."),
-        (status = 404, body = Problem, description = "E.PLAN.NOT_FOUND"),
-        (status = 409, body = Problem,
-            description = "E.ACTION.CONFLICT: another action has the name."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem,
-            description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 404, description = "E.PLAN.NOT_FOUND"),
+        (status = 409, description = "E.ACTION.CONFLICT: another action has the name."),
+        (status = 429, description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED")
     )
 )]
 pub(super) async fn submit(
@@ -70,16 +67,12 @@ pub(super) async fn submit(
 
 /// List actions
 #[utoipa::path(
-    get, path = "/api/v1/actions", tag = "plans", operation_id = "list_actions",
+    get, path = "/api/v1/actions", operation_id = "list_actions",
     params(
         ("limit" = Option<i64>, Query, description = "At most 100 are given. Default 20."),
         ("offset" = Option<i64>, Query, description = "So many are passed over. Default 0.")
     ),
-    responses(
-        (status = 200, body = Actions, description = "Newest first."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
-    )
+    responses((status = 200, body = Actions, description = "Newest first."))
 )]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
@@ -101,13 +94,8 @@ pub(super) async fn list(
 ///
 /// How its jobs fare, one by one and in numbers.
 #[utoipa::path(
-    get, path = "/api/v1/actions/{action_id}", tag = "plans", operation_id = "get_action",
-    params(("action_id" = String, Path, description = "The action.")),
-    responses(
-        (status = 200, body = Action, description = "With its jobs."),
-        (status = 404, body = Problem, description = "E.ACTION.NOT_FOUND"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
-    )
+    get, path = "/api/v1/actions/{action_id}", operation_id = "get_action",
+    responses((status = 200, body = Action, description = "With its jobs."))
 )]
 pub(super) async fn show(
     State(app): State<Arc<App>>,
@@ -122,15 +110,8 @@ pub(super) async fn show(
 ///
 /// Stops every job of it that is not over. Stopping a stopped action changes nothing.
 #[utoipa::path(
-    post, path = "/api/v1/actions/{action_id}/cancel", tag = "plans",
-    operation_id = "cancel_action",
-    params(("action_id" = String, Path, description = "The action.")),
-    responses(
-        (status = 200, body = StoppedAction, description = "No job of it is open."),
-        (status = 404, body = Problem, description = "E.ACTION.NOT_FOUND"),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
-    )
+    post, path = "/api/v1/actions/{action_id}/cancel", operation_id = "cancel_action",
+    responses((status = 200, body = StoppedAction, description = "No job of it is open."))
 )]
 pub(super) async fn cancel(
     State(app): State<Arc<App>>,
@@ -165,7 +146,7 @@ fn summary(action_id: String, kept: &KeptAction, records: &[TaskRecord]) -> Acti
     Action {
         action_id,
         plan_id: kept.head.plan_id.clone(),
-        state: state_word(counts.state()),
+        state: counts.state(),
         created_at: Timestamp::from_millis(kept.at_ms).to_string(),
         counts: ActionCounts {
             total: counts.total() as u64,
@@ -187,7 +168,7 @@ fn job(record: &TaskRecord) -> ActionJob {
     let mut job = ActionJob {
         job_id: own_name.unwrap_or_else(|| task_id.clone()),
         task_id,
-        state: state_of(record),
+        state: record.progress.state.word(),
         attempt: record.progress.attempt,
         worker_id: None,
         settled_at: None,
@@ -221,6 +202,49 @@ impl From<ActionError> for ApiError {
             ActionError::Keep(error) => error.into(),
             ActionError::Ask(error) => error.into(),
             ActionError::Store(error) => error.into(),
+        }
+    }
+}
+
+/// Submit a job
+///
+/// A job is a task that executes a plan, a command, or what its own worker makes of it.
+#[utoipa::path(
+    post, path = "/api/v1/jobs", operation_id = "submit_job", request_body = SubmitJob,
+    responses(
+        (status = 201, body = Task, description = "The job's task exists."),
+        (status = 200, body = Task, description = "It existed before."),
+        (status = 404, description = "E.PLAN.NOT_FOUND, E.TASK.NOT_FOUND: a job in `after`."),
+        (status = 409, description = "E.TASK.IDEMPOTENCY: another job has the name."),
+        (status = 429, description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED")
+    )
+)]
+pub(super) async fn submit_job(
+    State(app): State<Arc<App>>,
+    coordinator: Coordinator,
+    body: JsonBytes,
+) -> Result<Response, ApiError> {
+    // Read once to name fields that are wrong; the job is made of the bytes.
+    body.read::<SubmitJob>()?;
+    let made = action::submit_job(&app, &coordinator.handle, body.bytes()).await?;
+    let status = if made.existed { StatusCode::OK } else { StatusCode::CREATED };
+    Ok(json(status, &answers::task(&load(&app, made.task).await?)?))
+}
+
+impl From<SubmitError> for ApiError {
+    fn from(error: SubmitError) -> Self {
+        match error {
+            SubmitError::Invalid(problem) => problem.into(),
+            SubmitError::NoJob(name) => {
+                Self::new(ErrorCode::TaskNotFound, format!("after: no job with the name {name}"))
+            }
+            SubmitError::Exists(name) => {
+                let message = format!("the job {name} was submitted with other content");
+                Self::new(ErrorCode::TaskIdempotency, message)
+                    .with_hint("use a new job_id, or send the same job again")
+            }
+            SubmitError::Ask(error) => error.into(),
+            SubmitError::Store(error) => error.into(),
         }
     }
 }

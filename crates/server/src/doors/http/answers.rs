@@ -4,40 +4,19 @@ use std::io::Write;
 
 use bytes::Bytes;
 use coordinator::{
-    EndedAttempt, Ending, Grant, HeartbeatVerdict, StateWord, TaskRecord, TaskState, Violation,
-    WorkerHealth,
+    EndedAttempt, Ending, Grant, HeartbeatVerdict, TaskRecord, TaskState, Violation,
 };
 use model::{Failure, LeaseId, Timestamp};
 use protocol::rest::leases::{HeartbeatAnswer, HeartbeatWord, VerdictAnswer, VerdictWord};
-use protocol::rest::tasks::{self as wire, CurrentLease, State, Task, TaskError};
-use protocol::rest::workers::Health;
+use protocol::rest::tasks::{self as wire, CurrentLease, Task, TaskError};
 use serde_json::value::RawValue;
-use shard::verdict_words::{lost_authority_word, state_word, violation_word};
+use shard::verdict_words::{lost_authority_word, violation_word};
 use uuid::fmt::Hyphenated;
 
 use crate::wire_words::problem::ApiError;
 
 /// What a lease takes on the wire, without its parameters, roughly: room is made once.
 const LEASE_BYTES: usize = 320;
-
-/// Where a task stands, in the one vocabulary.
-pub(crate) fn state_of(record: &TaskRecord) -> State {
-    state_word(match &record.progress.state {
-        TaskState::Waiting { why, .. } => (*why).into(),
-        TaskState::Ready => StateWord::Queued,
-        TaskState::Leased(_) => StateWord::Running,
-        TaskState::Settled(settlement) => settlement.outcome.into(),
-    })
-}
-
-pub(crate) fn health_word(health: WorkerHealth) -> Health {
-    match health {
-        WorkerHealth::Healthy => Health::Healthy,
-        WorkerHealth::Warn => Health::Warn,
-        WorkerHealth::Degraded => Health::Degraded,
-        WorkerHealth::Lost => Health::Lost,
-    }
-}
 
 /// Why a report is refused before any coordinator sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +70,7 @@ pub(crate) fn task(record: &TaskRecord) -> Result<Task, ApiError> {
         task_id: record.id.to_string(),
         task_type: demand.task_type.to_string(),
         queue: demand.queue.to_string(),
-        state: state_of(record),
+        state: record.progress.state.word(),
         priority: record.spec.priority,
         parameters: raw(&record.parameters)?,
         created_at: record.created_at.to_string(),

@@ -13,18 +13,18 @@ use serde::de::DeserializeOwned;
 
 use super::convert::range_words;
 use crate::app::App;
-use crate::wire_words::json_path::{offset_of, path_at};
+use crate::wire_words::payload::{offset_of, path_at};
 use crate::wire_words::problem::ApiError;
 
-/// The largest body that is read.
+/// Limit: the body of one request.
 pub(crate) const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
-/// The largest body that holds a workflow.
-pub(crate) const DEFINITION_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
-/// How long a body may take to arrive.
-pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
-/// So much of a body that is too large is still taken in and thrown away: a peer that is cut off
-/// in the middle of its sending would see a broken connection and not the answer.
-pub(crate) const DISCARDED_BYTES_MAX: usize = 256 * 1024 * 1024;
+/// Limit: the body of a request that holds a workflow.
+const DEFINITION_BODY_BYTES_MAX: usize = 64 * 1024 * 1024;
+/// Limit: how long a body may take to arrive.
+const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Limit: so much of a body that is too large is still taken in and thrown away: a peer that is cut
+/// off in the middle of its sending would see a broken connection and not the answer.
+const DISCARDED_BYTES_MAX: usize = 256 * 1024 * 1024;
 
 /// The bytes of a body that says it is JSON.
 pub(crate) struct JsonBytes(Bytes);
@@ -54,7 +54,11 @@ impl JsonBytes {
         self.try_read().map_err(|error| self.explain(&error))
     }
 
+    /// A list is refused: serde would take it for the fields of an object, in their order.
     pub(crate) fn try_read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        if self.0.trim_ascii_start().first() == Some(&b'[') {
+            return Err(serde::de::Error::custom("must be a JSON object, not a list"));
+        }
         serde_json::from_slice(&self.0)
     }
 
@@ -64,9 +68,13 @@ impl JsonBytes {
 
     /// What is wrong with the body, by field where there is one.
     pub(crate) fn explain(&self, error: &serde_json::Error) -> ApiError {
-        let place = format!(" at line {} column {}", error.line(), error.column());
+        // An error that was not found while reading has no place, and begins at line 0.
+        let place = match error.line() {
+            0 => String::new(),
+            line => format!(" at line {line} column {}", error.column()),
+        };
         let text = error.to_string();
-        let what = text.trim_end_matches(&place);
+        let what = text.strip_suffix(&place).unwrap_or(&text);
         if !error.is_data() {
             let message = format!("the body is not JSON: {what}{place}");
             return ApiError::new(ErrorCode::RequestMalformed, message);

@@ -3,7 +3,6 @@
 //! Text is checked here or in the `FromStr` of its type, and nowhere deeper. `convert::tasks`
 //! makes tasks, `convert::reports` makes reports.
 
-pub(crate) mod reports;
 pub(crate) mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,23 +14,23 @@ use std::time::Duration;
 use coordinator::{LeaseRequest, StateWord};
 use model::{InvalidText, Offer, PackageRef, TagKey, TagValue, Timestamp};
 use protocol::rest::leases::RequestLeases;
-use protocol::rest::tasks::{Package, State};
+use protocol::rest::tasks::Package;
 
 use crate::bulk::TASKS_PER_CALL_MAX;
 use crate::wire_words::problem::ApiError;
 
-/// Leases that one request may ask for.
-pub(crate) const LEASES_PER_REQUEST_MAX: i64 = 1_000;
-/// How long a request may wait, in milliseconds.
-pub(crate) const WAIT_MS_MAX: i64 = 60_000;
-/// How long a worker may take to confirm a lease, in milliseconds.
-pub(crate) const CONFIRM_MS_MAX: i64 = 600_000;
-/// Tasks on a page.
+/// Limit: leases that one request may ask for.
+const LEASES_PER_REQUEST_MAX: i64 = 1_000;
+/// Limit: how long a request may wait, in milliseconds.
+const WAIT_MS_MAX: i64 = 60_000;
+/// Limit: how long a worker may take to confirm a lease, in milliseconds.
+const CONFIRM_MS_MAX: i64 = 600_000;
+/// Limit: tasks on a page.
 pub(crate) const PAGE_TASKS_MAX: i64 = 500;
-/// Runs, and workflows, on a page.
-pub(crate) const PAGE_RUNS_MAX: i64 = 200;
-/// Types, queues, tools, tags or packages that a worker may offer, of each.
-pub(crate) const OFFER_ENTRIES_MAX: usize = 1_000;
+/// Limit: runs, and workflows, on a page.
+const PAGE_RUNS_MAX: i64 = 200;
+/// Limit: types, queues, tools, tags or packages that a worker may offer, of each.
+const OFFER_ENTRIES_MAX: usize = 1_000;
 
 /// A number's name and its range, both ends included.
 #[derive(Clone, Copy, Debug)]
@@ -54,9 +53,9 @@ pub(crate) const MAX_ATTEMPTS: NumberRange = range("max_attempts", 1, model::ATT
 pub(crate) const BACKOFF_MS: NumberRange = range("backoff_ms", 0, millis(model::BACKOFF_MAX));
 pub(crate) const BACKOFF_MAX_MS: NumberRange =
     range("backoff_max_ms", 0, millis(model::BACKOFF_MAX));
-pub(crate) const MAX_LEASES: NumberRange = range("max", 1, LEASES_PER_REQUEST_MAX);
+const MAX_LEASES: NumberRange = range("max", 1, LEASES_PER_REQUEST_MAX);
 pub(crate) const WAIT_MS: NumberRange = range("wait_ms", 0, WAIT_MS_MAX);
-pub(crate) const CONFIRM_MS: NumberRange = range("confirm_ms", 1, CONFIRM_MS_MAX);
+const CONFIRM_MS: NumberRange = range("confirm_ms", 1, CONFIRM_MS_MAX);
 pub(crate) const PAGE_LIMIT: NumberRange = range("limit", 1, PAGE_TASKS_MAX);
 pub(crate) const PAGE_OFFSET: NumberRange = range("offset", 0, i64::MAX);
 pub(crate) const LOG_OFFSET: NumberRange = range("offset", 0, i64::MAX);
@@ -140,20 +139,10 @@ pub(super) fn range_words(path: &str) -> Option<String> {
 
 /// The state with this word.
 pub(crate) fn state(word: &str) -> Result<StateWord, ApiError> {
-    let Some(state) = State::from_word(word) else {
-        let known: Vec<_> = State::ALL.iter().map(|state| state.word()).collect();
-        let rule = format!("is not a state; the states are {}", known.join(", "));
-        return Err(ApiError::invalid(format_args!("state `{word}`"), rule));
-    };
-    Ok(match state {
-        State::Waiting => StateWord::Waiting,
-        State::Queued => StateWord::Queued,
-        State::Retrying => StateWord::Retrying,
-        State::Running => StateWord::Running,
-        State::Completed => StateWord::Completed,
-        State::Failed => StateWord::Failed,
-        State::Dead => StateWord::Dead,
-        State::Stopped => StateWord::Stopped,
+    StateWord::from_word(word).ok_or_else(|| {
+        let known = StateWord::ALL.map(StateWord::word).join(", ");
+        let rule = format!("is not a state; the states are {known}");
+        ApiError::invalid(format_args!("state `{word}`"), rule)
     })
 }
 

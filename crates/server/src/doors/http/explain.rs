@@ -3,10 +3,8 @@
 use coordinator::{Explanation, Lack, Outcome, Reason, Settlement, TaskRecord, TaskState};
 use model::{RunId, TaskId, Timestamp};
 use protocol::rest::tasks as wire;
-use shard::verdict_words::state_word;
 
-use super::answers::state_of;
-use crate::runs::standing;
+use crate::runs::view;
 
 /// A live task, as the coordinator explains it.
 pub(super) fn explain_live(
@@ -14,7 +12,7 @@ pub(super) fn explain_live(
     explanation: &Explanation,
     now: Timestamp,
 ) -> wire::Explanation {
-    let state = state_word(explanation.state);
+    let state = explanation.state;
     let reasons: Vec<_> = explanation.reasons.iter().map(|one| reason(one, now)).collect();
     let summary = match reasons.first() {
         Some(first) => format!("{}: {}", state.word(), first.message),
@@ -32,7 +30,7 @@ pub(super) fn explain_live(
 
 /// A task that came to its end, as the store has it.
 pub(super) fn explain_settled(record: &TaskRecord, now: Timestamp) -> wire::Explanation {
-    let state = state_of(record);
+    let state = record.progress.state.word();
     let (message, hint) = match &record.progress.state {
         TaskState::Settled(settlement) => settled_words(settlement),
         // It was requeued between two looks; the next look explains it.
@@ -155,7 +153,7 @@ fn needs_signal(event: Option<&str>, until: Timestamp) -> wire::Reason {
         Some(event) => format!("--event {event}"),
         None => "--approve".to_owned(),
     };
-    words("needs_signal", standing::signal_words(event, until))
+    words("needs_signal", view::signal_words(event, until))
         .hint(format!("send it with `astra run signal RUN NODE {way}`"))
 }
 

@@ -9,10 +9,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use protocol::error_code::ErrorCode;
 use protocol::rest::health::Health;
-use protocol::rest::problem::Problem;
 use utoipa::openapi::OpenApi;
 
-use super::gate::{Asker, Coordinator};
+use super::auth_layer::{Asker, Coordinator};
 use crate::app::App;
 use crate::wire_words::problem::{ApiError, json, json_bytes};
 
@@ -20,7 +19,8 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
 
 /// Does the process live?
 #[utoipa::path(
-    get, path = "/healthz", tag = "server", operation_id = "healthz", security(()),
+    get, path = "/healthz", operation_id = "healthz",
+    security(()),
     responses((status = 200, body = Health, description = "It does."))
 )]
 pub(super) async fn healthz(State(app): State<Arc<App>>) -> Response {
@@ -31,10 +31,11 @@ pub(super) async fn healthz(State(app): State<Arc<App>>) -> Response {
 ///
 /// It can when its store keeps what it is given.
 #[utoipa::path(
-    get, path = "/readyz", tag = "server", operation_id = "readyz", security(()),
+    get, path = "/readyz", operation_id = "readyz",
+    security(()),
     responses(
         (status = 200, body = Health, description = "It can."),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+        (status = 503, description = "E.STORE.UNAVAILABLE")
     )
 )]
 pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
@@ -53,7 +54,7 @@ fn health(app: &App, status: &str) -> Health {
 ///
 /// The caller's tenant and the server as a whole; no other tenant's numbers.
 #[utoipa::path(
-    get, path = "/metrics", tag = "server", operation_id = "metrics",
+    get, path = "/metrics", operation_id = "metrics",
     responses(
         (status = 200, body = String, content_type = METRICS_TYPE,
             description = "docs/reference/metrics.md lists them.")

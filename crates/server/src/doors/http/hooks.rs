@@ -7,14 +7,13 @@ use axum::http::{HeaderMap, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
 use protocol::error_code::ErrorCode;
-use protocol::rest::hooks::{CreatedHook, Hook, HookPage, NewHook};
-use protocol::rest::problem::Problem;
 use protocol::rest::runs::RunRef;
+use protocol::rest::schedules::{CreatedHook, Hook, HookPage, NewHook};
 use serde_json::{Map, Value, json as value};
 use shard::documents::HookHead;
 
+use super::auth_layer::{AskerName, Coordinator};
 use super::body::{Json, read_json};
-use super::gate::{AskerName, Coordinator};
 use super::params::{PathName, QueryPairs};
 use super::run_starts::key_of;
 use super::schedules::{checked_name, workflow_of};
@@ -34,14 +33,11 @@ const HIDDEN_HEADERS: [header::HeaderName; 3] =
 ///
 /// The answer holds its secret, which is shown this once.
 #[utoipa::path(
-    post, path = "/api/v1/hooks", tag = "schedules", operation_id = "create_hook",
-    request_body = NewHook,
+    post, path = "/api/v1/hooks", operation_id = "create_hook", request_body = NewHook,
     responses(
         (status = 201, body = CreatedHook, description = "It is kept."),
-        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem, description = "E.LIMIT.SCHEDULES"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+        (status = 404, description = "E.WORKFLOW.NOT_FOUND"),
+        (status = 429, description = "E.LIMIT.SCHEDULES")
     )
 )]
 pub(super) async fn create(
@@ -63,11 +59,8 @@ pub(super) async fn create(
 
 /// List webhooks
 #[utoipa::path(
-    get, path = "/api/v1/hooks", tag = "schedules", operation_id = "list_hooks",
-    responses(
-        (status = 200, body = HookPage, description = "Oldest first, without secrets."),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    get, path = "/api/v1/hooks", operation_id = "list_hooks",
+    responses((status = 200, body = HookPage, description = "Oldest first, without secrets."))
 )]
 pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError> {
     let kept = hooks::list(&coordinator.handle).await?;
@@ -85,13 +78,8 @@ pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError>
 ///
 /// Its secret opens nothing any more.
 #[utoipa::path(
-    delete, path = "/api/v1/hooks/{hook_id}", tag = "schedules", operation_id = "delete_hook",
-    params(("hook_id" = String, Path, description = "The webhook.")),
-    responses(
-        (status = 204, description = "It is gone."),
-        (status = 404, body = Problem, description = "E.HOOK.NOT_FOUND"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    delete, path = "/api/v1/hooks/{hook_id}", operation_id = "delete_hook",
+    responses((status = 204, description = "It is gone."))
 )]
 pub(super) async fn remove(
     State(app): State<Arc<App>>,
@@ -107,22 +95,20 @@ pub(super) async fn remove(
 /// Starts a run of its workflow. The secret in the path is all that it takes. The run is given
 /// `body`, `headers` and `query`.
 #[utoipa::path(
-    post, path = "/hooks/{token}", tag = "schedules", operation_id = "call_hook",
-    request_body = serde_json::Value, security(()),
+    post, path = "/hooks/{token}", operation_id = "call_hook", request_body = serde_json::Value,
+    security(()),
     params(
-        ("token" = String, Path, description = "The secret."),
         ("Idempotency-Key" = Option<String>, Header,
             description = "The same call with the same key starts no second run.")
     ),
     responses(
         (status = 202, body = RunRef, description = "The run exists."),
-        (status = 404, body = Problem, description = "E.HOOK.NOT_FOUND, E.WORKFLOW.NOT_FOUND"),
-        (status = 409, body = Problem, description = "E.RUN.CONFLICT: another call had the key."),
-        (status = 422, body = Problem, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
-        (status = 429, body = Problem,
+        (status = 404, description = "E.HOOK.NOT_FOUND, E.WORKFLOW.NOT_FOUND"),
+        (status = 409, description = "E.RUN.CONFLICT: another call had the key."),
+        (status = 422, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
+        (status = 429,
             description = "E.LIMIT.OVERLOADED, E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS. \
-                `Retry-After` says in how many seconds it may be called again."),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+                `Retry-After` says in how many seconds it may be called again.")
     )
 )]
 pub(super) async fn call(

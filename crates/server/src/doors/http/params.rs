@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use super::convert::{NumberRange, PAGE_LIMIT, PAGE_OFFSET};
 use crate::app::App;
-use crate::runs::find;
+use crate::runs::start;
 use crate::wire_words::problem::ApiError;
 
 /// The one name in a path, as it was sent. Text that is not UTF-8 names nothing, as empty text.
@@ -38,7 +38,7 @@ impl PathName {
 
     /// The run of this shard that the path names, by its id or its number.
     pub(super) fn run(&self, shard: ShardId) -> Result<RunId, ApiError> {
-        find::by_name(&self.0, shard).ok_or_else(ApiError::no_such_run)
+        start::by_name(&self.0, shard).ok_or_else(ApiError::no_such_run)
     }
 }
 

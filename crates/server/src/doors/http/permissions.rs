@@ -180,8 +180,9 @@ impl Access {
 }
 
 /// Who may use a route, for people.
-pub(in crate::doors) fn who_may(method: &Method, path: &str) -> String {
-    match find(method, path) {
+pub fn who_may(method: &str, path: &str) -> String {
+    let Ok(method) = method.parse() else { return "nobody".to_owned() };
+    match find(&method, path) {
         Lookup::Found(row) if row.access == Access::Anyone => "anyone, without a token".to_owned(),
         Lookup::Found(row) => row.access.words(),
         Lookup::WrongMethod | Lookup::Missing => "nobody".to_owned(),

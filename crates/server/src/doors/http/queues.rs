@@ -8,16 +8,15 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use coordinator::{LoadKey, Pause, QueueView, StateWord};
 use model::QueueName;
-use protocol::rest::problem::Problem;
 use protocol::rest::queues::{
     PurgeQueue, PurgedQueue, Queue, QueuePause, QueuedTasks, Queues, RequeueQueue, RequeuedQueue,
 };
 use store::PageQuery;
 
-use super::answers::{self, state_of};
+use super::answers;
+use super::auth_layer::{AskerName, Coordinator};
 use super::body::Json;
 use super::convert::{QUEUE_MAX, text};
-use super::gate::{AskerName, Coordinator};
 use super::params::{PathName, QueryPairs};
 use crate::app::App;
 use crate::bulk;
@@ -29,12 +28,8 @@ const PEEKED_TASKS_DEFAULT: i64 = 20;
 ///
 /// Every queue that holds a live or a dead task, or is paused.
 #[utoipa::path(
-    get, path = "/api/v1/queues", tag = "queues", operation_id = "list_queues",
-    responses(
-        (status = 200, body = Queues, description = "By name."),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
-    )
+    get, path = "/api/v1/queues", operation_id = "list_queues",
+    responses((status = 200, body = Queues, description = "By name."))
 )]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
@@ -48,19 +43,13 @@ pub(super) async fn list(
 ///
 /// Tasks that may run, in the order in which workers get them. Nothing is granted.
 #[utoipa::path(
-    get, path = "/api/v1/queues/{queue}/tasks", tag = "queues", operation_id = "peek_queue",
+    get, path = "/api/v1/queues/{queue}/tasks", operation_id = "peek_queue",
     params(
-        ("queue" = String, Path, description = "The queue."),
         ("limit" = Option<i64>, Query, description = "1 to 500. Default 20."),
         ("offset" = Option<i64>, Query,
             description = "So many are passed over. Default 0; beyond 10000 nothing is shown.")
     ),
-    responses(
-        (status = 200, body = QueuedTasks, description = "The next one first."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
-    )
+    responses((status = 200, body = QueuedTasks, description = "The next one first."))
 )]
 pub(super) async fn peek(
     State(app): State<Arc<App>>,
@@ -77,7 +66,7 @@ pub(super) async fn peek(
     let found = app.store.load(coordinator.handle.shard(), keys).await?;
     // A worker may have taken one since.
     let waiting =
-        found.iter().filter(|(_, record)| state_of(record) == protocol::rest::tasks::State::Queued);
+        found.iter().filter(|(_, record)| record.progress.state.word() == StateWord::Queued);
     let tasks = waiting.map(|(_, record)| answers::task(record)).collect::<Result<_, _>>()?;
     let paused = one(&app, &coordinator, &queue).await?.paused;
     let shown = QueuedTasks { queue: queue.to_string(), tasks, total, paused };
@@ -86,15 +75,13 @@ pub(super) async fn peek(
 
 /// Pause a queue
 ///
-/// Nothing of it is granted until it is resumed, across restarts too. What runs goes on.
+/// Nothing of it is granted until it is resumed, across restarts too. What runs goes on. The queue
+/// may have no task yet.
 #[utoipa::path(
-    post, path = "/api/v1/queues/{queue}/pause", tag = "queues", operation_id = "pause_queue",
-    params(("queue" = String, Path, description = "The queue; it may have no task yet.")),
+    post, path = "/api/v1/queues/{queue}/pause", operation_id = "pause_queue",
     responses(
         (status = 200, body = Queue, description = "The queue is paused."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem, description = "E.LIMIT.PAUSES, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 429, description = "E.LIMIT.PAUSES, E.LIMIT.OVERLOADED")
     )
 )]
 pub(super) async fn pause(
@@ -111,14 +98,8 @@ pub(super) async fn pause(
 ///
 /// To resume a queue that is not paused changes nothing.
 #[utoipa::path(
-    post, path = "/api/v1/queues/{queue}/resume", tag = "queues", operation_id = "resume_queue",
-    params(("queue" = String, Path, description = "The queue.")),
-    responses(
-        (status = 200, body = Queue, description = "The queue is not paused."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
-    )
+    post, path = "/api/v1/queues/{queue}/resume", operation_id = "resume_queue",
+    responses((status = 200, body = Queue, description = "The queue is not paused."))
 )]
 pub(super) async fn resume(
     State(app): State<Arc<App>>,
@@ -144,15 +125,11 @@ async fn set_pause(
 /// Puts the queue's DEAD tasks, and on request its FAILED ones, back into it with fresh attempts:
 /// so many as one call may change.
 #[utoipa::path(
-    post, path = "/api/v1/queues/{queue}/requeue", tag = "queues",
-    operation_id = "requeue_queue", request_body = RequeueQueue,
-    params(("queue" = String, Path, description = "The queue.")),
+    post, path = "/api/v1/queues/{queue}/requeue", operation_id = "requeue_queue",
+    request_body = RequeueQueue,
     responses(
         (status = 200, body = RequeuedQueue, description = "Call again while there is `more`."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem,
-            description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 429, description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED")
     )
 )]
 pub(super) async fn requeue(
@@ -176,14 +153,10 @@ pub(super) async fn requeue(
 /// Stops its QUEUED tasks, and on request those that wait for a moment: so many as one call may
 /// change. What runs goes on; a task that a worker takes meanwhile is stopped too.
 #[utoipa::path(
-    post, path = "/api/v1/queues/{queue}/purge", tag = "queues",
-    operation_id = "purge_queue", request_body = PurgeQueue,
-    params(("queue" = String, Path, description = "The queue.")),
+    post, path = "/api/v1/queues/{queue}/purge", operation_id = "purge_queue",
+    request_body = PurgeQueue,
     responses(
-        (status = 200, body = PurgedQueue, description = "Call again while there is `more`."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 200, body = PurgedQueue, description = "Call again while there is `more`.")
     )
 )]
 pub(super) async fn purge(

@@ -1,7 +1,5 @@
 //! Resources: what workers keep, and its bytes.
 
-mod range;
-
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -12,16 +10,13 @@ use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use model::WorkerId;
 use protocol::error_code::ErrorCode;
-use protocol::rest::problem::Problem;
 use protocol::rest::resources::{Resource, ResourcePage};
 use serde::Deserialize;
-
-use self::range::{Asked, asked};
 use shard::report_key::digest_of;
 use shard::sessions::SessionView;
 
+use super::auth_layer::Coordinator;
 use super::convert::RUNS_LIMIT;
-use super::gate::Coordinator;
 use super::params::{PathName, QueryPairs};
 use super::runs::limit_of;
 use crate::app::App;
@@ -34,7 +29,7 @@ use crate::wire_words::problem::{ApiError, json};
 /// What the workers keep, by what they said last. A resource is gone when its time is over or its
 /// worker is short of room.
 #[utoipa::path(
-    get, path = "/api/v1/resources", tag = "resources", operation_id = "list_resources",
+    get, path = "/api/v1/resources", operation_id = "list_resources",
     params(
         ("limit" = Option<i64>, Query, description = "At most so many. Default 50, at most 200."),
         ("cursor" = Option<String>, Query, description = "The `nextCursor` of the page before."),
@@ -42,11 +37,7 @@ use crate::wire_words::problem::{ApiError, json};
         ("type" = Option<String>, Query, description = "Only of this type."),
         ("scope" = Option<String>, Query, description = "Only of this scope.")
     ),
-    responses(
-        (status = 200, body = ResourcePage, description = "By name."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    responses((status = 200, body = ResourcePage, description = "By name."))
 )]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
@@ -72,14 +63,8 @@ pub(super) async fn list(
 
 /// Look at a resource
 #[utoipa::path(
-    get, path = "/api/v1/resources/{resource_id}", tag = "resources",
-    operation_id = "get_resource",
-    params(("resource_id" = String, Path, description = "The resource.")),
-    responses(
-        (status = 200, body = Resource, description = "What is known of it."),
-        (status = 404, body = Problem, description = "E.RESOURCE.NOT_FOUND"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    get, path = "/api/v1/resources/{resource_id}", operation_id = "get_resource",
+    responses((status = 200, body = Resource, description = "What is known of it."))
 )]
 pub(super) async fn show(
     State(app): State<Arc<App>>,
@@ -97,19 +82,14 @@ pub(super) async fn show(
 /// `If-None-Match` and `If-Range` know its `ETag`. Should its worker go away meanwhile and not come
 /// back, the answer ends too early: ask for the rest with `Range`.
 #[utoipa::path(
-    get, path = "/api/v1/resources/{resource_id}/download", tag = "resources",
-    operation_id = "download_resource",
-    params(
-        ("resource_id" = String, Path, description = "The resource."),
-        ("Range" = Option<String>, Header, description = "One range of bytes: `bytes=0-99`.")
-    ),
+    get, path = "/api/v1/resources/{resource_id}/download", operation_id = "download_resource",
+    params(("Range" = Option<String>, Header, description = "One range of bytes: `bytes=0-99`.")),
     responses(
         (status = 200, content_type = "application/octet-stream", description = "All of it."),
         (status = 206, content_type = "application/octet-stream", description = "A part of it."),
         (status = 304, description = "It is what `If-None-Match` says."),
-        (status = 404, body = Problem, description = "E.RESOURCE.NOT_FOUND"),
         (status = 416, description = "There are no such bytes."),
-        (status = 503, body = Problem, description = "E.RESOURCE.AWAY, E.STORE.UNAVAILABLE")
+        (status = 503, description = "E.RESOURCE.AWAY, E.STORE.UNAVAILABLE")
     )
 )]
 pub(super) async fn download(
@@ -251,7 +231,7 @@ fn shown(known: Known, here: &BTreeSet<WorkerId>) -> Resource {
         sha256,
         created_at: known.created_at,
         expires_at: known.expires_at,
-        metadata: known.metadata.map(protocol::session::open::OpenObject::into_raw),
+        metadata: known.metadata.map(protocol::session::codec::OpenObject::into_raw),
     }
 }
 
@@ -262,4 +242,79 @@ fn encoded(name: &str) -> String {
         if is_plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") }
     };
     name.bytes().map(encode).collect()
+}
+
+/// What is asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Asked {
+    /// All of it.
+    All,
+    /// These bytes.
+    Part(Range<u64>),
+    /// Bytes that there are none of.
+    Nothing,
+}
+
+/// Reads the header; one that makes no sense is passed over, as the standard wants it.
+pub(super) fn asked(header: Option<&HeaderValue>, size: u64) -> Asked {
+    let text = header.and_then(|value| value.to_str().ok());
+    let Some(spec) = text.and_then(|text| text.trim().strip_prefix("bytes=")) else {
+        return Asked::All;
+    };
+    let Some((first, last)) = spec.trim().split_once('-') else { return Asked::All };
+    let number = |text: &str| {
+        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        // A number that is too large for us is beyond every end.
+        is_number.then(|| text.parse().unwrap_or(u64::MAX))
+    };
+    match (number(first.trim()), number(last.trim())) {
+        (Some(first), Some(last)) if last < first => Asked::All,
+        (Some(first), _) if first >= size && is_end(last) => Asked::Nothing,
+        (Some(first), Some(last)) => Asked::Part(first..last.saturating_add(1).min(size)),
+        (Some(first), None) if last.trim().is_empty() => Asked::Part(first..size),
+        (None, Some(0)) if first.trim().is_empty() => Asked::Nothing,
+        (None, Some(_)) if first.trim().is_empty() && size == 0 => Asked::Nothing,
+        (None, Some(length)) if first.trim().is_empty() => {
+            Asked::Part(size.saturating_sub(length)..size)
+        }
+        (Some(_) | None, _) => Asked::All,
+    }
+}
+
+fn is_end(text: &str) -> bool {
+    text.trim().bytes().all(|byte| byte.is_ascii_digit())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_range_is_understood_in_all_its_forms() {
+        for (text, expected) in [
+            ("bytes=0-9", Asked::Part(0..10)),
+            ("bytes=5-5", Asked::Part(5..6)),
+            ("bytes=90-", Asked::Part(90..100)),
+            ("bytes=-10", Asked::Part(90..100)),
+            ("bytes=-1000", Asked::Part(0..100)),
+            ("bytes=0-99999999999999999999999", Asked::Part(0..100)),
+            (" bytes=0-0 ", Asked::Part(0..1)),
+            ("bytes=100-", Asked::Nothing),
+            ("bytes=100-200", Asked::Nothing),
+            ("bytes=99999999999999999999999-", Asked::Nothing),
+            ("bytes=-0", Asked::Nothing),
+            ("bytes=9-1", Asked::All),
+            ("bytes=0-1,5-6", Asked::All),
+            ("bytes=a-b", Asked::All),
+            ("bytes=-", Asked::All),
+            ("bytes", Asked::All),
+            ("lines=1-2", Asked::All),
+        ] {
+            let header = HeaderValue::from_str(text).expect("a header");
+            assert_eq!(asked(Some(&header), 100), expected, "{text}");
+        }
+        assert_eq!(asked(None, 100), Asked::All);
+        let header = HeaderValue::from_static("bytes=-5");
+        assert_eq!(asked(Some(&header), 0), Asked::Nothing);
+    }
 }

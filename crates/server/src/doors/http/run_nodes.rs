@@ -8,45 +8,37 @@ use axum::response::Response;
 use bytes::Bytes;
 use coordinator::{NodeStatus, Refusal, Signal};
 use model::TaskId;
-use protocol::rest::problem::Problem;
 use protocol::rest::runs::{self as wire, NodeExplanation, SignalNode, Signalled};
 use protocol::rest::tasks::Reason;
 
+use super::auth_layer::{AskerName, Coordinator};
 use super::body::OptionalJson;
 use super::convert::{FRAME, prose};
 use super::explain::explain_live;
-use super::gate::{AskerName, Coordinator};
 use super::params::{QueryPairs, RunNodePath};
-use super::runs::on_board;
+use super::runs::with_snapshot;
 use crate::app::App;
 use crate::handle::AskError;
-use crate::runs::board::{Board, Spot};
-use crate::runs::{explain, standing};
-use crate::wire_words::limits::PARAMETERS_BYTES_MAX;
+use crate::runs::run_snapshot::{RunSnapshot, Spot};
+use crate::runs::{explain, view};
+use crate::wire_words::payload::PARAMETERS_BYTES_MAX;
 use crate::wire_words::payload::payload;
 use crate::wire_words::problem::{ApiError, json};
 
-/// The name of an event, in characters.
-pub(crate) const EVENT_CHARS_MAX: usize = 256;
+/// Limit: the name of an event, in characters.
+const EVENT_CHARS_MAX: usize = 256;
 
 /// Send a word to a node
 ///
 /// For `core.wait_event` (with `event`) and `core.approve` (with `approved`). The answer comes when
 /// the word survives a crash.
 #[utoipa::path(
-    post, path = "/api/v1/runs/{run_id}/nodes/{node_id}/signal", tag = "runs",
-    operation_id = "signal_node", request_body = SignalNode,
-    params(
-        ("run_id" = String, Path, description = "The run: its id or its number."),
-        ("node_id" = String, Path, description = "The node, by its id as authored.")
-    ),
+    post, path = "/api/v1/runs/{run_id}/nodes/{node_id}/signal", operation_id = "signal_node",
+    request_body = SignalNode,
     responses(
         (status = 200, body = Signalled, description = "The word was heard."),
-        (status = 404, body = Problem, description = "E.RUN.NOT_FOUND: no such run, or no such node."),
-        (status = 409, body = Problem, description = "E.RUN.NOT_WAITING"),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 404, description = "E.RUN.NOT_FOUND: no such run, or no such node."),
+        (status = 409, description = "E.RUN.NOT_WAITING")
     )
 )]
 pub(super) async fn signal(
@@ -88,9 +80,9 @@ async fn not_waiting(
     node: uuid::Uuid,
     frame: Option<u32>,
 ) -> ApiError {
-    let status = on_board(app, run, move |board| {
-        let spot = board.find(node, frame)?;
-        Some(standing::wire_word(board.frames[spot.frame].nodes[spot.node].status))
+    let status = with_snapshot(app, run, move |snapshot| {
+        let spot = snapshot.find(node, frame)?;
+        Some(view::wire_word(snapshot.frames[spot.frame].nodes[spot.node].status))
     });
     match status.await {
         Err(error) => error,
@@ -106,20 +98,14 @@ async fn not_waiting(
 ///
 /// Why it does not run, also before its turn has come.
 #[utoipa::path(
-    get, path = "/api/v1/runs/{run_id}/nodes/{node_id}/explain", tag = "runs",
-    operation_id = "explain_node",
+    get, path = "/api/v1/runs/{run_id}/nodes/{node_id}/explain", operation_id = "explain_node",
     params(
-        ("run_id" = String, Path, description = "The run: its id or its number."),
-        ("node_id" = String, Path, description = "The node, by its id as authored."),
         ("frame" = Option<i64>, Query,
             description = "Which subgraph, where the node stands in several.")
     ),
     responses(
         (status = 200, body = NodeExplanation, description = "The reasons, most telling first."),
-        (status = 404, body = Problem, description = "E.RUN.NOT_FOUND: no such run, or no such node."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 404, description = "E.RUN.NOT_FOUND: no such run, or no such node.")
     )
 )]
 pub(super) async fn explain(
@@ -131,8 +117,9 @@ pub(super) async fn explain(
     let (run, node) = path.run_and_node(coordinator.handle.shard())?;
     let query = query.only(&[FRAME.name()])?;
     let frame = query.number(FRAME)?.map(|number| u32::try_from(number).expect("its range"));
-    let found =
-        on_board(&app, run, move |board| board.find(node, frame).map(|spot| known(board, spot)));
+    let found = with_snapshot(&app, run, move |snapshot| {
+        snapshot.find(node, frame).map(|spot| known(snapshot, spot))
+    });
     let Known { status, task, mut reasons, called } =
         found.await?.ok_or_else(|| ApiError::no_such_node(node))?;
     if let Some(task) = task.filter(|_| !status.is_terminal()) {
@@ -164,8 +151,8 @@ struct Known {
     called: String,
 }
 
-fn known(board: &Board<'_>, spot: Spot) -> Known {
-    let (node, parts) = board.frames[spot.frame].node(spot.node);
+fn known(snapshot: &RunSnapshot<'_>, spot: Spot) -> Known {
+    let (node, parts) = snapshot.frames[spot.frame].node(spot.node);
     let of_step = |task: &&&coordinator::TaskRecord| match spot.middleware {
         None => true,
         Some(level) => task.link.as_ref().is_some_and(|link| usize::from(link.level) == level),
@@ -174,9 +161,9 @@ fn known(board: &Board<'_>, spot: Spot) -> Known {
     let open = tasks.clone().find(|task| !NodeStatus::of_task(&task.progress).is_terminal());
     let task = open.or_else(|| tasks.next());
     Known {
-        status: standing::wire_word(parts.status),
+        status: view::wire_word(parts.status),
         task: task.map(|task| task.id),
-        reasons: explain::reasons(board, spot),
+        reasons: explain::reasons(snapshot, spot),
         called: node.handle(),
     }
 }

@@ -12,17 +12,16 @@ use bytes::Bytes;
 use coordinator::Refusal;
 use model::IdempotencyKey;
 use protocol::error_code::ErrorCode;
-use protocol::rest::problem::Problem;
 use protocol::rest::runs::{RetryRun, RunRef, StartRun};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::auth_layer::{AskerName, Coordinator};
 use super::body::{DefinitionBytes, OptionalJson};
 use super::convert::{RUN_WAIT, prose, text};
-use super::gate::{AskerName, Coordinator};
 use super::params::{PathName, QueryPairs};
-use super::runs::{on_board, row};
+use super::runs::{row, with_snapshot};
 use crate::app::App;
 use crate::runs::programs::CompileError;
 use crate::runs::retry::{self, Again, RetryError};
@@ -31,7 +30,7 @@ use crate::runs::start::{
     Started,
 };
 use crate::runs::view;
-use crate::wire_words::json_path::is_object;
+use crate::wire_words::payload::is_object;
 use crate::wire_words::payload::payload;
 use crate::wire_words::problem::{ApiError, json};
 
@@ -42,8 +41,7 @@ const IDEMPOTENCY_HEADER: &str = "idempotency-key";
 /// Of a workflow that comes with the request, or of a kept one. The answer comes when the run
 /// survives a crash; with `wait`, when it has ended or the time is over.
 #[utoipa::path(
-    post, path = "/api/v1/runs", tag = "runs", operation_id = "start_run",
-    request_body = StartRun,
+    post, path = "/api/v1/runs", operation_id = "start_run", request_body = StartRun,
     params(
         ("wait" = Option<i64>, Query, description = "Seconds, 0 to 60. Default 0."),
         ("Idempotency-Key" = Option<String>, Header,
@@ -51,12 +49,11 @@ const IDEMPOTENCY_HEADER: &str = "idempotency-key";
     ),
     responses(
         (status = 202, body = RunRef, description = "The run exists."),
-        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
-        (status = 409, body = Problem, description = "E.RUN.CONFLICT: another request had the key."),
-        (status = 422, body = Problem, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
-        (status = 429, body = Problem,
-            description = "E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 404, description = "E.WORKFLOW.NOT_FOUND"),
+        (status = 409, description = "E.RUN.CONFLICT: another request had the key."),
+        (status = 422, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
+        (status = 429,
+            description = "E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED")
     )
 )]
 pub(super) async fn submit(
@@ -167,23 +164,19 @@ pub(super) async fn accepted(
 /// A new run that uses what the old one has done: what succeeded is not executed again, unless it
 /// lies behind something that is.
 #[utoipa::path(
-    post, path = "/api/v1/runs/{run_id}/retry", tag = "runs", operation_id = "retry_run",
-    request_body = RetryRun,
+    post, path = "/api/v1/runs/{run_id}/retry", operation_id = "retry_run", request_body = RetryRun,
     params(
-        ("run_id" = String, Path, description = "The run: its id or its number."),
         ("wait" = Option<i64>, Query, description = "Seconds, 0 to 60. Default 0."),
         ("Idempotency-Key" = Option<String>, Header,
             description = "The same request with the same key starts no second run.")
     ),
     responses(
         (status = 202, body = RunRef, description = "The new run."),
-        (status = 404, body = Problem, description = "E.RUN.NOT_FOUND"),
-        (status = 409, body = Problem,
+        (status = 409,
             description = "E.RUN.CONFLICT: the run has not ended, or nothing of it failed."),
-        (status = 422, body = Problem, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
-        (status = 429, body = Problem,
-            description = "E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 422, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
+        (status = 429,
+            description = "E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED")
     )
 )]
 pub(super) async fn retry(
@@ -199,11 +192,11 @@ pub(super) async fn retry(
     let inputs = inputs_of(body.inputs)?;
     let client_id = checked_client(body.client_id)?;
     let again = again(body.from_failed, body.node_id.as_deref(), body.parameters)?;
-    let prepared = on_board(&app, run, move |board| {
-        let reused = retry::reused(board, &again)?;
-        let definition = retry::patched(&board.record.definition, &again.parameters)?;
-        let inputs = if new_inputs { inputs } else { board.record.inputs.clone() };
-        let about = &board.record.about;
+    let prepared = with_snapshot(&app, run, move |snapshot| {
+        let reused = retry::reused(snapshot, &again)?;
+        let definition = retry::patched(&snapshot.record.definition, &again.parameters)?;
+        let inputs = if new_inputs { inputs } else { snapshot.record.inputs.clone() };
+        let about = &snapshot.record.about;
         Ok(NewRunRequest {
             source: Source::Earlier { definition, version: about.workflow_version },
             inputs,
@@ -265,7 +258,7 @@ impl From<RetryError> for ApiError {
         let message = error.to_string();
         match error {
             RetryError::StillLive => Self::new(ErrorCode::RunConflict, message)
-                .with_hint("wait for its end, or stop it with `astra run cancel`"),
+                .with_hint("wait for its end, or stop it with `astra run stop`"),
             RetryError::NothingFailed => Self::new(ErrorCode::RunConflict, message)
                 .with_hint("name the node to begin with: `nodeId`; `fromFailed: false` is all"),
             RetryError::NoNode(_) => Self::new(ErrorCode::RequestInvalid, message)

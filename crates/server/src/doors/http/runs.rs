@@ -1,4 +1,4 @@
-//! Runs: list, look at, stop.
+//! Runs: list, look at, stop, give to another worker.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,20 +6,22 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::Response;
-use coordinator::{RunRecord, RunWord};
+use coordinator::{BindingView, Rebind, RunRecord, RunWord};
 use flow::Program;
 use model::{RunId, ShardId};
 use protocol::error_code::ErrorCode;
-use protocol::rest::problem::Problem;
-use protocol::rest::runs::{Run, RunPage, RunRef, RunStatus};
+use protocol::rest::runs::{
+    Binding, RebindMode, RebindRun, Rebound, Run, RunPage, RunRef, RunStatus,
+};
 use store::{RunKey, RunQuery};
 
-use super::convert::{NumberRange, RUN_WAIT, RUNS_LIMIT};
-use super::gate::{AskerName, Coordinator};
+use super::auth_layer::{AskerName, Coordinator};
+use super::body::Json;
+use super::convert::{NumberRange, RUN_WAIT, RUNS_LIMIT, prose, text};
 use super::params::{PathName, QueryPairs};
 use crate::app::App;
-use crate::runs::board::Board;
-use crate::runs::{definition, find, start, view};
+use crate::runs::run_snapshot::RunSnapshot;
+use crate::runs::{definition, start, view};
 use crate::wire_words::problem::{ApiError, json, json_bytes};
 
 const PAGE_RUNS_DEFAULT: i64 = 50;
@@ -28,20 +30,17 @@ const PAGE_RUNS_DEFAULT: i64 = 50;
 ///
 /// Newest first, a page at a time, without their nodes.
 #[utoipa::path(
-    get, path = "/api/v1/runs", tag = "runs", operation_id = "list_runs",
+    get, path = "/api/v1/runs", operation_id = "list_runs",
     params(
-        ("status" = Option<String>, Query, description = "Only these, comma-separated; \
-            `queued` and `running` both stand for runs that have not ended."),
+        ("status" = Option<String>, Query,
+            description = "Only these, comma-separated; `queued` and `running` both stand for \
+                runs that have not ended."),
         ("clientId" = Option<String>, Query, description = "Only runs of this client."),
         ("workflowId" = Option<String>, Query, description = "Only runs of this workflow."),
         ("limit" = Option<i64>, Query, description = "1 to 200. Default 50."),
         ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before.")
     ),
-    responses(
-        (status = 200, body = RunPage, description = "A page; follow `nextCursor`."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
-    )
+    responses((status = 200, body = RunPage, description = "A page; follow `nextCursor`."))
 )]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
@@ -112,19 +111,15 @@ fn end_of(status: RunStatus) -> Option<RunWord> {
 ///
 /// With every node: where it stands, who has it, what it gave.
 #[utoipa::path(
-    get, path = "/api/v1/runs/{run_id}", tag = "runs", operation_id = "get_run",
+    get, path = "/api/v1/runs/{run_id}", operation_id = "get_run",
     params(
-        ("run_id" = String, Path, description = "The run: its id or its number."),
         ("nodes" = Option<bool>, Query, description = "`false` leaves the nodes out."),
         ("wait" = Option<i64>, Query,
             description = "Seconds, 0 to 60, for which the answer waits for the end. Default 0.")
     ),
     responses(
         (status = 200, body = Run, description = "The run as it is durable."),
-        (status = 404, body = Problem, description = "E.RUN.NOT_FOUND"),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 429, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED")
     )
 )]
 pub(super) async fn show(
@@ -149,8 +144,8 @@ pub(super) async fn show(
     }
     let feedback = Arc::clone(&app.feedback);
     let underway = coordinator.handle.underway(run).await?;
-    let body = on_board(&app, run, move |board| {
-        serde_json::to_vec(&view::whole(board, &feedback, with_nodes, &underway)).ok()
+    let body = with_snapshot(&app, run, move |snapshot| {
+        serde_json::to_vec(&view::whole(snapshot, &feedback, with_nodes, &underway)).ok()
     });
     body.await?
         .map(|bytes| json_bytes(StatusCode::OK, bytes))
@@ -159,10 +154,10 @@ pub(super) async fn show(
 
 /// Looks at everything that is known of a run, away from the threads that serve requests: a run
 /// may have a hundred thousand nodes.
-pub(super) async fn on_board<T: Send + 'static>(
+pub(super) async fn with_snapshot<T: Send + 'static>(
     app: &App,
     run: RunId,
-    look: impl FnOnce(&Board<'_>) -> T + Send + 'static,
+    look: impl FnOnce(&RunSnapshot<'_>) -> T + Send + 'static,
 ) -> Result<T, ApiError> {
     let found = app.store.run(run.shard(), RunKey::Id(run)).await?;
     let record = found.ok_or_else(ApiError::no_such_run)?;
@@ -177,27 +172,24 @@ pub(super) async fn on_board<T: Send + 'static>(
             Arc::new(Program { source, graphs: Vec::new() })
         }
     };
-    let looking = tokio::task::spawn_blocking(move || look(&Board::new(&record, &parts, &program)));
+    let looking =
+        tokio::task::spawn_blocking(move || look(&RunSnapshot::new(&record, &parts, &program)));
     looking.await.map_err(|_| ApiError::internal("the run could not be shown"))
 }
 
 /// A run without its definition.
 pub(super) async fn row(app: &App, run: RunId) -> Result<RunRecord, ApiError> {
-    find::row(app, run).await?.ok_or_else(ApiError::no_such_run)
+    start::row(app, run).await?.ok_or_else(ApiError::no_such_run)
 }
 
 /// Stop a run
 ///
 /// With everything in it. Stopping a run that was stopped changes nothing.
 #[utoipa::path(
-    post, path = "/api/v1/runs/{run_id}/cancel", tag = "runs", operation_id = "cancel_run",
-    params(("run_id" = String, Path, description = "The run: its id or its number.")),
+    post, path = "/api/v1/runs/{run_id}/cancel", operation_id = "cancel_run",
     responses(
         (status = 200, body = RunRef, description = "The run is stopped."),
-        (status = 404, body = Problem, description = "E.RUN.NOT_FOUND"),
-        (status = 409, body = Problem, description = "E.RUN.CONFLICT: it came to another end."),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 409, description = "E.RUN.CONFLICT: it came to another end.")
     )
 )]
 pub(super) async fn cancel(
@@ -225,14 +217,10 @@ pub(super) async fn cancel(
 ///
 /// The workflow as it was authored, with the `state` of each node in it.
 #[utoipa::path(
-    get, path = "/api/v1/runs/{run_id}/definition", tag = "runs",
-    operation_id = "get_run_definition",
-    params(("run_id" = String, Path, description = "The run: its id or its number.")),
+    get, path = "/api/v1/runs/{run_id}/definition", operation_id = "get_run_definition",
     responses(
         (status = 200, body = serde_json::Value,
-            description = "The workflow. `ETag` is the hash of the definition."),
-        (status = 404, body = Problem, description = "E.RUN.NOT_FOUND"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+            description = "The workflow. `ETag` is the hash of the definition.")
     )
 )]
 pub(super) async fn definition(
@@ -242,10 +230,10 @@ pub(super) async fn definition(
 ) -> Result<Response, ApiError> {
     let run = path.run(coordinator.handle.shard())?;
     let feedback = Arc::clone(&app.feedback);
-    let made = on_board(&app, run, move |board| {
-        let hash = board.record.about.definition_hash.clone();
-        let text = std::str::from_utf8(&board.record.definition).ok()?;
-        Some((hash, definition::with_states(text, board, &feedback)?))
+    let made = with_snapshot(&app, run, move |snapshot| {
+        let hash = snapshot.record.about.definition_hash.clone();
+        let text = std::str::from_utf8(&snapshot.record.definition).ok()?;
+        Some((hash, definition::with_states(text, snapshot, &feedback)?))
     });
     let unreadable = || ApiError::internal("the run's definition cannot be read");
     let (hash, text) = made.await?.ok_or_else(unreadable)?;
@@ -255,4 +243,46 @@ pub(super) async fn definition(
         response.headers_mut().insert(header::ETAG, tag);
     }
     Ok(response)
+}
+
+/// The name of a package or of a type, in characters.
+const PACKAGE_CHARS_MAX: usize = 128;
+
+/// Give the work of a run to another worker
+///
+/// What is under way is finished where it is. `move` asks the worker that had the work last,
+/// `drain` gives it nothing more of this run. It holds until the run ends.
+#[utoipa::path(
+    post, path = "/api/v1/scheduler/runs/{run_id}/rebind", operation_id = "rebind_run",
+    request_body = RebindRun,
+    responses(
+        (status = 200, body = Rebound, description = "Who has the work from here on."),
+        (status = 404,
+            description = "E.RUN.NOT_FOUND: no such run, or it has ended; E.WORKER.NOT_FOUND"),
+        (status = 409, description = "E.RUN.CONFLICT: no worker has that work yet."),
+        (status = 429, description = "E.LIMIT.RUNS, E.LIMIT.OVERLOADED")
+    )
+)]
+pub(super) async fn rebind(
+    coordinator: Coordinator,
+    path: PathName,
+    Json(body): Json<RebindRun>,
+) -> Result<Response, ApiError> {
+    let run = path.run(coordinator.handle.shard())?;
+    if let Some(package) = &body.package {
+        prose(&"package", package, PACKAGE_CHARS_MAX)?;
+    }
+    let to = body.worker_name.as_deref().map(|worker| text(&"workerName: ", worker)).transpose()?;
+    let drain = body.mode == RebindMode::Drain;
+    let rebind = Rebind { run, package: body.package, to, drain };
+    let bindings = coordinator.handle.rebind(rebind).await?.iter().map(binding).collect();
+    Ok(json(StatusCode::OK, &Rebound { run_id: run.to_string(), bindings }))
+}
+
+fn binding(view: &BindingView) -> Binding {
+    Binding {
+        package: view.package.clone(),
+        worker: view.worker.to_string(),
+        bound_at: view.since.to_string(),
+    }
 }

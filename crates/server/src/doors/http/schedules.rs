@@ -6,34 +6,32 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use coordinator::{
-    Calendar, CalendarError, FiredMoment, Overlap, ScheduleEdit, ScheduleId, ScheduleRecord,
-    ScheduleSpec,
+    Calendar, CalendarError, FiredMoment, ScheduleEdit, ScheduleId, ScheduleRecord, ScheduleSpec,
 };
 use model::{RunId, Timestamp};
 use protocol::error_code::ErrorCode;
-use protocol::rest::problem::Problem;
 use protocol::rest::runs::RunRef;
 use protocol::rest::schedules::{
-    Backfill, Backfilled, NewSchedule, Overlap as OverlapWord, PatchSchedule, Schedule,
-    SchedulePage, ScheduledRun,
+    Backfill, Backfilled, NewSchedule, PatchSchedule, Schedule, SchedulePage, ScheduledRun,
 };
 use uuid::Uuid;
 
+use super::auth_layer::{AskerName, Coordinator};
 use super::body::Json;
 use super::convert::{moment, prose};
-use super::gate::{AskerName, Coordinator};
 use super::params::PathName;
 use super::run_starts::{Starter, accepted, inputs_of};
 use crate::app::App;
 use crate::clock::wall_now;
 use crate::runs::start::{NewRunRequest, Source, start};
 use crate::runs::view;
-use crate::schedules::backfill::{self, BACKFILL_RUNS_MAX, BackfillError};
+use crate::schedules::prepare;
+use crate::schedules::prepare::{BACKFILL_RUNS_MAX, BackfillError};
 use crate::wire_words::problem::{ApiError, json};
 use crate::workflows::save::find;
 
-/// The name of a schedule or a webhook, in characters.
-pub(crate) const SCHEDULE_NAME_CHARS_MAX: usize = 256;
+/// Limit: the name of a schedule or a webhook, in characters.
+const SCHEDULE_NAME_CHARS_MAX: usize = 256;
 /// Moments that a look at a schedule shows.
 const NEXT_RUNS_SHOWN: usize = 5;
 /// The zone of whoever names none.
@@ -43,14 +41,11 @@ const ZONE_DEFAULT: &str = "UTC";
 ///
 /// Each run is given the inputs, and `scheduledFor`: the moment that it was due.
 #[utoipa::path(
-    post, path = "/api/v1/schedules", tag = "schedules", operation_id = "create_schedule",
-    request_body = NewSchedule,
+    post, path = "/api/v1/schedules", operation_id = "create_schedule", request_body = NewSchedule,
     responses(
         (status = 201, body = Schedule, description = "It is kept, and starts runs."),
-        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem, description = "E.LIMIT.SCHEDULES"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+        (status = 404, description = "E.WORKFLOW.NOT_FOUND"),
+        (status = 429, description = "E.LIMIT.SCHEDULES")
     )
 )]
 pub(super) async fn create(
@@ -66,7 +61,7 @@ pub(super) async fn create(
         cron: body.cron,
         timezone: body.timezone.unwrap_or_else(|| ZONE_DEFAULT.to_owned()),
         inputs: inputs_of(body.inputs)?,
-        overlap: overlap_of(body.overlap),
+        overlap: body.overlap,
         paused: body.paused,
         created_at: wall_now(),
         created_by,
@@ -102,11 +97,8 @@ pub(super) async fn workflow_of(
 
 /// List schedules
 #[utoipa::path(
-    get, path = "/api/v1/schedules", tag = "schedules", operation_id = "list_schedules",
-    responses(
-        (status = 200, body = SchedulePage, description = "Oldest first."),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    get, path = "/api/v1/schedules", operation_id = "list_schedules",
+    responses((status = 200, body = SchedulePage, description = "Oldest first."))
 )]
 pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError> {
     let mut kept = coordinator.handle.list_schedules().await?;
@@ -117,14 +109,8 @@ pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError>
 
 /// Look at a schedule
 #[utoipa::path(
-    get, path = "/api/v1/schedules/{schedule_id}", tag = "schedules",
-    operation_id = "get_schedule",
-    params(("schedule_id" = String, Path, description = "The schedule.")),
-    responses(
-        (status = 200, body = Schedule, description = "With its next times."),
-        (status = 404, body = Problem, description = "E.SCHEDULE.NOT_FOUND"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    get, path = "/api/v1/schedules/{schedule_id}", operation_id = "get_schedule",
+    responses((status = 200, body = Schedule, description = "With its next times."))
 )]
 pub(super) async fn show(coordinator: Coordinator, path: PathName) -> Result<Response, ApiError> {
     Ok(json(StatusCode::OK, &shown(&find_one(&coordinator, &path).await?)?))
@@ -150,14 +136,11 @@ fn calendar(spec: &ScheduleSpec) -> Result<Calendar, CalendarError> {
 /// What is given is changed. With another `cron` or `timezone`, times that have passed are
 /// forgotten.
 #[utoipa::path(
-    patch, path = "/api/v1/schedules/{schedule_id}", tag = "schedules",
-    operation_id = "change_schedule", request_body = PatchSchedule,
-    params(("schedule_id" = String, Path, description = "The schedule.")),
+    patch, path = "/api/v1/schedules/{schedule_id}", operation_id = "change_schedule",
+    request_body = PatchSchedule,
     responses(
         (status = 200, body = Schedule, description = "As it is from here on."),
-        (status = 404, body = Problem, description = "E.SCHEDULE.NOT_FOUND, E.WORKFLOW.NOT_FOUND"),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+        (status = 404, description = "E.SCHEDULE.NOT_FOUND, E.WORKFLOW.NOT_FOUND")
     )
 )]
 pub(super) async fn change(
@@ -187,7 +170,7 @@ fn edit_of(body: PatchSchedule) -> Result<ScheduleEdit, ApiError> {
         cron: body.cron,
         timezone: body.timezone,
         inputs: body.inputs.map(|inputs| inputs_of(Some(inputs))).transpose()?,
-        overlap: body.overlap.map(overlap_of),
+        overlap: body.overlap,
         paused: body.paused,
     })
 }
@@ -205,14 +188,8 @@ async fn edited(
 ///
 /// Runs that it started go on.
 #[utoipa::path(
-    delete, path = "/api/v1/schedules/{schedule_id}", tag = "schedules",
-    operation_id = "delete_schedule",
-    params(("schedule_id" = String, Path, description = "The schedule.")),
-    responses(
-        (status = 204, description = "It is gone."),
-        (status = 404, body = Problem, description = "E.SCHEDULE.NOT_FOUND"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    delete, path = "/api/v1/schedules/{schedule_id}", operation_id = "delete_schedule",
+    responses((status = 204, description = "It is gone."))
 )]
 pub(super) async fn remove(
     coordinator: Coordinator,
@@ -226,14 +203,8 @@ pub(super) async fn remove(
 ///
 /// It starts nothing until it is resumed.
 #[utoipa::path(
-    post, path = "/api/v1/schedules/{schedule_id}/pause", tag = "schedules",
-    operation_id = "pause_schedule",
-    params(("schedule_id" = String, Path, description = "The schedule.")),
-    responses(
-        (status = 200, body = Schedule, description = "It is paused."),
-        (status = 404, body = Problem, description = "E.SCHEDULE.NOT_FOUND"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    post, path = "/api/v1/schedules/{schedule_id}/pause", operation_id = "pause_schedule",
+    responses((status = 200, body = Schedule, description = "It is paused."))
 )]
 pub(super) async fn pause(coordinator: Coordinator, path: PathName) -> Result<Response, ApiError> {
     let edit = ScheduleEdit { paused: Some(true), ..ScheduleEdit::default() };
@@ -244,14 +215,8 @@ pub(super) async fn pause(coordinator: Coordinator, path: PathName) -> Result<Re
 ///
 /// Times that passed during the pause are forgotten; `backfill` takes them up.
 #[utoipa::path(
-    post, path = "/api/v1/schedules/{schedule_id}/resume", tag = "schedules",
-    operation_id = "resume_schedule",
-    params(("schedule_id" = String, Path, description = "The schedule.")),
-    responses(
-        (status = 200, body = Schedule, description = "It starts runs again."),
-        (status = 404, body = Problem, description = "E.SCHEDULE.NOT_FOUND"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    post, path = "/api/v1/schedules/{schedule_id}/resume", operation_id = "resume_schedule",
+    responses((status = 200, body = Schedule, description = "It starts runs again."))
 )]
 pub(super) async fn resume(coordinator: Coordinator, path: PathName) -> Result<Response, ApiError> {
     let edit = ScheduleEdit { paused: Some(false), ..ScheduleEdit::default() };
@@ -262,22 +227,19 @@ pub(super) async fn resume(coordinator: Coordinator, path: PathName) -> Result<R
 ///
 /// Whatever its times say, paused or not. The next times stay as they are.
 #[utoipa::path(
-    post, path = "/api/v1/schedules/{schedule_id}/run", tag = "schedules",
-    operation_id = "run_schedule",
+    post, path = "/api/v1/schedules/{schedule_id}/run", operation_id = "run_schedule",
     params(
-        ("schedule_id" = String, Path, description = "The schedule."),
         ("wait" = Option<i64>, Query, description = "Seconds, 0 to 60. Default 0."),
         ("Idempotency-Key" = Option<String>, Header,
             description = "The same request with the same key starts no second run.")
     ),
     responses(
         (status = 202, body = RunRef, description = "The run."),
-        (status = 404, body = Problem, description = "E.SCHEDULE.NOT_FOUND, E.WORKFLOW.NOT_FOUND"),
-        (status = 409, body = Problem, description = "E.RUN.CONFLICT: another request had the key."),
-        (status = 422, body = Problem, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
-        (status = 429, body = Problem,
-            description = "E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 404, description = "E.SCHEDULE.NOT_FOUND, E.WORKFLOW.NOT_FOUND"),
+        (status = 409, description = "E.RUN.CONFLICT: another request had the key."),
+        (status = 422, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
+        (status = 429,
+            description = "E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED")
     )
 )]
 pub(super) async fn run(
@@ -306,19 +268,17 @@ pub(super) async fn run(
 /// may overlap (`allow`), all of them start at once. Otherwise they start one after another, each
 /// when the one before has ended; none is skipped. The same call again makes no second runs.
 #[utoipa::path(
-    post, path = "/api/v1/schedules/{schedule_id}/backfill", tag = "schedules",
-    operation_id = "backfill_schedule", request_body = Backfill,
-    params(("schedule_id" = String, Path, description = "The schedule.")),
+    post, path = "/api/v1/schedules/{schedule_id}/backfill", operation_id = "backfill_schedule",
+    request_body = Backfill,
     responses(
         (status = 202, body = Backfilled,
             description = "The runs, and the times that wait for theirs."),
-        (status = 404, body = Problem, description = "E.SCHEDULE.NOT_FOUND, E.WORKFLOW.NOT_FOUND"),
-        (status = 422, body = Problem,
+        (status = 404, description = "E.SCHEDULE.NOT_FOUND, E.WORKFLOW.NOT_FOUND"),
+        (status = 422,
             description = "E.REQUEST.INVALID, E.FLOW.INVALID, E.LIMIT.BATCH: more than 1000 times."),
-        (status = 429, body = Problem,
+        (status = 429,
             description = "E.LIMIT.RUNS: also when 1000 times wait for their runs already. \
-                E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+                E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED")
     )
 )]
 pub(super) async fn backfill(
@@ -329,9 +289,9 @@ pub(super) async fn backfill(
 ) -> Result<Response, ApiError> {
     let kept = find_one(&coordinator, &path).await?;
     let (from, to) = (moment(&"from", &body.from)?, moment(&"to", &body.to)?);
-    let moments = backfill::moments(&calendar(&kept.spec)?, from, to)?;
+    let moments = prepare::moments(&calendar(&kept.spec)?, from, to)?;
     let asker = (&coordinator.caller.tenant, &coordinator.handle);
-    let taken = backfill::backfill(&app, asker, &kept, moments).await?;
+    let taken = prepare::backfill(&app, asker, &kept, moments).await?;
     let runs = taken.started.iter().map(view::started).collect();
     let waiting = taken.waiting.iter().map(Timestamp::to_string).collect();
     Ok(json(StatusCode::ACCEPTED, &Backfilled { runs, waiting }))
@@ -353,7 +313,7 @@ fn shown(record: &ScheduleRecord) -> Result<Schedule, ApiError> {
         cron: spec.cron.clone(),
         timezone: spec.timezone.clone(),
         inputs: inputs.map_err(|_| ApiError::internal("the inputs of a schedule are no JSON"))?,
-        overlap: overlap_word(spec.overlap),
+        overlap: spec.overlap,
         paused: spec.paused,
         created_at: spec.created_at.to_string(),
         created_by: spec.created_by.clone(),
@@ -370,24 +330,6 @@ fn shown_moment(last: &FiredMoment) -> ScheduledRun {
         run_id: run.map(RunId::to_string),
         number: run.map(|run| run.number()),
         problem: last.outcome.as_ref().err().cloned(),
-    }
-}
-
-fn overlap_of(word: OverlapWord) -> Overlap {
-    match word {
-        OverlapWord::Skip => Overlap::Skip,
-        OverlapWord::Queue => Overlap::Queue,
-        OverlapWord::Allow => Overlap::Allow,
-        OverlapWord::Cancel => Overlap::Cancel,
-    }
-}
-
-fn overlap_word(overlap: Overlap) -> OverlapWord {
-    match overlap {
-        Overlap::Skip => OverlapWord::Skip,
-        Overlap::Queue => OverlapWord::Queue,
-        Overlap::Allow => OverlapWord::Allow,
-        Overlap::Cancel => OverlapWord::Cancel,
     }
 }
 

@@ -8,21 +8,19 @@ use axum::response::Response;
 use coordinator::{LoadKey, Outcome, TaskRecord, TaskState};
 use model::{NewTask, ShardId, TaskId};
 use protocol::error_code::ErrorCode;
-use protocol::rest::problem::Problem;
 use protocol::rest::tasks::{
     Explanation, SubmitTasks, SubmittedTask, SubmittedTasks, Task, TaskPage, TaskToSubmit,
 };
 use serde::Deserialize;
 use serde::de::IgnoredAny;
-use shard::verdict_words::state_word;
 use store::PageQuery;
 
 use super::answers;
+use super::auth_layer::Coordinator;
 use super::body::JsonBytes;
 use super::convert::tasks::new_tasks;
 use super::convert::{PAGE_LIMIT, WAIT_MS, state, text};
 use super::explain::{explain_live, explain_settled};
-use super::gate::Coordinator;
 use super::logs;
 use super::params::{PathName, QueryPairs};
 use crate::app::App;
@@ -38,15 +36,12 @@ const STOP_TRIES: usize = 3;
 /// All or none. The answer comes when they survive a crash. A single task may be sent without
 /// the list around it.
 #[utoipa::path(
-    post, path = "/api/v1/tasks", tag = "tasks",
-    operation_id = "submit_tasks", request_body = SubmitTasks,
+    post, path = "/api/v1/tasks", operation_id = "submit_tasks", request_body = SubmitTasks,
     responses(
         (status = 201, body = SubmittedTasks, description = "The tasks exist."),
-        (status = 409, body = Problem, description = "E.TASK.IDEMPOTENCY, E.TASK.DEPENDENCY"),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID, E.LIMIT.BATCH"),
-        (status = 429, body = Problem,
-            description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 409, description = "E.TASK.IDEMPOTENCY, E.TASK.DEPENDENCY"),
+        (status = 422, description = "E.REQUEST.INVALID, E.LIMIT.BATCH"),
+        (status = 429, description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED")
     )
 )]
 pub(super) async fn submit(
@@ -59,11 +54,7 @@ pub(super) async fn submit(
 }
 
 fn submitted(task: coordinator::SubmittedTask) -> SubmittedTask {
-    SubmittedTask {
-        task_id: task.task.to_string(),
-        state: state_word(task.state),
-        existed: task.existed,
-    }
+    SubmittedTask { task_id: task.task.to_string(), state: task.state, existed: task.existed }
 }
 
 /// The list is what busy submitters send, so it is tried first; what else was meant is only
@@ -97,17 +88,11 @@ fn without_place(mut error: ApiError) -> ApiError {
 ///
 /// With `wait_ms`, the answer waits until the task is settled or the time is over.
 #[utoipa::path(
-    get, path = "/api/v1/tasks/{task_id}", tag = "tasks", operation_id = "get_task",
-    params(
-        ("task_id" = String, Path, description = "The task."),
-        ("wait_ms" = Option<i64>, Query, description = "0 to 60000. Default 0.")
-    ),
+    get, path = "/api/v1/tasks/{task_id}", operation_id = "get_task",
+    params(("wait_ms" = Option<i64>, Query, description = "0 to 60000. Default 0.")),
     responses(
         (status = 200, body = Task, description = "The task as it is durable."),
-        (status = 404, body = Problem, description = "E.TASK.NOT_FOUND"),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 429, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED")
     )
 )]
 pub(super) async fn show(
@@ -132,7 +117,7 @@ pub(super) async fn show(
 ///
 /// Newest first, a page at a time.
 #[utoipa::path(
-    get, path = "/api/v1/tasks", tag = "tasks", operation_id = "list_tasks",
+    get, path = "/api/v1/tasks", operation_id = "list_tasks",
     params(
         ("state" = Option<String>, Query, description = "Only these states, comma-separated."),
         ("type" = Option<String>, Query, description = "Only this type."),
@@ -141,11 +126,7 @@ pub(super) async fn show(
         ("limit" = Option<i64>, Query, description = "1 to 500. Default 50."),
         ("cursor" = Option<String>, Query, description = "`next_cursor` of the page before.")
     ),
-    responses(
-        (status = 200, body = TaskPage, description = "A page; follow `next_cursor`."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
-    )
+    responses((status = 200, body = TaskPage, description = "A page; follow `next_cursor`."))
 )]
 pub(super) async fn list(
     State(app): State<Arc<App>>,
@@ -196,14 +177,10 @@ fn page_of(page: &store::TaskPage) -> Result<TaskPage, ApiError> {
 /// Its worker learns it with its next heartbeat or report. Stopping a stopped task changes
 /// nothing.
 #[utoipa::path(
-    post, path = "/api/v1/tasks/{task_id}/cancel", tag = "tasks", operation_id = "cancel_task",
-    params(("task_id" = String, Path, description = "The task.")),
+    post, path = "/api/v1/tasks/{task_id}/cancel", operation_id = "cancel_task",
     responses(
         (status = 200, body = Task, description = "The task is STOPPED."),
-        (status = 404, body = Problem, description = "E.TASK.NOT_FOUND"),
-        (status = 409, body = Problem, description = "E.TASK.CONFLICT: it came to another end."),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 409, description = "E.TASK.CONFLICT: it came to another end.")
     )
 )]
 pub(super) async fn cancel(
@@ -229,7 +206,7 @@ pub(super) async fn cancel(
 }
 
 fn already_settled(record: &TaskRecord) -> ApiError {
-    let state = answers::state_of(record).word();
+    let state = record.progress.state.word().word();
     ApiError::new(ErrorCode::TaskConflict, format!("the task is already {state}"))
         .with_hint("only a task that has not come to its end can be stopped")
 }
@@ -238,15 +215,11 @@ fn already_settled(record: &TaskRecord) -> ApiError {
 ///
 /// Puts a FAILED, DEAD or STOPPED task back into its queue, with fresh attempts.
 #[utoipa::path(
-    post, path = "/api/v1/tasks/{task_id}/requeue", tag = "tasks", operation_id = "requeue_task",
-    params(("task_id" = String, Path, description = "The task.")),
+    post, path = "/api/v1/tasks/{task_id}/requeue", operation_id = "requeue_task",
     responses(
         (status = 200, body = Task, description = "The task is in its queue again."),
-        (status = 404, body = Problem, description = "E.TASK.NOT_FOUND"),
-        (status = 409, body = Problem, description = "E.TASK.CONFLICT: it cannot be requeued."),
-        (status = 429, body = Problem,
-            description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 409, description = "E.TASK.CONFLICT: it cannot be requeued."),
+        (status = 429, description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED")
     )
 )]
 pub(super) async fn requeue(
@@ -263,14 +236,8 @@ pub(super) async fn requeue(
 ///
 /// Why it does not run, with what to do about it.
 #[utoipa::path(
-    get, path = "/api/v1/tasks/{task_id}/explain", tag = "tasks", operation_id = "explain_task",
-    params(("task_id" = String, Path, description = "The task.")),
-    responses(
-        (status = 200, body = Explanation, description = "The reasons, most telling first."),
-        (status = 404, body = Problem, description = "E.TASK.NOT_FOUND"),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
-    )
+    get, path = "/api/v1/tasks/{task_id}/explain", operation_id = "explain_task",
+    responses((status = 200, body = Explanation, description = "The reasons, most telling first."))
 )]
 pub(super) async fn explain(
     State(app): State<Arc<App>>,

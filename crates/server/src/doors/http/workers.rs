@@ -7,13 +7,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use coordinator::{
-    Drain, DrainCause, Ladder, LeaseRequest, Renewal, WORKER_HEARTBEAT_EVERY, WorkerView,
+    Drain, DrainCause, LeaseRequest, Renewal, SilenceLimits, WORKER_HEARTBEAT_EVERY, WorkerView,
 };
 use model::{Timestamp, WorkerId};
 use protocol::error_code::ErrorCode;
 use protocol::rest::events::{CommandAnswer, EventError, EventKind};
 use protocol::rest::leases::RequestLeases;
-use protocol::rest::problem::Problem;
 use protocol::rest::tasks::Package;
 use protocol::rest::workers::{
     AcceptedCommand, BeatWorker, BeatenWorker, DrainWord, RegisterWorker, RegisteredWorker, Worker,
@@ -22,10 +21,11 @@ use protocol::rest::workers::{
 use shard::sessions::{Notice, SessionView};
 use uuid::Uuid;
 
-use super::answers::{health_word, heartbeat_answer};
+use super::answers::heartbeat_answer;
+use super::auth_layer::{AskerName, Coordinator};
 use super::body::Json;
-use super::convert::{lease_request, prose, reports, text};
-use super::gate::{AskerName, Coordinator};
+use super::convert::{lease_request, prose, text};
+use super::leases;
 use super::params::PathName;
 use crate::app::App;
 use crate::handle::WorkerRegistration;
@@ -37,12 +37,8 @@ const REASON_CHARS_MAX: usize = 1_024;
 
 /// List workers
 #[utoipa::path(
-    get, path = "/api/v1/workers", tag = "workers", operation_id = "list_workers",
-    responses(
-        (status = 200, body = Workers, description = "By name."),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
-    )
+    get, path = "/api/v1/workers", operation_id = "list_workers",
+    responses((status = 200, body = Workers, description = "By name."))
 )]
 pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError> {
     let views = coordinator.handle.list_workers().await?;
@@ -52,14 +48,8 @@ pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError>
 
 /// Look at a worker
 #[utoipa::path(
-    get, path = "/api/v1/workers/{worker_id}", tag = "workers", operation_id = "show_worker",
-    params(("worker_id" = String, Path, description = "The worker.")),
-    responses(
-        (status = 200, body = Worker, description = "The worker."),
-        (status = 404, body = Problem, description = "E.WORKER.NOT_FOUND"),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
-    )
+    get, path = "/api/v1/workers/{worker_id}", operation_id = "show_worker",
+    responses((status = 200, body = Worker, description = "The worker."))
 )]
 pub(super) async fn show(coordinator: Coordinator, path: PathName) -> Result<Response, ApiError> {
     let mut views = coordinator.handle.list_workers().await?;
@@ -74,15 +64,11 @@ pub(super) async fn show(coordinator: Coordinator, path: PathName) -> Result<Res
 /// A drain lasts until it is taken back: it is kept before it is answered, and holds for a worker
 /// that is away when it comes back.
 #[utoipa::path(
-    post, path = "/api/v1/workers/{worker_id}/commands", tag = "workers",
-    operation_id = "command_worker", request_body = WorkerCommand,
-    params(("worker_id" = String, Path, description = "The worker.")),
+    post, path = "/api/v1/workers/{worker_id}/commands", operation_id = "command_worker",
+    request_body = WorkerCommand,
     responses(
         (status = 202, body = AcceptedCommand, description = "It is carried out."),
-        (status = 404, body = Problem, description = "E.WORKER.NOT_FOUND"),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED, E.LIMIT.WORKERS"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 429, description = "E.LIMIT.OVERLOADED, E.LIMIT.WORKERS")
     )
 )]
 pub(super) async fn command(
@@ -166,13 +152,12 @@ fn tell_command(
 /// A process calls this when it starts. What an earlier process of the same name still holds is
 /// then renewed only by heartbeats that list it.
 #[utoipa::path(
-    post, path = "/api/workers/register", tag = "leases", operation_id = "register_worker",
+    post, path = "/api/workers/register", operation_id = "register_worker",
     request_body = RegisterWorker,
     responses(
         (status = 200, body = RegisteredWorker, description = "The worker is known."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID, E.LIMIT.BATCH"),
-        (status = 429, body = Problem, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 422, description = "E.REQUEST.INVALID, E.LIMIT.BATCH"),
+        (status = 429, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED")
     )
 )]
 pub(super) async fn register(
@@ -192,8 +177,8 @@ pub(super) async fn register(
     };
     let LeaseRequest { worker, offer, .. } = lease_request(&request, app.clock.now())?;
     coordinator.speaks_for(worker.as_str())?;
-    let (ladder, anew) = (Ladder::default(), true);
-    let own = WorkerRegistration { worker, offer, ladder, anew };
+    let (silence_limits, anew) = (SilenceLimits::default(), true);
+    let own = WorkerRegistration { worker, offer, silence_limits, anew };
     coordinator.handle.register(own, None).await?;
     let heartbeat_ms = u64::try_from(WORKER_HEARTBEAT_EVERY.as_millis()).unwrap_or(u64::MAX);
     let leases = "/api/v1/leases".to_owned();
@@ -202,13 +187,9 @@ pub(super) async fn register(
 
 /// A worker that pulls lives
 #[utoipa::path(
-    post, path = "/api/workers/heartbeat", tag = "leases", operation_id = "beat_worker",
-    request_body = BeatWorker,
+    post, path = "/api/workers/heartbeat", operation_id = "beat_worker", request_body = BeatWorker,
     responses(
-        (status = 200, body = BeatenWorker, description = "One verdict per lease, in order."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem, description = "E.LIMIT.OVERLOADED"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE, E.SERVER.STOPPING")
+        (status = 200, body = BeatenWorker, description = "One verdict per lease, in order.")
     )
 )]
 pub(super) async fn heartbeat(
@@ -220,7 +201,7 @@ pub(super) async fn heartbeat(
     let shard = coordinator.handle.shard();
     let listed = body
         .leases
-        .map(|leases| leases.iter().map(|lease| reports::lease(lease, shard)).collect::<Vec<_>>());
+        .map(|leases| leases.iter().map(|lease| leases::lease(lease, shard)).collect::<Vec<_>>());
     let leases = match &listed {
         Some(listed) => Renewal::Listed(listed.iter().flatten().copied().collect()),
         None => Renewal::Unlisted { n_active: 0 },
@@ -258,7 +239,7 @@ fn worker(view: &WorkerView, kept: Option<SessionView>) -> Worker {
     let offer = &view.offer;
     Worker {
         worker_id: view.worker.to_string(),
-        health: health_word(view.health),
+        health: view.health,
         last_seen: view.last_seen.to_string(),
         in_flight: view.in_flight,
         granted: view.granted,

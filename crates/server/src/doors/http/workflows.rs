@@ -8,7 +8,6 @@ use axum::response::Response;
 use bytes::Bytes;
 use model::Timestamp;
 use protocol::error_code::ErrorCode;
-use protocol::rest::problem::Problem;
 use protocol::rest::workflows::{
     RestoreWorkflow, SavedWorkflow, ValidateWorkflow, Validation, WorkflowDiff, WorkflowPage,
     WorkflowSummary, WorkflowVersion, WorkflowVersions,
@@ -17,9 +16,9 @@ use serde_json::Value;
 use shard::documents::{Entry, TenantDocuments, WorkflowHead};
 use uuid::Uuid;
 
+use super::auth_layer::{AskerName, Coordinator};
 use super::body::{DefinitionBytes, Json};
 use super::convert::{NumberRange, RUNS_LIMIT, WORKFLOW_VERSION, prose};
-use super::gate::{AskerName, Coordinator};
 use super::params::{PathName, QueryPairs};
 use super::runs::limit_of;
 use crate::app::App;
@@ -36,7 +35,7 @@ use crate::workflows::save::{
 /// The body is the workflow. Every save makes a new version; the same workflow again makes none. A
 /// draft with errors is kept too, and says what is wrong with it.
 #[utoipa::path(
-    post, path = "/api/v1/workflows", tag = "workflows", operation_id = "save_workflow",
+    post, path = "/api/v1/workflows", operation_id = "save_workflow",
     request_body = serde_json::Value,
     params(
         ("baseVersion" = Option<i64>, Query,
@@ -48,10 +47,8 @@ use crate::workflows::save::{
     responses(
         (status = 200, body = SavedWorkflow, description = "A further version, or the same one."),
         (status = 201, body = SavedWorkflow, description = "The first version."),
-        (status = 409, body = Problem, description = "E.WORKFLOW.CONFLICT"),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 429, body = Problem, description = "E.LIMIT.WORKFLOWS"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
+        (status = 409, description = "E.WORKFLOW.CONFLICT"),
+        (status = 429, description = "E.LIMIT.WORKFLOWS")
     )
 )]
 pub(super) async fn submit(
@@ -157,16 +154,12 @@ fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
 ///
 /// By id, a page at a time.
 #[utoipa::path(
-    get, path = "/api/v1/workflows", tag = "workflows", operation_id = "list_workflows",
+    get, path = "/api/v1/workflows", operation_id = "list_workflows",
     params(
         ("limit" = Option<i64>, Query, description = "1 to 200. Default 50."),
         ("cursor" = Option<String>, Query, description = "`nextCursor` of the page before.")
     ),
-    responses(
-        (status = 200, body = WorkflowPage, description = "A page; follow `nextCursor`."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    responses((status = 200, body = WorkflowPage, description = "A page; follow `nextCursor`."))
 )]
 pub(super) async fn list(
     coordinator: Coordinator,
@@ -198,18 +191,9 @@ pub(super) async fn list(
 ///
 /// As it was authored, byte for byte. `ETag` is its version.
 #[utoipa::path(
-    get, path = "/api/v1/workflows/{workflow_id}", tag = "workflows",
-    operation_id = "get_workflow",
-    params(
-        ("workflow_id" = String, Path, description = "The workflow."),
-        ("version" = Option<i64>, Query, description = "Default: the newest.")
-    ),
-    responses(
-        (status = 200, body = serde_json::Value, description = "The workflow."),
-        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    get, path = "/api/v1/workflows/{workflow_id}", operation_id = "get_workflow",
+    params(("version" = Option<i64>, Query, description = "Default: the newest.")),
+    responses((status = 200, body = serde_json::Value, description = "The workflow."))
 )]
 pub(super) async fn show(
     State(app): State<Arc<App>>,
@@ -255,14 +239,8 @@ fn no_workflow(id: &str, version: Option<u64>) -> ApiError {
 ///
 /// It is hidden; its runs stay. Saving it again brings it back, with all its versions.
 #[utoipa::path(
-    delete, path = "/api/v1/workflows/{workflow_id}", tag = "workflows",
-    operation_id = "delete_workflow",
-    params(("workflow_id" = String, Path, description = "The workflow.")),
-    responses(
-        (status = 204, description = "It is gone."),
-        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    delete, path = "/api/v1/workflows/{workflow_id}", operation_id = "delete_workflow",
+    responses((status = 204, description = "It is gone."))
 )]
 pub(super) async fn remove(
     State(app): State<Arc<App>>,
@@ -279,14 +257,8 @@ pub(super) async fn remove(
 
 /// List the versions of a workflow
 #[utoipa::path(
-    get, path = "/api/v1/workflows/{workflow_id}/versions", tag = "workflows",
-    operation_id = "list_workflow_versions",
-    params(("workflow_id" = String, Path, description = "The workflow.")),
-    responses(
-        (status = 200, body = WorkflowVersions, description = "Newest first."),
-        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    get, path = "/api/v1/workflows/{workflow_id}/versions", operation_id = "list_workflow_versions",
+    responses((status = 200, body = WorkflowVersions, description = "Newest first."))
 )]
 pub(super) async fn versions(
     State(app): State<Arc<App>>,
@@ -311,19 +283,12 @@ pub(super) async fn versions(
 
 /// Compare two versions of a workflow
 #[utoipa::path(
-    get, path = "/api/v1/workflows/{workflow_id}/diff", tag = "workflows",
-    operation_id = "diff_workflow",
+    get, path = "/api/v1/workflows/{workflow_id}/diff", operation_id = "diff_workflow",
     params(
-        ("workflow_id" = String, Path, description = "The workflow."),
         ("from" = Option<i64>, Query, description = "Default: the version before `to`."),
         ("to" = Option<i64>, Query, description = "Default: the newest.")
     ),
-    responses(
-        (status = 200, body = WorkflowDiff, description = "What differs."),
-        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    responses((status = 200, body = WorkflowDiff, description = "What differs."))
 )]
 pub(super) async fn diff(
     State(app): State<Arc<App>>,
@@ -352,15 +317,9 @@ pub(super) async fn diff(
 ///
 /// It is kept again, as the newest one.
 #[utoipa::path(
-    post, path = "/api/v1/workflows/{workflow_id}/restore", tag = "workflows",
-    operation_id = "restore_workflow", request_body = RestoreWorkflow,
-    params(("workflow_id" = String, Path, description = "The workflow.")),
-    responses(
-        (status = 200, body = SavedWorkflow, description = "The newest version."),
-        (status = 404, body = Problem, description = "E.WORKFLOW.NOT_FOUND"),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID"),
-        (status = 503, body = Problem, description = "E.STORE.UNAVAILABLE")
-    )
+    post, path = "/api/v1/workflows/{workflow_id}/restore", operation_id = "restore_workflow",
+    request_body = RestoreWorkflow,
+    responses((status = 200, body = SavedWorkflow, description = "The newest version."))
 )]
 pub(super) async fn restore(
     State(app): State<Arc<App>>,
@@ -388,11 +347,10 @@ pub(super) async fn restore(
 ///
 /// Nothing is kept. The body is the workflow, or has it under `workflow`.
 #[utoipa::path(
-    post, path = "/api/v1/workflows/validate", tag = "workflows",
-    operation_id = "validate_workflow", request_body = ValidateWorkflow,
+    post, path = "/api/v1/workflows/validate", operation_id = "validate_workflow",
+    request_body = ValidateWorkflow,
     responses(
-        (status = 200, body = Validation, description = "What is wrong with it, all at once."),
-        (status = 422, body = Problem, description = "E.REQUEST.INVALID")
+        (status = 200, body = Validation, description = "What is wrong with it, all at once.")
     )
 )]
 pub(super) async fn validate(

@@ -11,8 +11,8 @@ use tokio::time::Instant;
 
 use crate::auth::Caller;
 use crate::handle::ShardHandle;
+use crate::resp_workers::RespWorker;
 use crate::resp_workers::WorkerRegistry;
-use crate::resp_workers::resp_worker::RespWorker;
 
 /// How a connection came to speak for a worker.
 #[derive(Clone, Debug, PartialEq, Eq)]

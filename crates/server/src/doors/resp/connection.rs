@@ -6,18 +6,17 @@ use std::time::Duration;
 
 use model::WorkerId;
 use protocol::resp::reply::{Reply, write_error};
-use protocol::resp::request::{ProtocolError, Request};
+use protocol::resp::request::ProtocolError;
 use tokio::time::{Instant, Interval, MissedTickBehavior};
 
-use super::classify::{Class, classify};
 use super::client::{Binding, Client, Member};
+use super::dispatch::{Class, Invocation, no_auth};
 use super::listener::{AUTH_WITHIN, Early};
-use super::multi::Step;
 use super::pubsub::{Message, Subscriptions};
 use super::wire::{Gone, Wire};
 use crate::app::App;
 
-/// A client that says nothing for so long, and waits for nothing, is cut off.
+/// Limit: a client that says nothing for so long, and waits for nothing, is cut off.
 pub(crate) const IDLE_MAX: Duration = Duration::from_hours(1);
 /// How often a connection looks around: revoked tokens end it within two seconds.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -40,8 +39,9 @@ pub(super) struct Connection {
     pub(super) wire: Wire,
     pub(super) client: Client,
     pub(super) subscriptions: Subscriptions,
-    /// What was sent since `MULTI`.
-    pub(super) step: Option<Step>,
+    /// `MULTI` was refused: nothing is carried out up to `EXEC`, so that what was to be one step is
+    /// not half done.
+    pub(super) is_transaction_refused: bool,
     /// The client wants the connection to end after what was answered so far.
     pub(super) is_leaving: bool,
     early: Option<Early>,
@@ -59,7 +59,7 @@ impl Connection {
             wire,
             client,
             subscriptions: Subscriptions::default(),
-            step: None,
+            is_transaction_refused: false,
             is_leaving: false,
             early: Some(early),
             looks,
@@ -102,10 +102,10 @@ impl Connection {
     }
 
     /// Takes in every request that has arrived whole.
-    fn gather(&mut self, into: &mut Vec<Request>) -> Result<(), ProtocolError> {
+    fn gather(&mut self, into: &mut Vec<Invocation>) -> Result<(), ProtocolError> {
         while into.len() < REQUESTS_PER_TURN_MAX {
             match self.wire.next_request()? {
-                Some(request) => into.push(request),
+                Some(request) => into.push(Invocation::new(request)),
                 None => break,
             }
         }
@@ -150,7 +150,7 @@ impl Connection {
         if !self.app.auth.is_known_live(&member.credential, self.app.clock.now()) {
             return false;
         }
-        if self.looked.is_multiple_of(super::pops::RENEW_EVERY_LOOKS) {
+        if self.looked.is_multiple_of(super::lease_pop::RENEW_EVERY_LOOKS) {
             self.renew_taken();
         }
         let is_waiting = !self.subscriptions.is_empty();
@@ -167,19 +167,17 @@ impl Connection {
     }
 
     /// Answers requests in order; neighbours of one kind together.
-    async fn answer_all(&mut self, requests: &mut Vec<Request>) -> Result<(), Gone> {
+    async fn answer_all(&mut self, requests: &mut Vec<Invocation>) -> Result<(), Gone> {
         self.app.resp.commands.fetch_add(requests.len() as u64, Ordering::Relaxed);
         self.find_shard_again().await;
         let mut rest = &requests[..];
         while let [first, ..] = rest {
-            let class = if self.is_listening() || self.is_gathering() {
-                Class::Alone
-            } else {
-                classify(first, self.client.member.is_some())
-            };
+            let is_member = self.client.member.is_some();
+            let is_alone = !is_member || self.is_listening() || self.is_transaction_refused;
+            let class = if is_alone { Class::Alone } else { first.class() };
             let n_same = match class {
-                Class::Alone | Class::Refused(_) => 1,
-                _ => rest.iter().take_while(|one| classify(one, true) == class).count(),
+                Class::Alone | Class::Wait => 1,
+                _ => rest.iter().take_while(|one| one.class() == class).count(),
             };
             let (run, after) = rest.split_at(n_same);
             self.answer_run(class, run).await?;
@@ -203,24 +201,18 @@ impl Connection {
         }
     }
 
-    async fn answer_run(&mut self, class: Class, run: &[Request]) -> Result<(), Gone> {
+    async fn answer_run(&mut self, class: Class, run: &[Invocation]) -> Result<(), Gone> {
         match class {
             Class::Keys => return self.answer_keys(run).await,
             Class::Submit => self.answer_submits(run).await,
             Class::Update => self.answer_updates(run).await,
             Class::Pop => return self.answer_pops(run).await,
             Class::Wait => return self.answer_wait(&run[0]).await,
-            Class::Refused(refusal) => {
-                let text = refusal.text(self.app.resp.shapes);
-                self.reply(&Reply::error(text));
+            Class::Alone if self.client.member.is_none() && !run[0].needs_no_auth() => {
+                self.reply(&Reply::error(no_auth(self.app.resp.shapes)));
             }
             Class::Alone => {
-                let reply = if self.is_gathering() {
-                    self.gather_step(&run[0]).await
-                } else {
-                    self.answer_alone(&run[0]).await
-                };
-                if let Some(reply) = reply {
+                if let Some(reply) = self.answer_alone(&run[0]).await {
                     self.reply(&reply);
                 }
             }

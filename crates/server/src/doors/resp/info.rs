@@ -3,8 +3,6 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
-use bytes::Bytes;
-use protocol::resp::command;
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 
@@ -59,9 +57,8 @@ impl Connection {
             ("LIST", _) => Reply::Text(self.clients()),
             ("NO-EVICT" | "NO-TOUCH", [_]) | ("TRACKING", [_, ..]) => Reply::ok(),
             ("REPLY", [mode]) if mode.eq_ignore_ascii_case(b"on") => Reply::ok(),
-            ("HELP", []) => help("client"),
             _ => {
-                let text = format!("ERR unknown subcommand '{verb}'. Try CLIENT HELP.");
+                let text = format!("ERR unknown subcommand '{verb}'");
                 return Err(Reply::error(text));
             }
         };
@@ -78,49 +75,6 @@ impl Connection {
             let _ = writeln!(text, "{}", client.line);
         }
         text
-    }
-
-    /// `COMMAND`, by which `redis-cli` learns names, hints and help.
-    pub(super) fn on_command(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let rest = &request.arguments[1..];
-        let Some((verb, names)) = rest.split_first() else {
-            return Ok(Reply::Array(
-                command::all().iter().map(|one| command::info_reply(one)).collect(),
-            ));
-        };
-        let specs = || names.iter().map(|name| command::find_with_subcommands(name));
-        match text_of(verb)?.to_ascii_uppercase().as_str() {
-            "COUNT" => Ok(Reply::Integer(i64::try_from(command::all().len()).unwrap_or(0))),
-            "LIST" => {
-                let name = |one: &&command::CommandSpec| Reply::bulk(one.name.as_bytes());
-                Ok(Reply::Array(command::all().iter().map(name).collect()))
-            }
-            "INFO" if names.is_empty() => Ok(Reply::Array(
-                command::all().iter().map(|one| command::info_reply(one)).collect(),
-            )),
-            "INFO" => Ok(Reply::Array(
-                specs().map(|one| one.map_or(Reply::NullArray, command::info_reply)).collect(),
-            )),
-            "DOCS" => {
-                // Only people's shells ask for it; they are answered in sentences.
-                self.client.is_person = true;
-                let docs = |one: &'static command::CommandSpec| {
-                    (Reply::bulk(one.name.as_bytes()), command::docs_reply(one))
-                };
-                let all: Vec<_> = if names.is_empty() {
-                    command::all().iter().map(|one| docs(one)).collect()
-                } else {
-                    specs().flatten().map(docs).collect()
-                };
-                Ok(Reply::Map(all))
-            }
-            "GETKEYS" => command_keys(names),
-            "HELP" => Ok(help("command")),
-            verb => {
-                let text = format!("ERR unknown subcommand '{verb}'. Try COMMAND HELP.");
-                Err(Reply::error(text))
-            }
-        }
     }
 
     /// `INFO [section]`, with the lines that tools look for.
@@ -149,7 +103,7 @@ impl Connection {
         let door = &self.app.resp;
         let uptime = self.app.clock.uptime().as_secs();
         let keys = self.key_count().await;
-        let bytes = self.scratch_bytes().await;
+        let bytes = self.keyspace_bytes().await;
         let n_clients = door.open.lock().len();
         vec![
             (
@@ -203,36 +157,17 @@ const SETTINGS: [(&str, &str); 6] = [
     ("timeout", "3600"),
 ];
 
-/// What can follow a command, line by line as Redis has it.
-fn help(name: &'static str) -> Reply {
-    let line = |text: String| Reply::simple(text);
-    let head = format!("{} <subcommand> [<arg> ...]. Subcommands are:", name.to_uppercase());
-    let mut lines = vec![line(head)];
-    let spec = command::find(name.as_bytes()).expect("it is in the table");
-    for one in spec.subcommands {
-        let verb = one.name.rsplit('|').next().unwrap_or_default();
-        lines.push(line(verb.to_uppercase()));
-        lines.push(line(format!("    {}", one.summary)));
+/// `SELECT`: there is one database.
+pub(super) fn on_select(request: &Request) -> Result<Reply, Reply> {
+    match request.arguments[1].as_ref() {
+        b"0" => Ok(Reply::ok()),
+        _ => Err(Reply::error("ERR DB index is out of range")),
     }
-    Reply::Array(lines)
-}
-
-fn command_keys(names: &[Bytes]) -> Result<Reply, Reply> {
-    let spec = names.first().and_then(|name| command::find(name));
-    let spec = spec.ok_or_else(|| Reply::error("ERR Invalid command specified"))?;
-    let keys: Vec<Reply> = spec.keys(names).map(|key| Reply::Bulk(key.clone())).collect();
-    if keys.is_empty() {
-        return Err(Reply::error("ERR The command has no key arguments"));
-    }
-    Ok(Reply::Array(keys))
 }
 
 /// `CONFIG GET`: the few settings that tools ask for.
 pub(super) fn on_config(request: &Request) -> Result<Reply, Reply> {
     let [_, verb, names @ ..] = &request.arguments[..] else { return Err(arity(request)) };
-    if verb.eq_ignore_ascii_case(b"help") {
-        return Ok(help("config"));
-    }
     if !verb.eq_ignore_ascii_case(b"get") || names.is_empty() {
         return Err(Reply::error("ERR settings are read with CONFIG GET, and set in astra.toml"));
     }

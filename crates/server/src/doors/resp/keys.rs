@@ -1,23 +1,27 @@
-//! Keys: those of the scratch keyspace, and those that the server itself shows.
+//! Keys: those of the keyspace, and those that the server itself shows.
 
-use bytes::Bytes;
-use keyspace::Answer;
+use std::sync::Arc;
+
+use bytes::{Bytes, BytesMut};
+use keyspace::{Answer, Operation};
 use protocol::resp::reply::{
     Reply, Version, write_array_head, write_bulk, write_double, write_error, write_integer,
-    write_map_head, write_null, write_null_array, write_ok, write_set_head, write_simple,
+    write_map_head, write_null, write_null_array, write_ok, write_simple,
 };
 use protocol::resp::request::Request;
 
-use super::classify::is_own;
+use super::answers::{QUEUE_PREFIX, queue_in};
+use super::command_spec::CommandSpec;
 use super::connection::{Connection, Event};
-use super::convert::{QUEUE_PREFIX, queue_in};
+use super::dispatch::{Invocation, is_own};
 use super::listener::Shapes;
 use super::wire::Gone;
+use crate::keyspace::TenantKeyspace;
 
 impl Connection {
-    /// A run of commands on the scratch keyspace: one look at it, one wait for the disk.
-    pub(super) async fn answer_keys(&mut self, run: &[Request]) -> Result<(), Gone> {
-        // All commands of a run that the role forbids are refused one by one; that is rare.
+    /// A run of commands on the keyspace: one look at it, one wait for the disk.
+    pub(super) async fn answer_keys(&mut self, run: &[Invocation]) -> Result<(), Gone> {
+        // If the role forbids some commands of a run, they are answered one by one; that is rare.
         if run.iter().any(|request| self.refuse_role(request).is_some()) {
             for request in run {
                 match self.refuse_role(request) {
@@ -30,16 +34,22 @@ impl Connection {
         self.answer_allowed_keys(run).await
     }
 
-    async fn answer_allowed_keys(&mut self, run: &[Request]) -> Result<(), Gone> {
+    async fn answer_allowed_keys(&mut self, run: &[Invocation]) -> Result<(), Gone> {
         if self.app.resp.shapes == Shapes::Agq && run.iter().any(is_bare_range) {
-            let run: Vec<Request> = run.iter().map(with_scores).collect();
+            // Clients of another server always get scores.
+            let longer = |request: &Invocation| {
+                if is_bare_range(request) { request.with(b"WITHSCORES") } else { request.clone() }
+            };
+            let run: Vec<Invocation> = run.iter().map(longer).collect();
             return Box::pin(self.answer_allowed_keys(&run)).await;
         }
-        match self.execute(run).await {
+        let commands = run.iter().filter_map(|request| {
+            request.operation().map(|operation| (operation, &request.arguments[..]))
+        });
+        match self.execute(commands).await {
             Ok(answers) => {
-                for (request, answer) in run.iter().zip(answers) {
-                    let answer = self.shaped(request, answer);
-                    write_answer(&mut self.wire.output, &answer, self.client.version);
+                for answer in answers {
+                    self.write_answer(answer);
                     self.wire.flush_if_much().await?;
                 }
             }
@@ -49,49 +59,47 @@ impl Connection {
     }
 
     /// Carries out commands on the keyspace; the answers come when what they say is durable.
-    async fn execute(&self, run: &[Request]) -> Result<Vec<Answer>, Reply> {
-        let scratch = self.scratch().await?;
-        let (answers, mark) = scratch.execute(run)?;
-        scratch.durable(&mark).await?;
+    async fn execute<'a>(
+        &self,
+        commands: impl Iterator<Item = (Operation, &'a [Bytes])>,
+    ) -> Result<Vec<Answer>, Reply> {
+        let keyspace = self.keyspace().await?;
+        let (answers, point) = keyspace.execute(commands)?;
+        keyspace.durable(&point).await?;
         Ok(answers)
     }
 
-    async fn execute_one(&self, request: &Request) -> Result<Reply, Reply> {
-        let answers = self.execute(std::slice::from_ref(request)).await?;
+    async fn execute_one(&self, operation: Operation, arguments: &[Bytes]) -> Result<Reply, Reply> {
+        let answers = self.execute(std::iter::once((operation, arguments))).await?;
         Ok(answers.into_iter().next().map_or(Reply::Null, reply_of))
     }
 
-    /// Other shapes for clients of another server.
-    pub(super) fn shaped(&self, request: &Request, answer: Answer) -> Answer {
-        if self.app.resp.shapes == Shapes::Redis {
-            return answer;
-        }
-        match answer {
-            Answer::Array(mut pair)
-                if pair.len() == 2 && (request.name_is("BRPOP") || request.name_is("BLPOP")) =>
-            {
-                pair.pop().unwrap_or(Answer::Null)
-            }
-            Answer::NullArray => Answer::Null,
-            other => other,
-        }
+    /// Writes an answer, in other shapes for clients of another server.
+    fn write_answer(&mut self, answer: Answer) {
+        let answer = match (self.app.resp.shapes, answer) {
+            (Shapes::Agq, Answer::Popped(popped)) => Answer::Bulk(popped.element),
+            (Shapes::Agq, Answer::NullArray) => Answer::Null,
+            (Shapes::Agq | Shapes::Redis, answer) => answer,
+        };
+        write_answer(&mut self.wire.output, &answer, self.client.version);
     }
 
     /// A pop that may have to wait.
-    pub(super) async fn answer_wait(&mut self, request: &Request) -> Result<(), Gone> {
-        if let Some(reply) = self.refuse_role(request) {
-            self.reply(&reply);
-            return Ok(());
-        }
-        let scratch = match self.scratch().await {
-            Ok(scratch) => scratch,
+    pub(super) async fn answer_wait(&mut self, request: &Invocation) -> Result<(), Gone> {
+        let refusal = self.refuse_role(request);
+        let keyspace = match (refusal, request.operation()) {
+            (None, Some(operation)) => self.keyspace().await.map(|found| (found, operation)),
+            (refusal, _) => Err(refusal.unwrap_or(Reply::Null)),
+        };
+        let (keyspace, operation) = match keyspace {
+            Ok(found) => found,
             Err(reply) => {
                 self.reply(&reply);
                 return Ok(());
             }
         };
         self.wire.flush().await?;
-        let mut waiting = std::pin::pin!(scratch.wait_turn(&request.arguments));
+        let mut waiting = std::pin::pin!(keyspace.pop_or_wait(operation, &request.arguments));
         let answer = loop {
             tokio::select! {
                 biased;
@@ -104,39 +112,32 @@ impl Connection {
             }
         };
         match answer {
-            Ok(answer) => {
-                let answer = self.shaped(request, answer);
-                write_answer(&mut self.wire.output, &answer, self.client.version);
-            }
+            Ok(answer) => self.write_answer(answer),
             Err(error) => self.reply(&error.into()),
         }
         Ok(())
     }
 
-    /// A command on a key of the server.
+    /// A command for keys, on a key of the server.
     pub(super) async fn answer_own_key(
         &mut self,
-        name: &str,
+        spec: &CommandSpec,
         request: &Request,
     ) -> Result<Reply, Reply> {
-        match name {
-            "KEYS" => return self.on_keys(request).await,
-            "SCAN" => return self.on_scan(request).await,
-            "DBSIZE" => {
-                let keys = self.key_count().await + self.view_names().await.len();
-                return Ok(Reply::Integer(i64::try_from(keys).unwrap_or(i64::MAX)));
-            }
-            _ => {}
-        }
         let Some(key) = request.arguments.get(1) else {
             return Err(super::jobs::arity(request));
         };
-        if let ("SET", [_, _, value, ..]) = (name, &request.arguments[..]) {
+        if let ("set", [_, _, value, ..]) = (spec.name, &request.arguments[..]) {
             return self.set_own_key(key, value).await;
         }
-        let many = ["MGET", "EXISTS"].contains(&name) && request.arguments.len() > 2;
-        if many {
-            return self.read_many(name, request).await;
+        match spec.name {
+            "mget" => return Ok(Reply::Array(self.read_each("GET", request).await?)),
+            "exists" if request.arguments.len() > 2 => {
+                let found = self.read_each("EXISTS", request).await?;
+                let n_found = found.iter().filter(|one| **one == Reply::Integer(1)).count();
+                return Ok(Reply::Integer(i64::try_from(n_found).unwrap_or(i64::MAX)));
+            }
+            _ => {}
         }
         if key.starts_with(QUEUE_PREFIX) {
             return self.answer_queue(request).await;
@@ -144,6 +145,17 @@ impl Connection {
         let reply = self.answer_view(request).await;
         self.prove_by_key(key);
         reply
+    }
+
+    /// `SMEMBERS` and `SISMEMBER`: the only sets are those that the server shows.
+    pub(super) async fn on_set_of_view(&mut self, request: &Request) -> Result<Reply, Reply> {
+        if is_own(&request.arguments[1]) {
+            return self.answer_view(request).await;
+        }
+        Err(Reply::error(
+            "ERR no key of yours can be a set: this port has strings, lists, hashes \
+                          and sorted sets",
+        ))
     }
 
     /// A worker that reads or writes a key of its job has read the pop that gave it.
@@ -205,15 +217,23 @@ impl Connection {
         }
     }
 
-    async fn read_many(&mut self, name: &str, request: &Request) -> Result<Reply, Reply> {
+    /// Each of the keys, of both kinds.
+    async fn read_each(
+        &mut self,
+        command: &'static str,
+        request: &Request,
+    ) -> Result<Vec<Reply>, Reply> {
         let mut values = Vec::with_capacity(request.arguments.len());
         for key in &request.arguments[1..] {
-            let command = if name == "MGET" { "GET" } else { "EXISTS" };
-            let one = Request {
-                arguments: vec![Bytes::copy_from_slice(command.as_bytes()), key.clone()],
-            };
+            let arguments = vec![Bytes::from_static(command.as_bytes()), key.clone()];
+            let one = Request { arguments };
             let value = if !is_own(key) {
-                self.execute_one(&one).await?
+                let is_get = command == "GET";
+                let read = if is_get { keyspace::strings::mget } else { keyspace::keys::exists };
+                match self.execute_one(read, &one.arguments).await? {
+                    Reply::Array(mut values) => values.pop().unwrap_or(Reply::Null),
+                    other => other,
+                }
             } else if queue_in(key).is_some() {
                 self.answer_queue(&one).await.unwrap_or(Reply::Null)
             } else {
@@ -221,17 +241,18 @@ impl Connection {
             };
             values.push(value);
         }
-        if name == "MGET" {
-            return Ok(Reply::Array(values));
-        }
-        let count = |value: &Reply| if let Reply::Integer(n) = value { *n } else { 0 };
-        Ok(Reply::Integer(values.iter().map(count).sum()))
+        Ok(values)
+    }
+
+    pub(super) async fn on_dbsize(&mut self) -> Result<Reply, Reply> {
+        let keys = self.key_count().await + self.view_names().await.len();
+        Ok(Reply::Integer(i64::try_from(keys).unwrap_or(i64::MAX)))
     }
 
     /// `KEYS pattern`, over both kinds of keys.
-    async fn on_keys(&mut self, request: &Request) -> Result<Reply, Reply> {
+    pub(super) async fn on_keys(&mut self, request: &Request) -> Result<Reply, Reply> {
         let pattern = &request.arguments[1];
-        let mut keys = match self.execute_one(request).await? {
+        let mut keys = match self.execute_one(keyspace::keys::keys, &request.arguments).await? {
             Reply::Array(keys) => keys,
             other => return Err(other),
         };
@@ -242,8 +263,8 @@ impl Connection {
     }
 
     /// `SCAN cursor ...`: the server's own keys come with the last page.
-    async fn on_scan(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let mut page = match self.execute_one(request).await? {
+    pub(super) async fn on_scan(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let mut page = match self.execute_one(keyspace::keys::scan, &request.arguments).await? {
             Reply::Array(page) if page.len() == 2 => page,
             other => return Err(other),
         };
@@ -265,45 +286,26 @@ impl Connection {
     }
 
     pub(super) async fn key_count(&self) -> usize {
-        match self.scratch().await {
-            Ok(scratch) => scratch.load().keys,
-            Err(_) => 0,
-        }
+        self.keyspace().await.map_or(0, |keyspace| keyspace.load().keys)
     }
 
-    pub(super) async fn scratch_bytes(&self) -> usize {
-        match self.scratch().await {
-            Ok(scratch) => scratch.load().bytes,
-            Err(_) => 0,
-        }
+    pub(super) async fn keyspace_bytes(&self) -> usize {
+        self.keyspace().await.map_or(0, |keyspace| keyspace.load().bytes)
     }
 
-    pub(super) async fn scratch(
-        &self,
-    ) -> Result<std::sync::Arc<crate::scratch::TenantScratch>, Reply> {
+    async fn keyspace(&self) -> Result<Arc<TenantKeyspace>, Reply> {
         Ok(self.member().handle.keyspace().await?)
     }
 }
 
 /// A range of a sorted set without scores.
-fn is_bare_range(request: &Request) -> bool {
+fn is_bare_range(request: &Invocation) -> bool {
     let has = |word: &[u8]| request.arguments.iter().any(|one| one.eq_ignore_ascii_case(word));
-    (request.name_is("ZRANGE") || request.name_is("ZRANGEBYSCORE"))
-        && !has(b"WITHSCORES")
-        && !has(b"BYLEX")
-}
-
-/// Clients of another server always get scores.
-fn with_scores(request: &Request) -> Request {
-    let mut request = request.clone();
-    if is_bare_range(&request) {
-        request.arguments.push(Bytes::from_static(b"WITHSCORES"));
-    }
-    request
+    (request.name_is("ZRANGE") || request.name_is("ZRANGEBYSCORE")) && !has(b"WITHSCORES")
 }
 
 /// Writes an answer of the keyspace without a detour.
-pub(super) fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: Version) {
+fn write_answer(out: &mut BytesMut, answer: &Answer, version: Version) {
     match answer {
         Answer::Ok => write_ok(out),
         // Only pops wait, and those are answered elsewhere.
@@ -319,6 +321,11 @@ pub(super) fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: 
                 write_answer(out, one, version);
             }
         }
+        Answer::Popped(popped) => {
+            write_array_head(out, 2);
+            write_bulk(out, &popped.key);
+            write_bulk(out, &popped.element);
+        }
         Answer::Map(all) => {
             write_map_head(out, all.len(), version);
             for (field, value) in all {
@@ -326,33 +333,13 @@ pub(super) fn write_answer(out: &mut bytes::BytesMut, answer: &Answer, version: 
                 write_bulk(out, value);
             }
         }
-        Answer::Pairs(all) => write_pairs(out, all, version),
-        Answer::Set(all) => {
-            write_set_head(out, all.len(), version);
-            for one in all {
-                write_bulk(out, one);
-            }
-        }
         Answer::Scored(all) => write_scored(out, all, version),
         Answer::Error(text) => write_error(out, text),
     }
 }
 
-/// The same for values.
-fn write_pairs(out: &mut bytes::BytesMut, all: &[(Bytes, Bytes)], version: Version) {
-    let is_three = version == Version::Three;
-    write_array_head(out, if is_three { all.len() } else { 2 * all.len() });
-    for (field, value) in all {
-        if is_three {
-            write_array_head(out, 2);
-        }
-        write_bulk(out, field);
-        write_bulk(out, value);
-    }
-}
-
 /// Version 3 has pairs; version 2 has members and scores in one row.
-fn write_scored(out: &mut bytes::BytesMut, all: &[(Bytes, f64)], version: Version) {
+fn write_scored(out: &mut BytesMut, all: &[(Bytes, f64)], version: Version) {
     let is_three = version == Version::Three;
     write_array_head(out, if is_three { all.len() } else { 2 * all.len() });
     for (member, score) in all {
@@ -364,29 +351,13 @@ fn write_scored(out: &mut bytes::BytesMut, all: &[(Bytes, f64)], version: Versio
     }
 }
 
-/// An answer that goes on being worked with.
+/// An answer of `KEYS`, `SCAN`, `MGET` or `EXISTS`, to which views are added.
 fn reply_of(answer: Answer) -> Reply {
     match answer {
-        Answer::Ok => Reply::ok(),
-        Answer::Null | Answer::Block { .. } => Reply::Null,
-        Answer::NullArray => Reply::NullArray,
         Answer::Integer(number) => Reply::Integer(number),
-        Answer::Double(number) => Reply::Double(number),
         Answer::Bulk(bytes) => Reply::Bulk(bytes),
-        Answer::Word(word) => Reply::simple(word),
         Answer::Array(all) => Reply::Array(all.into_iter().map(reply_of).collect()),
-        Answer::Pairs(all) => Reply::Array(
-            all.into_iter().flat_map(|(k, v)| [Reply::Bulk(k), Reply::Bulk(v)]).collect(),
-        ),
-        Answer::Set(all) => Reply::Set(all.into_iter().map(Reply::Bulk).collect()),
-        Answer::Map(all) => {
-            Reply::Map(all.into_iter().map(|(k, v)| (Reply::Bulk(k), Reply::Bulk(v))).collect())
-        }
-        Answer::Scored(all) => Reply::Array(
-            all.into_iter()
-                .flat_map(|(member, score)| [Reply::Bulk(member), Reply::Double(score)])
-                .collect(),
-        ),
         Answer::Error(text) => Reply::Error(text),
+        _ => Reply::Null, // A missing value; these commands give nothing else.
     }
 }

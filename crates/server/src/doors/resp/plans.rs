@@ -1,17 +1,21 @@
-//! `PLAN.*`.
+//! `PLAN.*` and `ACTION.*`.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use protocol::plan::Plan;
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
-use serde_json::json;
+use serde_json::{Value, json};
+use shard::documents::{ActionHead, Entry};
 
-use super::answers::store_error;
+use super::answers::{job_id, store_error};
 use super::connection::Connection;
 use super::jobs::{ListWords, arity, text_of};
-use crate::plans::delete::{DeleteError, delete};
-use crate::plans::kept::{self, KeepError, ListedPlan};
-use crate::wire_words::json_path::{describe, is_object};
+use crate::plans::action::{self, ActionError, Counts};
+use crate::plans::job::JobProblem;
+use crate::plans::kept::{self, DeleteError, KeepError, ListedPlan, delete};
+use crate::wire_words::payload::{describe, is_object};
 
 pub(super) fn keep_error(error: KeepError) -> Reply {
     match error {
@@ -92,5 +96,122 @@ impl Connection {
             active @ DeleteError::Active(_) => Reply::error(format!("ERR {active}")),
         })?;
         Ok(Reply::ok())
+    }
+}
+
+/// Actions that a list with a status looks at, newest first.
+const LOOKED_AT_MAX: usize = 1_000;
+
+fn action_error(error: ActionError) -> Reply {
+    match error {
+        ActionError::Invalid(JobProblem::Plan(error)) | ActionError::Keep(error) => {
+            keep_error(error)
+        }
+        ActionError::Invalid(JobProblem::Invalid(text)) => Reply::error(format!("ERR {text}")),
+        ActionError::Ask(error) => error.into(),
+        ActionError::Store(error) => store_error(&error),
+    }
+}
+
+impl Connection {
+    pub(super) async fn on_action_submit(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, json] = &request.arguments[..] else { return Err(arity(request)) };
+        let member = self.member();
+        let made = action::submit(&self.app, &member.handle, json).await;
+        let made = made.map_err(action_error)?;
+        if self.client.is_person {
+            let (name, jobs) = (&made.action_id, made.jobs_created);
+            return Ok(Reply::simple(format!("OK action_id={name} jobs_created={jobs}")));
+        }
+        Ok(Reply::bulk(serde_json::to_vec(&made).expect("our own words are JSON")))
+    }
+
+    async fn counted(
+        &self,
+        action_id: &str,
+        action: &Entry<ActionHead>,
+    ) -> Result<(Value, Vec<String>), Reply> {
+        let handle = &self.member().handle;
+        let records = action::records(&self.app, handle, action_id).await;
+        let records = records.map_err(|error| store_error(&error))?;
+        let counts = Counts::of(&records);
+        let names = records.iter().map(|record| job_id(record.id, &record.parameters)).collect();
+        let line = json!({
+            "action_id": action_id,
+            "plan_id": action.head.plan_id,
+            "status": counts.status(),
+            "created_at": action.at_ms / 1_000,
+            "jobs_total": counts.total(),
+            "jobs_pending": counts.pending + counts.scheduled,
+            "jobs_running": counts.running,
+            "jobs_completed": counts.completed,
+            "jobs_failed": counts.failed,
+            "jobs_dead": counts.dead,
+            "jobs_cancelled": counts.cancelled,
+        });
+        Ok((line, names))
+    }
+
+    async fn action(&self, action_id: &str) -> Result<Arc<Entry<ActionHead>>, Reply> {
+        let found = kept::action(&self.member().handle, action_id).await?;
+        found.ok_or_else(|| Reply::error(format!("ERR Action not found: {action_id}")))
+    }
+
+    pub(super) async fn on_action_status(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, action_id] = &request.arguments[..] else { return Err(arity(request)) };
+        let action_id = text_of(action_id)?;
+        let (line, _) = self.counted(action_id, &*self.action(action_id).await?).await?;
+        Ok(Reply::Bulk(Bytes::from(line.to_string())))
+    }
+
+    /// `ACTION.GET id [offset] [limit]`: the same, with the names of its jobs.
+    pub(super) async fn on_action_get(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let [_, action_id, rest @ ..] = &request.arguments[..] else { return Err(arity(request)) };
+        let action_id = text_of(action_id)?;
+        let list = ListWords::read(rest)?;
+        let (mut line, names) = self.counted(action_id, &*self.action(action_id).await?).await?;
+        let page: Vec<String> =
+            names.into_iter().skip(list.offset).take(list.limit as usize).collect();
+        line["summary"] = json!({
+            "total": line["jobs_total"],
+            "pending": line["jobs_pending"],
+            "running": line["jobs_running"],
+            "completed": line["jobs_completed"],
+            "failed": line["jobs_failed"],
+            "dead": line["jobs_dead"],
+            "cancelled": line["jobs_cancelled"],
+        });
+        line["job_ids_offset"] = list.offset.into();
+        line["job_ids_limit"] = list.limit.into();
+        line["job_ids_returned"] = page.len().into();
+        line["job_ids"] = page.into();
+        Ok(Reply::Bulk(Bytes::from(line.to_string())))
+    }
+
+    /// `ACTION.LIST [status|all] [offset] [limit]`: newest first.
+    pub(super) async fn on_action_list(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let list = ListWords::read(&request.arguments[1..])?;
+        let wanted = list.words.first().copied().filter(|word| *word != "all");
+        let limit = list.limit as usize;
+        // What an action came to is only known from its jobs.
+        let (skip, most) = wanted.map_or((list.offset, limit), |_| (0, LOOKED_AT_MAX));
+        let (actions, _) = kept::actions(&self.member().handle, skip, most).await?;
+        let mut to_skip = if wanted.is_some() { list.offset } else { 0 };
+        let mut lines = Vec::new();
+        for (action_id, action) in actions {
+            let (line, _) = self.counted(&action_id, &action).await?;
+            if wanted.is_some_and(|wanted| line["status"] != wanted) {
+                continue;
+            }
+            if to_skip > 0 {
+                to_skip -= 1;
+                continue;
+            }
+            lines.push(Reply::Bulk(Bytes::from(line.to_string())));
+            if lines.len() == limit {
+                break;
+            }
+        }
+        Ok(Reply::Array(lines))
     }
 }

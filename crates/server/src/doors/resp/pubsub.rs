@@ -15,8 +15,8 @@ use shard::projection::TaskUpdate;
 
 /// The channel on which jobs tell where they stand.
 const JOB_UPDATES: &[u8] = b"job:updates";
-/// Channels and patterns that one connection may listen to.
-pub(crate) const SUBSCRIPTIONS_MAX: usize = 1_000;
+/// Limit: channels and patterns that one connection may listen to.
+const SUBSCRIPTIONS_MAX: usize = 1_000;
 
 /// What a channel says.
 pub(super) type Message = TaskUpdate;

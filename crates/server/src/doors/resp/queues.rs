@@ -7,14 +7,14 @@ use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use store::{Detail, PageQuery};
 
+use super::answers::{PROCESSING, SCHEDULED, queue_in, queues_of};
 use super::answers::{job_status, job_view, json_bulk, store_error};
 use super::connection::Connection;
-use super::convert::{PROCESSING, SCHEDULED, queue_in, queues_of};
 use super::jobs::{arity, text_of};
-use crate::resp_workers::registration::job_types;
+use crate::resp_workers::job_types;
 
-/// Jobs that one look at a queue shows.
-pub(crate) const PEEKED_JOBS_MAX: u32 = 1_000;
+/// Limit: jobs that one look at a queue shows.
+const PEEKED_JOBS_MAX: u32 = 1_000;
 const PEEKED_JOBS: u32 = 10;
 
 fn in_states(states: &[StateWord], limit: u32) -> PageQuery {
@@ -108,18 +108,11 @@ impl Connection {
                 let jobs = self.queue_range(queue, number(2)?, number(3)?).await?;
                 Ok(Reply::Array(jobs.into_iter().map(Reply::Bulk).collect()))
             }
-            ("LINDEX", 3) => {
-                let index = number(2)?;
-                let jobs = self.queue_range(queue, index, index).await?;
-                Ok(jobs.into_iter().next().map_or(Reply::Null, Reply::Bulk))
-            }
             ("LREM", 4) => self.on_queue_lrem(queue, &request.arguments[3]).await,
             ("EXISTS", 2) => Ok(Reply::Integer(i64::from(self.queue_len(queue).await? > 0))),
             ("TYPE", 2) => Ok(Reply::simple("list")),
-            ("TTL" | "PTTL", 2) => Ok(Reply::Integer(-1)),
-            ("LLEN" | "LRANGE" | "LINDEX" | "LREM" | "EXISTS" | "TYPE" | "TTL" | "PTTL", _) => {
-                Err(arity(request))
-            }
+            ("TTL", 2) => Ok(Reply::Integer(-1)),
+            ("LLEN" | "LRANGE" | "LREM" | "EXISTS" | "TYPE" | "TTL", _) => Err(arity(request)),
             _ => Err(Reply::error(format!(
                 "ERR queue:{queue} shows jobs; use LPUSH, BRPOP, LLEN, LRANGE, or QUEUE.* and JOB.*"
             ))),

@@ -5,17 +5,18 @@ use coordinator::{HeartbeatVerdict, Judgement, Renewal, TaskRecord, TaskState};
 use model::{Failure, LeaseId, Report, ReportedOutcome, WorkerId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
-use protocol::session::payload::feedback::Feedback;
+use protocol::session::payload::exec::Feedback;
 use serde_json::json;
 use shard::report_key::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key};
 
+use super::answers::{Step, Update, worker_id_in};
 use super::answers::{lost_words, status_word, verdict_reply};
 use super::connection::Connection;
-use super::convert::{Step, Update, worker_id_in};
+use super::dispatch::Invocation;
 use crate::handle::AskError;
 use crate::plans::job::retries_of;
-use crate::wire_words::json_path::{describe, is_object};
-use crate::wire_words::limits::RESULT_BYTES_MAX;
+use crate::wire_words::payload::RESULT_BYTES_MAX;
+use crate::wire_words::payload::{describe, is_object};
 
 const DEFAULT_CODE: &str = "E.RUNNER.FAILURE";
 
@@ -32,7 +33,7 @@ struct Word {
 impl Connection {
     /// A run of updates: neighbours that end jobs are one report, neighbours that do not are one
     /// heartbeat.
-    pub(super) async fn answer_updates(&mut self, run: &[Request]) {
+    pub(super) async fn answer_updates(&mut self, run: &[Invocation]) {
         let mut words = Vec::with_capacity(run.len());
         for request in run {
             let word = match self.refuse_role(request) {

@@ -7,7 +7,7 @@ use coordinator::{TaskRecord, TaskState};
 use protocol::plan::{Plan, PlanJob};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use super::answers::{job_id, job_view, seconds, status_word, store_error};
 use super::connection::Connection;
@@ -229,104 +229,64 @@ impl Connection {
         let name = request.upper_name().map(|name| name.as_str().to_owned()).unwrap_or_default();
         let Some(key) = request.arguments.get(1) else { return Err(arity(request)) };
         let key = super::jobs::text_of(key)?;
-        if !READS.contains(&name.as_str()) {
-            let text = format!("ERR '{key}' is kept by the server and can only be read");
-            return Err(Reply::error(text));
-        }
         let view = self.view(key).await?;
-        read(&name, &request.arguments[2..], view).ok_or_else(|| arity(request))?
+        read(&name, &request.arguments[2..], view).unwrap_or_else(|| {
+            let text = format!("ERR '{key}' is kept by the server and can only be read");
+            Err(Reply::error(text))
+        })
     }
 }
-
-/// Commands that read.
-const READS: [&str; 18] = [
-    "HSCAN",
-    "SSCAN",
-    "GET",
-    "STRLEN",
-    "EXISTS",
-    "TYPE",
-    "TTL",
-    "PTTL",
-    "SMEMBERS",
-    "SISMEMBER",
-    "SCARD",
-    "HGETALL",
-    "HGET",
-    "HMGET",
-    "HLEN",
-    "HKEYS",
-    "HEXISTS",
-    "HVALS",
-];
 
 fn read(name: &str, rest: &[Bytes], view: Option<View>) -> Option<Result<Reply, Reply>> {
     let wrong = || Err(Reply::error(WRONG_TYPE));
     Some(match (name, rest, view) {
         ("EXISTS", [], view) => Ok(Reply::Integer(i64::from(view.is_some()))),
         ("TYPE", [], view) => Ok(Reply::simple(view.map_or("none", |view| view.kind()))),
-        ("TTL" | "PTTL", [], None) => Ok(Reply::Integer(-2)),
+        ("TTL", [], None) => Ok(Reply::Integer(-2)),
         ("TTL", [], Some(View::Text(_, Some(left)))) => Ok(whole(left.as_millis().div_ceil(1_000))),
-        ("PTTL", [], Some(View::Text(_, Some(left)))) => Ok(whole(left.as_millis())),
-        ("TTL" | "PTTL", [], Some(_)) => Ok(Reply::Integer(-1)),
+        ("TTL", [], Some(_)) => Ok(Reply::Integer(-1)),
         ("GET", [], None) => Ok(Reply::Null),
         ("GET", [], Some(View::Text(text, _))) => Ok(Reply::Bulk(text)),
         ("GET", [], Some(View::Document(document))) => {
             Ok(Reply::Bulk(Bytes::from(document.to_string())))
         }
-        ("STRLEN", [], None) => Ok(Reply::Integer(0)),
-        ("STRLEN", [], Some(View::Text(text, _))) => Ok(whole(text.len() as u128)),
-        ("SMEMBERS", [], view) => match view {
-            None => Ok(Reply::Set(Vec::new())),
-            Some(View::Members(all)) => Ok(Reply::Set(all.into_iter().map(Reply::Bulk).collect())),
-            Some(_) => wrong(),
-        },
-        ("SSCAN", [_, ..], view) => match view {
-            None => Ok(one_page(Vec::new())),
-            Some(View::Members(all)) => Ok(one_page(all.into_iter().map(Reply::Bulk).collect())),
-            Some(_) => wrong(),
-        },
-        ("SCARD", [], view) => match view {
-            None => Ok(Reply::Integer(0)),
-            Some(View::Members(all)) => Ok(whole(all.len() as u128)),
-            Some(_) => wrong(),
-        },
-        ("SISMEMBER", [one], view) => match view {
-            None => Ok(Reply::Integer(0)),
-            Some(View::Members(all)) => Ok(Reply::Integer(i64::from(all.contains(one)))),
-            Some(_) => wrong(),
-        },
-        (_, fields, view) if name.starts_with('H') => return read_fields(name, fields, view),
-        ("GET" | "STRLEN", [], Some(_)) => wrong(),
+        ("SMEMBERS", [], None) => Ok(Reply::Set(Vec::new())),
+        ("SMEMBERS", [], Some(View::Members(all))) => {
+            Ok(Reply::Set(all.into_iter().map(Reply::Bulk).collect()))
+        }
+        ("SISMEMBER", [_], None) => Ok(Reply::Integer(0)),
+        ("SISMEMBER", [one], Some(View::Members(all))) => {
+            Ok(Reply::Integer(i64::from(all.contains(one))))
+        }
+        ("GET" | "SMEMBERS", [], Some(_)) | ("SISMEMBER", [_], Some(_)) => wrong(),
+        (_, fields, None) => return read_fields(name, fields, &Map::new()),
+        (_, fields, Some(View::Document(Value::Object(document)))) => {
+            return read_fields(name, fields, &document);
+        }
+        ("HGETALL" | "HLEN" | "HGET" | "HEXISTS", _, Some(_)) => wrong(),
         _ => return None,
     })
 }
 
-fn read_fields(name: &str, fields: &[Bytes], view: Option<View>) -> Option<Result<Reply, Reply>> {
-    let document = match view {
-        None => json!({}),
-        Some(View::Document(document)) => document,
-        Some(_) => return Some(Err(Reply::error(WRONG_TYPE))),
-    };
-    let all = document.as_object().cloned().unwrap_or_default();
+fn read_fields(
+    name: &str,
+    fields: &[Bytes],
+    document: &Map<String, Value>,
+) -> Option<Result<Reply, Reply>> {
     let text = |value: &Value| match value {
         Value::String(text) => Reply::bulk(text.clone().into_bytes()),
         other => Reply::bulk(other.to_string().into_bytes()),
     };
     let one = |field: &Bytes| {
-        let found = std::str::from_utf8(field).ok().and_then(|field| all.get(field));
+        let found = std::str::from_utf8(field).ok().and_then(|field| document.get(field));
         found.map_or(Reply::Null, text)
     };
     let key = |key: &String| Reply::bulk(key.clone().into_bytes());
     Some(Ok(match (name, fields) {
-        ("HGETALL", []) => Reply::Map(all.iter().map(|(k, v)| (key(k), text(v))).collect()),
-        ("HSCAN", [_, ..]) => one_page(all.iter().flat_map(|(k, v)| [key(k), text(v)]).collect()),
-        ("HKEYS", []) => Reply::Array(all.keys().map(key).collect()),
-        ("HVALS", []) => Reply::Array(all.values().map(text).collect()),
-        ("HLEN", []) => whole(all.len() as u128),
+        ("HGETALL", []) => Reply::Map(document.iter().map(|(k, v)| (key(k), text(v))).collect()),
+        ("HLEN", []) => whole(document.len() as u128),
         ("HGET", [field]) => one(field),
         ("HEXISTS", [field]) => Reply::Integer(i64::from(one(field) != Reply::Null)),
-        ("HMGET", [_, ..]) => Reply::Array(fields.iter().map(one).collect()),
         _ => return None,
     }))
 }
@@ -338,11 +298,6 @@ fn output_of(job: &Value, field: &str) -> Option<String> {
     }
     let steps = job.get("task_results")?.as_array()?;
     Some(steps.iter().filter_map(|step| step.get(field)?.as_str()).collect())
-}
-
-/// A scan that is over with its first page.
-fn one_page(items: Vec<Reply>) -> Reply {
-    Reply::Array(vec![Reply::bulk(&b"0"[..]), Reply::Array(items)])
 }
 
 fn members(names: Vec<Bytes>) -> Option<View> {

@@ -8,18 +8,18 @@ use protocol::resp::request::{Limits, ProtocolError, Request, RequestReader};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::Instant;
 
-use super::stream::Stream;
+use super::listener::Stream;
 
-/// What a client may send before it has proved who it is, in all.
-pub(crate) const EARLY_BYTES_IN_MAX: usize = 4 * 1024;
-/// What it may be sent before that, in all.
-pub(crate) const EARLY_BYTES_OUT_MAX: usize = 1024;
-/// Arguments of one request, its name included.
+/// Limit: what is read before the key.
+const EARLY_BYTES_IN_MAX: usize = 4 * 1024;
+/// Limit: what is sent before the key.
+const EARLY_BYTES_OUT_MAX: usize = 1024;
+/// Limit: arguments of one command.
 pub(crate) const ARGUMENTS_MAX: usize = 65_536;
-/// One argument.
+/// Limit: one argument of a command.
 pub(crate) const ARGUMENT_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// One request.
-pub(crate) const REQUEST_BYTES_MAX: usize = 10 * 1024 * 1024;
+/// Limit: one command.
+const REQUEST_BYTES_MAX: usize = 10 * 1024 * 1024;
 /// Replies are sent when so many bytes of them wait.
 const REPLY_BYTES_SENT_AT: usize = 64 * 1024;
 /// A client that does not read for so long is cut off.

@@ -1,31 +1,38 @@
-//! `WORKER.*`, and what counts as such: `PING <worker_id>`, `SET worker:<id>:tools`.
+//! `WORKER.*`, and what counts as such: `PING <worker_id>`, `SET worker:<id>:tools`; then
+//! `WORKER.VERIFY` and `CAPABILITY.SEARCH`.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use coordinator::{DrainOrder, Ladder, Refusal, Renewal, WorkerHealth, WorkerView};
+use coordinator::{
+    DrainOrder, Refusal, Renewal, SilenceLimits, TaskState, WorkerHealth, WorkerView,
+};
 use model::{Offer, TagValue, Timestamp, WorkerId};
+use protocol::plan::PlanResult;
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use shard::sessions::{MemberMessage, Registration};
 
-use super::answers::seconds;
+use super::answers::{comma_list, seconds, worker_id_in};
 use super::client::Binding;
 use super::connection::Connection;
-use super::convert::{self, comma_list};
 use super::jobs::{arity, text_of};
 use crate::handle::{AskError, WorkerRegistration};
-use crate::resp_workers::registration::{self, abilities, unregistered};
-use crate::resp_workers::resp_worker::HEARTBEAT_EVERY;
-use crate::wire_words::limits::PARAMETERS_BYTES_MAX;
+use crate::plans::job::OrderDesk;
+use crate::resp_workers::HEARTBEAT_EVERY;
+use crate::resp_workers::{self, WORKER_TAG, abilities, unregistered};
+use crate::wire_words::payload::PARAMETERS_BYTES_MAX;
 
-/// A worker's last numbers, as JSON.
-pub(crate) const STATS_BYTES_MAX: usize = 16 * 1024;
+/// Limit: the numbers of a heartbeat.
+const STATS_BYTES_MAX: usize = 16 * 1024;
 
-/// Tools that `WORKERS.LIST` names of one worker.
-pub(crate) const TOOLS_LISTED_MAX: usize = 100;
+/// Limit: tools that `WORKERS.LIST` names of one worker.
+const TOOLS_LISTED_MAX: usize = 100;
 
 /// A tool or a tag in a list that older workers set.
 const LISTED_NAME_CHARS_MAX: usize = 64;
@@ -46,7 +53,7 @@ fn member_error(error: AskError) -> Reply {
 }
 
 fn worker_id(text: &Bytes) -> Result<WorkerId, Reply> {
-    convert::worker_id_in(text_of(text)?).map_err(|text| Reply::error(format!("ERR {text}")))
+    worker_id_in(text_of(text)?).map_err(|text| Reply::error(format!("ERR {text}")))
 }
 
 impl Connection {
@@ -72,8 +79,8 @@ impl Connection {
             return Err(Reply::error("ERR the registration is too long"));
         }
         let invalid = |text: String| Reply::error(format!("ERR {text}"));
-        let read = registration::register(json).map_err(invalid)?;
-        let worker = convert::worker_id_in(&read.worker_id).map_err(invalid)?;
+        let read = resp_workers::register(json).map_err(invalid)?;
+        let worker = worker_id_in(&read.worker_id).map_err(invalid)?;
         read.check_version().map_err(invalid)?;
         let text = text_of(json)?;
         let known = abilities(&worker, text).map_err(invalid)?;
@@ -109,8 +116,8 @@ impl Connection {
         offer: Arc<Offer>,
     ) -> Result<(), Reply> {
         let anew = matches!(message, MemberMessage::Register(_));
-        let (worker, ladder) = (worker.clone(), Ladder::SLOW);
-        let own = WorkerRegistration { worker, offer, ladder, anew };
+        let (worker, silence_limits) = (worker.clone(), SilenceLimits::SLOW);
+        let own = WorkerRegistration { worker, offer, silence_limits, anew };
         self.member().handle.register(own, Some(message)).await.map_err(member_error)
     }
 
@@ -285,7 +292,7 @@ impl Connection {
         value: &Bytes,
     ) -> Result<Reply, Reply> {
         let invalid = |text: String| Reply::error(format!("ERR {text}"));
-        let worker = convert::worker_id_in(worker).map_err(invalid)?;
+        let worker = worker_id_in(worker).map_err(invalid)?;
         self.check_speaks_for(&worker)?;
         let names = comma_list(value).map_err(invalid)?;
         let known = self.member().workers().known(&worker, |known| known.abilities.clone());
@@ -305,7 +312,7 @@ impl Connection {
             let value: TagValue = "true".parse().expect("short and printable");
             let tags = names.iter().map(|name| Ok((name.parse()?, value.clone())));
             offer.tags = tags.collect::<Result<_, _>>().map_err(wrong)?;
-            offer.tags.insert(registration::worker_tag(), registration::worker_tag_value(&worker));
+            offer.tags.insert(resp_workers::worker_tag(), resp_workers::worker_tag_value(&worker));
         }
         self.tell_registered(&worker, self.greet(), Arc::new(offer.clone())).await?;
         if !self.member().is_bound() {
@@ -342,4 +349,175 @@ fn read_stats(stats: &Bytes) -> Result<usize, Reply> {
         .map_err(|error| Reply::error(format!("ERR stats is a JSON object: {error}")))?;
     let n_active = read.get("active_jobs").and_then(serde_json::Value::as_u64).unwrap_or(0);
     Ok(usize::try_from(n_active).unwrap_or(usize::MAX))
+}
+
+/// How long a challenge may take.
+const VERIFY_WITHIN: Duration = Duration::from_secs(30);
+/// How much of the tool's words is told.
+const OUTPUT_CHARS_MAX: usize = 200;
+
+/// What is to be executed.
+#[derive(Deserialize)]
+struct Challenge {
+    command: String,
+    #[serde(default)]
+    args: Vec<String>,
+}
+
+impl Connection {
+    /// `WORKER.VERIFY tool json` asks any worker that claims the tool;
+    /// `WORKER.VERIFY worker_id tool json` asks that one.
+    pub(super) async fn on_worker_verify(&mut self, request: &Request) -> Result<Reply, Reply> {
+        let (worker, tool, json) = match &request.arguments[1..] {
+            [tool, json] => (None, text_of(tool)?, json),
+            [worker, tool, json] => (Some(text_of(worker)?), text_of(tool)?, json),
+            _ => return Err(arity(request)),
+        };
+        let invalid = |text: String| Reply::error(format!("ERR {text}"));
+        let challenge: Challenge = serde_json::from_slice(json).map_err(|error| {
+            let like = r#"{"command":"jq","args":["--version"]}"#;
+            invalid(format!("a challenge is a JSON object, like {like}: {error}"))
+        })?;
+        let claimant = self.claimant(worker, tool)?;
+        let job = json!({
+            "command": challenge.command,
+            "args": challenge.args,
+            "tools": [tool],
+            "tags": { WORKER_TAG: claimant.as_str() },
+            "timeout_secs": VERIFY_WITHIN.as_secs(),
+            "priority": model::PRIORITY_LIMIT,
+        });
+        let mut desk = OrderDesk::new(&self.app, &self.member().handle);
+        let order = desk.read(&Bytes::from(job.to_string()), None).await;
+        let task = order.map_err(|problem| invalid(problem.to_string()))?.task;
+        let output = self.challenge(task).await?;
+        self.note_verified(&claimant, tool, output.clone()).await?;
+        Ok(Reply::simple(format!("OK worker_id={claimant} output=\"{output}\"")))
+    }
+
+    async fn note_verified(
+        &self,
+        worker: &WorkerId,
+        tool: &str,
+        output: String,
+    ) -> Result<(), Reply> {
+        let invalid = |error: model::InvalidText| Reply::error(format!("ERR {error}"));
+        let (worker, tool) = (worker.clone(), tool.parse::<model::ToolName>().map_err(invalid)?);
+        Ok(self.member().handle.note_verified(worker, tool, output).await?)
+    }
+
+    /// Who claims the tool.
+    fn claimant(&self, worker: Option<&str>, tool: &str) -> Result<WorkerId, Reply> {
+        let now = self.app.clock.now();
+        let mut found = None;
+        self.member().workers().each(|name, member| {
+            let is_meant = worker.is_none_or(|worker| worker == name.as_str());
+            let claims = member.abilities.offer.tools.iter().any(|own| own.as_str() == tool);
+            if is_meant && claims && member.is_alive(now) && found.is_none() {
+                found = Some(name.clone());
+            }
+        });
+        found.ok_or_else(|| Reply::error(format!("ERR no active worker claims the tool {tool}")))
+    }
+
+    /// Submits the challenge and waits for its end.
+    async fn challenge(&self, task: model::NewTask) -> Result<String, Reply> {
+        let handle = self.member().handle.clone();
+        let task = handle.submit(vec![task]).await?[0].task;
+        let until = self.app.clock.now().after(VERIFY_WITHIN);
+        match handle.watch(task, until).await {
+            // Nobody can wait for it: it counts as late unless it is done already.
+            Ok(_) | Err(AskError::Refused(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+        let record = self.find_record(&task.to_string()).await?;
+        let state = record.map(|record| record.progress.state);
+        let Some(TaskState::Settled(settlement)) = state else {
+            // Nobody wants to know any more.
+            let _ = handle.stop(task).await;
+            return Err(Reply::error("ERR the worker did not answer the challenge in time"));
+        };
+        if let Some(failure) = &settlement.failure {
+            return Err(Reply::error(format!("ERR the challenge failed: {}", failure.reason)));
+        }
+        Ok(first_words(settlement.result.as_deref().unwrap_or_default()))
+    }
+}
+
+/// What the tool said, in one line.
+fn first_words(result: &[u8]) -> String {
+    #[derive(Deserialize)]
+    struct Plain {
+        #[serde(default)]
+        stdout: String,
+    }
+    let steps = serde_json::from_slice::<PlanResult>(result);
+    let text = match steps {
+        Ok(PlanResult { task_results }) if !task_results.is_empty() => {
+            task_results.into_iter().map(|step| step.stdout).collect()
+        }
+        _ => serde_json::from_slice::<Plain>(result).map(|plain| plain.stdout).unwrap_or_default(),
+    };
+    let line = text.lines().next().unwrap_or_default();
+    line.chars().filter(|c| !c.is_control() && *c != '"').take(OUTPUT_CHARS_MAX).collect()
+}
+
+/// Limit: capabilities that one search gives, by name.
+const FOUND_MAX: usize = 100;
+/// Workers that are named with one capability.
+const WORKERS_NAMED_MAX: usize = 100;
+
+/// A tool or a unit that some worker has.
+#[derive(Default, Serialize)]
+struct Found {
+    capability: String,
+    workers: Vec<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<Box<RawValue>>,
+}
+
+impl Found {
+    /// Whether every word stands in its name or in its description, in whichever case.
+    fn has_all(&self, words: &[String]) -> bool {
+        let description = self.description.as_ref().map_or("", |description| description.get());
+        let text = format!("{}\n{description}", self.capability).to_lowercase();
+        words.iter().all(|word| text.contains(word.as_str()))
+    }
+}
+
+impl Connection {
+    pub(super) async fn on_capability_search(&self, request: &Request) -> Result<Reply, Reply> {
+        let mut words = Vec::new();
+        for argument in &request.arguments[1..] {
+            words.extend(text_of(argument)?.split_whitespace().map(str::to_lowercase));
+        }
+        let mut known: BTreeMap<String, Found> = BTreeMap::new();
+        for view in &self.worker_views().await? {
+            if view.health != WorkerHealth::Lost {
+                let metadata = self.member().workers().metadata(&view.worker);
+                add(&mut known, view, metadata.as_ref());
+            }
+        }
+        let found = known.into_values().filter(|one| one.has_all(&words)).take(FOUND_MAX);
+        let bulk = |one: Found| {
+            let json = serde_json::to_vec(&one).expect("texts and JSON become JSON");
+            Reply::Bulk(Bytes::from(json))
+        };
+        Ok(Reply::Array(found.map(bulk).collect()))
+    }
+}
+
+fn add(known: &mut BTreeMap<String, Found>, view: &WorkerView, metadata: Option<&Bytes>) {
+    let register = metadata.and_then(|metadata| resp_workers::register(metadata).ok());
+    for tool in &view.offer.tools {
+        let entry = known.entry(tool.to_string()).or_default();
+        entry.capability = tool.to_string();
+        if entry.workers.len() < WORKERS_NAMED_MAX {
+            entry.workers.push(view.worker.to_string());
+        }
+        let said = register.as_ref().and_then(|own| own.descriptions.get(tool.as_str()));
+        if let (None, Some(said)) = (&entry.description, said) {
+            entry.description = Some((*said).to_owned());
+        }
+    }
 }

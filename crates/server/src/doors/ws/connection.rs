@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use tokio_websockets::CloseCode;
 
 use super::driver::{Done, Driver};
-use super::log;
+use super::listener::log_frame;
 use super::wire::{Gone, Received, Wire};
 use crate::app::App;
 use crate::links::{Heard, ToLink, Told};
@@ -114,7 +114,7 @@ impl Connection {
             match one {
                 Received::Frame(text) => match self.reader.read_bytes(&text) {
                     Ok(frame) => {
-                        log::frame("in", &frame);
+                        log_frame("in", &frame);
                         self.driver.link.on_frame(now, frame);
                     }
                     Err(error) => self.driver.link.on_unreadable(now, &error.to_string()),
@@ -143,7 +143,7 @@ impl Connection {
         let sent = poll_fn(|context| {
             let next = || {
                 let frame = driver.link.poll_frame()?;
-                log::frame("out", &frame);
+                log_frame("out", &frame);
                 frame.to_text().ok()
             };
             Poll::Ready(wire.poll_send(context, next))

@@ -125,8 +125,8 @@ pub(super) struct Driver {
 
 impl Driver {
     pub(super) fn new(app: Arc<App>) -> Self {
-        let options =
-            LinkOptions { window: app.session_window, seed: crate::dice::Dice::seeded().roll() };
+        let seed = Uuid::new_v4().as_u64_pair().0;
+        let options = LinkOptions { window: app.session_window, seed };
         Self {
             link: WorkerLink::new(app.clock.now(), options),
             id: LinkId(app.last_link.fetch_add(1, Ordering::Relaxed)),

@@ -1,4 +1,4 @@
-//! A request becomes a socket.
+//! A request becomes a socket; its frames go to the log.
 
 use std::sync::Arc;
 
@@ -12,13 +12,14 @@ use axum::routing::get;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use protocol::error_code::ErrorCode;
+use protocol::session::envelope::Envelope;
 
 use super::connection::Connection;
 use super::wire::Wire;
 use crate::app::App;
 use crate::wire_words::problem::ApiError;
 
-/// WebSocket connections at the same time; a further one is refused.
+/// Limit: WebSocket connections at the same time; a further one is refused.
 pub(crate) const WS_CONNECTIONS_MAX: usize = 20_000;
 
 /// What every server adds to the client's key, by RFC 6455.
@@ -86,6 +87,22 @@ fn accept_of(key: &[u8]) -> HeaderValue {
     context.update(KEY_SUFFIX.as_bytes());
     let text = BASE64.encode(context.finish());
     HeaderValue::from_str(&text).expect("letters of base64")
+}
+
+/// A frame came or goes. What it says stays out of the log: it may be anyone's secret.
+pub(super) fn log_frame(direction: &'static str, frame: &Envelope) {
+    tracing::debug!(
+        tenant = &*frame.tenant,
+        "sender.id" = &*frame.sender.id,
+        "type" = &*frame.kind,
+        id = frame.id,
+        corr = frame.corr,
+        seq = frame.seq,
+        session_seq = frame.session_seq,
+        "ack.request" = frame.ack.as_ref().and_then(|ack| ack.request),
+        direction,
+        "frame"
+    );
 }
 
 #[cfg(test)]

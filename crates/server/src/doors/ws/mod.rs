@@ -9,6 +9,5 @@ mod connection;
 mod driver;
 mod handshake;
 pub(crate) mod listener;
-mod log;
 mod observe;
 pub(crate) mod wire;

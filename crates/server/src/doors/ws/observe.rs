@@ -12,9 +12,9 @@ use protocol::rest::events::{
     WorkerPackageData,
 };
 use protocol::rest::workers::KeptResources;
-use protocol::session::payload::heartbeat::{Heartbeat, Metrics, ResourceMetrics};
+use protocol::session::payload::control::{Heartbeat, Metrics, ResourceMetrics};
 use protocol::session::payload::package::{InstallOutcome, PackageEvent};
-use protocol::session::payload::resource_read::Chunk;
+use protocol::session::payload::resource::ResourceChunk;
 use serde::Deserialize;
 use shard::sessions::{HeartbeatFacts, LinkMessage, SessionRecord};
 use shard::worker_link::{LinkEvent, read_number};
@@ -156,7 +156,7 @@ impl Driver {
     }
 
     /// A part of a resource goes to whoever waits for it. A reader that has gone misses nothing.
-    fn on_chunk(&mut self, chunk: Chunk) {
+    fn on_chunk(&mut self, chunk: ResourceChunk) {
         let number = read_number(&chunk.request_id);
         let reply = number.and_then(|number| self.reads.remove(&number));
         let Some(reply) = reply else { return };

@@ -7,20 +7,20 @@ use std::time::Duration;
 use futures_util::{Sink, Stream};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
-use protocol::session::decode::FRAME_BYTES_MAX;
+use protocol::session::codec::FRAME_BYTES_MAX;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::Instant;
 use tokio_websockets::{
     CloseCode, Config, Error, Limits, Message, Payload, ServerBuilder, WebSocketStream,
 };
 
-/// The largest frame of a peer that has not proved who it is.
-pub(crate) const EARLY_FRAME_BYTES_MAX: usize = 64 * 1024;
+/// Limit: the largest frame of a peer that has not proved who it is.
+const EARLY_FRAME_BYTES_MAX: usize = 64 * 1024;
 /// Frames that are taken in before they are acted on.
 const FRAMES_PER_TURN_MAX: usize = 256;
 /// Bytes that are taken in before they are acted on.
 const BYTES_PER_TURN_MAX: usize = 1 << 20;
-/// A peer that does not read for so long is cut off.
+/// Limit: a peer that does not read for so long is cut off.
 pub(crate) const WRITE_STALL_MAX: Duration = Duration::from_secs(10);
 /// How long a close may take to reach the peer.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);

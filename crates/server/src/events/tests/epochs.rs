@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{Demand, NewTask, RetryPolicy, TaskSpec, TenantId};
-use store::{MemoryStore, Store};
+use store::{SqliteStore, Store};
 
 use crate::app::{App, DEFAULT_TENANT, Options, Server};
 
 #[tokio::test]
 async fn a_shard_that_used_up_half_of_its_ids_raises_its_epoch_and_goes_on() {
     let folder = tempfile::tempdir().expect("a folder");
-    let store = Arc::new(MemoryStore::default());
+    let store = Arc::new(SqliteStore::open(folder.path()).expect("opens"));
     let http = "127.0.0.1:0".parse().expect("an address");
     let options = Options { dev: true, ..Options::new(folder.path(), http) };
     let server = Server::start_on(Arc::clone(&store) as _, options).await.expect("starts");

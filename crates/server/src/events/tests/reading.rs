@@ -5,14 +5,14 @@ use std::time::Duration;
 use coordinator::{Change, RunWord};
 use tokio::time::Instant;
 
-use super::super::filter::Filter;
-use super::super::limits::{
+use super::super::reader::{
     BEHIND_EVENTS, CHUNK_BYTES_MAX, FLOOD_EVENTS, LOOK_EVERY, READERS_MAX, RING_BYTES_MAX,
     RING_EVENTS_MAX, SHARED_BYTES_MAX,
 };
 use super::super::reader::{Came, Reader, Said};
 use super::facts::{AT, completed, ended, granted, run, started, submitted};
 use super::{World, next, next_n};
+use crate::events::reader::Filter;
 
 impl World {
     /// A turn of a coordinator.

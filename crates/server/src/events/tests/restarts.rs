@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use store::{MemoryStore, Note, NoteKind, Store};
+use sim::MemoryStore;
+use store::{Note, NoteKind, Store};
 
 use super::super::reader::{Came, Said};
 use super::super::tenant::TenantEvents;

@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use model::{LeaseId, Timestamp};
 use protocol::rest::events::{CommandAnswer, EventKind};
-use protocol::session::open::OpenObject;
-use protocol::session::payload::feedback::{Channel, Chunk, Feedback};
+use protocol::session::codec::OpenObject;
+use protocol::session::payload::exec::{Channel, Chunk, Feedback};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::super::limits::LINGER_FOR;
+use super::super::reader::LINGER_FOR;
 use super::World;
 use super::facts::{AT, granted, lease, run, started, step, submitted, task, worker};
-use crate::feedback::Snapshot;
+use crate::logs::Snapshot;
 
 fn raw(json: &serde_json::Value) -> OpenObject {
     let raw = RawValue::from_string(json.to_string()).expect("JSON");

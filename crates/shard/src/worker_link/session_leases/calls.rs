@@ -12,8 +12,8 @@ use model::LeaseId;
 use super::super::in_flight::RequestId;
 use crate::sessions::Call;
 
-/// Calls of one middleware that may be open at the same time.
-pub const CALLS_PER_LEASE_MAX: usize = 64;
+/// Limit: calls of one middleware that may be open at the same time.
+const CALLS_PER_LEASE_MAX: usize = 64;
 
 /// What became of the wish to open a call.
 #[derive(Debug)]

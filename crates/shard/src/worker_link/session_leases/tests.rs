@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use model::{Demand, ShardId, TaskSpec};
-use protocol::session::payload::heartbeat::Metrics;
+use protocol::session::payload::control::Metrics;
 
 use super::super::convert::Understands;
 use super::super::in_flight::RequestId;

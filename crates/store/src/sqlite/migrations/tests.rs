@@ -1,14 +1,15 @@
 //! Folders of earlier versions open.
 
 use coordinator::{TaskState, WaitReason};
+use keyspace::{Keyspace, Kind, Limits};
 use rusqlite::Connection;
 use shard::DocumentKind;
 use shard::documents::{ActionHead, Entry, HookHead, PlanHead, WorkflowHead};
 
 use super::{CREATE_LIST, MIGRATIONS, digest, migrate, take_step};
-use crate::sqlite::documents;
 use crate::sqlite::read::{load, tokens};
 use crate::sqlite::restore::restore;
+use crate::sqlite::{documents, keys};
 
 #[test]
 fn tables_of_an_older_version_are_taken_over() {
@@ -451,11 +452,15 @@ fn what_an_older_version_left_out_is_stated() {
         ]
     );
     assert_eq!(
-        texts("SELECT link FROM tasks WHERE link IS NOT NULL ORDER BY id"),
+        texts(
+            "SELECT concat_ws(' ', run_id, run_frame, run_node, run_item, run_level, hex(run_step),
+                              run_call)
+               FROM tasks WHERE run_id IS NOT NULL OR run_call IS NOT NULL ORDER BY id"
+        ),
         [
-            r#"{"run":5,"frame":0,"node":3,"item":null,"level":0,"step_id":"00000000-0000-0000-0000-000000000007","call":null}"#,
-            r#"{"run":5,"frame":2,"node":3,"item":0,"level":1,"step_id":"00000000-0000-0000-0000-000000000007","call":{"caller":{"task":9,"epoch":1},"request":"r \"1\""}}"#,
-            "broken",
+            "5 0 3 0 00000000000000000000000000000007",
+            r#"5 2 3 0 1 00000000000000000000000000000007 {"caller":{"task":9,"epoch":1},"request":"r \"1\""}"#,
+            " broken",
         ]
     );
     assert_eq!(
@@ -483,13 +488,17 @@ fn check_texts_are_as_written(connection: &Connection) {
     for number in [1, 2, 3, 5] {
         let key = coordinator::LoadKey::Task(model::TaskId::of(shard, number));
         let (_, task) = load(connection, shard, vec![key]).expect("reads").remove(0);
-        let stored = "SELECT json, link, pin FROM tasks JOIN task_specs ON task_specs.id = spec_id
+        let stored =
+            "SELECT json, run_call, pin FROM tasks JOIN task_specs ON task_specs.id = spec_id
             WHERE tasks.id = ?1";
         let columns = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get(1)?, row.get(2)?));
         let stored = connection.query_row(stored, [task.id.to_integer()], columns).expect("there");
         let write = (
             crate::stored_json::write(&*task.spec),
-            task.link.as_deref().map(crate::stored_json::write),
+            task.link
+                .as_deref()
+                .and_then(|link| link.call.as_deref())
+                .map(crate::stored_json::write),
             task.pin.as_deref().map(crate::stored_json::write),
         );
         assert_eq!(stored, write);
@@ -521,3 +530,67 @@ const OLDER_TEXTS: &str = r#"
     (2, '{"bound":[{"package":"p","since":7},
                    {"package":"q","worker":"w","since":8,"moved_from":"v"}],
           "kept_from":["w"],"fact":9}')"#;
+
+/// Keys as the versions before step 17 stored them: a row per element, and all bytes as blobs.
+const OLDER_KEYS: &str = "
+    INSERT INTO scratch_keys (shard, key, kind, expires_at, value) VALUES
+        (1, x'61', 'string', 7, x'00ff'), (1, x'62', 'list', NULL, x''),
+        (1, x'63', 'hash', NULL, x''), (1, x'64', 'zset', 9, x''),
+        (1, x'65', 'set', 5, x''), (2, x'62', 'list', NULL, x'');
+    INSERT INTO scratch_items (shard, key, item, value) VALUES
+        (1, x'62', x'8000000000000001', x'32'), (1, x'62', x'7fffffffffffffff', x'31'),
+        (1, x'63', x'6669656c64', x'ff'), (1, x'63', x'', x''),
+        (1, x'64', x'6d', x'3ff0000000000000'),
+        (1, x'65', x'78', x''), (1, x'65', x'79', x''), (2, x'62', x'8000000000000000', x'6f')";
+
+fn with_older_keys(more: &str) -> Connection {
+    let connection = Connection::open_in_memory().expect("memory");
+    connection.execute_batch(CREATE_LIST).expect("a list");
+    for (version, migration) in (1_i64..).zip(&MIGRATIONS[..16]) {
+        take_step(&connection, version, migration).expect("an older step");
+    }
+    connection.execute_batch(OLDER_KEYS).expect("older rows");
+    connection.execute_batch(more).expect("more older rows");
+    connection
+}
+
+#[test]
+fn the_keys_of_an_older_version_get_one_row_each() {
+    let mut connection = with_older_keys("");
+    migrate(&mut connection).expect("the newer step");
+    let shard = |number| model::ShardId::new(number).expect("fits");
+    let rows = keys::restore(&connection, shard(1)).expect("reads");
+    let space = Keyspace::restore(Limits::default(), rows.clone()).expect("no damage");
+    assert_eq!(space.len(), 4);
+    let found: Vec<_> =
+        rows.iter().map(|row| (&row.key[..], row.kind, row.expires_at, &row.value[..])).collect();
+    let at = |millis| Some(model::Timestamp::from_integer(millis));
+    assert_eq!(
+        found,
+        [
+            (&b"a"[..], Kind::String, at(7), &b"\0\xff"[..]),
+            (b"b", Kind::List, None, b"\0\0\0\x011\0\0\0\x012"),
+            (b"c", Kind::Hash, None, b"\0\0\0\0\0\0\0\0\0\0\0\x05field\0\0\0\x01\xff"),
+            (b"d", Kind::SortedSet, at(9), b"\0\0\0\x01m\x3f\xf0\0\0\0\0\0\0"),
+        ]
+    );
+    assert_eq!(keys::restore(&connection, shard(2)).expect("reads")[0].value, "\0\0\0\x01o");
+    let members: Vec<(Vec<u8>, Vec<u8>, Option<i64>)> = connection
+        .prepare("SELECT key, member, expires_at FROM retired_sets ORDER BY key, member")
+        .and_then(|mut select| {
+            let rows = select.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?;
+            rows.collect()
+        })
+        .expect("reads");
+    let set = |member: &[u8]| (b"e".to_vec(), member.to_vec(), Some(5));
+    assert_eq!(members, [set(b"x"), set(b"y")], "a set is kept");
+    let old = connection.prepare("SELECT * FROM scratch_keys");
+    assert!(old.is_err(), "the old tables are gone");
+}
+
+#[test]
+fn an_element_without_a_key_is_not_lost_silently() {
+    let orphan = "INSERT INTO scratch_items (shard, key, item, value) VALUES (1, x'7a', x'', x'')";
+    let refused = migrate(&mut with_older_keys(orphan)).expect_err("damage");
+    assert!(refused.to_string().contains("an element of the key z has no key"), "{refused}");
+}

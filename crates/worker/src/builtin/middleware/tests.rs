@@ -2,9 +2,9 @@ use std::sync::Mutex;
 
 use super::*;
 use crate::builtin::Builtin;
-use crate::executor::Executor;
-use crate::next::tests::answering;
-use crate::next::{Next, NextAnswer, NextFailure};
+use crate::core::executor::Executor;
+use crate::core::next::tests::answering;
+use crate::core::next::{Next, NextAnswer, NextFailure};
 
 #[tokio::test(start_paused = true)]
 async fn retry_calls_until_it_succeeds_and_waits_longer_each_time() {
@@ -135,7 +135,7 @@ async fn execute(name: &str, parameters: &str, next: Next) -> String {
         parameters: RawValue::from_string(parameters.into()).expect("JSON"),
     };
     let context = Context { next, ..Context::detached() };
-    match Builtin::default().execute(assignment, context).await {
+    match Builtin.execute(assignment, context).await {
         Outcome::Completed { result, extra: Some(extra) } if extra.is_skipped => {
             format!("skipped {}", result.get())
         }

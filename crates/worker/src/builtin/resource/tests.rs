@@ -1,6 +1,6 @@
 use super::*;
 use crate::builtin::Builtin;
-use crate::executor::{Assignment, Executor};
+use crate::core::executor::{Assignment, Executor};
 use crate::resources::Limits;
 
 const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824";
@@ -67,5 +67,5 @@ async fn run(name: &str, parameters: &str, resources: Option<&Arc<Registry>>) ->
         parameters: RawValue::from_string(parameters.into()).expect("JSON"),
     };
     let context = Context { resources: resources.cloned(), ..Context::detached() };
-    Builtin::default().execute(assignment, context).await
+    Builtin.execute(assignment, context).await
 }

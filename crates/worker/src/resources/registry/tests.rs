@@ -1,4 +1,4 @@
-use protocol::session::open::OpenObject;
+use protocol::session::codec::OpenObject;
 use serde_json::value::RawValue;
 
 use super::*;
@@ -65,7 +65,7 @@ fn what_is_over_its_time_or_too_much_goes() {
     let large = registry.new_path();
     fs::write(&large, "12345678901").expect("written");
     let refused = registry.register_file(new("large"), &large).expect_err("too large");
-    assert!(matches!(refused, RegistryError::Shelf(ShelfError::Full { bytes: 11, .. })));
+    assert!(matches!(refused, RegistryError::ResourceTable(KeepError::Full { bytes: 11, .. })));
     assert!(path(&second).exists(), "what cannot fit costs nothing");
 }
 
@@ -91,7 +91,7 @@ fn names_are_names_and_a_damaged_index_is_laid_aside() {
     }
     registry.register(new("a"), 1).expect("registered");
     let again = registry.register(new("a"), 1);
-    assert!(matches!(again, Err(RegistryError::Shelf(ShelfError::Taken(_)))));
+    assert!(matches!(again, Err(RegistryError::ResourceTable(KeepError::Taken(_)))));
     drop(registry);
     fs::write(data.path().join(INDEX), "{").expect("written");
     assert!(open(&data).list(None, None).is_empty());

@@ -68,10 +68,7 @@ pub enum InvalidParameters {
     VariableName(String),
     /// No time, or too much.
     #[error("timeout_ms is {ms}; it wants 1 to {max}", max = TIMEOUT_MAX.as_millis())]
-    Timeout {
-        /// What was asked for.
-        ms: u64,
-    },
+    Timeout { ms: u64 },
     /// More than is ever kept.
     #[error("output_max_bytes is {0}; at most {OUTPUT_BYTES_MAX} are kept")]
     Output(usize),

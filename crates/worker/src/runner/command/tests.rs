@@ -1,12 +1,17 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use protocol::session::payload::exec::Channel;
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
+use tokio::time::sleep_until;
+use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::runner::output::{Channel, Chunk};
+use crate::core::feedback::{FeedbackSink, GATHERED_BYTES_MAX};
 use crate::runner::supervise::LINGER;
 
 mod groups;
@@ -174,20 +179,20 @@ async fn the_channels_keep_their_order() {
     let script = "echo 1; sleep 0.05; echo 2 >&2; sleep 0.05; echo 3; sleep 0.05; echo 4 >&2";
     let mut running = start(&json!({"argv": ["sh", "-c", script]}));
     let mut seen = Vec::new();
-    while let Some(batch) = running.chunks.recv().await {
+    while let Some(batch) = running.next_batch().await {
         seen.extend(batch.iter().map(|chunk| {
             let text = String::from_utf8_lossy(&chunk.bytes).trim().to_owned();
-            format!("{} {} {text}", chunk.channel.name(), chunk.offset)
+            format!("{:?} {} {text}", chunk.channel, chunk.offset)
         }));
     }
-    assert_eq!(seen, ["stdout 0 1", "stderr 0 2", "stdout 2 3", "stderr 2 4"]);
+    assert_eq!(seen, ["Stdout 0 1", "Stderr 2 2", "Stdout 4 3", "Stderr 6 4"]);
 }
 
 #[tokio::test]
 async fn a_chatty_program_does_not_cost_a_frame_for_each_line() {
     let mut running = start(&json!({"argv": ["seq", "1", "20000"]}));
     let (mut n_batches, mut said) = (0, Vec::new());
-    while let Some(batch) = running.chunks.recv().await {
+    while let Some(batch) = running.next_batch().await {
         n_batches += 1;
         for chunk in batch {
             assert_eq!(chunk.offset, said.len() as u64);
@@ -248,17 +253,18 @@ async fn endless_output_is_bounded_and_stopped() {
 async fn a_listener_that_takes_nothing_makes_the_program_wait_but_not_the_clock() {
     let options = Options { sink_patience: Duration::from_millis(1), ..Options::default() };
     let running = start_with(options, &json!({"argv": ["yes"], "timeout_ms": 100}));
-    // The listener is there and takes nothing; a few batches and what waits fit, and no more.
-    let Running { chunks, task, .. } = running;
-    let finished = tokio::time::timeout(PATIENCE, task).await.expect("bounded").expect("no panic");
+    // The listener is there and takes nothing; what waits for it fits, and no more.
+    let mut running = running;
+    let finished = tokio::time::timeout(PATIENCE, &mut running.task).await;
+    let finished = finished.expect("bounded").expect("no panic");
     assert!(shown(&finished.outcome).starts_with("E.TIMEOUT"));
-    assert!(chunks.len() <= SINK_SLOTS);
+    assert!(running.everything().await.len() <= GATHERED_BYTES_MAX);
 }
 
 #[tokio::test]
 async fn a_listener_that_is_slow_gets_every_byte() {
     // The one has long ended when the listener begins to take; the other is still held up.
-    let counts = [30_000_usize, 100_000];
+    let counts = [30_000_usize, 400_000];
     let script = |n: usize| format!("seq {n} 2>&1; echo end >&2");
     let mut runs = counts.map(|n| start(&json!({"argv": ["sh", "-c", script(n)]})));
     let held_up = tokio::time::timeout(3 * LINGER, &mut runs[1].task).await;
@@ -273,8 +279,8 @@ async fn a_listener_that_is_slow_gets_every_byte() {
 
 #[tokio::test]
 async fn a_listener_that_hangs_up_changes_nothing() {
-    let mut running = start(&json!({"argv": ["seq", "1", "100000"]}));
-    running.chunks.close();
+    let running = start(&json!({"argv": ["seq", "1", "100000"]}));
+    running.feedback.close();
     let (outcome, result) = running.end().await;
     assert_eq!(outcome, "completed");
     assert!(result["stdout"].as_str().is_some_and(|text| text.ends_with("100000\n")));
@@ -284,9 +290,8 @@ async fn a_listener_that_hangs_up_changes_nothing() {
 async fn a_result_that_would_be_too_large_is_shortened() {
     let options = Options { result_bytes_max: 2000, ..Options::default() };
     let parameters = json!({"argv": ["sh", "-c", r"head -c 5000 /dev/zero; printf end"]});
-    let finished = CommandRunner::new(options)
-        .run(&assignment(&parameters), None, &CancellationToken::new())
-        .await;
+    let finished =
+        CommandRunner::new(options).run(&assignment(&parameters), &Context::detached()).await;
     let result = finished.result.expect("it ran");
     assert!(result.get().len() <= 2000, "{}", result.get().len());
     let result: Value = serde_json::from_str(result.get()).expect("JSON");
@@ -294,23 +299,50 @@ async fn a_result_that_would_be_too_large_is_shortened() {
     assert_eq!(result["truncated"], true);
 }
 
-const SINK_SLOTS: usize = 4;
+/// A piece of what a program said.
+struct Chunk {
+    channel: Channel,
+    offset: u64,
+    bytes: Vec<u8>,
+}
 
 struct Running {
-    chunks: mpsc::Receiver<Vec<Chunk>>,
+    feedback: FeedbackSink,
+    said: Arc<Notify>,
     stop: CancellationToken,
+    /// The program and what it said are over.
+    ended: CancellationToken,
     task: JoinHandle<Finished>,
 }
 
 impl Running {
+    /// What a session would take next, when it would take it.
+    async fn next_batch(&mut self) -> Option<Vec<Chunk>> {
+        loop {
+            let now = tokio::time::Instant::now();
+            match self.feedback.due_at(now) {
+                Some(due) if due <= now => {
+                    let batch = self.feedback.take(now).expect("something is due");
+                    return Some(batch.chunks.into_iter().map(chunk).collect());
+                }
+                Some(due) => sleep_until(due).await,
+                None if self.ended.is_cancelled() => return None,
+                None => tokio::select! {
+                    () = self.said.notified() => {}
+                    () = self.ended.cancelled() => {}
+                },
+            }
+        }
+    }
+
     async fn next_chunk(&mut self) -> Chunk {
-        let batch = tokio::time::timeout(PATIENCE, self.chunks.recv()).await.expect("bounded");
+        let batch = tokio::time::timeout(PATIENCE, self.next_batch()).await.expect("bounded");
         batch.and_then(|batch| batch.into_iter().next()).expect("something is said")
     }
 
     async fn everything(&mut self) -> Vec<u8> {
         let mut said = Vec::new();
-        while let Some(batch) = self.chunks.recv().await {
+        while let Some(batch) = self.next_batch().await {
             for chunk in batch {
                 said.extend_from_slice(&chunk.bytes);
             }
@@ -325,18 +357,34 @@ impl Running {
     }
 }
 
+fn chunk(chunk: protocol::session::payload::exec::Chunk) -> Chunk {
+    let bytes = match (chunk.text, chunk.data_base64) {
+        (Some(text), _) => text.into_bytes(),
+        (None, data) => BASE64_STANDARD.decode(data.expect("either")).expect("base64"),
+    };
+    let metadata = chunk.metadata.expect("told").into_raw();
+    let metadata: Value = serde_json::from_str(metadata.get()).expect("JSON");
+    Chunk { channel: chunk.channel, offset: metadata["offset"].as_u64().expect("told"), bytes }
+}
+
 fn start(parameters: &Value) -> Running {
     start_with(Options { grace: Duration::from_millis(300), ..Options::default() }, parameters)
 }
 
 fn start_with(options: Options, parameters: &Value) -> Running {
-    let (sink, chunks) = mpsc::channel(SINK_SLOTS);
-    let stop = CancellationToken::new();
-    let (assignment, token) = (assignment(parameters), stop.clone());
+    let said = Arc::new(Notify::new());
+    let wake = Arc::clone(&said);
+    let feedback = FeedbackSink::new(move || wake.notify_one());
+    let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+    let context = Context { feedback: feedback.clone(), stop: stop.clone(), ..Context::detached() };
+    let (assignment, guard) = (assignment(parameters), ended.clone().drop_guard());
     let task = tokio::spawn(async move {
-        CommandRunner::new(options).run(&assignment, Some(sink), &token).await
+        let finished = CommandRunner::new(options).run(&assignment, &context).await;
+        context.feedback.finish();
+        drop(guard);
+        finished
     });
-    Running { chunks, stop, task }
+    Running { feedback, said, stop, ended, task }
 }
 
 async fn run(parameters: &Value) -> (String, Value) {
@@ -350,7 +398,7 @@ async fn check_start(parameters: &Value, expected: &str) {
 }
 
 async fn environment_seen(runner: &CommandRunner, parameters: &Value) -> BTreeMap<String, String> {
-    let finished = runner.run(&assignment(parameters), None, &CancellationToken::new()).await;
+    let finished = runner.run(&assignment(parameters), &Context::detached()).await;
     let (_, result) = told(finished);
     let lines = result["stdout"].as_str().expect("text").lines();
     lines

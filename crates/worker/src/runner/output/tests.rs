@@ -1,63 +1,6 @@
 use super::*;
 
 #[test]
-fn the_first_bytes_leave_at_once_and_the_next_after_the_pause() {
-    let start = Instant::now();
-    let mut coalescer = Coalescer::default();
-    assert_eq!(coalescer.due_at(start), None);
-    coalescer.push(Channel::Stdout, b"a");
-    assert_eq!(coalescer.due_at(start), Some(start));
-    coalescer.take(start);
-    coalescer.push(Channel::Stdout, b"b");
-    assert_eq!(coalescer.due_at(start), Some(start + FLUSH_EVERY));
-    coalescer.push(Channel::Stdout, &vec![b'c'; FLUSH_BYTES]);
-    assert_eq!(coalescer.due_at(start), Some(start), "enough bytes do not wait");
-}
-
-#[test]
-fn after_a_silence_bytes_leave_at_once_again() {
-    let start = Instant::now();
-    let mut coalescer = Coalescer::default();
-    coalescer.push(Channel::Stdout, b"a");
-    coalescer.take(start);
-    let later = start + Duration::from_secs(1);
-    coalescer.push(Channel::Stdout, b"b");
-    assert!(coalescer.due_at(later).is_some_and(|due| due <= later));
-}
-
-#[test]
-fn a_batch_keeps_the_order_and_joins_neighbours() {
-    let mut coalescer = Coalescer::default();
-    let said = [
-        (Channel::Stdout, "one "),
-        (Channel::Stdout, "two"),
-        (Channel::Stderr, "oops"),
-        (Channel::Stdout, "three"),
-    ];
-    for (channel, text) in said {
-        coalescer.push(channel, text.as_bytes());
-    }
-    assert_eq!(
-        shown(&coalescer.take(Instant::now())),
-        ["stdout 0 one two", "stderr 0 oops", "stdout 7 three"]
-    );
-    coalescer.push(Channel::Stderr, b"again");
-    assert_eq!(shown(&coalescer.take(Instant::now())), ["stderr 4 again"]);
-}
-
-#[test]
-fn what_waits_is_bounded() {
-    let mut coalescer = Coalescer::default();
-    coalescer.push(Channel::Stdout, &vec![0; PENDING_BYTES_MAX - 1]);
-    assert_eq!(coalescer.room(), 1);
-    coalescer.push(Channel::Stdout, &[0; 1]);
-    assert_eq!(coalescer.room(), 0);
-    coalescer.take(Instant::now());
-    assert_eq!(coalescer.room(), PENDING_BYTES_MAX);
-    assert!(coalescer.is_empty());
-}
-
-#[test]
 fn within_the_limit_everything_is_kept() {
     check_capture(8, &["abcd", "efgh"], "abcdefgh", 0);
     check_capture(8, &["a", "", "b"], "ab", 0);
@@ -111,19 +54,55 @@ fn bytes_that_are_no_text_are_marked() {
     assert_eq!(capture.text().text, "a\u{FFFD}b\r\n");
 }
 
-fn shown(chunks: &[Chunk]) -> Vec<String> {
-    chunks
-        .iter()
-        .map(|Chunk { channel, offset, bytes }| {
-            format!("{} {offset} {}", channel.name(), String::from_utf8_lossy(bytes))
-        })
-        .collect()
-}
-
 fn check_capture(bytes_max: usize, said: &[&str], text: &str, dropped_bytes: u64) {
     let mut capture = Capture::new(bytes_max);
     for part in said {
         capture.push(part.as_bytes());
     }
     assert_eq!(capture.text(), CapturedText { text: text.into(), dropped_bytes }, "{said:?}");
+}
+
+#[test]
+fn little_is_kept_in_memory_and_much_in_a_file() {
+    for n_bytes in [0, 1, SPOOL_MEMORY_BYTES, SPOOL_MEMORY_BYTES + 1, 3 * SPOOL_MEMORY_BYTES] {
+        let said: Vec<u8> = (0..=255).cycle().take(n_bytes).collect();
+        let mut spool = Spool::new(SPOOL_BYTES_MAX);
+        for part in said.chunks(32 * 1024) {
+            spool.push(part).expect("room");
+        }
+        let spooled = spool.finish().expect("kept");
+        assert_eq!(matches!(spooled, Spooled::File(_)), n_bytes > SPOOL_MEMORY_BYTES);
+        for _ in 0..2 {
+            assert!(read(spooled.reader().expect("again")) == said, "{n_bytes} bytes");
+        }
+    }
+}
+
+#[test]
+fn a_reader_cannot_write() {
+    let mut spool = Spool::new(SPOOL_BYTES_MAX);
+    spool.push(&vec![b'x'; 2 * SPOOL_MEMORY_BYTES]).expect("room");
+    let spooled = spool.finish().expect("kept");
+    let Spooled::File(mut file) = spooled.reader().expect("again") else {
+        panic!("so much is in a file")
+    };
+    file.write_all(b"forged").expect_err("read only");
+}
+
+#[test]
+fn too_much_is_an_error_and_never_a_shorter_text() {
+    let mut spool = Spool::new(3);
+    spool.push(b"abc").expect("room");
+    assert!(matches!(spool.push(b"d"), Err(SpoolError::TooLong(3))));
+}
+
+fn read(spooled: Spooled) -> Vec<u8> {
+    match spooled {
+        Spooled::Bytes(bytes) => bytes.to_vec(),
+        Spooled::File(mut file) => {
+            let mut bytes = Vec::new();
+            file.read_to_end(&mut bytes).expect("read");
+            bytes
+        }
+    }
 }

@@ -2,14 +2,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parking_lot::Mutex;
 use protocol::plan::{PlanResult, TaskResult};
 use serde_json::json;
 use serde_json::value::to_raw_value;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::*;
-use crate::feedback::FeedbackSink;
+use crate::core::feedback::FeedbackSink;
 use crate::runner::command;
 use crate::runner::tools::{Tools, own_path};
 use crate::waiting::wait_until;
@@ -116,40 +116,30 @@ async fn the_time_of_the_whole_attempt_counts_too() {
 
 #[tokio::test]
 async fn a_plan_that_is_stopped_leaves_nothing_behind() {
+    let (feedback, said) = listening();
     let stop = CancellationToken::new();
-    let said = Arc::new(Mutex::new(Vec::new()));
-    let context = Context { stop: stop.clone(), ..Context::detached() };
+    let context = Context { feedback: feedback.clone(), stop: stop.clone(), ..Context::detached() };
     let job =
         plan(&json!([["sh", "-c", "echo $$; sleep 100 & sleep 100"], ["true"]]), &Value::Null);
-    let (sink, mut batches) = mpsc::channel(1);
-    let running = tokio::spawn(async move {
-        let assignment = assignment(&job);
-        runner().run(&assignment, &context, sink).await
-    });
-    while let Some(batch) = batches.recv().await {
-        said.lock().extend(batch.into_iter().flat_map(|chunk| chunk.bytes));
-        stop.cancel();
-    }
+    let running = tokio::spawn(runner().execute(assignment(&job), context));
+    let group = first_output(&feedback, &said).await;
+    stop.cancel();
     let outcome =
         tokio::time::timeout(PATIENCE, running).await.expect("bounded").expect("no panic");
     assert_eq!(shown(&outcome), "E.RUNNER.CANCELLED again: task 1 (sh) was stopped");
-    let group = String::from_utf8_lossy(&said.lock()).trim().to_owned();
     check_gone(&group).await;
 }
 
 #[tokio::test]
 async fn a_plan_that_is_dropped_leaves_nothing_behind() {
+    let (feedback, said) = listening();
+    let context = Context { feedback: feedback.clone(), ..Context::detached() };
     let job = plan(&json!([["sh", "-c", "echo $$; sleep 100 & sleep 100"]]), &Value::Null);
-    let (sink, mut batches) = mpsc::channel(1);
-    let running = tokio::spawn(async move {
-        let assignment = assignment(&job);
-        runner().run(&assignment, &Context::detached(), sink).await
-    });
-    let batch = tokio::time::timeout(PATIENCE, batches.recv()).await.expect("bounded");
-    let said = batch.expect("it says its number").remove(0).bytes;
+    let running = tokio::spawn(runner().execute(assignment(&job), context));
+    let group = first_output(&feedback, &said).await;
     running.abort();
     assert!(running.await.is_err());
-    check_gone(String::from_utf8_lossy(&said).trim()).await;
+    check_gone(&group).await;
 }
 
 #[tokio::test]
@@ -269,6 +259,26 @@ async fn a_failure_is_worth_another_try_as_often_as_the_job_says() {
         let (outcome, _) = run(&job).await;
         assert_eq!(outcome, format!("E.RUNNER.EXIT {expected}: task 1 (false) exited with 1"));
     }
+}
+
+fn listening() -> (FeedbackSink, Arc<Notify>) {
+    let said = Arc::new(Notify::new());
+    let wake = Arc::clone(&said);
+    (FeedbackSink::new(move || wake.notify_one()), said)
+}
+
+/// The first line that a program puts out.
+async fn first_output(feedback: &FeedbackSink, said: &Notify) -> String {
+    let output = async {
+        loop {
+            let batch = feedback.take(Instant::now()).unwrap_or_default();
+            if let Some(text) = batch.chunks.into_iter().find_map(|chunk| chunk.text) {
+                return text.trim().to_owned();
+            }
+            said.notified().await;
+        }
+    };
+    tokio::time::timeout(PATIENCE, output).await.expect("it says its number")
 }
 
 async fn run(job: &Value) -> (String, Vec<TaskResult>) {

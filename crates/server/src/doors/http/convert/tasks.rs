@@ -18,8 +18,8 @@ use super::{
     ApiError, BACKOFF_MAX_MS, BACKOFF_MS, LEASE_TTL_MS, MAX_ATTEMPTS, PRIORITY, TIMEOUT_MS, moment,
     package, set, tags, text,
 };
-use crate::wire_words::limits::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX, TASKS_PER_SUBMIT_MAX};
 use crate::wire_words::payload::payload;
+use crate::wire_words::payload::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX, TASKS_PER_SUBMIT_MAX};
 
 const DEFAULT_QUEUE: &str = "default";
 

@@ -1,7 +1,7 @@
 //! What steps read: output of others, text of the input, fields in arguments.
 
 use super::*;
-use crate::runner::spool::SPOOL_MEMORY_BYTES;
+use crate::runner::output::SPOOL_MEMORY_BYTES;
 
 #[tokio::test]
 async fn output_is_fed_byte_for_byte_however_long() {
