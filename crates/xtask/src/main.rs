@@ -10,6 +10,7 @@ mod mutants;
 mod planted;
 mod pytest;
 mod release_gate;
+mod rust_file;
 mod sbom;
 mod sim;
 mod size;

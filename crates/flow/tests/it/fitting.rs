@@ -101,6 +101,7 @@ fn what_a_middleware_may_hand_on_is_not_missed() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn schemas_do_not_reach_out_and_do_not_explode() {
     check_parameters(
         r#"{"$ref": "http://example.com/schema.json"}"#,
@@ -211,6 +212,7 @@ fn check_wire(from: &str, to: &str, expected: &Expect) {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a table of cases")]
 fn wires_fit_their_ports() {
     let text = r#"{"type": "string"}"#;
     check_wire(

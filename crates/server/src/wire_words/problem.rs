@@ -106,6 +106,7 @@ impl From<StoreError> for ApiError {
 }
 
 impl From<Refusal> for ApiError {
+    #[expect(clippy::too_many_lines, reason = "one arm for each refusal")]
     fn from(refusal: Refusal) -> Self {
         match refusal {
             Refusal::LiveTasksFull => {

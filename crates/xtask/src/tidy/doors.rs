@@ -4,8 +4,7 @@
 //! handle of the shard, so that no door has to say what it does with the wrong one.
 
 use super::finding::{Finding, Rule};
-use super::lexer::Kind;
-use super::source::Source;
+use crate::rust_file::RustFile;
 
 const SERVER: &str = "crates/server/src/";
 const DOORS: [&str; 3] = ["http", "resp", "ws"];
@@ -21,14 +20,15 @@ struct Path<'a> {
     at: usize,
 }
 
-pub(crate) fn check(source: &Source<'_>) -> Vec<Finding> {
+pub(crate) fn check(source: &RustFile) -> Vec<Finding> {
     let Some(file) = source.path.strip_prefix(SERVER) else { return Vec::new() };
     let is_carrier = CARRIERS.iter().any(|carrier| file.starts_with(carrier));
     let breaches = paths(source).into_iter().filter_map(|path| {
-        let may_answer = is_carrier || source.is_test_at(path.at);
+        let line = *source.code[path.at].lines.start();
+        let may_answer = is_carrier || source.is_test_at(line);
         let message = door_breach(file, &path.names)
             .or_else(|| answer_breach(&path.names).filter(|_| !may_answer))?;
-        Some(Finding::new(Rule::DoorImport, source.path, source.code[path.at].line, message))
+        Some(Finding::new(Rule::DoorImport, &source.path, line, message))
     });
     breaches.collect()
 }
@@ -62,26 +62,26 @@ fn answer_breach(names: &[&str]) -> Option<String> {
 }
 
 /// Every path of a file. A group after `use` gives one path for each of its names.
-fn paths<'a>(source: &Source<'a>) -> Vec<Path<'a>> {
+fn paths(file: &RustFile) -> Vec<Path<'_>> {
     let mut found = Vec::new();
     let mut at = 0;
-    while at < source.code.len() {
-        at = read(source, at, &[], &mut found).max(at + 1);
+    while at < file.code.len() {
+        at = read(file, at, &[], &mut found).max(at + 1);
     }
     found
 }
 
 /// Reads what begins here, behind the names of the groups around it; gives where that ends.
 fn read<'a>(
-    source: &Source<'a>,
+    file: &'a RustFile,
     mut at: usize,
     before: &[&'a str],
     found: &mut Vec<Path<'a>>,
 ) -> usize {
     let mut names = before.to_vec();
-    while let Some(token) = source.code.get(at).filter(|token| token.kind == Kind::Ident) {
-        names.push(token.text);
-        if !source.reads(at + 1, &["::"]) {
+    while let Some(token) = file.code.get(at).filter(|token| token.is_name) {
+        names.push(&token.text);
+        if !file.reads(at + 1, &["::"]) {
             found.push(Path { names, at });
             return at + 1;
         }
@@ -90,14 +90,14 @@ fn read<'a>(
     if names.len() == before.len() {
         return at;
     }
-    if !source.reads(at, &["{"]) {
+    if !file.reads(at, &["{"]) {
         // All of a module (`*`), or a function with its types.
         found.push(Path { names, at: at - 2 });
         return at;
     }
     at += 1;
-    while at < source.code.len() && !source.reads(at, &["}"]) {
-        at = read(source, at, &names, found).max(at + 1);
+    while at < file.code.len() && !file.reads(at, &["}"]) {
+        at = read(file, at, &names, found).max(at + 1);
     }
     at + 1
 }
@@ -175,7 +175,7 @@ mod tests {
 
     fn check(file: &str, text: &str, expected: usize) {
         let path = format!("{SERVER}{file}");
-        let findings = super::check(&Source::read(&path, text));
+        let findings = super::check(&RustFile::read(&path, text).unwrap());
         assert_eq!(findings.len(), expected, "{path}: {text}");
     }
 }

@@ -4,13 +4,14 @@ use std::fmt;
 
 macro_rules! rules {
     ($($(#[$doc:meta])* $variant:ident = $name:literal,)*) => {
-        /// The rules; their names are used in the list of exceptions.
+        /// The rules, with the names that findings show.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         pub(crate) enum Rule {
             $($(#[$doc])* $variant,)*
         }
 
         impl Rule {
+            #[cfg(test)]
             pub(crate) const ALL: &[Self] = &[$(Self::$variant,)*];
 
             pub(crate) const fn name(self) -> &'static str {
@@ -23,28 +24,18 @@ macro_rules! rules {
 }
 
 rules! {
-    /// A function fits on a screen.
-    FunctionLength = "function-length",
-    /// More arguments than this want a struct.
-    FunctionArguments = "function-arguments",
-    /// Blocks within blocks within blocks cannot be followed.
-    Nesting = "nesting",
     /// A long file has more than one subject.
     FileLength = "file-length",
     /// Long tests have a file of their own.
     InlineTests = "inline-tests",
-    /// `todo!`, `unimplemented!`, `dbg!`.
-    LeftoverMacro = "leftover-macro",
     /// A test that is not run is not a test.
     IgnoredTest = "ignored-test",
     /// A test waits for the event itself.
     TestSleep = "test-sleep",
+    /// A type has a name that readers know.
+    Glossary = "glossary",
     /// Known defects are fixed or written down where users find them.
     Fixme = "fixme",
-    /// `expect` with a reason disappears when it is not needed; `allow` stays for ever.
-    AllowAttribute = "allow-attribute",
-    /// `expect` states why it cannot fail.
-    Unwrap = "unwrap",
     /// `lib.rs` and `mod.rs` start with their purpose.
     ModuleDoc = "module-doc",
     /// `mod.rs` is a table of contents.
@@ -69,30 +60,18 @@ rules! {
     Requirements = "requirements",
 }
 
-impl Rule {
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.iter().copied().find(|rule| rule.name() == name)
-    }
-}
-
 /// One breach of one rule. Ordered by place, so that a file's findings stand together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Finding {
     pub(crate) path: String,
     pub(crate) line: usize,
     pub(crate) rule: Rule,
-    /// The function it is about, where the rule is about functions.
-    pub(crate) function: Option<String>,
     pub(crate) message: String,
 }
 
 impl Finding {
     pub(crate) fn new(rule: Rule, path: &str, line: usize, message: impl Into<String>) -> Self {
-        Self { path: path.into(), line, rule, function: None, message: message.into() }
-    }
-
-    pub(crate) fn in_function(self, name: &str) -> Self {
-        Self { function: Some(name.into()), ..self }
+        Self { path: path.into(), line, rule, message: message.into() }
     }
 }
 

@@ -1,23 +1,25 @@
-//! What `lib.rs` and `mod.rs` are for: a map with its purpose, without logic.
+//! What `lib.rs` and `mod.rs` are for: a map with its purpose, without logic. And tests are run.
 
 use super::finding::{Finding, Rule};
-use super::source::Source;
+use crate::rust_file::RustFile;
 
-pub(crate) fn check(source: &Source<'_>) -> Vec<Finding> {
-    let name = source.file_name();
+pub(crate) fn check(file: &RustFile, text: &str) -> Vec<Finding> {
+    let name = file.file_name();
     let mut findings = Vec::new();
-    if matches!(name, "lib.rs" | "mod.rs") && !source.text.starts_with("//!") {
+    if matches!(name, "lib.rs" | "mod.rs") && !text.starts_with("//!") {
         let message = format!("{name} starts with `//!`: its purpose, then the reading order");
-        findings.push(Finding::new(Rule::ModuleDoc, source.path, 1, message));
+        findings.push(Finding::new(Rule::ModuleDoc, &file.path, 1, message));
     }
     if name == "mod.rs" {
-        let misplaced = source.functions.iter().map(|function| {
-            let message = format!("mod.rs holds no logic; move {} to a named file", function.name);
-            Finding::new(Rule::ModLogic, source.path, function.line, message)
-                .in_function(function.name)
-        });
-        findings.extend(misplaced);
+        findings.extend(file.items.functions.iter().map(|(function, line)| {
+            let message = format!("mod.rs holds no logic; move {function} to a named file");
+            Finding::new(Rule::ModLogic, &file.path, *line, message)
+        }));
     }
+    let message = "an ignored test; assert what happens today, or remove it";
+    let ignored = file.items.ignored.iter();
+    findings
+        .extend(ignored.map(|line| Finding::new(Rule::IgnoredTest, &file.path, *line, message)));
     findings
 }
 
@@ -41,8 +43,16 @@ mod tests {
         check("a/lib.rs", "//! Sells.\nfn a() {}\n", &[]);
     }
 
+    #[test]
+    fn ignored_tests_are_found() {
+        check("a.rs", "#[test] #[ignore] fn a() {}", &["ignored-test"]);
+        check("a.rs", "#[test] #[ignore = \"slow\"] fn a() {}", &["ignored-test"]);
+        check("a.rs", "#[cfg_attr(windows, ignore)] fn a() {}", &["ignored-test"]);
+        check("a.rs", "#[serde(ignore)] struct A; // #[ignore]", &[]);
+    }
+
     fn check(path: &str, text: &str, expected: &[&str]) {
-        let findings = super::check(&Source::read(path, text));
+        let findings = super::check(&RustFile::read(path, text).unwrap(), text);
         let rules: Vec<_> = findings.iter().map(|finding| finding.rule.name()).collect();
         assert_eq!(rules, expected, "{path}: {text}");
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::finding::{Finding, Rule};
 use super::repository::Repository;
-use super::source::Source;
+use crate::rust_file::RustFile;
 
 /// Lines of the form `path type reason`; `#` starts a comment.
 const LIST: &str = "crates/xtask/tidy-locks.txt";
@@ -17,12 +17,13 @@ const TYPES: [&str; 6] = ["Mutex", "RwLock", "OnceLock", "OnceCell", "Notify", "
 /// Names of modules that are names of functions elsewhere, too.
 const CHANNELS: [&str; 4] = ["mpsc", "oneshot", "watch", "broadcast"];
 
-pub(crate) fn check(repository: &Repository, sources: &[Source<'_>]) -> Vec<Finding> {
+pub(crate) fn check(repository: &Repository, files: &[RustFile]) -> Vec<Finding> {
     let mut found = BTreeMap::new();
-    for source in sources.iter().filter(|source| source.path.starts_with(SERVER)) {
-        for at in (0..source.code.len()).filter(|at| !source.is_test_at(*at)) {
-            if let Some(name) = shared(source, at) {
-                found.entry((source.path, name)).or_insert(source.code[at].line);
+    for file in files.iter().filter(|file| file.path.starts_with(SERVER)) {
+        for at in 0..file.code.len() {
+            let line = *file.code[at].lines.start();
+            if let Some(name) = shared(file, at).filter(|_| !file.is_test_at(line)) {
+                found.entry((&*file.path, name)).or_insert(line);
             }
         }
     }
@@ -54,9 +55,9 @@ fn entry(line: &str) -> Option<(&str, &str, &str)> {
     Some((path, name, reason.trim()))
 }
 
-fn shared(source: &Source<'_>, at: usize) -> Option<&'static str> {
-    let is = |name: &&&str| source.code[at].is(name);
-    let channel = || CHANNELS.iter().find(is).filter(|_| source.reads(at + 1, &["::"]));
+fn shared(file: &RustFile, at: usize) -> Option<&'static str> {
+    let is = |name: &&&str| file.reads(at, &[**name]);
+    let channel = || CHANNELS.iter().find(is).filter(|_| file.reads(at + 1, &["::"]));
     TYPES.iter().find(is).or_else(channel).copied()
 }
 
@@ -94,8 +95,8 @@ mod tests {
     fn check(text: &str, list: &str, expected: &[&str]) {
         let mut repository = Repository::default();
         repository.texts.push(TextFile { path: LIST.into(), text: list.into() });
-        let source = Source::read("crates/server/src/a.rs", text);
-        let mut findings = super::check(&repository, &[source]);
+        let file = RustFile::read("crates/server/src/a.rs", text).unwrap();
+        let mut findings = super::check(&repository, &[file]);
         findings.sort();
         assert_eq!(findings.len(), expected.len(), "{findings:?}");
         for (finding, expected) in findings.iter().zip(expected) {

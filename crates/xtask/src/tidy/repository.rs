@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result};
 
-use super::ignore::Ignored;
 use crate::tools::{self, Package};
 
 #[derive(Debug, Default)]
@@ -31,32 +31,23 @@ impl TextFile {
 }
 
 impl Repository {
-    /// Reads the folder itself and asks no version control: an unpacked archive is checked too, and
-    /// a new file is checked before it is added.
+    /// Every file that git tracks, or would track: a new file is checked before it is added.
     pub(crate) fn read(root: &Path) -> Result<Self> {
         let mut repository = Self { packages: tools::workspace()?.packages, ..Self::default() };
-        repository.read_folder(root, "", &mut Ignored::default())?;
-        repository.texts.sort_by(|left, right| left.path.cmp(&right.path));
+        repository.read_files(root)?;
         Ok(repository)
     }
 
-    fn read_folder(&mut self, folder: &Path, prefix: &str, ignored: &mut Ignored) -> Result<()> {
-        if let Ok(patterns) = fs::read_to_string(folder.join(".gitignore")) {
-            ignored.add(prefix, &patterns)?;
-        }
-        let entries = fs::read_dir(folder);
-        for entry in entries.with_context(|| format!("cannot list {}", folder.display()))? {
-            let entry = entry?;
-            let path = format!("{prefix}{}", entry.file_name().to_string_lossy());
-            let kind = entry.file_type()?;
-            if path == ".git" || ignored.covers(&path, kind.is_dir()) {
-                continue;
-            }
-            if kind.is_dir() {
-                self.read_folder(&entry.path(), &format!("{path}/"), ignored)?;
-            } else if kind.is_file() {
-                self.read_file(&entry.path(), path)?;
-            }
+    fn read_files(&mut self, root: &Path) -> Result<()> {
+        let listed = Command::new("git")
+            .args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"])
+            .current_dir(root)
+            .output()
+            .context("cannot ask git for the files")?;
+        let listed = String::from_utf8(listed.stdout).context("file names are UTF-8")?;
+        let paths: BTreeSet<&str> = listed.split('\0').filter(|path| !path.is_empty()).collect();
+        for path in paths {
+            self.read_file(&root.join(path), path.to_owned())?;
         }
         Ok(())
     }
@@ -64,7 +55,7 @@ impl Repository {
     fn read_file(&mut self, file: &Path, path: String) -> Result<()> {
         let bytes = match fs::read(file) {
             Ok(bytes) => bytes,
-            // An editor or a build may remove a file between the listing and the reading.
+            // A file that was removed is tracked until the next commit.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
             Err(error) => return Err(error).with_context(|| format!("cannot read {path}")),
         };
@@ -95,7 +86,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         for (path, bytes) in [
             (".gitignore", &b"/target\n*.pyc\n"[..]),
-            (".git/config", b"x\n"),
             ("target/a.rs", b"x\n"),
             ("a/b.pyc", b"x\n"),
             ("a/b.py", b"x\n"),
@@ -107,11 +97,12 @@ mod tests {
             fs::write(path, bytes).unwrap();
         }
 
+        let init = Command::new("git").args(["init", "-q"]).current_dir(folder.path()).status();
+        assert!(init.unwrap().success());
         let mut repository = Repository::default();
-        repository.read_folder(folder.path(), "", &mut Ignored::default()).unwrap();
+        repository.read_files(folder.path()).unwrap();
 
-        let mut texts: Vec<_> = repository.texts.iter().map(|file| file.path.as_str()).collect();
-        texts.sort_unstable();
+        let texts: Vec<_> = repository.texts.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(texts, [".gitignore", "a/b.py"]);
         assert!(repository.holds("a/logo.png"));
         assert!(repository.holds("a"));

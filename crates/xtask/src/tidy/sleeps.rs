@@ -6,7 +6,7 @@
 
 use super::finding::{Finding, Rule};
 use super::repository::TextFile;
-use super::source::{Source, TestItemKind};
+use crate::rust_file::{RustFile, holds};
 
 const RUST_HELPERS: &str = "tests/waiting.rs";
 const PYTHON_HELPERS: &str = "tests/waiting.py";
@@ -28,33 +28,18 @@ pub(crate) fn check_python(file: &TextFile) -> Vec<Finding> {
 }
 
 /// The sleeps of a Rust file's tests.
-pub(crate) fn check(source: &Source<'_>) -> Vec<Finding> {
-    if source.path == RUST_HELPERS {
+pub(crate) fn check(file: &RustFile) -> Vec<Finding> {
+    if file.path == RUST_HELPERS {
         return Vec::new();
     }
-    let is_sleep = |at: &usize| {
-        source.reads(*at, &["sleep", "("])
-            && !(*at > 0 && source.code[at - 1].is("fn"))
-            && source.is_test_at(*at)
-            && !is_time_paused(source, *at)
-    };
     let message = format!("a test sleeps; wait for the event with {RUST_HELPERS}");
-    (0..source.code.len())
-        .filter(is_sleep)
-        .map(|at| {
-            let line = source.code[at].line;
-            Finding::new(Rule::TestSleep, source.path, line, message.as_str())
-        })
+    let calls = (0..file.code.len())
+        .filter(|at| file.reads(*at, &["sleep", "("]) && !(*at > 0 && file.reads(at - 1, &["fn"])));
+    calls
+        .map(|at| *file.code[at].lines.start())
+        .filter(|line| file.is_test_at(*line) && !holds(&file.items.paused_tests, *line))
+        .map(|line| Finding::new(Rule::TestSleep, &file.path, line, message.as_str()))
         .collect()
-}
-
-/// Whether the position lies in a test function with `start_paused`.
-fn is_time_paused(source: &Source<'_>, position: usize) -> bool {
-    source.test_items.iter().any(|item| {
-        item.kind == TestItemKind::Other
-            && item.tokens.contains(&position)
-            && source.code[item.tokens.clone()].iter().any(|token| token.is("start_paused"))
-    })
 }
 
 #[cfg(test)]
@@ -98,7 +83,7 @@ mod tests {
     }
 
     fn rust(path: &str, text: &str, expected: &[usize]) {
-        check_lines(&check(&Source::read(path, text)), text, expected);
+        check_lines(&check(&RustFile::read(path, text).unwrap()), text, expected);
     }
 
     fn python(path: &str, text: &str, expected: &[usize]) {

@@ -7,6 +7,7 @@ use super::world::workflow;
 use super::{check, middlewares, none};
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "one story")]
 fn a_node_that_ends_sets_free_those_that_waited_for_nothing_else_and_each_once() {
     let reads_a = json!({ "parameters": { "n": "{{ nodes.a.results.n }}" } });
     let nodes = [
