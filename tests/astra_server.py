@@ -162,3 +162,23 @@ class Server:
 
     def revoke(self, token_id: str) -> None:
         self.rest("DELETE", f"/tokens/{token_id}")
+
+
+class ServerWithClock(Server):
+    """The same server as a program for tests, whose clock a test moves ahead instead of waiting."""
+
+    def start(self) -> "ServerWithClock":
+        program = Path(binary()).with_name("test-server")
+        words = ["--data", str(self.data), "--http", f"127.0.0.1:{self.port}", "--resp", f"127.0.0.1:{self.resp_port}"]
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [program, *words], cwd=self.folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log, text=True
+            )
+        said = json.loads(self.process.stdout.readline())
+        self.port, self.resp_port = (int(said[door].rsplit(":", 1)[1]) for door in ("http", "resp"))
+        self.tokens |= {role: self.new_token(role)[1] for role in ROLES if role not in self.tokens}
+        return self
+
+    def move_clock(self, seconds: int) -> None:
+        self.process.stdin.write(f"{seconds}\n")
+        self.process.stdin.flush()

@@ -1,12 +1,13 @@
 //! `test-server`: the server that `astra` starts, on a store that may be told to end the process.
 //!
-//! It lives as long as its stdin, and says on stdout where it listens, as JSON. What it can do
-//! beyond `astra server start` must never reach a server that people run, so it is a program of its
+//! It lives as long as its stdin, and says on stdout where it listens, as JSON. A number on stdin
+//! moves its clock ahead by so many seconds: a test need not wait for them. What it can do beyond `astra server start` must never reach a server that people run, so it is a program of its
 //! own and not a flag or a variable of theirs.
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
@@ -39,10 +40,7 @@ struct Arguments {
 async fn main() -> Result<()> {
     let Arguments { data, http, resp, failpoint } = Arguments::parse();
     tracing_subscriber::fmt().with_writer(std::io::stderr).init();
-    std::thread::spawn(|| {
-        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        std::process::exit(0);
-    });
+    std::thread::spawn(obey_stdin);
     let store = Arc::new(SqliteStore::open_with(&data, failpoint)?);
     let options = RespOptions { tcp: Some(resp), ..RespOptions::default() };
     let options = Options { resp: options, ..Options::new(&data, http) };
@@ -51,4 +49,15 @@ async fn main() -> Result<()> {
     let resp = server.resp_addr().unwrap_or(resp);
     println!("{}", serde_json::json!({ "http": server.http_addr(), "resp": resp }));
     std::future::pending().await
+}
+
+/// Moves the clock as told, until whoever started this program is gone.
+fn obey_stdin() {
+    for line in std::io::stdin().lines().map_while(Result::ok) {
+        match line.trim().parse() {
+            Ok(seconds) => server::clock::move_ahead(Duration::from_secs(seconds)),
+            Err(error) => tracing::warn!(line, %error, "not a number of seconds"),
+        }
+    }
+    std::process::exit(0);
 }

@@ -1,11 +1,12 @@
-//! The page of requirements keeps its word: what is done names a test that exists, and the counts
-//! at its head are right.
+//! The page of requirements keeps its word: what is done names a test that is run, or a promise that
+//! the simulation checks, and the counts at its head are right.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use super::finding::{Finding, Rule};
 use super::repository::{Repository, TextFile};
+use crate::rust_file::RustFile;
 
 const PAGE: &str = "docs/internals/requirements.md";
 
@@ -15,12 +16,20 @@ struct Counts {
     done: usize,
 }
 
-pub(crate) fn check(repository: &Repository) -> Vec<Finding> {
+const SIMULATION: &str = "crates/sim/src/";
+
+/// Where tests and promises are looked for.
+struct Proofs<'a> {
+    rust: &'a [RustFile],
+    python: Vec<&'a TextFile>,
+}
+
+pub(crate) fn check(repository: &Repository, files: &[RustFile]) -> Vec<Finding> {
     let Some(page) = repository.texts.iter().find(|file| file.path == PAGE) else {
         return Vec::new();
     };
-    let is_code = |file: &&TextFile| file.has_extension("rs") || file.has_extension("py");
-    let tests: Vec<&TextFile> = repository.texts.iter().filter(is_code).collect();
+    let python = repository.texts.iter().filter(|file| file.has_extension("py")).collect();
+    let proofs = Proofs { rust: files, python };
     let mut findings = Vec::new();
     let mut counts: BTreeMap<String, Counts> = BTreeMap::new();
     for (index, line) in page.text.lines().enumerate() {
@@ -28,7 +37,7 @@ pub(crate) fn check(repository: &Repository) -> Vec<Finding> {
         let count = counts.entry(row.seed().to_owned()).or_default();
         count.rows += 1;
         count.done += usize::from(row.state == "done");
-        if let Some(message) = row.breach(&tests) {
+        if let Some(message) = row.breach(&proofs) {
             findings.push(Finding::new(Rule::Requirements, PAGE, index + 1, message));
         }
     }
@@ -55,15 +64,14 @@ impl<'a> Row<'a> {
         &self.id[..3]
     }
 
-    fn breach(&self, tests: &[&TextFile]) -> Option<String> {
+    fn breach(&self, proofs: &Proofs<'_>) -> Option<String> {
         let id = self.id;
         match self.state {
             "planned" if self.shown_by == "-" => None,
             "planned" => Some(format!("{id} is planned, but names what shows it")),
-            "done" if self.shown_by.contains("sim: P") => None,
             "done" => {
                 let named = NamedTest::read_all(self.shown_by);
-                match named.iter().find(|test| !test.exists(tests)) {
+                match named.iter().find(|test| !proofs.hold(test)) {
                     Some(test) => Some(format!("{id} is shown by `{test}`, which is no test")),
                     None if named.is_empty() => Some(format!("{id} is done, but names no test")),
                     None => None,
@@ -94,14 +102,28 @@ impl<'a> NamedTest<'a> {
         }
         named
     }
+}
 
-    fn exists(&self, files: &[&TextFile]) -> bool {
-        files.iter().any(|file| match self.path {
-            Some(path) if path != file.path => false,
-            Some(_) if file.has_extension("py") => shows_in_python(&file.text, self.name),
-            None if file.has_extension("py") => false,
-            Some(_) | None => file.text.contains(&format!("fn {}()", self.name)),
-        })
+impl Proofs<'_> {
+    /// Whether this test is there and run, or the simulation checks each of these promises.
+    fn hold(&self, test: &NamedTest<'_>) -> bool {
+        if let Some(promises) = test.name.strip_prefix("sim: ") {
+            return promises.split(", ").all(|promise| self.is_checked(promise));
+        }
+        let is_meant = |path: &str| test.path.is_none_or(|meant| meant == path);
+        let in_python = || {
+            let meant = self.python.iter().filter(|file| test.path == Some(&*file.path));
+            meant.into_iter().any(|file| is_run_in_python(&file.text, test.name))
+        };
+        let in_rust = |file: &RustFile| is_meant(&file.path) && file.has_test(test.name);
+        self.rust.iter().any(in_rust) || in_python()
+    }
+
+    /// Whether the oracle names the promise where it looks for a breach.
+    fn is_checked(&self, promise: &str) -> bool {
+        let literal = format!("\"{promise}\"");
+        let of_simulation = self.rust.iter().filter(|file| file.path.starts_with(SIMULATION));
+        of_simulation.into_iter().any(|file| file.code.iter().any(|token| token.text == literal))
     }
 }
 
@@ -114,11 +136,11 @@ impl fmt::Display for NamedTest<'_> {
     }
 }
 
-/// Whether a test of pytest is there, and is not expected to fail: such a test shows nothing.
-fn shows_in_python(text: &str, name: &str) -> bool {
+/// Whether a test of pytest is there, always run, and not expected to fail: another shows nothing.
+fn is_run_in_python(text: &str, name: &str) -> bool {
     let Some(at) = text.find(&format!("\ndef {name}(")) else { return false };
     let marks = text[..at].rsplit("\n\n").next().unwrap_or_default();
-    !marks.contains("xfail")
+    !marks.contains("xfail") && !marks.contains("mark.skip")
 }
 
 /// The table at the head: `| 002 | rows | done | planned |`, and `all`.
@@ -147,6 +169,7 @@ mod tests {
 
     const RUST: &str = "crates/a/tests/it/b.rs";
     const PYTHON: &str = "tests/test_c.py";
+    const ORACLE: &str = "crates/sim/src/oracle.rs";
 
     #[test]
     fn a_test_is_looked_for_in_the_file_that_is_named() {
@@ -161,9 +184,19 @@ mod tests {
     }
 
     #[test]
-    fn a_test_that_is_expected_to_fail_shows_nothing() {
+    fn what_is_not_run_as_a_test_shows_nothing() {
+        check("`helper`", Some("helper"));
         check("tests/test_c.py: `test_marked`", Some("tests/test_c.py: test_marked"));
+        check("tests/test_c.py: `test_skipped`", Some("tests/test_c.py: test_skipped"));
         check("tests/test_c.py: `test_after_it`", None);
+    }
+
+    #[test]
+    fn a_promise_is_one_that_the_simulation_checks() {
+        check("`sim: P1`", None);
+        check("`in_rust`, `sim: P1, P2`", None);
+        check("`sim: P1, P3`", Some("sim: P1, P3"));
+        check("`no_such`, `sim: P1`", Some("no_such"));
     }
 
     /// `missing` is the test that is not there.
@@ -187,16 +220,23 @@ def test_marked(server, n):
     pass
 
 
+@pytest.mark.skipif(not SLOW, reason=\"slow\")
+def test_skipped():
+    pass
+
+
 def test_after_it():
     pass
 ";
-        let rust = "async fn in_rust() {}\n";
-        let file = |path: &str, text: &str| TextFile { path: path.into(), text: text.into() };
-        let files = [file(RUST, rust), file(PYTHON, python)];
-        let files: Vec<&TextFile> = files.iter().collect();
+        let rust = "#[tokio::test]\nasync fn in_rust() {}\nfn helper() {}\n";
+        let oracle = "fn a() { demand(b, \"P1\"); broken(\"P2\"); } // \"P3\"\n";
+        let files = [(RUST, rust), (ORACLE, oracle)];
+        let files = files.map(|(path, text)| RustFile::read(path, text).unwrap());
+        let python = TextFile { path: PYTHON.into(), text: python.into() };
+        let proofs = Proofs { rust: &files, python: vec![&python] };
         let row = Row { id: "002-1-a", state: "done", shown_by };
         let expected =
             missing.map(|test| format!("002-1-a is shown by `{test}`, which is no test"));
-        assert_eq!(row.breach(&files), expected, "{shown_by}");
+        assert_eq!(row.breach(&proofs), expected, "{shown_by}");
     }
 }
