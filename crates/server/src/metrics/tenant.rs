@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Grant, Judgement, Load};
+use coordinator::{Grant, Judgement, Load, Verdict};
 use model::{TaskId, TenantId, Timestamp, TypeName};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use shard::projection::Publication;
+use shard::projection::{Numbers, Publication};
 
-use super::{CommitMetrics, Families, TenantLabel, TypeLabels, VerdictLabels, verdict_of};
+use super::table::{Families, RetryLabel, TenantLabel, TypeLabels, VerdictLabels};
 
 /// Limit: distinct values of `node_type` per tenant; further types count as `other`.
 pub const NODE_TYPES_PER_TENANT_MAX: usize = 500;
@@ -20,31 +20,27 @@ pub const NODE_TYPES_PER_TENANT_MAX: usize = 500;
 const TRACKED_LEASES_PER_TENANT_MAX: usize = 1_000_000;
 const OTHER: &str = "other";
 
-/// The three verdicts, as a position in an array.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum TenantVerdict {
-    Committed,
-    Cancelled,
-    Rejected,
-}
+pub(super) const REJECTED: &str = "REJECTED";
+/// In the order of [`verdict_idx`].
+const VERDICTS: [&str; 3] = ["COMMITTED", "CANCELLED", REJECTED];
 
-impl TenantVerdict {
-    pub(super) const ALL: [Self; 3] = [Self::Committed, Self::Cancelled, Self::Rejected];
-
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Committed => "COMMITTED",
-            Self::Cancelled => "CANCELLED",
-            Self::Rejected => "REJECTED",
-        }
+fn verdict_idx(verdict: Verdict) -> usize {
+    match verdict {
+        Verdict::Committed => 0,
+        Verdict::Cancelled(_) => 1,
+        Verdict::Rejected(_) => 2,
     }
 }
+
+/// Why an attempt is followed by another.
+const RETRY_REASONS: [&str; 4] = ["failed", "expired", "timed_out", "undelivered"];
 
 /// The numbers of one tenant, kept at hand.
 pub struct TenantMetrics {
     tenant: String,
-    families: Families,
-    commits: CommitMetrics,
+    families: Arc<Families>,
+    /// In the order of [`RETRY_REASONS`].
+    retries: [Counter; 4],
     submitted: Counter,
     live: Gauge,
     ready: Gauge,
@@ -71,36 +67,43 @@ struct LeaseOut {
 }
 
 impl TenantMetrics {
-    pub(super) fn new(tenant: &TenantId, families: &Families, commits: &CommitMetrics) -> Self {
+    pub(super) fn new(tenant: &TenantId, families: Arc<Families>) -> Self {
         let tenant = tenant.to_string();
         let label = TenantLabel { tenant: tenant.clone() };
-        let verdicts = TenantVerdict::ALL.map(|verdict| {
-            let labels = VerdictLabels { tenant: tenant.clone(), verdict: verdict.word() };
-            families.reports.get_or_create_owned(&labels)
+        let verdicts = VERDICTS.map(|verdict| {
+            let labels = VerdictLabels { tenant: tenant.clone(), verdict };
+            families.reports_total.get_or_create_owned(&labels)
         });
+        let retries = RETRY_REASONS
+            .map(|reason| families.cmd_retry_total.get_or_create_owned(&RetryLabel { reason }));
         Self {
-            submitted: families.submitted.get_or_create_owned(&label),
-            live: families.live.get_or_create_owned(&label),
-            ready: families.ready.get_or_create_owned(&label),
-            in_flight: families.in_flight.get_or_create_owned(&label),
+            submitted: families.tasks_submitted_total.get_or_create_owned(&label),
+            live: families.tasks_live.get_or_create_owned(&label),
+            ready: families.tasks_ready.get_or_create_owned(&label),
+            in_flight: families.inflight_tasks.get_or_create_owned(&label),
             verdicts,
             leases: Mutex::default(),
-            families: families.clone(),
-            commits: commits.clone(),
+            retries,
+            families,
             tenant,
         }
     }
 
     /// Counts what became true in one durable turn, and how long its transaction took.
     pub fn observe_turn(&self, turn: &Publication, took: Duration) {
-        let CommitMetrics { retries, took_ms, changes } = &self.commits;
+        let Numbers { failed, expired, timed_out_retried, undelivered, .. } = turn.numbers;
         self.submitted.inc_by(turn.numbers.submitted);
-        retries.count(&turn.numbers);
+        for (retries, n) in
+            self.retries.iter().zip([failed, expired, timed_out_retried, undelivered])
+        {
+            retries.inc_by(n);
+        }
         self.forget_ended(&turn.numbers.ended, turn.at);
         self.set_load(turn.load);
         if turn.n_facts > 0 {
-            took_ms.observe(took.as_secs_f64() * 1e3);
-            changes.observe(u32::try_from(turn.n_facts).unwrap_or(u32::MAX).into());
+            self.families.store_commit_ms.observe(took.as_secs_f64() * 1e3);
+            let n_facts = u32::try_from(turn.n_facts).unwrap_or(u32::MAX);
+            self.families.store_commit_changes.observe(n_facts.into());
         }
     }
 
@@ -108,7 +111,7 @@ impl TenantMetrics {
     pub fn observe_verdicts(&self, judgements: &[Judgement]) {
         let mut counts = [0_u64; 3];
         for judgement in judgements {
-            counts[verdict_of(judgement.verdict) as usize] += 1;
+            counts[verdict_idx(judgement.verdict)] += 1;
         }
         for (verdict, count) in self.verdicts.iter().zip(counts).filter(|(_, count)| *count > 0) {
             verdict.inc_by(count);
@@ -165,7 +168,7 @@ impl Leases {
         let node_type = if has_room { name.as_str() } else { OTHER };
         let labels = TypeLabels { tenant: tenant.to_owned(), node_type: node_type.to_owned() };
         let made = Arc::new(TypeMetrics {
-            dispatched: families.dispatch.get_or_create_owned(&labels),
+            dispatched: families.cmd_dispatch_total.get_or_create_owned(&labels),
             latency_ms: families.result_latency_ms.get_or_create_owned(&labels),
         });
         if has_room {
