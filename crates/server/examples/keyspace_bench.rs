@@ -78,7 +78,7 @@ async fn measure_one(keyspace: &TenantKeyspace) {
     while began.elapsed() < RUN_FOR / 3 {
         let asked = Instant::now();
         let (_, point) = execute(keyspace, &set);
-        keyspace.durable(&point).await.expect("kept");
+        point.durable().await.expect("kept");
         waits.push(asked.elapsed());
     }
     report("SET alone", waits.len(), began.elapsed(), cpu, waits);
@@ -109,7 +109,7 @@ async fn run(
         n += BATCH;
         let asked = Instant::now();
         let (answers, point) = execute(&keyspace, &batch);
-        keyspace.durable(&point).await.expect("kept");
+        point.durable().await.expect("kept");
         waits.push(asked.elapsed());
         assert_eq!(answers.len(), BATCH);
         // A connection would read from its socket now, and let others run.

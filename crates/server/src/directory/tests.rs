@@ -192,7 +192,7 @@ impl User {
         let keyspace = self.keyspace.upgrade().expect("there");
         let push = words("RPUSH q 1");
         let (_, point) = keyspace.execute([(operation("rpush"), &push[..])]).expect("done");
-        keyspace.durable(&point).await.expect("kept");
+        point.durable().await.expect("kept");
         let popped = (&mut self.pop).await.expect("ends").expect("served");
         assert!(matches!(popped, keyspace::Answer::Popped(_)), "{popped:?}");
         assert!(futures_util::poll!(std::pin::pin!(self.link.next())).is_pending());

@@ -5,16 +5,15 @@
 //! the keyspace is restored from what is durable.
 
 use std::collections::VecDeque;
-use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 use std::time::Duration;
 
 use keyspace::{DamagedRow, Keyspace, Limits};
 use model::Timestamp;
 use shard::ClaimedShard;
 use store::{CommitError, Committed, KeyspaceTurn, StoreError, StoreFuture};
-use tokio::sync::Notify;
+use tokio::sync::SetOnce;
 use tokio::time::{Instant, Sleep};
 
 use super::memory::Gathered;
@@ -77,10 +76,7 @@ async fn restore(tenant: &Tenant) -> Result<(ClaimedShard, Keyspace), RestoreErr
 async fn run(tenant: Arc<Tenant>, keyspace: Arc<TenantKeyspace>, mut claim: ClaimedShard) {
     loop {
         let mut committer = Committer::new(&tenant, &keyspace, claim);
-        let error = match committer.serve().await {
-            Ended::Stopped => return,
-            Ended::Failed(error) => error,
-        };
+        let Err(error) = committer.serve().await else { return };
         tracing::error!(tenant = %tenant.id(), %error, "commit of keys failed; rebuilding the keyspace from the store");
         let fenced = (error == CommitError::Fenced).then_some(claim);
         tokio::select! {
@@ -125,14 +121,6 @@ fn ending(tenant: &Tenant) -> AskError {
     if tenant.is_lost() { AskError::Unavailable } else { AskError::Stopping }
 }
 
-/// Why a keyspace's memory came to its end.
-enum Ended {
-    /// The tenant is lost, or the server stops.
-    Stopped,
-    /// A batch could not be kept.
-    Failed(CommitError),
-}
-
 struct Committer<'a> {
     tenant: &'a Tenant,
     keyspace: &'a TenantKeyspace,
@@ -162,7 +150,8 @@ impl<'a> Committer<'a> {
         }
     }
 
-    async fn serve(&mut self) -> Ended {
+    /// Serves until the tenant is lost or the server stops, or a batch cannot be kept.
+    async fn serve(&mut self) -> Result<(), CommitError> {
         loop {
             let has_room = self.in_flight.len() < BATCHES_IN_FLIGHT_MAX;
             let mut next_expiry = None;
@@ -176,12 +165,11 @@ impl<'a> Committer<'a> {
             self.set_alarm(next_expiry);
             tokio::select! {
                 biased;
-                () = self.tenant.keyspace_ends.cancelled() => return self.finish().await,
-                committed = next_commit(&mut self.in_flight) => {
-                    if let Err(error) = self.release(committed) {
-                        return Ended::Failed(error);
-                    }
+                () = self.tenant.keyspace_ends.cancelled() => {
+                    self.finish().await;
+                    return Ok(());
                 }
+                committed = next_commit(&mut self.in_flight) => self.release(committed)?,
                 () = self.keyspace.gathered.notified(), if has_room => {}
                 () = self.alarm.as_mut(), if next_expiry.is_some() => self.sweep(),
             }
@@ -230,12 +218,12 @@ impl<'a> Committer<'a> {
     }
 
     /// Nothing new begins. What has gathered becomes durable, unless the claim is lost.
-    async fn finish(&mut self) -> Ended {
+    async fn finish(&mut self) {
         let gathered = self.keyspace.memory.lock().end(ending(self.tenant));
         if self.tenant.is_lost() {
             let given = self.in_flight.drain(..).map(|pending| pending.batch);
             given.chain(gathered.map(|own| own.batch)).for_each(|batch| batch.settle(false));
-            return Ended::Stopped;
+            return;
         }
         self.give(gathered);
         let all = async {
@@ -251,7 +239,6 @@ impl<'a> Committer<'a> {
             tracing::warn!(%tenant, "stopped before the last keys were durable");
             self.in_flight.drain(..).for_each(|pending| pending.batch.settle(false));
         }
-        Ended::Stopped
     }
 }
 
@@ -260,7 +247,7 @@ async fn next_commit(
     in_flight: &mut VecDeque<Pending>,
 ) -> (Result<Committed, CommitError>, Pending) {
     let Some(oldest) = in_flight.front_mut() else { return std::future::pending().await };
-    let committed = poll_fn(|context| oldest.commit.as_mut().poll(context)).await;
+    let committed = (&mut oldest.commit).await;
     let pending = in_flight.pop_front().expect("it was there");
     (committed, pending)
 }
@@ -269,32 +256,17 @@ async fn next_commit(
 /// so are all before it; when one is lost, so are all after it.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Set once.
-    is_kept: OnceLock<bool>,
-    settled: Notify,
+    is_kept: SetOnce<bool>,
 }
 
 impl Batch {
     /// Tells everyone who waits whether it is durable.
     pub(super) fn settle(&self, is_kept: bool) {
-        let first = self.is_kept.set(is_kept);
-        assert!(first.is_ok(), "a batch is settled once");
-        self.settled.notify_waiters();
+        self.is_kept.set(is_kept).expect("a batch is settled once");
     }
 
     pub(super) fn is_settled(&self) -> bool {
-        self.is_kept.get().is_some()
-    }
-
-    async fn is_kept(&self) -> bool {
-        loop {
-            // Made before the look, so that it hears of a settlement that comes after it.
-            let settled = self.settled.notified();
-            if let Some(is_kept) = self.is_kept.get() {
-                return *is_kept;
-            }
-            settled.await;
-        }
+        self.is_kept.initialized()
     }
 }
 
@@ -318,10 +290,12 @@ impl CommitPoint {
         self.batch.as_ref().is_some_and(|batch| batch.is_kept.get() == Some(&false))
     }
 
-    pub(super) async fn durable(&self) -> Result<(), AskError> {
+    /// Waits until everything up to here is durable. An error means that the answers must not
+    /// leave: what they say is lost, or may be.
+    pub async fn durable(&self) -> Result<(), AskError> {
         match &self.batch {
             None => Ok(()),
-            Some(batch) if batch.is_kept().await => Ok(()),
+            Some(batch) if *batch.is_kept.wait().await => Ok(()),
             Some(_) => Err(AskError::Unavailable),
         }
     }

@@ -38,8 +38,8 @@ impl TenantKeyspace {
     }
 
     /// Carries out commands in order; the arguments of each begin with its name. No answer may
-    /// leave before [`TenantKeyspace::durable`] says that everything up to the commit point is, and
-    /// that holds for answers that only read as well.
+    /// leave before [`CommitPoint::durable`] says that everything up to it is, and that holds for
+    /// answers that only read as well.
     ///
     /// [`Answer::Block`] means that the pop found nothing; [`TenantKeyspace::pop_or_wait`] waits.
     pub fn execute<'a>(
@@ -47,12 +47,6 @@ impl TenantKeyspace {
         commands: impl IntoIterator<Item = (Operation, &'a [Bytes])>,
     ) -> Result<(Vec<Answer>, CommitPoint), AskError> {
         self.change(|memory| memory.execute(self.clock.now(), commands))
-    }
-
-    /// Waits until everything up to a commit point is durable. An error means that the answers must
-    /// not leave: what they say is lost, or may be.
-    pub async fn durable(&self, point: &CommitPoint) -> Result<(), AskError> {
-        point.durable().await
     }
 
     /// Carries out a pop that may wait, and gives its answer once that is durable.

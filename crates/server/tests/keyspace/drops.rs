@@ -58,7 +58,7 @@ async fn an_element_of_a_waiter_that_went_goes_back_to_its_end() {
                     assert!(poll(&mut gone).is_pending(), "served, but not durable");
                 }
                 if is_durable {
-                    keyspace.durable(&point).await.expect("kept");
+                    point.durable().await.expect("kept");
                 }
                 drop(gone);
                 assert_eq!(list(&keyspace, "q").await, expected);
@@ -109,7 +109,7 @@ async fn a_lost_pop_is_not_given_back() {
     execute(&keyspace, &[set_large("large")]).expect("done");
     assert!(poll(&mut gone).is_pending(), "popped, not durable");
     let (_, point) = execute(&keyspace, &[words("GET none")]).expect("done");
-    assert_eq!(keyspace.durable(&point).await, Err(AskError::Unavailable));
+    assert_eq!(point.durable().await, Err(AskError::Unavailable));
     place.empty();
     recovered(&keyspace).await;
     assert_eq!(list(&keyspace, "q").await, ["1"], "it was never gone");

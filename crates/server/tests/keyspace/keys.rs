@@ -17,7 +17,7 @@ async fn an_answer_is_true_only_when_what_it_saw_is_durable() {
     assert_eq!(text(&answers[0]), "v", "a reader sees what is not durable yet");
     assert!(!set.is_durable());
     assert!(!get.is_durable(), "so the reader has to wait as well");
-    keyspace.durable(&get).await.expect("durable");
+    get.durable().await.expect("durable");
     assert!(set.is_durable(), "what came before it is too");
     assert_eq!(place.rows().await[0].value, "v");
     let (_, later) = execute(&keyspace, &[words("GET k")]).expect("carried out");
@@ -108,7 +108,7 @@ async fn what_has_gathered_is_kept_when_the_server_stops() {
     let (_, point) = execute(&keyspace, &[words("SET k v")]).expect("carried out");
     // It hears of the change and of the stop at the same time.
     place.server.app().directory.stop().await;
-    let kept = tokio::time::timeout(PATIENCE, keyspace.durable(&point)).await;
+    let kept = tokio::time::timeout(PATIENCE, point.durable()).await;
     kept.expect("settled").expect("kept on the way out");
     let refused = ask(&keyspace, "GET k").await.expect_err("it has stopped");
     assert_eq!(refused, AskError::Stopping);

@@ -117,7 +117,7 @@ pub(crate) async fn ask_all(
     commands: &[Vec<Bytes>],
 ) -> Result<Vec<Answer>, AskError> {
     let (answers, point) = execute(keyspace, commands)?;
-    keyspace.durable(&point).await?;
+    point.durable().await?;
     Ok(answers)
 }
 

@@ -27,15 +27,15 @@ async fn a_lost_change_is_told_to_all_who_saw_it_and_forgotten() {
     let (_, all) = execute(&keyspace, &[set_large("large"), words("SET k lost")]).expect("done");
     let (answers, read) = execute(&keyspace, &[words("GET k")]).expect("done");
     assert_eq!(text(&answers[0]), "lost");
-    assert_eq!(keyspace.durable(&all).await, Err(AskError::Unavailable));
-    assert_eq!(keyspace.durable(&read).await, Err(AskError::Unavailable), "a reader hears it too");
+    assert_eq!(all.durable().await, Err(AskError::Unavailable));
+    assert_eq!(read.durable().await, Err(AskError::Unavailable), "a reader hears it too");
     place.empty();
     recovered(&keyspace).await;
 
     let (answers, later) = execute(&keyspace, &[words("GET k"), words("GET large")]).expect("done");
     assert_eq!(answers, [Answer::Bulk("before".into()), Answer::Null]);
     assert!(later.is_durable());
-    assert_eq!(keyspace.durable(&all).await, Err(AskError::Unavailable), "lost stays lost");
+    assert_eq!(all.durable().await, Err(AskError::Unavailable), "lost stays lost");
     ask_all(&keyspace, &[set_large("large")]).await.expect("there is room again");
 }
 
@@ -52,7 +52,7 @@ async fn a_reader_waits_for_what_the_store_already_has() {
         if let Ok((answers, read)) = execute(&keyspace, &[words("GET large")])
             && answers != [Answer::Null]
         {
-            assert_eq!(keyspace.durable(&read).await, Err(AskError::Unavailable));
+            assert_eq!(read.durable().await, Err(AskError::Unavailable));
             return;
         }
         place.empty();
@@ -197,7 +197,7 @@ async fn who_waits_for_a_list_waits_on_while_the_keyspace_is_restored() {
     ask(&keyspace, "RPUSH q found").await.expect("kept");
     assert_eq!(waiting.await.expect("ends"), Ok(popped("q", "found")));
     assert_eq!(list(&keyspace, "held").await, ["a"]);
-    keyspace.durable(&CommitPoint::default()).await.expect("nothing to wait for");
+    CommitPoint::default().durable().await.expect("nothing to wait for");
 }
 
 #[tokio::test]
@@ -214,7 +214,7 @@ async fn a_lost_pop_leaves_its_element_to_who_waits() {
     tokio::select! {
         biased;
         _ = &mut waiting => panic!("the list is empty"),
-        lost = keyspace.durable(&point) => assert_eq!(lost, Err(AskError::Unavailable)),
+        lost = point.durable() => assert_eq!(lost, Err(AskError::Unavailable)),
     }
     place.empty();
     let found = tokio::time::timeout(PATIENCE, waiting).await.expect("it comes back");
