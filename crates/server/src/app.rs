@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
-use model::{TenantId, WorkerId};
+use model::WorkerId;
 use protocol::session::window::WINDOW_FRAMES;
 use store::{SqliteStore, Store, StoreError};
 use tokio::net::{TcpListener, UnixListener};
@@ -17,7 +17,7 @@ use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::auth::Auth;
+use crate::auth::{Auth, default_tenant};
 use crate::clock::Clock;
 use crate::directory::{Common, Directory};
 use crate::doors::resp::listener::Door;
@@ -74,8 +74,8 @@ pub struct RespOptions {
 
 /// The addresses that a server took.
 struct Listeners {
-    http: TcpListener,
-    resp: Option<TcpListener>,
+    http: (TcpListener, SocketAddr),
+    resp: Option<(TcpListener, SocketAddr)>,
     unix: Option<UnixListener>,
     tls: Option<TlsAcceptor>,
 }
@@ -95,33 +95,26 @@ impl Options {
 
     /// Takes the addresses before anything else, so that a wrong one costs nothing.
     async fn listen(&self) -> Result<Listeners, StartError> {
-        let tls = match &self.resp.tls {
-            Some((certificate, key)) => Some(tls::acceptor(certificate, key)?),
-            None => None,
-        };
+        let tls = self.resp.tls.as_ref();
+        let tls = tls.map(|(certificate, key)| tls::acceptor(certificate, key)).transpose()?;
         let http = self.bind(self.http).await?;
         let resp = match self.resp.tcp {
             Some(address) => Some(self.bind(address).await?),
             None => None,
         };
-        let unix = match &self.resp.unix {
-            Some(path) => Some(bind_unix(path)?),
-            None => None,
-        };
+        let unix = self.resp.unix.as_deref().map(bind_unix).transpose()?;
         Ok(Listeners { http, resp, unix, tls })
     }
 
-    async fn bind(&self, address: SocketAddr) -> Result<TcpListener, StartError> {
+    /// The listener, and the address that it has where port 0 was asked for.
+    async fn bind(&self, address: SocketAddr) -> Result<(TcpListener, SocketAddr), StartError> {
         if self.dev && !address.ip().is_loopback() {
             return Err(StartError::DevBeyondLoopback { address });
         }
         let listen_error = |source| StartError::Listen { address, source };
-        TcpListener::bind(address).await.map_err(listen_error)
-    }
-
-    fn open_feedback(&self) -> Result<Arc<FeedbackHub>, StartError> {
-        let hub = FeedbackHub::open(self.data_dir.join(LOGS_FOLDER), LogLimits::default())?;
-        Ok(Arc::new(hub))
+        let listener = TcpListener::bind(address).await.map_err(listen_error)?;
+        let own = listener.local_addr().map_err(listen_error)?;
+        Ok((listener, own))
     }
 }
 
@@ -252,18 +245,11 @@ impl Server {
         store: Arc<dyn Store>,
         options: Options,
     ) -> Result<Self, StartError> {
-        let unknown = SocketAddr::from(([0, 0, 0, 0], 0));
-        let address_of = |listener: &TcpListener| {
-            let failed = |source| StartError::Listen { address: unknown, source };
-            listener.local_addr().map_err(failed)
-        };
-        let http_addr = address_of(&listeners.http)?;
-        let resp_addr = listeners.resp.as_ref().map(address_of).transpose()?;
+        let (http_addr, resp_addr) =
+            (listeners.http.1, listeners.resp.as_ref().map(|(_, own)| *own));
         let mut auth = Auth::load(Arc::clone(&store)).await?;
         if options.dev {
-            auth = auth
-                .with_dev_access(http_addr)
-                .map_err(|_| StartError::DevBeyondLoopback { address: http_addr })?;
+            auth = auth.with_dev_access();
         }
         let auth = auth.with_worker_keys(&options.resp.worker_keys);
         let shutdown = CancellationToken::new();
@@ -329,8 +315,8 @@ fn open_doors(
     let parts = || (Arc::clone(app), shutdown.clone());
     let (own, stop) = parts();
     let mut doors =
-        vec![tokio::spawn(http::listener::serve(http, own, ws::listener::routes(), stop))];
-    if let Some(listener) = resp {
+        vec![tokio::spawn(http::listener::serve(http.0, own, ws::listener::routes(), stop))];
+    if let Some((listener, _)) = resp {
         let (own, stop) = parts();
         doors.push(tokio::spawn(resp::listener::serve_tcp(listener, tls, own, stop)));
     }
@@ -350,6 +336,7 @@ impl App {
     ) -> Result<Self, StartError> {
         let (clock, metrics) = (Clock::start(), Arc::new(Metrics::new()));
         let programs = Arc::new(Programs::default());
+        let logs = options.data_dir.join(LOGS_FOLDER);
         let directory = Directory::new(Common {
             store: Arc::clone(&store),
             clock,
@@ -370,7 +357,7 @@ impl App {
             directory,
             auth,
             metrics,
-            feedback: options.open_feedback()?,
+            feedback: Arc::new(FeedbackHub::open(logs, LogLimits::default())?),
             tickets: Tickets::default(),
             snapshots: http::Snapshots::default(),
             clock,
@@ -387,7 +374,7 @@ impl App {
     async fn open_shards(&self, with_default: bool) -> Result<(), StartError> {
         let mut tenants = self.store.tenants().await?;
         if with_default {
-            tenants.push(DEFAULT_TENANT.parse::<TenantId>().expect("a name that fits"));
+            tenants.push(default_tenant());
         }
         for tenant in &tenants {
             if self.directory.of(tenant).await.is_err() {

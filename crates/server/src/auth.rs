@@ -2,7 +2,6 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use aws_lc_rs::{constant_time, digest, rand};
@@ -10,6 +9,8 @@ use model::{TenantId, Timestamp, WorkerId};
 use parking_lot::RwLock;
 use protocol::rest::tokens::Role;
 use store::{Store, StoreError, TokenRow};
+
+use crate::app::DEFAULT_TENANT;
 
 /// Limit: tokens that one tenant may have, revoked ones included.
 const TOKENS_PER_TENANT_MAX: usize = 10_000;
@@ -22,7 +23,6 @@ const TOKEN_ID_BYTES: usize = 8;
 const PREFIX: &str = "astra";
 /// The word that opens a server in dev mode, as no header at all does.
 const DEV_TOKEN: &str = "dev-token";
-const DEV_TENANT: &str = "default";
 
 /// Who is asking.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,13 +62,6 @@ pub enum TokenError {
     Store(#[from] StoreError),
 }
 
-/// Access without a token was asked for on an address that others can reach.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "dev mode lets anyone in, so it only listens on this machine; {0} can be reached by others"
-)]
-pub struct NotLoopback(pub SocketAddr);
-
 /// The tokens that open this server.
 pub struct Auth {
     store: Arc<dyn Store>,
@@ -88,23 +81,21 @@ impl Auth {
         Ok(Self { store, tokens, dev_caller: None, worker_keys: HashMap::new() })
     }
 
-    /// Lets requests without a token, and those with `dev-token`, in as admin of `default`.
-    pub fn with_dev_access(mut self, listens_on: SocketAddr) -> Result<Self, NotLoopback> {
-        if !listens_on.ip().is_loopback() {
-            return Err(NotLoopback(listens_on));
-        }
-        let tenant = DEV_TENANT.parse().expect("the name follows the rule");
-        self.dev_caller = Some(Caller { tenant, role: Role::Admin, worker: None });
-        Ok(self)
+    /// Lets requests without a token, and those with `dev-token`, in as admin of `default`. Only
+    /// for a server that listens on this machine alone.
+    #[must_use]
+    pub(crate) fn with_dev_access(mut self) -> Self {
+        let caller = Caller { tenant: default_tenant(), role: Role::Admin, worker: None };
+        self.dev_caller = Some(caller);
+        self
     }
 
     /// Lets single workers in by keys of their own, as workers of `default`.
     #[must_use]
     pub fn with_worker_keys(mut self, keys: &[(WorkerId, String)]) -> Self {
-        let tenant: TenantId = DEV_TENANT.parse().expect("the name follows the rule");
         for (worker, key) in keys {
-            let caller =
-                Caller { tenant: tenant.clone(), role: Role::Worker, worker: Some(worker.clone()) };
+            let (tenant, worker) = (default_tenant(), Some(worker.clone()));
+            let caller = Caller { tenant, role: Role::Worker, worker };
             self.worker_keys.insert(digest_of(key), caller);
         }
         self
@@ -252,6 +243,11 @@ impl Auth {
     fn count(&self, tenant: &TenantId) -> usize {
         self.tokens.read().values().filter(|row| row.tenant == *tenant).count()
     }
+}
+
+/// The tenant of whoever has not been told another one.
+pub(crate) fn default_tenant() -> TenantId {
+    DEFAULT_TENANT.parse().expect("the name follows the rule")
 }
 
 fn is_live(row: &TokenRow, now: Timestamp) -> bool {

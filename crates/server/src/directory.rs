@@ -160,15 +160,11 @@ impl Inner {
                 tracing::warn!(tenant = %id, "another server claimed the shard; tenant dropped");
             }
             Ended::Unavailable(error) => {
-                if let Some(entry) = self.entries.write().get_mut(&id) {
-                    entry.tenant = None;
-                }
+                self.forget(&id);
                 tracing::error!(tenant = %id, %error, "store failed; recovering the tenant");
             }
             Ended::Contradiction(assertion) => {
-                if let Some(entry) = self.entries.write().get_mut(&id) {
-                    entry.tenant = None;
-                }
+                self.forget(&id);
                 self.common.metrics.count_failed_assertion();
                 tracing::error!(
                     tenant = %id, assertion,
@@ -180,6 +176,13 @@ impl Inner {
         drop((tenant, inbox));
         if let Ended::Unavailable(_) | Ended::Contradiction(_) = ended {
             self.recover(id).await;
+        }
+    }
+
+    /// The tenant is recovering.
+    fn forget(&self, tenant: &TenantId) {
+        if let Some(entry) = self.entries.write().get_mut(tenant) {
+            entry.tenant = None;
         }
     }
 
