@@ -224,7 +224,7 @@ fn redis_page() -> String {
         them.\n"
         .to_owned();
     let mut group = "";
-    for spec in &REDIS_COMMANDS {
+    for spec in REDIS_COMMANDS {
         if spec.group != group {
             group = spec.group;
             let _ = write!(text, "\n## {group}\n\n| command | meaning |\n|---|---|\n");

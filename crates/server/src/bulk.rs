@@ -1,6 +1,6 @@
-//! The same order for many tasks: they share their commits.
+//! Many tasks at once: pages of them, and the same order for each, so that they share their commits.
 
-use coordinator::Refusal;
+use coordinator::{Refusal, TaskRecord};
 use futures_util::{StreamExt, stream};
 use model::{ShardId, TaskId};
 use store::{Detail, PageQuery, StoreError};
@@ -22,29 +22,41 @@ pub(crate) struct Found {
     pub(crate) more: bool,
 }
 
+/// The tasks of at most so many pages, and whether there are more.
+pub(crate) async fn pages(
+    app: &App,
+    shard: ShardId,
+    mut query: PageQuery,
+    pages_max: usize,
+) -> Result<(Vec<TaskRecord>, bool), StoreError> {
+    let limit = query.limit;
+    let mut found = Vec::new();
+    for _ in 0..pages_max {
+        let page = app.store.list(shard, query.clone()).await?;
+        found.extend(page.tasks);
+        query.skip = query.skip.saturating_sub(page.skipped);
+        query.limit = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
+        match page.next_before {
+            Some(next) if query.limit > 0 => query.before = Some(next),
+            next => return Ok((found, next.is_some())),
+        }
+    }
+    Ok((found, true))
+}
+
 /// At most `max` tasks that fit a query, the newest of them all.
 pub(crate) async fn find(
     app: &App,
     shard: ShardId,
-    mut query: PageQuery,
+    query: PageQuery,
     max: usize,
 ) -> Result<Found, StoreError> {
-    let mut tasks = Vec::new();
-    let mut more = true;
-    for _ in 0..PAGES_MAX {
-        query.detail = Detail::Summary;
-        query.limit = u32::try_from(max + 1 - tasks.len()).unwrap_or(u32::MAX);
-        let page = app.store.list(shard, query.clone()).await?;
-        tasks.extend(page.tasks.iter().map(|record| record.id));
-        more = tasks.len() > max || page.next_before.is_some();
-        match page.next_before {
-            Some(next) if tasks.len() <= max => query.before = Some(next),
-            Some(_) | None => break,
-        }
-    }
-    tasks.truncate(max);
+    let limit = u32::try_from(max + 1).unwrap_or(u32::MAX);
+    let query = PageQuery { detail: Detail::Summary, limit, ..query };
+    let (records, more) = pages(app, shard, query, PAGES_MAX).await?;
+    let mut tasks: Vec<TaskId> = records.iter().take(max).map(|record| record.id).collect();
     tasks.reverse();
-    Ok(Found { tasks, more })
+    Ok(Found { tasks, more: more || records.len() > max })
 }
 
 /// Stops tasks; gives how many of them were not over.
@@ -74,18 +86,12 @@ where
 {
     let mut answers = stream::iter(tasks).map(order).buffered(ORDERS_AT_ONCE);
     let mut done = 0;
-    let mut trouble = None;
     while let Some(answer) = answers.next().await {
         match answer {
             Ok(is_done) => done += usize::from(is_done),
-            Err(error) => {
-                trouble = Some(error);
-                break;
-            }
+            Err(error) if done == 0 => return Err(error),
+            Err(_) => break,
         }
     }
-    match trouble {
-        Some(error) if done == 0 => Err(error),
-        Some(_) | None => Ok(done),
-    }
+    Ok(done)
 }

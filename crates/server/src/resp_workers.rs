@@ -5,7 +5,7 @@
 //! says that it can do.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -160,9 +160,12 @@ pub(crate) struct RespWorker {
     pub(crate) stats: Option<(Bytes, Timestamp)>,
     /// What `SET worker:<id>:tools` and `:tags` said.
     pub(crate) texts: BTreeMap<&'static str, Bytes>,
-    held: HashMap<TaskId, HeldJob, RandomState>,
+    /// Jobs that went over their time since it registered: someone should look at it (seed 004
+    /// section 5.2).
+    pub(crate) timed_out: u32,
+    /// Each with its name, the oldest first.
+    held: BTreeMap<TaskId, (HeldJob, Option<String>)>,
     names: HashMap<String, TaskId, RandomState>,
-    order: VecDeque<(TaskId, Option<String>)>,
 }
 
 impl RespWorker {
@@ -198,49 +201,30 @@ impl RespWorker {
         if let Some(name) = name {
             self.names.insert(name.to_owned(), task);
         }
-        if self.held.insert(task, job).is_none() {
-            self.order.push_back((task, name.map(str::to_owned)));
-        }
-        while self.order.len() > HELD_REMEMBERED_MAX {
-            if let Some((oldest, _)) = self.order.front() {
-                let oldest = *oldest;
-                self.let_go(oldest);
-                self.compact();
-            }
+        self.held.insert(task, (job, name.map(str::to_owned)));
+        while self.held.len() > HELD_REMEMBERED_MAX
+            && let Some((oldest, _)) = self.held.first_key_value()
+        {
+            self.let_go(*oldest);
         }
     }
 
     /// The job is no longer the worker's.
-    pub(crate) fn let_go(&mut self, task: TaskId) -> Option<HeldJob> {
-        let job = self.held.remove(&task);
-        if self.order.len() > 2 * self.held.len() + 64 {
-            self.compact();
+    pub(crate) fn let_go(&mut self, task: TaskId) {
+        if let Some((_, Some(name))) = self.held.remove(&task)
+            && self.names.get(&name) == Some(&task)
+        {
+            self.names.remove(&name);
         }
-        job
-    }
-
-    /// Forgets the places of jobs that are gone.
-    fn compact(&mut self) {
-        let Self { held, names, order, .. } = self;
-        order.retain(|(task, name)| {
-            let stays = held.contains_key(task);
-            if let Some(name) = name
-                && !stays
-                && names.get(name) == Some(task)
-            {
-                names.remove(name);
-            }
-            stays
-        });
     }
 
     pub(crate) fn held_mut(&mut self, job: &str) -> Option<&mut HeldJob> {
         let task = self.task_named(job)?;
-        self.held.get_mut(&task)
+        self.held.get_mut(&task).map(|(held, _)| held)
     }
 
     pub(crate) fn held(&self, job: &str) -> Option<&HeldJob> {
-        self.held.get(&self.task_named(job)?)
+        self.held.get(&self.task_named(job)?).map(|(held, _)| held)
     }
 
     fn task_named(&self, job: &str) -> Option<TaskId> {

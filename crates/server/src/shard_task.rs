@@ -4,7 +4,6 @@
 //! task, and with it everything that is held of the tenant; the directory decides what follows.
 
 use std::collections::{HashMap, VecDeque};
-use std::future::poll_fn;
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -83,7 +82,6 @@ async fn drive(tenant: &Tenant, inbox: &mut mpsc::Receiver<Message>) -> Ended {
 }
 
 type Commit = StoreFuture<Result<Committed, CommitError>>;
-type Prepare = StoreFuture<(PrepareTicket, Preparation)>;
 type Found = Option<Vec<(LoadKey, TaskRecord)>>;
 
 /// A shard with what it waits for.
@@ -103,7 +101,7 @@ struct Driver<'a> {
     commits: VecDeque<(u64, Commit)>,
     loads: FuturesUnordered<StoreFuture<(LoadTicket, Found)>>,
     /// The run of a schedule that is being compiled.
-    preparing: Option<Prepare>,
+    preparing: FuturesUnordered<StoreFuture<(PrepareTicket, Preparation)>>,
     /// Whether ids of events run low.
     wants_epoch: bool,
     /// How long the last transaction took.
@@ -132,7 +130,7 @@ impl<'a> Driver<'a> {
             durable: 0,
             commits: VecDeque::new(),
             loads: FuturesUnordered::new(),
-            preparing: None,
+            preparing: FuturesUnordered::new(),
             wants_epoch: false,
             took: Duration::ZERO,
             alarm: Box::pin(tokio::time::sleep(Duration::ZERO)),
@@ -168,11 +166,12 @@ impl<'a> Driver<'a> {
                         Err(error) => return error.into(),
                     }
                 }
-                (load, found) = next_load(&mut self.loads) => {
+                Some((load, found)) = self.loads.next(), if !self.loads.is_empty() => {
                     let at = self.moment();
                     self.shard.on_loaded(at, load, found);
                 }
-                (prepare, preparation) = next_prepared(&mut self.preparing) => {
+                Some((prepare, preparation)) = self.preparing.next(), if !self.preparing.is_empty() =>
+                {
                     let at = self.moment();
                     self.shard.on_prepared(at, prepare, preparation);
                 }
@@ -297,7 +296,7 @@ impl<'a> Driver<'a> {
                 }
                 Effect::Prepare { prepare, schedule, due, spec } => {
                     let preparing = self.preparer().prepare(schedule, due, spec);
-                    self.preparing = Some(Box::pin(async move { (prepare, preparing.await) }));
+                    self.preparing.push(Box::pin(async move { (prepare, preparing.await) }));
                 }
                 Effect::Publish(publication) => self.publish(*publication, committed),
                 Effect::ToLink { link, word } => self.pass_on(link, word),
@@ -345,11 +344,14 @@ impl<'a> Driver<'a> {
     fn publish(&mut self, publication: Publication, committed: Committed) {
         let Tenant { metrics, updates, events, .. } = self.tenant;
         metrics.observe_turn(&publication, committed.took);
+        let workers = self.tenant.handle().workers();
         if !publication.members.is_empty() {
-            self.tenant.handle().workers().apply(publication.members);
+            workers.apply(publication.members);
         }
         for line in publication.log {
-            updates.observe(&line);
+            if let LogLine::JobTimedOut { worker } = &line {
+                workers.known(worker, |known| known.timed_out += 1);
+            }
             write_log_line(self.tenant.id(), line);
         }
         updates.tell(publication.updates);
@@ -391,27 +393,9 @@ async fn next_commit(
 ) -> (u64, Result<Committed, CommitError>) {
     let Some((number, commit)) = commits.front_mut() else { return std::future::pending().await };
     let number = *number;
-    let committed = poll_fn(|context| commit.as_mut().poll(context)).await;
+    let committed = commit.await;
     commits.pop_front();
     (number, committed)
-}
-
-/// The next load that came back; waits for ever when none is under way.
-async fn next_load(
-    loads: &mut FuturesUnordered<StoreFuture<(LoadTicket, Found)>>,
-) -> (LoadTicket, Found) {
-    match loads.next().await {
-        Some(loaded) => loaded,
-        None => std::future::pending().await,
-    }
-}
-
-/// The run of a schedule that was compiled; waits for ever when none is.
-async fn next_prepared(preparing: &mut Option<Prepare>) -> (PrepareTicket, Preparation) {
-    let Some(prepare) = preparing else { return std::future::pending().await };
-    let prepared = poll_fn(|context| prepare.as_mut().poll(context)).await;
-    *preparing = None;
-    prepared
 }
 
 fn read(

@@ -16,7 +16,7 @@ use model::{
     NewTask, Offer, QueueName, Report, RunId, TaskId, Timestamp, ToolName, TypeName, WorkerId,
 };
 use shard::sessions::MemberMessage;
-use shard::worker_link::{LinkCommand, RequestId, Unanswered, WorkerLink};
+use shard::worker_link::{LinkCommand, Unanswered};
 
 use super::{AskError, ShardHandle};
 
@@ -197,8 +197,9 @@ fn not_given(answer: Answer) -> AskError {
     AskError::Unavailable
 }
 
-/// What the coordinator said to a link, or why it said nothing.
-pub(crate) struct LinkAnswer(Result<Answer, AskError>);
+/// What the coordinator said to a link, or why it said nothing. A refusal is an answer that the
+/// link knows of.
+pub(crate) type LinkAnswer = Result<Answer, Unanswered>;
 
 impl ShardHandle {
     /// Asks for a link. A question that is taken back while it waits was granted nothing.
@@ -208,25 +209,18 @@ impl ShardHandle {
         stop: Option<AbortRegistration>,
     ) -> LinkAnswer {
         let asking = self.ask(|ticket| command.with_ticket(ticket));
-        LinkAnswer(match stop {
+        let answer = match stop {
             None => asking.await,
             Some(stop) => {
                 let taken_back = |_| Ok(Answer::Leases(Vec::new()));
                 Abortable::new(asking, stop).await.unwrap_or_else(taken_back)
             }
-        })
-    }
-}
-
-impl LinkAnswer {
-    /// Gives the answer to the link that asked. A refusal is an answer that the link knows of.
-    pub(crate) fn give_to(self, link: &mut WorkerLink, now: Timestamp, request: RequestId) {
-        match self.0 {
-            Ok(answer) => link.on_answer(now, request, answer),
-            Err(AskError::Stopping) => link.on_unanswered(now, request, Unanswered::Stopping),
-            Err(AskError::Overloaded | AskError::Unavailable | AskError::Refused(_)) => {
-                link.on_unanswered(now, request, Unanswered::Unavailable);
+        };
+        answer.map_err(|error| match error {
+            AskError::Stopping => Unanswered::Stopping,
+            AskError::Overloaded | AskError::Unavailable | AskError::Refused(_) => {
+                Unanswered::Unavailable
             }
-        }
+        })
     }
 }

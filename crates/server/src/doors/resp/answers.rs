@@ -8,7 +8,7 @@ use bytes::Bytes;
 use coordinator::{
     Grant, LostAuthority, StateWord, TaskRecord, TaskState, Verdict, Violation, WaitReason,
 };
-use model::{LeaseId, QueueName, TaskId, Timestamp, WorkerId};
+use model::{InvalidText, LeaseId, QueueName, TaskId, Timestamp, WorkerId};
 use protocol::plan::PlanJob;
 use protocol::resp::reply::Reply;
 use serde::Deserialize;
@@ -17,7 +17,8 @@ use serde_json::{Map, Value, json};
 use store::StoreError;
 
 use crate::handle::AskError;
-use crate::plans::job::{DEFAULT_QUEUE, FREE_JOB, INLINE_PLAN, READY_QUEUE, job_id_in};
+use crate::plans::job::{DEFAULT_QUEUE, FREE_JOB, INLINE_PLAN, JobProblem, READY_QUEUE, job_id_in};
+use crate::plans::kept::KeepError;
 use crate::resp_workers::ABILITIES_MAX;
 use crate::wire_words::problem::ApiError;
 
@@ -232,8 +233,13 @@ pub(super) fn seconds(moment: Timestamp) -> Value {
     (moment.as_millis() / 1_000).into()
 }
 
-pub(super) fn json_bulk(fields: Map<String, Value>) -> Reply {
-    Reply::Bulk(Bytes::from(Value::Object(fields).to_string()))
+pub(super) fn json_bulk(value: impl Into<Value>) -> Reply {
+    Reply::from(value.into().to_string())
+}
+
+/// A number; what has no room is the greatest that has.
+pub(super) fn whole(number: impl TryInto<i64>) -> Reply {
+    Reply::Integer(number.try_into().unwrap_or(i64::MAX))
 }
 
 /// The verdict on a report, as a reply.
@@ -271,25 +277,83 @@ fn violation_words(violation: Violation) -> (&'static str, &'static str) {
     }
 }
 
-impl From<AskError> for Reply {
+/// Why a command is not carried out: the error that the client reads, which begins with a code in
+/// capitals.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct RespError(pub(super) Cow<'static, str>);
+
+/// What a command comes to.
+pub(super) type Answered<T = Reply> = Result<T, RespError>;
+
+impl RespError {
+    pub(super) fn new(text: impl Into<Cow<'static, str>>) -> Self {
+        Self(text.into())
+    }
+
+    pub(super) fn not_found(job: &str) -> Self {
+        Self::from(format!("Job not found: {job}"))
+    }
+}
+
+impl From<RespError> for Reply {
+    fn from(error: RespError) -> Self {
+        Self::Error(error.0)
+    }
+}
+
+/// A sentence without a code.
+impl From<String> for RespError {
+    fn from(text: String) -> Self {
+        Self::new(format!("ERR {text}"))
+    }
+}
+
+impl From<InvalidText> for RespError {
+    fn from(error: InvalidText) -> Self {
+        error.to_string().into()
+    }
+}
+
+impl From<AskError> for RespError {
     fn from(error: AskError) -> Self {
         match error {
-            AskError::Overloaded => Self::error("BUSY more requests than the server can take now"),
+            AskError::Overloaded => Self::new("BUSY more requests than the server can take now"),
             AskError::Unavailable => {
-                Self::error("ERR the store cannot keep anything right now; try again")
+                Self::new("ERR the store cannot keep anything right now; try again")
             }
-            AskError::Stopping => Self::error("ERR the server is stopping; connect again"),
+            AskError::Stopping => Self::new("ERR the server is stopping; connect again"),
             AskError::Refused(refusal) => {
                 let text = ApiError::from(refusal);
-                Self::error(format!("ERR {} ({})", text.message, text.code.name()))
+                format!("{} ({})", text.message, text.code.name()).into()
             }
         }
     }
 }
 
-pub(super) fn store_error(error: &StoreError) -> Reply {
-    tracing::warn!(%error, "the store did not answer a Redis client");
-    Reply::error("ERR the store does not answer right now; try again")
+impl From<StoreError> for RespError {
+    fn from(error: StoreError) -> Self {
+        tracing::warn!(%error, "the store did not answer a Redis client");
+        Self::new("ERR the store does not answer right now; try again")
+    }
+}
+
+impl From<KeepError> for RespError {
+    fn from(error: KeepError) -> Self {
+        match error {
+            KeepError::Ask(error) => error.into(),
+            KeepError::Store(error) => error.into(),
+            other => other.to_string().into(),
+        }
+    }
+}
+
+impl From<JobProblem> for RespError {
+    fn from(problem: JobProblem) -> Self {
+        match problem {
+            JobProblem::Plan(error) => error.into(),
+            JobProblem::Invalid(text) => text.into(),
+        }
+    }
 }
 
 /// What keys of queues begin with.
@@ -302,17 +366,17 @@ pub(super) const SCHEDULED: &str = "scheduled";
 const WORKER_ID_CHARS_MAX: usize = 64;
 
 /// A worker's name, or what is wrong with it in the words of seed 004 section 7.2.
-pub(super) fn worker_id_in(text: &str) -> Result<WorkerId, String> {
+pub(super) fn worker_id_in(text: &str) -> Answered<WorkerId> {
     let is_odd = |letter: char| !letter.is_ascii_alphanumeric() && letter != '-' && letter != '_';
     if text.contains(is_odd) {
-        return Err("Invalid worker ID characters: worker_id takes A-Z a-z 0-9 - _".to_owned());
+        let text = "ERR Invalid worker ID characters: worker_id takes A-Z a-z 0-9 - _";
+        return Err(RespError::new(text));
     }
     if text.len() > WORKER_ID_CHARS_MAX {
-        return Err(format!(
-            "Worker ID too long: worker_id takes {WORKER_ID_CHARS_MAX} characters"
-        ));
+        let text = format!("Worker ID too long: worker_id takes {WORKER_ID_CHARS_MAX} characters");
+        return Err(text.into());
     }
-    text.parse().map_err(|error| format!("{error}"))
+    Ok(text.parse::<WorkerId>()?)
 }
 
 /// The name in `queue:<name>`.
@@ -322,17 +386,18 @@ pub(super) fn queue_in(key: &[u8]) -> Option<&str> {
 
 /// The queues behind a list's name. `queue:ready` shows whole plans and single commands: a worker
 /// of the one list takes both.
-pub(super) fn queues_of(name: &str) -> Result<BTreeSet<QueueName>, String> {
+pub(super) fn queues_of(name: &str) -> Answered<BTreeSet<QueueName>> {
     let names: &[&str] = if name == READY_QUEUE { &[READY_QUEUE, DEFAULT_QUEUE] } else { &[name] };
-    names.iter().map(|name| name.parse().map_err(|error| format!("{error}"))).collect()
+    Ok(names.iter().map(|name| name.parse()).collect::<Result<_, InvalidText>>()?)
 }
 
 /// `a,b,c` as `SET worker:<id>:tools` has it.
-pub(super) fn comma_list(text: &[u8]) -> Result<Vec<&str>, String> {
-    let text = std::str::from_utf8(text).map_err(|_| "the list is not text".to_owned())?;
+pub(super) fn comma_list(text: &[u8]) -> Answered<Vec<&str>> {
+    let text = std::str::from_utf8(text).map_err(|_| RespError::new("ERR the list is not text"))?;
     let names: Vec<&str> = text.split(',').map(str::trim).filter(|one| !one.is_empty()).collect();
     if names.len() > ABILITIES_MAX {
-        return Err(format!("the list has {} names; at most {ABILITIES_MAX}", names.len()));
+        let text = format!("the list has {} names; at most {ABILITIES_MAX}", names.len());
+        return Err(text.into());
     }
     Ok(names)
 }
@@ -340,23 +405,20 @@ pub(super) fn comma_list(text: &[u8]) -> Result<Vec<&str>, String> {
 /// What `JOB.UPDATE` takes (seed 004 section 4.2); all else stays in the result.
 #[derive(Deserialize)]
 pub(super) struct Update<'a> {
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     pub(super) status: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     pub(super) worker_id: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     pub(super) lease_id: Option<Cow<'a, str>>,
-    #[serde(default)]
     pub(super) current_task: Option<u64>,
-    #[serde(default)]
     pub(super) progress_percent: Option<f64>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     pub(super) message: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     pub(super) error: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow)]
     pub(super) error_code: Option<Cow<'a, str>>,
-    #[serde(default)]
     pub(super) retryable: Option<bool>,
 }
 
@@ -370,14 +432,14 @@ pub(super) enum Step {
 }
 
 impl Update<'_> {
-    pub(super) fn step(&self) -> Result<Step, String> {
+    pub(super) fn step(&self) -> Answered<Step> {
         match self.status.as_deref() {
             None | Some("running" | "in_progress") => Ok(Step::Progress),
             Some("completed" | "success" | "succeeded") => Ok(Step::Completed),
             Some("failed" | "error") => Ok(Step::Failed),
             Some(other) => {
                 let known = "running, completed or failed";
-                Err(format!("status is '{other}'; a worker reports {known}"))
+                Err(format!("status is '{other}'; a worker reports {known}").into())
             }
         }
     }
@@ -386,10 +448,7 @@ impl Update<'_> {
     pub(super) fn reason(&self) -> String {
         match self.error {
             None => "the worker reported a failure without a reason".to_owned(),
-            Some(raw) => match serde_json::from_str::<String>(raw.get()) {
-                Ok(text) => text,
-                Err(_) => raw.get().to_owned(),
-            },
+            Some(raw) => serde_json::from_str(raw.get()).unwrap_or_else(|_| raw.get().to_owned()),
         }
     }
 }
@@ -409,7 +468,7 @@ mod tests {
     }
 
     fn check_name(name: &str, refused: Option<&str>) {
-        let said = worker_id_in(name).err();
+        let said = worker_id_in(name).err().map(|RespError(text)| text);
         match (&said, refused) {
             (None, None) => {}
             (Some(said), Some(words)) => assert!(said.contains(words), "{name}: {said}"),

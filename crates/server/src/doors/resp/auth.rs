@@ -9,8 +9,10 @@ use protocol::resp::reply::{Reply, Version};
 use protocol::resp::request::Request;
 use tokio::time::Instant;
 
+use super::answers::{Answered, RespError, whole};
 use super::client::{Binding, Member};
 use super::connection::Connection;
+use super::jobs::arity;
 use crate::auth::Caller;
 
 /// The user name that stands for no user.
@@ -30,37 +32,33 @@ impl Connection {
         }
     }
 
-    pub(super) async fn on_auth(&mut self, request: &Request) -> Reply {
+    pub(super) async fn on_auth(&mut self, request: &Request) -> Answered {
         match &request.arguments[1..] {
-            [key] => self.log_in(None, key).await,
-            [user, key] => self.log_in(Some(user), key).await,
-            _ => Reply::error("ERR wrong number of arguments for 'auth' command"),
+            [key] => self.log_in(None, key).await?,
+            [user, key] => self.log_in(Some(user), key).await?,
+            _ => return Err(arity(request)),
         }
+        Ok(Reply::ok())
     }
 
-    async fn log_in(&mut self, user: Option<&[u8]>, key: &[u8]) -> Reply {
+    async fn log_in(&mut self, user: Option<&[u8]>, key: &[u8]) -> Answered<()> {
         if key.is_empty() {
-            return Reply::error("ERR AUTH key cannot be empty");
+            return Err(RespError::new("ERR AUTH key cannot be empty"));
         }
         if let Some(wait) = self.app.resp.attempts.wait_of(self.client.address) {
             let seconds = wait.as_secs() + 1;
-            let text = format!("ERR too many failed AUTH attempts; try again in {seconds} s");
-            return Reply::error(text);
+            let text = format!("too many failed AUTH attempts; try again in {seconds} s");
+            return Err(text.into());
         }
         let user = user.filter(|user| *user != NO_USER);
-        let found = self.identify(key);
-        let Some((caller, credential)) = found else {
+        let Some((caller, credential)) = self.identify(key) else {
             self.app.resp.attempts.failed(self.client.address);
             tracing::info!(peer = %self.client.peer, "a key was refused");
-            return Reply::error(WRONG);
+            return Err(RespError::new(WRONG));
         };
-        match self.admit(caller, credential, user).await {
-            Ok(()) => {
-                self.app.resp.attempts.succeeded(self.client.address);
-                Reply::ok()
-            }
-            Err(reply) => reply,
-        }
+        self.admit(caller, credential, user).await?;
+        self.app.resp.attempts.succeeded(self.client.address);
+        Ok(())
     }
 
     /// Who stands behind a key, and what the key is called.
@@ -80,23 +78,23 @@ impl Connection {
         caller: Caller,
         credential: String,
         user: Option<&[u8]>,
-    ) -> Result<(), Reply> {
+    ) -> Answered<()> {
         let named = user.map(std::str::from_utf8).transpose().ok().flatten();
         let binding = match (&caller.worker, user) {
             (Some(own), None) => Binding::Credential(own.clone()),
             (Some(own), Some(_)) if named == Some(own.as_str()) => Binding::Credential(own.clone()),
-            (Some(_), Some(_)) => return Err(Reply::error(WRONG)),
+            (Some(_), Some(_)) => return Err(RespError::new(WRONG)),
             (None, None) => Binding::None,
             // A user name says which worker it is; a name that cannot be one is no user.
-            (None, Some(_)) => match named.and_then(|name| name.parse().ok()) {
-                Some(worker) => Binding::Credential(worker),
-                None => return Err(Reply::error(WRONG)),
-            },
+            (None, Some(_)) => {
+                let worker = named.and_then(|name| name.parse().ok());
+                Binding::Credential(worker.ok_or(RespError::new(WRONG))?)
+            }
         };
         let handle = self.app.directory.of(&caller.tenant).await;
-        let handle = handle.map_err(|_| Reply::error(NO_ANSWER))?;
+        let handle = handle.map_err(|_| RespError::new(NO_ANSWER))?;
         let loaded = tokio::time::timeout(LOADED_WITHIN, handle.workers().until_loaded()).await;
-        loaded.map_err(|_| Reply::error(NO_ANSWER))?;
+        loaded.map_err(|_| RespError::new(NO_ANSWER))?;
         self.unbind();
         self.client.member = Some(Member::new(caller, credential, handle));
         self.bind(binding);
@@ -105,7 +103,7 @@ impl Connection {
         Ok(())
     }
 
-    pub(super) async fn on_hello(&mut self, request: &Request) -> Reply {
+    pub(super) async fn on_hello(&mut self, request: &Request) -> Answered {
         let mut version = self.client.version;
         let mut rest = &request.arguments[1..];
         if let [wanted, more @ ..] = rest {
@@ -113,11 +111,11 @@ impl Connection {
                 b"2" => Version::Two,
                 b"3" => Version::Three,
                 other if std::str::from_utf8(other).is_ok_and(|n| n.parse::<i64>().is_ok()) => {
-                    return Reply::error("NOPROTO unsupported protocol version");
+                    return Err(RespError::new("NOPROTO unsupported protocol version"));
                 }
                 _ => {
                     let text = "ERR Protocol version is not an integer or out of range";
-                    return Reply::error(text);
+                    return Err(RespError::new(text));
                 }
             };
             rest = more;
@@ -126,10 +124,7 @@ impl Connection {
         while let [option, more @ ..] = rest {
             match more {
                 [user, key, after @ ..] if option.eq_ignore_ascii_case(b"auth") => {
-                    let answer = self.log_in(Some(user), key).await;
-                    if answer.is_error() {
-                        return answer;
-                    }
+                    self.log_in(Some(user), key).await?;
                     rest = after;
                 }
                 [given, after @ ..] if option.eq_ignore_ascii_case(b"setname") => {
@@ -138,8 +133,7 @@ impl Connection {
                 }
                 _ => {
                     let option = String::from_utf8_lossy(option);
-                    let text = format!("ERR Syntax error in HELLO option '{option}'");
-                    return Reply::error(text);
+                    return Err(format!("Syntax error in HELLO option '{option}'").into());
                 }
             }
         }
@@ -148,28 +142,23 @@ impl Connection {
                         otherwise the HELLO <proto> AUTH <user> <pass> option can be used to \
                         authenticate the client and select the RESP protocol version at the same \
                         time";
-            return Reply::error(text);
+            return Err(RespError::new(text));
         }
         self.client.version = version;
         if let Some(name) = name {
             self.client.name = name;
         }
-        self.hello()
-    }
-
-    fn hello(&self) -> Reply {
-        let text = |text: &'static str| Reply::bulk(text.as_bytes());
-        let proto = if self.client.version == Version::Three { 3 } else { 2 };
-        let id = i64::try_from(self.client.id).unwrap_or(i64::MAX);
-        Reply::Map(vec![
-            (text("server"), text("astraflow")),
-            (text("version"), text(super::info::REDIS_VERSION)),
-            (text("proto"), Reply::Integer(proto)),
-            (text("id"), Reply::Integer(id)),
-            (text("mode"), text("standalone")),
-            (text("role"), text("master")),
-            (text("modules"), Reply::Array(Vec::new())),
-        ])
+        let proto = if version == Version::Three { 3 } else { 2 };
+        let said: [(&str, Reply); 7] = [
+            ("server", "astraflow".into()),
+            ("version", super::info::REDIS_VERSION.into()),
+            ("proto", Reply::Integer(proto)),
+            ("id", whole(self.client.id)),
+            ("mode", "standalone".into()),
+            ("role", "master".into()),
+            ("modules", Reply::Array(Vec::new())),
+        ];
+        Ok(Reply::Map(said.map(|(name, value)| (name.into(), value)).into()))
     }
 }
 

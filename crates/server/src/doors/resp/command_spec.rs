@@ -8,16 +8,17 @@ use keyspace::Operation;
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 
+use super::answers::{Answered, RespError};
 use super::commands::{COMMANDS, find};
 use super::connection::Connection;
-use super::dispatch::Class;
+use super::dispatch::{Class, Invocation};
 use super::jobs::text_of;
 
 /// The answer of a command that the door carries out itself.
-pub(super) type Answering<'a> = Pin<Box<dyn Future<Output = Result<Reply, Reply>> + Send + 'a>>;
+pub(super) type Answering<'a> = Pin<Box<dyn Future<Output = Answered> + Send + 'a>>;
 
 /// A function of the door that carries out a command.
-pub(super) type Handler = for<'a> fn(&'a mut Connection, &'a Request) -> Answering<'a>;
+pub(super) type Handler = for<'a> fn(&'a mut Connection, &'a Invocation) -> Answering<'a>;
 
 /// One command.
 #[derive(Clone, Copy, Debug)]
@@ -76,49 +77,6 @@ pub(super) enum Need {
 }
 
 impl CommandSpec {
-    pub(super) const fn new(
-        name: &'static str,
-        arity: i32,
-        syntax: &'static str,
-        run: Run,
-    ) -> Self {
-        Self {
-            name,
-            arity,
-            flags: "",
-            keys: (0, 0),
-            group: "",
-            syntax,
-            summary: "",
-            need: Need::Nothing,
-            run,
-            on_queue: None,
-        }
-    }
-
-    /// What it does, and its flags.
-    pub(super) const fn does(mut self, summary: &'static str, flags: &'static str) -> Self {
-        self.summary = summary;
-        self.flags = flags;
-        self
-    }
-
-    pub(super) const fn keys(mut self, keys: (i32, i32)) -> Self {
-        self.keys = keys;
-        self
-    }
-
-    pub(super) const fn of(mut self, group: &'static str, need: Need) -> Self {
-        self.group = group;
-        self.need = need;
-        self
-    }
-
-    pub(super) const fn on_queue(mut self, class: Class, need: Need) -> Self {
-        self.on_queue = Some((class, need));
-        self
-    }
-
     /// Whether it can be called with so many arguments, its name included.
     pub fn takes(&self, n_arguments: usize) -> bool {
         let least = usize::try_from(self.arity.unsigned_abs()).unwrap_or(usize::MAX);
@@ -157,13 +115,13 @@ impl CommandSpec {
 const SINCE: &str = "0.1.0";
 
 impl Connection {
-    pub(super) fn on_command(&mut self, request: &Request) -> Result<Reply, Reply> {
+    pub(super) fn on_command(&mut self, request: &Request) -> Answered {
         let rest = &request.arguments[1..];
         let all = || Reply::Array(COMMANDS.iter().map(info).collect());
         let Some((verb, names)) = rest.split_first() else { return Ok(all()) };
         match text_of(verb)?.to_ascii_uppercase().as_str() {
-            "COUNT" => Ok(Reply::Integer(i64::try_from(COMMANDS.len()).unwrap_or(i64::MAX))),
-            "LIST" => Ok(Reply::Array(COMMANDS.iter().map(|spec| bulk(spec.name)).collect())),
+            "COUNT" => Ok(COMMANDS.len().into()),
+            "LIST" => Ok(Reply::array(COMMANDS.iter().map(|spec| spec.name))),
             "INFO" if names.is_empty() => Ok(all()),
             "INFO" => {
                 let one = |name: &Bytes| find(name).map_or(Reply::NullArray, info);
@@ -173,26 +131,25 @@ impl Connection {
                 // Only people's shells ask for it; they are answered in sentences.
                 self.client.is_person = true;
                 let known = names.iter().filter_map(|name| find(name));
-                let docs = |spec: &CommandSpec| (bulk(spec.name), docs(spec));
+                let docs = |spec: &CommandSpec| (spec.name.into(), docs(spec));
                 Ok(Reply::Map(match names {
                     [] => COMMANDS.iter().map(docs).collect(),
                     [_, ..] => known.map(docs).collect(),
                 }))
             }
             "GETKEYS" => keys(names),
-            verb => Err(Reply::error(format!("ERR unknown subcommand '{verb}'"))),
+            verb => Err(format!("unknown subcommand '{verb}'").into()),
         }
     }
 }
 
-fn keys(command: &[Bytes]) -> Result<Reply, Reply> {
+fn keys(command: &[Bytes]) -> Answered {
     let spec = command.first().and_then(|name| find(name));
-    let spec = spec.ok_or_else(|| Reply::error("ERR Invalid command specified"))?;
-    let keys: Vec<Reply> = spec.keys_in(command).iter().cloned().map(Reply::Bulk).collect();
-    if keys.is_empty() {
-        return Err(Reply::error("ERR The command has no key arguments"));
+    match spec.map(|spec| spec.keys_in(command)) {
+        None => Err(RespError::new("ERR Invalid command specified")),
+        Some([]) => Err(RespError::new("ERR The command has no key arguments")),
+        Some(keys) => Ok(Reply::array(keys.iter().cloned())),
     }
-    Ok(Reply::Array(keys))
 }
 
 /// The value of `COMMAND DOCS`: what a command does and takes, for people. Its arguments are one,
@@ -203,7 +160,7 @@ fn docs(spec: &CommandSpec) -> Reply {
     if !spec.syntax.is_empty() {
         let syntax = ["name", "display_text"].map(|name| pair(name, spec.syntax));
         let argument = syntax.into_iter().chain([pair("type", "string")]).collect();
-        docs.push((bulk("arguments"), Reply::Array(vec![Reply::Map(argument)])));
+        docs.push(("arguments".into(), Reply::Array(vec![Reply::Map(argument)])));
     }
     Reply::Map(docs)
 }
@@ -213,7 +170,7 @@ fn info(spec: &CommandSpec) -> Reply {
     let (first_key, last_key) = spec.keys;
     let none = || Reply::Set(Vec::new());
     Reply::Array(vec![
-        bulk(spec.name),
+        spec.name.into(),
         i64::from(spec.arity).into(),
         words(spec.flags.split_whitespace()),
         i64::from(first_key).into(),
@@ -252,10 +209,6 @@ fn words(all: impl Iterator<Item = &'static str>) -> Reply {
     Reply::Set(all.map(Reply::simple).collect())
 }
 
-fn bulk(text: &'static str) -> Reply {
-    Reply::bulk(text.as_bytes())
-}
-
 fn pair(name: &'static str, value: &'static str) -> (Reply, Reply) {
-    (bulk(name), bulk(value))
+    (name.into(), value.into())
 }

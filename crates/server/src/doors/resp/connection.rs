@@ -1,5 +1,6 @@
 //! A connection from its first byte to its last: requests in, replies out, in order.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -24,7 +25,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 const REQUESTS_PER_TURN_MAX: usize = 1_024;
 
 /// Something happened while nothing was being answered.
-pub(super) enum Event {
+enum Event {
     /// Bytes came.
     Input,
     /// A channel has a message.
@@ -84,14 +85,13 @@ impl Connection {
                 return gone;
             }
             if let Some(error) = broken {
-                return self.refuse(error).await;
-            }
-            if self.is_leaving {
-                let sent = self.wire.flush().await;
-                return sent.err().unwrap_or(Gone::Closed);
+                return self.end_unreadable(error).await;
             }
             if let Err(gone) = self.wire.flush().await {
                 return gone;
+            }
+            if self.is_leaving {
+                return Gone::Closed;
             }
             match self.next_event().await {
                 Event::Input => {}
@@ -113,7 +113,7 @@ impl Connection {
     }
 
     /// Waits until something happens. Looks around meanwhile.
-    pub(super) async fn next_event(&mut self) -> Event {
+    async fn next_event(&mut self) -> Event {
         let shutdown = self.app.shutdown.clone();
         loop {
             tokio::select! {
@@ -140,6 +140,25 @@ impl Connection {
         }
     }
 
+    /// Waits for something, and watches the client meanwhile.
+    pub(super) async fn while_connected<T>(
+        &mut self,
+        waiting: impl Future<Output = T>,
+    ) -> Result<T, Gone> {
+        let mut waiting = pin!(waiting);
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut waiting => return Ok(done),
+                event = self.next_event() => match event {
+                    Event::Input => {}
+                    Event::Message(message) => self.tell(&message).await,
+                    Event::Over(gone) => return Err(gone),
+                },
+            }
+        }
+    }
+
     /// Whether the connection may go on.
     fn look_around(&mut self) -> bool {
         self.looked += 1;
@@ -158,7 +177,7 @@ impl Connection {
     }
 
     /// Says what cannot be read, and ends.
-    async fn refuse(&mut self, error: ProtocolError) -> Gone {
+    async fn end_unreadable(&mut self, error: ProtocolError) -> Gone {
         if error != ProtocolError::CrossProtocol {
             write_error(&mut self.wire.output, &format!("ERR {error}"));
             let _ = self.wire.flush().await;

@@ -7,7 +7,7 @@ use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use protocol::rest::tokens::Role;
 
-use super::answers::QUEUE_PREFIX;
+use super::answers::{QUEUE_PREFIX, RespError};
 use super::command_spec::{CommandSpec, Need, Run};
 use super::commands;
 use super::connection::Connection;
@@ -31,9 +31,13 @@ impl Need {
 }
 
 impl Connection {
-    /// Why the client's role does not reach for this command, if so.
-    pub(super) fn refuse_role(&self, request: &Invocation) -> Option<Reply> {
+    /// Why a command cannot be carried out for this client, if so: it has too few arguments or too
+    /// many, or the client's role does not reach for it.
+    pub(super) fn refuse(&self, request: &Invocation) -> Option<RespError> {
         let spec = request.spec?;
+        if !spec.takes(request.arguments.len()) {
+            return Some(arity(request));
+        }
         let on_queue = spec.on_queue.filter(|_| is_on_queue(request));
         let need = on_queue.map_or(spec.need, |(_, need)| need);
         // A client that may send this without a proof has no role yet.
@@ -45,7 +49,7 @@ impl Connection {
             return None;
         }
         let (name, role) = (spec.name, role.word());
-        Some(Reply::error(format!(
+        Some(RespError::new(format!(
             "NOPERM a {role} key has no permissions to run the '{name}' command"
         )))
     }
@@ -56,23 +60,16 @@ impl Connection {
             return Some(reply);
         }
         let Some(spec) = request.spec else { return Some(unknown(request)) };
-        if !spec.takes(request.arguments.len()) {
-            return Some(arity(request));
-        }
-        if let Some(reply) = self.refuse_role(request) {
-            return Some(reply);
-        }
-        if let Some(reply) = self.refuse_while_listening(request) {
-            return Some(reply);
-        }
-        let reply = match spec.run {
-            Run::Subscribe => return self.on_subscribe(request),
-            Run::Door(handler) => handler(self, request).await,
-            Run::Keys(_) | Run::Wait(_) | Run::Submit | Run::Update => {
-                self.answer_own_key(spec, request).await
+        let refused = self.refuse(request).or_else(|| self.refuse_while_listening(request));
+        let reply = match (refused, spec.run) {
+            (Some(error), _) => Err(error),
+            (None, Run::Subscribe) => return self.on_subscribe(request),
+            (None, Run::Door(handler)) => handler(self, request).await,
+            (None, Run::Keys(_) | Run::Wait(_) | Run::Submit | Run::Update) => {
+                self.answer_own_key(spec.name, request).await
             }
         };
-        Some(reply.unwrap_or_else(|error| error))
+        Some(reply.unwrap_or_else(Reply::from))
     }
 
     /// There are no transactions. Clients send `MULTI`, the commands and `EXEC` in one go, so the
@@ -154,6 +151,11 @@ impl Invocation {
         Self { request, spec, class }
     }
 
+    /// The command's name in small letters; nothing if there is no such command.
+    pub(super) fn command(&self) -> &'static str {
+        self.spec.map_or("", |spec| spec.name)
+    }
+
     /// How it is answered to a client that proved who it is.
     pub(super) fn class(&self) -> Class {
         self.class
@@ -232,7 +234,7 @@ mod tests {
 
     #[test]
     fn each_command_is_found_by_its_name_in_any_case() {
-        for spec in &COMMANDS {
+        for spec in COMMANDS {
             for name in [spec.name.to_owned(), spec.name.to_uppercase()] {
                 assert_eq!(find(name.as_bytes()).map(|found| found.name), Some(spec.name));
             }
@@ -247,7 +249,7 @@ mod tests {
     #[test]
     fn every_command_is_described() {
         let mut names = BTreeSet::new();
-        for spec in &COMMANDS {
+        for spec in COMMANDS {
             assert!(names.insert(spec.name), "{} stands twice", spec.name);
             assert_eq!(spec.name, spec.name.to_lowercase());
             assert!(!spec.summary.is_empty() && spec.summary.len() < 90, "{}", spec.name);

@@ -3,11 +3,13 @@
 use std::fmt::Write as _;
 use std::sync::atomic::Ordering;
 
+use bytes::Bytes;
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 
+use super::answers::{Answered, RespError, whole};
 use super::connection::Connection;
-use super::jobs::{arity, text_of};
+use super::jobs::{text_at, text_of};
 
 /// The Redis whose words are spoken here; clients decide by it what they may send.
 pub(super) const REDIS_VERSION: &str = "7.0.0";
@@ -28,18 +30,17 @@ impl Connection {
         self.app.resp.open.lock().insert(self.client.id, open);
     }
 
-    pub(super) fn on_client(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, verb, rest @ ..] = &request.arguments[..] else { return Err(arity(request)) };
-        let verb = text_of(verb)?.to_ascii_uppercase();
-        let reply = match (verb.as_str(), rest) {
-            ("ID", []) => Reply::Integer(i64::try_from(self.client.id).unwrap_or(i64::MAX)),
-            ("GETNAME", []) => Reply::bulk(self.client.name.clone().into_bytes()),
+    pub(super) fn on_client(&mut self, request: &Request) -> Answered {
+        let verb = text_at(request, 1)?.to_ascii_uppercase();
+        let reply = match (verb.as_str(), &request.arguments[2..]) {
+            ("ID", []) => whole(self.client.id),
+            ("GETNAME", []) => Reply::from(self.client.name.clone()),
             ("SETNAME", [name]) => {
                 let name = text_of(name)?;
                 if name.bytes().any(|byte| !byte.is_ascii_graphic()) {
                     let text = "ERR Client names cannot contain spaces, newlines or special \
                                 characters.";
-                    return Err(Reply::error(text));
+                    return Err(RespError::new(text));
                 }
                 self.client.name = name.chars().take(128).collect();
                 Reply::ok()
@@ -49,7 +50,7 @@ impl Connection {
                 match text_of(field)?.to_ascii_uppercase().as_str() {
                     "LIB-NAME" => self.client.library.0 = value,
                     "LIB-VER" => self.client.library.1 = value,
-                    _ => return Err(Reply::error("ERR Unrecognized option")),
+                    _ => return Err(RespError::new("ERR Unrecognized option")),
                 }
                 Reply::ok()
             }
@@ -57,10 +58,7 @@ impl Connection {
             ("LIST", _) => Reply::Text(self.clients()),
             ("NO-EVICT" | "NO-TOUCH", [_]) | ("TRACKING", [_, ..]) => Reply::ok(),
             ("REPLY", [mode]) if mode.eq_ignore_ascii_case(b"on") => Reply::ok(),
-            _ => {
-                let text = format!("ERR unknown subcommand '{verb}'");
-                return Err(Reply::error(text));
-            }
+            _ => return Err(format!("unknown subcommand '{verb}'").into()),
         };
         self.list_self();
         Ok(reply)
@@ -78,72 +76,61 @@ impl Connection {
     }
 
     /// `INFO [section]`, with the lines that tools look for.
-    pub(super) async fn on_info(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let wanted: Vec<String> = request.arguments[1..]
-            .iter()
-            .map(|one| String::from_utf8_lossy(one).to_lowercase())
-            .collect();
+    pub(super) async fn on_info(&mut self, request: &Request) -> Answered {
+        let wanted = &request.arguments[1..];
         let wants = |section: &str| {
-            wanted.is_empty()
-                || wanted
-                    .iter()
-                    .any(|one| [section, "all", "everything", "default"].contains(&one.as_str()))
+            let names = [section, "all", "everything", "default"].map(str::as_bytes);
+            let is_named = |one: &Bytes| names.iter().any(|name| one.eq_ignore_ascii_case(name));
+            wanted.is_empty() || wanted.iter().any(is_named)
         };
         let mut text = String::new();
         for (section, lines) in self.info_sections().await {
-            if wants(&section.to_lowercase()) {
-                let _ = write!(text, "# {section}\r\n{}\r\n", lines.join("\r\n"));
-                text.push_str("\r\n");
+            if wants(section) {
+                let _ = write!(text, "# {section}\r\n{lines}\r\n");
             }
         }
         Ok(Reply::Text(text))
     }
 
-    async fn info_sections(&self) -> Vec<(&'static str, Vec<String>)> {
+    /// Each section with its lines.
+    async fn info_sections(&self) -> [(&'static str, String); 8] {
         let door = &self.app.resp;
         let uptime = self.app.clock.uptime().as_secs();
-        let keys = self.key_count().await;
-        let bytes = self.keyspace_bytes().await;
-        let n_clients = door.open.lock().len();
-        vec![
-            (
-                "Server",
-                vec![
-                    format!("redis_version:{REDIS_VERSION}"),
-                    "redis_mode:standalone".to_owned(),
-                    format!("astraflow_version:{}", self.app.version),
-                    format!("worker_protocol_version:{WORKER_PROTOCOL_VERSION}"),
-                    format!("process_id:{}", std::process::id()),
-                    format!("uptime_in_seconds:{uptime}"),
-                    format!("uptime_in_days:{}", uptime / 86_400),
-                ],
-            ),
-            ("Clients", vec![format!("connected_clients:{n_clients}")]),
-            ("Memory", vec![format!("used_memory:{bytes}"), "maxmemory:0".to_owned()]),
-            ("Persistence", vec!["loading:0".to_owned(), "aof_enabled:1".to_owned()]),
-            (
-                "Stats",
-                vec![
-                    format!("total_connections_received:{}", door.accepted.load(Ordering::Relaxed)),
-                    format!("total_commands_processed:{}", door.commands.load(Ordering::Relaxed)),
-                ],
-            ),
-            ("Replication", vec!["role:master".to_owned(), "connected_slaves:0".to_owned()]),
-            ("Cluster", vec!["cluster_enabled:0".to_owned()]),
-            ("Keyspace", vec![format!("db0:keys={keys},expires=0,avg_ttl=0")]),
+        let (keys, bytes) = self.keyspace_load().await;
+        let server = format!(
+            "redis_version:{REDIS_VERSION}\r\nredis_mode:standalone\r\n\
+             astraflow_version:{}\r\nworker_protocol_version:{WORKER_PROTOCOL_VERSION}\r\n\
+             process_id:{}\r\nuptime_in_seconds:{uptime}\r\nuptime_in_days:{}\r\n",
+            self.app.version,
+            std::process::id(),
+            uptime / 86_400
+        );
+        let stats = format!(
+            "total_connections_received:{}\r\ntotal_commands_processed:{}\r\n",
+            door.accepted.load(Ordering::Relaxed),
+            door.commands.load(Ordering::Relaxed)
+        );
+        [
+            ("Server", server),
+            ("Clients", format!("connected_clients:{}\r\n", door.open.lock().len())),
+            ("Memory", format!("used_memory:{bytes}\r\nmaxmemory:0\r\n")),
+            ("Persistence", "loading:0\r\naof_enabled:1\r\n".to_owned()),
+            ("Stats", stats),
+            ("Replication", "role:master\r\nconnected_slaves:0\r\n".to_owned()),
+            ("Cluster", "cluster_enabled:0\r\n".to_owned()),
+            ("Keyspace", format!("db0:keys={keys},expires=0,avg_ttl=0\r\n")),
         ]
     }
 
     /// `METRICS`: the same text that Prometheus reads.
-    pub(super) fn on_metrics(&mut self) -> Result<Reply, Reply> {
+    pub(super) fn on_metrics(&mut self) -> Answered {
         let text = self.app.metrics.render(self.member().tenant());
-        text.map(Reply::Text).map_err(|_| Reply::error("ERR the numbers cannot be written"))
+        text.map(Reply::Text).map_err(|_| RespError::new("ERR the numbers cannot be written"))
     }
 
     pub(super) fn on_time(&self) -> Reply {
         let millis = self.app.clock.now().as_millis();
-        let text = |number: u64| Reply::bulk(number.to_string().into_bytes());
-        Reply::Array(vec![text(millis / 1_000), text(millis % 1_000 * 1_000)])
+        Reply::array([millis / 1_000, millis % 1_000 * 1_000].map(|number| number.to_string()))
     }
 }
 
@@ -158,25 +145,23 @@ const SETTINGS: [(&str, &str); 6] = [
 ];
 
 /// `SELECT`: there is one database.
-pub(super) fn on_select(request: &Request) -> Result<Reply, Reply> {
+pub(super) fn on_select(request: &Request) -> Answered {
     match request.arguments[1].as_ref() {
         b"0" => Ok(Reply::ok()),
-        _ => Err(Reply::error("ERR DB index is out of range")),
+        _ => Err(RespError::new("ERR DB index is out of range")),
     }
 }
 
 /// `CONFIG GET`: the few settings that tools ask for.
-pub(super) fn on_config(request: &Request) -> Result<Reply, Reply> {
-    let [_, verb, names @ ..] = &request.arguments[..] else { return Err(arity(request)) };
-    if !verb.eq_ignore_ascii_case(b"get") || names.is_empty() {
-        return Err(Reply::error("ERR settings are read with CONFIG GET, and set in astra.toml"));
+pub(super) fn on_config(request: &Request) -> Answered {
+    let names = &request.arguments[2..];
+    if !request.arguments[1].eq_ignore_ascii_case(b"get") {
+        let text = "ERR settings are read with CONFIG GET, and set in astra.toml";
+        return Err(RespError::new(text));
     }
     let wanted = |name: &str| {
         names.iter().any(|one| keyspace::matches(&one.to_ascii_lowercase(), name.as_bytes()))
     };
-    let pair = |(name, value): &(&'static str, &'static str)| {
-        (Reply::bulk(name.as_bytes()), Reply::bulk(value.as_bytes()))
-    };
-    let found = SETTINGS.iter().filter(|(name, _)| wanted(name));
-    Ok(Reply::Map(found.map(pair).collect()))
+    let found = SETTINGS.into_iter().filter(|(name, _)| wanted(name));
+    Ok(Reply::Map(found.map(|(name, value)| (name.into(), value.into())).collect()))
 }

@@ -1,25 +1,26 @@
 //! Jobs: submitted (`JOB.SUBMIT`, `LPUSH` to a queue), looked at, acted on.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{LoadKey, Refusal, StateWord, SubmittedTask, TaskRecord};
+use coordinator::{Refusal, StateWord, SubmittedTask, TaskRecord};
 use futures_util::future::join_all;
 use model::{NewTask, TaskId};
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use store::{Detail, PageQuery};
 
-use super::answers::{PROCESSING, SCHEDULED, queue_in};
-use super::answers::{job_status, job_view, json_bulk, status_word, store_error};
+use super::answers::{Answered, PROCESSING, RespError, SCHEDULED, queue_in, whole};
+use super::answers::{job_status, job_view, json_bulk, status_word};
 use super::connection::Connection;
 use super::dispatch::Invocation;
-use super::plans::keep_error;
+use crate::bulk;
 use crate::handle::AskError;
+use crate::plans::action;
 use crate::plans::action::wait_for;
-use crate::plans::job::{JobProblem, Order, OrderDesk, name_key};
-use crate::plans::{action, kept};
+use crate::plans::job::{Order, OrderDesk};
 use crate::resp_workers::job_types;
 use crate::wire_words::payload::TASKS_PER_SUBMIT_MAX;
 
@@ -40,32 +41,29 @@ pub(super) struct ListWords<'a> {
 }
 
 impl<'a> ListWords<'a> {
-    pub(super) fn read(arguments: &'a [Bytes]) -> Result<Self, Reply> {
+    pub(super) fn read(arguments: &'a [Bytes]) -> Answered<Self> {
         let mut list = Self { words: Vec::new(), offset: 0, limit: LISTED_JOBS };
-        let mut texts = Vec::with_capacity(arguments.len());
-        for argument in arguments {
-            let text = std::str::from_utf8(argument)
-                .map_err(|_| Reply::error("ERR the arguments of a list are text"))?;
-            texts.push(text);
-        }
+        let texts: Result<Vec<&str>, _> =
+            arguments.iter().map(|argument| std::str::from_utf8(argument)).collect();
+        let texts = texts.map_err(|_| RespError::new("ERR the arguments of a list are text"))?;
         let mut numbers = Vec::new();
-        let mut rest = &texts[..];
-        while let [first, more @ ..] = rest {
-            let value = more.first().map(|value| value.parse::<usize>());
-            match (first.to_ascii_uppercase().as_str(), value) {
-                ("LIMIT", Some(Ok(limit))) => list.limit = clamp(limit),
-                ("OFFSET", Some(Ok(offset))) => list.offset = offset,
-                ("LIMIT" | "OFFSET", _) => return Err(Reply::error("ERR syntax error")),
-                _ => {
-                    match first.parse::<usize>() {
-                        Ok(number) => numbers.push(number),
-                        Err(_) => list.words.push(first),
-                    }
-                    rest = more;
-                    continue;
+        let mut texts = texts.into_iter();
+        while let Some(text) = texts.next() {
+            let (is_limit, is_offset) =
+                (text.eq_ignore_ascii_case("limit"), text.eq_ignore_ascii_case("offset"));
+            if is_limit || is_offset {
+                let value = texts.next().and_then(|value| value.parse::<usize>().ok());
+                let value = value.ok_or(RespError::new("ERR syntax error"))?;
+                if is_limit {
+                    list.limit = clamp(value);
+                } else {
+                    list.offset = value;
                 }
+            } else if let Ok(number) = text.parse::<usize>() {
+                numbers.push(number);
+            } else {
+                list.words.push(text);
             }
-            rest = &more[1..];
         }
         if let Some(offset) = numbers.first() {
             list.offset = *offset;
@@ -96,44 +94,35 @@ fn states_of(word: &str) -> Option<Vec<StateWord>> {
     })
 }
 
-fn not_found(job: &str) -> Reply {
-    Reply::error(format!("ERR Job not found: {job}"))
-}
-
-pub(super) fn arity(request: &Request) -> Reply {
+pub(super) fn arity(request: &Request) -> RespError {
     let name = String::from_utf8_lossy(request.name()).to_lowercase();
-    Reply::error(format!("ERR wrong number of arguments for '{name}' command"))
+    format!("wrong number of arguments for '{name}' command").into()
 }
 
 /// One argument as text.
-pub(super) fn text_of(argument: &Bytes) -> Result<&str, Reply> {
-    std::str::from_utf8(argument).map_err(|_| Reply::error("ERR a name is text in UTF-8"))
+pub(super) fn text_of(argument: &Bytes) -> Answered<&str> {
+    std::str::from_utf8(argument).map_err(|_| RespError::new("ERR a name is text in UTF-8"))
+}
+
+/// The argument at a position, which the table of commands demands, as text.
+pub(super) fn text_at(request: &Request, position: usize) -> Answered<&str> {
+    text_of(&request.arguments[position])
 }
 
 impl Connection {
     /// The task that a job's name stands for, as it is durable.
-    pub(super) async fn find_record(&self, job: &str) -> Result<Option<TaskRecord>, Reply> {
-        let shard = self.member().handle.shard();
-        let key = match job.parse::<TaskId>() {
-            Ok(task) if task.shard() == shard => LoadKey::Task(task),
-            Ok(_) => return Ok(None),
-            Err(_) if crate::plans::job::check_name("job_id", job).is_err() => return Ok(None),
-            Err(_) => LoadKey::Idempotency(name_key(job)),
-        };
-        let found = self.app.store.load(shard, vec![key]).await;
-        let mut found = found.map_err(|error| store_error(&error))?;
-        Ok(found.pop().map(|(_, record)| record).filter(is_job))
+    pub(super) async fn find_record(&self, job: &str) -> Answered<Option<TaskRecord>> {
+        let found = action::job(&self.app, self.member().handle.shard(), job).await?;
+        Ok(found.filter(is_job))
     }
 
-    async fn record(&self, job: &str) -> Result<TaskRecord, Reply> {
-        self.find_record(job).await?.ok_or_else(|| not_found(job))
+    pub(super) async fn record(&self, job: &str) -> Answered<TaskRecord> {
+        self.find_record(job).await?.ok_or_else(|| RespError::not_found(job))
     }
 
     /// `JOB.GET`: what the job is and where it stands. A worker that asks has read its pop.
-    pub(super) async fn on_job_get(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, job] = &request.arguments[..] else { return Err(arity(request)) };
-        let job = text_of(job)?;
-        let record = self.record(&popped_name(job)).await?;
+    pub(super) async fn on_job_get(&mut self, request: &Request) -> Answered {
+        let record = self.record(&popped_name(text_at(request, 1)?)).await?;
         self.prove_job(&record);
         Ok(json_bulk(job_view(&record)))
     }
@@ -144,9 +133,8 @@ impl Connection {
         self.prove(model::LeaseId { task: record.id, epoch });
     }
 
-    pub(super) async fn on_job_status(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, job] = &request.arguments[..] else { return Err(arity(request)) };
-        let record = self.record(text_of(job)?).await?;
+    pub(super) async fn on_job_status(&mut self, request: &Request) -> Answered {
+        let record = self.record(text_at(request, 1)?).await?;
         let mut status = job_status(&record);
         if let Some(snapshot) = self.app.feedback.snapshot(record.id)
             && record.progress.state.word() == StateWord::Running
@@ -159,42 +147,35 @@ impl Connection {
         Ok(json_bulk(status))
     }
 
-    pub(super) async fn on_job_cancel(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, job] = &request.arguments[..] else { return Err(arity(request)) };
-        let job = text_of(job)?;
+    pub(super) async fn on_job_cancel(&mut self, request: &Request) -> Answered {
+        let job = text_at(request, 1)?;
         let task = self.record(job).await?.id;
         if self.member().handle.stop(task).await? {
             return Ok(Reply::ok());
         }
         let word = status_word(self.record(job).await?.progress.state.word());
-        Err(Reply::error(format!("ERR Invalid status transition: {word} -> cancelled")))
+        Err(format!("Invalid status transition: {word} -> cancelled").into())
     }
 
-    pub(super) async fn on_job_retry(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, job] = &request.arguments[..] else { return Err(arity(request)) };
-        let task = self.record(text_of(job)?).await?.id;
+    pub(super) async fn on_job_retry(&mut self, request: &Request) -> Answered {
+        let task = self.record(text_at(request, 1)?).await?.id;
         match self.member().handle.requeue(task).await {
             Ok(()) => Ok(Reply::ok()),
             Err(AskError::Refused(Refusal::NotRequeueable { state })) => {
                 let word = status_word(state);
-                Err(Reply::error(format!("ERR Invalid status transition: {word} -> pending")))
+                Err(format!("Invalid status transition: {word} -> pending").into())
             }
             Err(error) => Err(error.into()),
         }
     }
 
     /// `JOB.LIST <action> [status]`: the jobs of an action.
-    pub(super) async fn on_job_list(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, action_id, rest @ ..] = &request.arguments[..] else { return Err(arity(request)) };
-        let action_id = text_of(action_id)?;
-        let list = ListWords::read(rest)?;
-        if kept::action(&self.member().handle, action_id).await?.is_none() {
-            return Err(Reply::error(format!("ERR Action not found: {action_id}")));
-        }
+    pub(super) async fn on_job_list(&mut self, request: &Request) -> Answered {
+        let action_id = text_at(request, 1)?;
+        let list = ListWords::read(&request.arguments[2..])?;
+        self.action(action_id).await?;
         let states = wanted_states(&list)?;
-        let handle = &self.member().handle;
-        let records = action::records(&self.app, handle, action_id).await;
-        let records = records.map_err(|error| store_error(&error))?;
+        let records = action::records(&self.app, &self.member().handle, action_id).await?;
         let wanted = |record: &&TaskRecord| {
             states.is_empty() || states.contains(&record.progress.state.word())
         };
@@ -203,7 +184,7 @@ impl Connection {
     }
 
     /// `JOBS.LIST [status] [offset limit]`: newest first.
-    pub(super) async fn on_jobs_list(&mut self, request: &Request) -> Result<Reply, Reply> {
+    pub(super) async fn on_jobs_list(&mut self, request: &Request) -> Answered {
         let list = ListWords::read(&request.arguments[1..])?;
         let states = wanted_states(&list)?;
         self.status_lines(&list, PageQuery { states, ..PageQuery::default() }).await
@@ -211,7 +192,7 @@ impl Connection {
 
     /// `JOBS.SEARCH word...`: jobs in whose name, plan, action, worker or payload every word
     /// occurs; `status:failed`, `queue:gpu` and `worker:w1` look at one field.
-    pub(super) async fn on_jobs_search(&mut self, request: &Request) -> Result<Reply, Reply> {
+    pub(super) async fn on_jobs_search(&mut self, request: &Request) -> Answered {
         let list = ListWords::read(&request.arguments[1..])?;
         if list.words.is_empty() {
             return Err(arity(request));
@@ -223,7 +204,7 @@ impl Connection {
     }
 
     /// A line for each job that fits, without large payloads.
-    async fn status_lines(&self, list: &ListWords<'_>, query: PageQuery) -> Result<Reply, Reply> {
+    async fn status_lines(&self, list: &ListWords<'_>, query: PageQuery) -> Answered {
         let (skip, limit) = (list.offset, list.limit);
         let query = PageQuery { skip, limit, detail: Detail::Summary, ..query };
         let records = self.search(query).await?;
@@ -231,29 +212,16 @@ impl Connection {
     }
 
     /// Jobs, newest first, of a bounded part of the past.
-    pub(super) async fn search(&self, mut query: PageQuery) -> Result<Vec<TaskRecord>, Reply> {
-        let shard = self.member().handle.shard();
+    pub(super) async fn search(&self, mut query: PageQuery) -> Answered<Vec<TaskRecord>> {
         query.task_types = job_types().iter().cloned().collect();
-        let limit = query.limit;
         let pages_max = if query.words.is_empty() { PAGES_MAX } else { SEARCHED_PAGES_MAX };
-        let mut found = Vec::new();
-        for _ in 0..pages_max {
-            let page = self.app.store.list(shard, query.clone()).await;
-            let page = page.map_err(|error| store_error(&error))?;
-            found.extend(page.tasks);
-            query.skip = query.skip.saturating_sub(page.skipped);
-            query.limit = limit.saturating_sub(u32::try_from(found.len()).unwrap_or(u32::MAX));
-            match page.next_before {
-                Some(next) if query.limit > 0 => query.before = Some(next),
-                Some(_) | None => break,
-            }
-        }
-        Ok(found)
+        let shard = self.member().handle.shard();
+        Ok(bulk::pages(&self.app, shard, query, pages_max).await?.0)
     }
 }
 
 /// What the words of a search ask for; `None` where no queue or worker can have that name.
-fn search_query(words: &[&str]) -> Result<Option<PageQuery>, Reply> {
+fn search_query(words: &[&str]) -> Answered<Option<PageQuery>> {
     let mut query = PageQuery::default();
     for word in words {
         if let Some(status) = word.strip_prefix("status:") {
@@ -275,16 +243,16 @@ pub(super) fn is_job(record: &TaskRecord) -> bool {
     job_types().contains(&record.spec.demand.task_type)
 }
 
-fn wanted_states(list: &ListWords<'_>) -> Result<Vec<StateWord>, Reply> {
+fn wanted_states(list: &ListWords<'_>) -> Answered<Vec<StateWord>> {
     match list.words.first() {
         None => Ok(Vec::new()),
         Some(word) => states_of(word).ok_or_else(|| unknown_status(word)),
     }
 }
 
-fn unknown_status(word: &str) -> Reply {
+fn unknown_status(word: &str) -> RespError {
     let known = "scheduled, pending, running, completed, failed, dead, cancelled or all";
-    Reply::error(format!("ERR unknown status '{word}'; it is one of {known}"))
+    format!("unknown status '{word}'; it is one of {known}").into()
 }
 
 /// What older workers ask for after a pop is the popped value itself, which is JSON.
@@ -299,23 +267,15 @@ pub(super) fn popped_name(text: &str) -> std::borrow::Cow<'_, str> {
     }
 }
 
-/// What one request asks for.
-struct Wanted {
-    jobs: Vec<Bytes>,
-    /// The list that they are pushed to; its length is the answer then.
-    queue: Option<String>,
-}
-
-/// What became of one request.
+/// What becomes of one request.
 enum Fate {
-    /// Its jobs stand in the order from here, so many.
+    /// Its jobs are these of the batch.
     Ordered {
-        /// The list that they were pushed to, if they were.
+        /// The list that they were pushed to, if they were; its length is the answer then.
         pushed_to: Option<String>,
-        first: usize,
-        count: usize,
+        jobs: Range<usize>,
     },
-    Refused(Reply),
+    Refused(RespError),
 }
 
 /// Jobs that are submitted together.
@@ -326,6 +286,9 @@ struct Batch {
     fates: Vec<Fate>,
 }
 
+/// The jobs of one request, and the list that they are pushed to.
+type Orders = (Option<String>, Vec<Order>);
+
 impl Connection {
     /// A run of submits is one submit to the coordinator: they share their commit.
     pub(super) async fn answer_submits(&mut self, run: &[Invocation]) {
@@ -333,14 +296,14 @@ impl Connection {
         let (app, handle) = (Arc::clone(&self.app), self.member().handle.clone());
         let mut desk = OrderDesk::new(&app, &handle);
         for request in run {
-            if let Some(reply) = self.refuse_role(request) {
-                batch.fates.push(Fate::Refused(reply));
-                continue;
-            }
-            let (wanted, orders) = match read(request, &mut desk).await {
+            let read = match self.refuse(request) {
+                Some(error) => Err(error),
+                None => read(request, &mut desk).await,
+            };
+            let (pushed_to, orders) = match read {
                 Ok(read) => read,
-                Err(reply) => {
-                    batch.fates.push(Fate::Refused(reply));
+                Err(error) => {
+                    batch.fates.push(Fate::Refused(error));
                     continue;
                 }
             };
@@ -351,29 +314,28 @@ impl Connection {
             if waits_for_batch || batch.tasks.len() + orders.len() > TASKS_PER_SUBMIT_MAX {
                 self.submit_batch(std::mem::take(&mut batch)).await;
             }
-            self.order(&wanted, orders, &mut batch).await;
+            let fate = self.order(pushed_to, orders, &mut batch).await;
+            batch.fates.push(fate.unwrap_or_else(Fate::Refused));
         }
         self.submit_batch(batch).await;
     }
 
     /// Adds the jobs of one request, all or none.
-    async fn order(&self, wanted: &Wanted, orders: Vec<Order>, batch: &mut Batch) {
-        let mut tasks = Vec::with_capacity(orders.len());
-        let mut names = Vec::with_capacity(orders.len());
-        for order in orders {
-            let mut task = order.task;
-            match self.find_tasks(&order.after).await {
-                Ok(others) => wait_for(&mut task, others),
-                Err(reply) => return batch.fates.push(Fate::Refused(reply)),
-            }
-            tasks.push(task);
-            names.push(order.job_id);
+    async fn order(
+        &self,
+        pushed_to: Option<String>,
+        mut orders: Vec<Order>,
+        batch: &mut Batch,
+    ) -> Answered<Fate> {
+        for order in &mut orders {
+            wait_for(&mut order.task, self.find_tasks(&order.after).await?);
         }
-        let (first, count) = (batch.tasks.len(), tasks.len());
-        let pushed_to = wanted.queue.clone();
-        batch.tasks.extend(tasks);
-        batch.names.extend(names);
-        batch.fates.push(Fate::Ordered { pushed_to, first, count });
+        let first = batch.tasks.len();
+        for order in orders {
+            batch.tasks.push(order.task);
+            batch.names.push(order.job_id);
+        }
+        Ok(Fate::Ordered { pushed_to, jobs: first..batch.tasks.len() })
     }
 
     /// Submits what was gathered, and answers each request.
@@ -383,53 +345,34 @@ impl Connection {
         let lists: BTreeSet<&str> = fates.iter().filter_map(Fate::list).collect();
         let lengths = lists.iter().map(|list| self.peek(list, 0, 0));
         let (lengths, made) = tokio::join!(join_all(lengths), self.submit_all(tasks));
-        let length = |found: Result<(Vec<TaskId>, u64), Reply>| found.map_or(0, |(_, n)| n);
-        let lengths = lengths.into_iter().map(length);
+        let lengths = lengths.into_iter().map(|found| found.map_or(0, |(_, n)| n));
         let mut lengths: BTreeMap<String, u64> =
-            lists.iter().map(|list| (*list).to_owned()).zip(lengths).collect();
-        let mut replies = Vec::with_capacity(fates.len());
+            lists.into_iter().map(str::to_owned).zip(lengths).collect();
         for fate in fates {
-            replies.push(match fate {
-                Fate::Refused(reply) => reply,
-                Fate::Ordered { pushed_to, first, count } => match &made {
-                    Err(reply) => reply.clone(),
-                    Ok(made) => {
-                        let own = &made[first..first + count];
-                        let failed = own.iter().find_map(|one| one.as_ref().err().cloned());
-                        let new = own.iter().flatten().filter(|one| !one.existed).count();
-                        let length = pushed_to.and_then(|list| {
-                            let length = lengths.get_mut(&list)?;
-                            *length += new as u64;
-                            Some(*length)
-                        });
-                        failed.unwrap_or_else(|| submitted(length, own, &names[first..]))
-                    }
-                },
-            });
-        }
-        for reply in &replies {
-            self.reply(reply);
+            let reply = match (fate, &made) {
+                (Fate::Refused(error), _) => error.into(),
+                (Fate::Ordered { .. }, Err(error)) => error.clone().into(),
+                (Fate::Ordered { pushed_to, jobs }, Ok(made)) => {
+                    let length = pushed_to.and_then(|list| lengths.get_mut(&list));
+                    submitted(length, &made[jobs.clone()], &names[jobs])
+                }
+            };
+            self.reply(&reply);
         }
     }
 
     /// The tasks of jobs that are named.
-    pub(super) async fn find_tasks(&self, jobs: &[String]) -> Result<Vec<TaskId>, Reply> {
+    pub(super) async fn find_tasks(&self, jobs: &[String]) -> Answered<Vec<TaskId>> {
         let mut tasks = Vec::with_capacity(jobs.len());
         for job in jobs {
-            match self.find_record(job).await? {
-                Some(record) => tasks.push(record.id),
-                None => return Err(Reply::error(format!("ERR Job not found: {job}"))),
-            }
+            tasks.push(self.record(job).await?.id);
         }
         Ok(tasks)
     }
 
     /// All tasks in one submit. One whose name is taken spoils its own request alone.
-    async fn submit_all(
-        &self,
-        mut tasks: Vec<NewTask>,
-    ) -> Result<Vec<Result<SubmittedTask, Reply>>, Reply> {
-        let mut made: Vec<Option<Result<SubmittedTask, Reply>>> = vec![None; tasks.len()];
+    async fn submit_all(&self, mut tasks: Vec<NewTask>) -> Answered<Vec<Submitted>> {
+        let mut made: Vec<Option<Submitted>> = vec![None; tasks.len()];
         loop {
             let places: Vec<usize> = (0..made.len()).filter(|idx| made[*idx].is_none()).collect();
             if places.is_empty() {
@@ -452,8 +395,7 @@ impl Connection {
                         return Err(AskError::Unavailable.into());
                     };
                     let name = key.as_str().trim_start_matches("job:");
-                    let text = format!("ERR Job already exists: {name}");
-                    made[places[bad]] = Some(Err(Reply::error(text)));
+                    made[places[bad]] = Some(Err(format!("Job already exists: {name}").into()));
                     tasks.remove(bad);
                 }
                 Err(error) => return Err(error.into()),
@@ -472,57 +414,46 @@ impl Fate {
     }
 }
 
-/// How long the list is now, or what the job is called.
-fn submitted(
-    length: Option<u64>,
-    made: &[Result<SubmittedTask, Reply>],
-    names: &[Option<String>],
-) -> Reply {
-    if let Some(length) = length {
-        return Reply::Integer(i64::try_from(length).unwrap_or(i64::MAX));
+/// The task that a job became.
+type Submitted = Answered<SubmittedTask>;
+
+/// How long the list is after a push of these jobs, or what the job is called.
+fn submitted(length: Option<&mut u64>, made: &[Submitted], names: &[Option<String>]) -> Reply {
+    let n_new = made.iter().flatten().filter(|one| !one.existed).count();
+    let length = length.map(|length| {
+        *length += n_new as u64;
+        *length
+    });
+    if let Some(Err(error)) = made.iter().find(|one| one.is_err()) {
+        return error.clone().into();
     }
-    match (names.first(), made.first()) {
-        (Some(Some(name)), _) => Reply::bulk(name.clone().into_bytes()),
-        (_, Some(Ok(made))) => Reply::bulk(made.task.to_string().into_bytes()),
-        _ => Reply::Null,
+    match (length, names, made) {
+        (Some(length), _, _) => whole(length),
+        (None, [Some(name), ..], _) => name.clone().into(),
+        (None, _, [Ok(made), ..]) => made.task.to_string().into(),
+        (None, _, _) => Reply::Null,
     }
 }
 
 /// What a request asks for, job by job.
-async fn read(request: &Request, desk: &mut OrderDesk<'_>) -> Result<(Wanted, Vec<Order>), Reply> {
-    let refused = |text: String| Reply::error(format!("ERR {text}"));
-    let wanted = wanted(request).map_err(refused)?;
-    if wanted.jobs.len() > TASKS_PER_SUBMIT_MAX {
-        return Err(refused(format!("more than {TASKS_PER_SUBMIT_MAX} jobs at once")));
-    }
-    let mut orders = Vec::with_capacity(wanted.jobs.len());
-    for json in &wanted.jobs {
-        let order = desk.read(json, wanted.queue.as_deref()).await;
-        orders.push(order.map_err(|problem| match problem {
-            JobProblem::Plan(error) => keep_error(error),
-            JobProblem::Invalid(text) => refused(text),
-        })?);
-    }
-    Ok((wanted, orders))
-}
-
-fn wanted(request: &Request) -> Result<Wanted, String> {
-    let arguments = &request.arguments[1..];
-    if request.name_is("JOB.SUBMIT") {
-        return match arguments {
-            [json] => Ok(Wanted { jobs: vec![json.clone()], queue: None }),
-            _ => Err("wrong number of arguments for 'job.submit' command".to_owned()),
-        };
-    }
-    let [key, jobs @ ..] = arguments else {
-        return Err("wrong number of arguments for 'lpush' command".to_owned());
+async fn read(request: &Request, desk: &mut OrderDesk<'_>) -> Answered<Orders> {
+    let (queue, jobs) = if request.name_is("JOB.SUBMIT") {
+        (None, &request.arguments[1..])
+    } else {
+        let queue = queue_in(&request.arguments[1]);
+        let queue = queue.ok_or(RespError::new("ERR a queue's name is text"))?;
+        if queue == PROCESSING || queue == SCHEDULED {
+            let text = format!("queue:{queue} shows jobs; nothing can be put into it");
+            return Err(text.into());
+        }
+        (Some(queue), &request.arguments[2..])
     };
-    if jobs.is_empty() {
-        return Err("wrong number of arguments for 'lpush' command".to_owned());
+    if jobs.len() > TASKS_PER_SUBMIT_MAX {
+        return Err(format!("more than {TASKS_PER_SUBMIT_MAX} jobs at once").into());
     }
-    let queue = queue_in(key).ok_or("a queue's name is text")?;
-    if queue == PROCESSING || queue == SCHEDULED {
-        return Err(format!("queue:{queue} shows jobs; nothing can be put into it"));
+    let mut orders = Vec::with_capacity(jobs.len());
+    for json in jobs {
+        orders.push(desk.read(json, queue).await?);
     }
-    Ok(Wanted { jobs: jobs.to_vec(), queue: Some(queue.to_owned()) })
+    Ok((queue.map(str::to_owned), orders))
 }

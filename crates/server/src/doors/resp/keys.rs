@@ -10,9 +10,8 @@ use protocol::resp::reply::{
 };
 use protocol::resp::request::Request;
 
-use super::answers::{QUEUE_PREFIX, queue_in};
-use super::command_spec::CommandSpec;
-use super::connection::{Connection, Event};
+use super::answers::{Answered, QUEUE_PREFIX, RespError, queue_in};
+use super::connection::Connection;
 use super::dispatch::{Invocation, is_own};
 use super::listener::Shapes;
 use super::wire::Gone;
@@ -21,17 +20,17 @@ use crate::keyspace::TenantKeyspace;
 impl Connection {
     /// A run of commands on the keyspace: one look at it, one wait for the disk.
     pub(super) async fn answer_keys(&mut self, run: &[Invocation]) -> Result<(), Gone> {
-        // If the role forbids some commands of a run, they are answered one by one; that is rare.
-        if run.iter().any(|request| self.refuse_role(request).is_some()) {
-            for request in run {
-                match self.refuse_role(request) {
-                    Some(reply) => self.reply(&reply),
-                    None => self.answer_allowed_keys(std::slice::from_ref(request)).await?,
-                }
-            }
-            return Ok(());
+        // If some commands of a run are refused, they are answered one by one; that is rare.
+        if run.iter().all(|request| self.refuse(request).is_none()) {
+            return self.answer_allowed_keys(run).await;
         }
-        self.answer_allowed_keys(run).await
+        for request in run {
+            match self.refuse(request) {
+                Some(error) => self.reply(&error.into()),
+                None => self.answer_allowed_keys(std::slice::from_ref(request)).await?,
+            }
+        }
+        Ok(())
     }
 
     async fn answer_allowed_keys(&mut self, run: &[Invocation]) -> Result<(), Gone> {
@@ -53,25 +52,35 @@ impl Connection {
                     self.wire.flush_if_much().await?;
                 }
             }
-            Err(reply) => run.iter().for_each(|_| self.reply(&reply)),
+            Err(error) => self.reply_each(run.len(), &error),
         }
         Ok(())
+    }
+
+    /// The same error to so many requests.
+    pub(super) fn reply_each(&mut self, n_requests: usize, error: &RespError) {
+        let reply = Reply::from(error.clone());
+        (0..n_requests).for_each(|_| self.reply(&reply));
     }
 
     /// Carries out commands on the keyspace; the answers come when what they say is durable.
     async fn execute<'a>(
         &self,
         commands: impl Iterator<Item = (Operation, &'a [Bytes])>,
-    ) -> Result<Vec<Answer>, Reply> {
+    ) -> Answered<Vec<Answer>> {
         let keyspace = self.keyspace().await?;
         let (answers, point) = keyspace.execute(commands)?;
-        keyspace.durable(&point).await?;
+        point.durable().await?;
         Ok(answers)
     }
 
-    async fn execute_one(&self, operation: Operation, arguments: &[Bytes]) -> Result<Reply, Reply> {
+    /// Carries out `KEYS`, `SCAN`, `MGET` or `EXISTS`, to which views are added.
+    async fn execute_one(&self, operation: Operation, arguments: &[Bytes]) -> Answered {
         let answers = self.execute(std::iter::once((operation, arguments))).await?;
-        Ok(answers.into_iter().next().map_or(Reply::Null, reply_of))
+        match answers.into_iter().next().map_or(Reply::Null, reply_of) {
+            Reply::Error(text) => Err(RespError(text)),
+            reply => Ok(reply),
+        }
     }
 
     /// Writes an answer, in other shapes for clients of another server.
@@ -86,75 +95,56 @@ impl Connection {
 
     /// A pop that may have to wait.
     pub(super) async fn answer_wait(&mut self, request: &Invocation) -> Result<(), Gone> {
-        let refusal = self.refuse_role(request);
-        let keyspace = match (refusal, request.operation()) {
-            (None, Some(operation)) => self.keyspace().await.map(|found| (found, operation)),
-            (refusal, _) => Err(refusal.unwrap_or(Reply::Null)),
+        let keyspace = match self.refuse(request) {
+            Some(error) => Err(error),
+            None => self.keyspace().await,
         };
-        let (keyspace, operation) = match keyspace {
-            Ok(found) => found,
-            Err(reply) => {
-                self.reply(&reply);
+        let keyspace = match keyspace {
+            Ok(keyspace) => keyspace,
+            Err(error) => {
+                self.reply(&error.into());
                 return Ok(());
             }
         };
+        let operation = request.operation().expect("the table names what waits");
         self.wire.flush().await?;
-        let mut waiting = std::pin::pin!(keyspace.pop_or_wait(operation, &request.arguments));
-        let answer = loop {
-            tokio::select! {
-                biased;
-                answer = &mut waiting => break answer,
-                event = self.next_event() => match event {
-                    Event::Input => {}
-                    Event::Message(message) => self.tell(&message).await,
-                    Event::Over(gone) => return Err(gone),
-                },
-            }
-        };
-        match answer {
+        let waiting = keyspace.pop_or_wait(operation, &request.arguments);
+        match self.while_connected(waiting).await? {
             Ok(answer) => self.write_answer(answer),
-            Err(error) => self.reply(&error.into()),
+            Err(error) => self.reply(&RespError::from(error).into()),
         }
         Ok(())
     }
 
     /// A command for keys, on a key of the server.
-    pub(super) async fn answer_own_key(
-        &mut self,
-        spec: &CommandSpec,
-        request: &Request,
-    ) -> Result<Reply, Reply> {
-        let Some(key) = request.arguments.get(1) else {
-            return Err(super::jobs::arity(request));
-        };
-        if let ("set", [_, _, value, ..]) = (spec.name, &request.arguments[..]) {
-            return self.set_own_key(key, value).await;
-        }
-        match spec.name {
-            "mget" => return Ok(Reply::Array(self.read_each("GET", request).await?)),
-            "exists" if request.arguments.len() > 2 => {
-                let found = self.read_each("EXISTS", request).await?;
+    pub(super) async fn answer_own_key(&mut self, command: &str, request: &Request) -> Answered {
+        let (key, rest) = (&request.arguments[1], &request.arguments[2..]);
+        match (command, rest) {
+            ("set", [value, ..]) => return self.set_own_key(key, value).await,
+            ("mget", _) => return Ok(Reply::Array(self.read_each("get", request).await?)),
+            ("exists", [_, ..]) => {
+                let found = self.read_each("exists", request).await?;
                 let n_found = found.iter().filter(|one| **one == Reply::Integer(1)).count();
-                return Ok(Reply::Integer(i64::try_from(n_found).unwrap_or(i64::MAX)));
+                return Ok(n_found.into());
+            }
+            _ if key.starts_with(QUEUE_PREFIX) => {
+                return self.answer_queue(command, key, rest).await;
             }
             _ => {}
         }
-        if key.starts_with(QUEUE_PREFIX) {
-            return self.answer_queue(request).await;
-        }
-        let reply = self.answer_view(request).await;
+        let reply = self.answer_view(command, key, rest).await;
         self.prove_by_key(key);
         reply
     }
 
     /// `SMEMBERS` and `SISMEMBER`: the only sets are those that the server shows.
-    pub(super) async fn on_set_of_view(&mut self, request: &Request) -> Result<Reply, Reply> {
-        if is_own(&request.arguments[1]) {
-            return self.answer_view(request).await;
+    pub(super) async fn on_set_of_view(&mut self, request: &Invocation) -> Answered {
+        let (key, rest) = (&request.arguments[1], &request.arguments[2..]);
+        if is_own(key) {
+            return self.answer_view(request.command(), key, rest).await;
         }
-        Err(Reply::error(
-            "ERR no key of yours can be a set: this port has strings, lists, hashes \
-                          and sorted sets",
+        Err(RespError::new(
+            "ERR no key of yours can be a set: this port has strings, lists, hashes and sorted sets",
         ))
     }
 
@@ -179,7 +169,7 @@ impl Connection {
     }
 
     /// `SET` of keys by which older workers report and register.
-    async fn set_own_key(&mut self, key: &Bytes, value: &Bytes) -> Result<Reply, Reply> {
+    async fn set_own_key(&mut self, key: &Bytes, value: &Bytes) -> Answered {
         let text = super::jobs::text_of(key)?;
         self.prove_by_key(key);
         let parts: Vec<&str> = text.split(':').collect();
@@ -188,18 +178,13 @@ impl Connection {
             ["worker", worker, "tags"] => self.on_set_worker(worker, "tags", value).await,
             ["job", job, "stdout"] => self.set_output(job, "stdout", value).await,
             ["job", job, "stderr"] => self.set_output(job, "stderr", value).await,
-            ["job", job, "status"] => Ok(self.report_by_set(job, value).await),
-            _ => Err(Reply::error(format!("ERR '{text}' is kept by the server and cannot be set"))),
+            ["job", job, "status"] => self.report_by_set(job, value).await,
+            _ => Err(format!("'{text}' is kept by the server and cannot be set").into()),
         }
     }
 
     /// What a job wrote is kept until its status is set; then it is part of the report.
-    async fn set_output(
-        &mut self,
-        job: &str,
-        field: &'static str,
-        value: &Bytes,
-    ) -> Result<Reply, Reply> {
+    async fn set_output(&mut self, job: &str, field: &'static str, value: &Bytes) -> Answered {
         let member = self.member();
         let is_held = member.workers().known(&member.worker(), |worker| {
             worker.held_mut(job).is_some_and(|held| {
@@ -207,14 +192,11 @@ impl Connection {
                 true
             })
         });
-        if is_held == Some(true) {
-            return Ok(Reply::ok());
-        }
-        match self.find_record(job).await? {
+        if is_held != Some(true) {
             // Another holds it now: what this worker writes does not count, and it need not care.
-            Some(_) => Ok(Reply::ok()),
-            None => Err(Reply::error(format!("ERR Job not found: {job}"))),
+            self.record(job).await?;
         }
+        Ok(Reply::ok())
     }
 
     /// Each of the keys, of both kinds.
@@ -222,78 +204,77 @@ impl Connection {
         &mut self,
         command: &'static str,
         request: &Request,
-    ) -> Result<Vec<Reply>, Reply> {
+    ) -> Answered<Vec<Reply>> {
         let mut values = Vec::with_capacity(request.arguments.len());
         for key in &request.arguments[1..] {
-            let arguments = vec![Bytes::from_static(command.as_bytes()), key.clone()];
-            let one = Request { arguments };
             let value = if !is_own(key) {
-                let is_get = command == "GET";
+                let is_get = command == "get";
                 let read = if is_get { keyspace::strings::mget } else { keyspace::keys::exists };
-                match self.execute_one(read, &one.arguments).await? {
+                let arguments = [Bytes::from_static(command.as_bytes()), key.clone()];
+                match self.execute_one(read, &arguments).await? {
                     Reply::Array(mut values) => values.pop().unwrap_or(Reply::Null),
                     other => other,
                 }
             } else if queue_in(key).is_some() {
-                self.answer_queue(&one).await.unwrap_or(Reply::Null)
+                self.answer_queue(command, key, &[]).await.unwrap_or(Reply::Null)
             } else {
-                self.answer_view(&one).await.unwrap_or(Reply::Null)
+                self.answer_view(command, key, &[]).await.unwrap_or(Reply::Null)
             };
             values.push(value);
         }
         Ok(values)
     }
 
-    pub(super) async fn on_dbsize(&mut self) -> Result<Reply, Reply> {
-        let keys = self.key_count().await + self.view_names().await.len();
-        Ok(Reply::Integer(i64::try_from(keys).unwrap_or(i64::MAX)))
+    pub(super) async fn on_dbsize(&mut self) -> Answered {
+        let (keys, _) = self.keyspace_load().await;
+        Ok((keys + self.view_names().await.len()).into())
     }
 
     /// `KEYS pattern`, over both kinds of keys.
-    pub(super) async fn on_keys(&mut self, request: &Request) -> Result<Reply, Reply> {
+    pub(super) async fn on_keys(&mut self, request: &Request) -> Answered {
         let pattern = &request.arguments[1];
-        let mut keys = match self.execute_one(keyspace::keys::keys, &request.arguments).await? {
-            Reply::Array(keys) => keys,
-            other => return Err(other),
-        };
-        let own = self.view_names().await.into_iter();
-        let own = own.filter(|(name, _)| keyspace::matches(pattern, name.as_bytes()));
-        keys.extend(own.map(|(name, _)| Reply::bulk(name.into_bytes())));
-        Ok(Reply::Array(keys))
+        let mut reply = self.execute_one(keyspace::keys::keys, &request.arguments).await?;
+        if let Reply::Array(keys) = &mut reply {
+            self.add_views(keys, pattern, None).await;
+        }
+        Ok(reply)
+    }
+
+    /// Adds the names of the server's own keys that fit a pattern, and are of this type.
+    async fn add_views(&self, keys: &mut Vec<Reply>, pattern: &[u8], kind: Option<&[u8]>) {
+        let own = self.view_names().await.into_iter().filter(|(name, own_kind)| {
+            keyspace::matches(pattern, name.as_bytes())
+                && kind.is_none_or(|kind| kind.eq_ignore_ascii_case(own_kind.as_bytes()))
+        });
+        keys.extend(own.map(|(name, _)| Reply::from(name)));
     }
 
     /// `SCAN cursor ...`: the server's own keys come with the last page.
-    pub(super) async fn on_scan(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let mut page = match self.execute_one(keyspace::keys::scan, &request.arguments).await? {
-            Reply::Array(page) if page.len() == 2 => page,
-            other => return Err(other),
-        };
-        let is_last = page[0] == Reply::Bulk(Bytes::from_static(b"0"));
-        let words: Vec<&[u8]> = request.arguments[2..].iter().map(AsRef::as_ref).collect();
-        let option = |name: &[u8]| {
-            let at = words.iter().position(|word| word.eq_ignore_ascii_case(name))?;
-            words.get(at + 1).copied()
-        };
-        if let (true, Reply::Array(keys)) = (is_last, &mut page[1]) {
-            let (pattern, kind) = (option(b"MATCH").unwrap_or(b"*"), option(b"TYPE"));
-            let own = self.view_names().await.into_iter().filter(|(name, own_kind)| {
-                keyspace::matches(pattern, name.as_bytes())
-                    && kind.is_none_or(|kind| kind.eq_ignore_ascii_case(own_kind.as_bytes()))
-            });
-            keys.extend(own.map(|(name, _)| Reply::bulk(name.into_bytes())));
+    pub(super) async fn on_scan(&mut self, request: &Request) -> Answered {
+        let mut reply = self.execute_one(keyspace::keys::scan, &request.arguments).await?;
+        if let Reply::Array(page) = &mut reply
+            && let [cursor, Reply::Array(keys)] = &mut page[..]
+            && *cursor == Reply::Bulk(Bytes::from_static(b"0"))
+        {
+            let words = &request.arguments[2..];
+            let option = |name: &[u8]| {
+                let at = words.iter().position(|word| word.eq_ignore_ascii_case(name))?;
+                words.get(at + 1).map(AsRef::as_ref)
+            };
+            self.add_views(keys, option(b"MATCH").unwrap_or(b"*"), option(b"TYPE")).await;
         }
-        Ok(Reply::Array(page))
+        Ok(reply)
     }
 
-    pub(super) async fn key_count(&self) -> usize {
-        self.keyspace().await.map_or(0, |keyspace| keyspace.load().keys)
+    /// How many keys there are, and about how many bytes they take.
+    pub(super) async fn keyspace_load(&self) -> (usize, usize) {
+        self.keyspace().await.map_or((0, 0), |keyspace| {
+            let load = keyspace.load();
+            (load.keys, load.bytes)
+        })
     }
 
-    pub(super) async fn keyspace_bytes(&self) -> usize {
-        self.keyspace().await.map_or(0, |keyspace| keyspace.load().bytes)
-    }
-
-    async fn keyspace(&self) -> Result<Arc<TenantKeyspace>, Reply> {
+    async fn keyspace(&self) -> Answered<Arc<TenantKeyspace>> {
         Ok(self.member().handle.keyspace().await?)
     }
 }

@@ -1,7 +1,6 @@
 //! Pops of queues: a pop is a lease, durable before it is answered.
 
 use std::collections::BTreeSet;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,14 +8,14 @@ use coordinator::{Command, Grant, LeaseRequest, Renewal};
 use model::{LeaseId, Offer, QueueName, Timestamp, WorkerId};
 use protocol::plan::PLAN_STEP;
 use protocol::resp::reply::{Reply, write_bulk, write_null, write_null_array};
-use protocol::resp::request::Request;
 
-use super::answers::popped_job;
-use super::answers::{PROCESSING, SCHEDULED, queue_in, queues_of};
+use super::answers::{Answered, PROCESSING, RespError, SCHEDULED, popped_job, queue_in, queues_of};
 use super::client::Binding;
-use super::connection::{Connection, Event};
+use super::connection::Connection;
 use super::dispatch::Invocation;
+use super::jobs::arity;
 use super::listener::Shapes;
+use super::queues::number;
 use super::wire::Gone;
 use crate::plans::job::{DEFAULT_QUEUE, job_id_in, retries_of};
 use crate::resp_workers::{HeldJob, RespWorker};
@@ -63,29 +62,21 @@ type Taken = (usize, Grant);
 impl Connection {
     /// Equal pops in a row are one request for several leases.
     pub(super) async fn answer_pops(&mut self, run: &[Invocation]) -> Result<(), Gone> {
-        let mut rest = run;
-        while let [first, ..] = rest {
-            let n_equal = rest.iter().take_while(|one| one.arguments == first.arguments).count();
-            let (equal, after) = rest.split_at(n_equal);
+        for equal in run.chunk_by(|a, b| a.arguments == b.arguments) {
             self.answer_equal_pops(equal).await?;
-            rest = after;
         }
         Ok(())
     }
 
     async fn answer_equal_pops(&mut self, equal: &[Invocation]) -> Result<(), Gone> {
-        if let Some(reply) = self.refuse_role(&equal[0]) {
-            for _ in equal {
-                self.reply(&reply);
-            }
-            return Ok(());
-        }
-        let pop = match read_pop(&equal[0], self.is_single_queue_worker()) {
+        let read = match self.refuse(&equal[0]) {
+            Some(error) => Err(error),
+            None => read_pop(&equal[0], self.is_single_queue_worker()),
+        };
+        let pop = match read {
             Ok(pop) => pop,
-            Err(text) => {
-                for _ in equal {
-                    self.reply(&Reply::error(format!("ERR {text}")));
-                }
+            Err(error) => {
+                self.reply_each(equal.len(), &error);
                 return Ok(());
             }
         };
@@ -98,12 +89,13 @@ impl Connection {
             }
             return Ok(());
         }
-        let mut n_left = u32::try_from(equal.len()).unwrap_or(POP_COUNT_MAX);
+        let mut n_left = equal.len();
         while n_left > 0 {
-            let taken = match self.take(&pop, n_left.min(POP_COUNT_MAX)).await? {
+            let count = u32::try_from(n_left).unwrap_or(POP_COUNT_MAX).min(POP_COUNT_MAX);
+            let taken = match self.take(&pop, count).await? {
                 Ok(taken) => taken,
-                Err(reply) => {
-                    (0..n_left).for_each(|_| self.reply(&reply));
+                Err(error) => {
+                    self.reply_each(n_left, &error);
                     return Ok(());
                 }
             };
@@ -121,16 +113,18 @@ impl Connection {
     }
 
     /// Takes up to so many jobs; the first named list goes first.
-    async fn take(&mut self, pop: &Pop, count: u32) -> Result<Result<Vec<Taken>, Reply>, Gone> {
+    async fn take(&mut self, pop: &Pop, count: u32) -> Result<Answered<Vec<Taken>>, Gone> {
         let now = self.app.clock.now();
         if pop.lists.len() > 1 || pop.wait.is_none() {
             for (idx, list) in pop.lists.iter().enumerate() {
                 match self.ask_for(list.clone(), pop.steps_only, count, now).await? {
                     Ok(grants) if grants.is_empty() => {}
-                    Ok(grants) => {
-                        return Ok(Ok(grants.into_iter().map(|grant| (idx, grant)).collect()));
+                    taken => {
+                        let place = |grants: Vec<Grant>| {
+                            grants.into_iter().map(|grant| (idx, grant)).collect()
+                        };
+                        return Ok(taken.map(place));
                     }
-                    Err(reply) => return Ok(Err(reply)),
                 }
             }
         }
@@ -147,7 +141,7 @@ impl Connection {
             let piece = until.min(self.app.clock.now().after(WAIT_PIECE));
             let grants = match self.ask_for(all.clone(), pop.steps_only, count, piece).await? {
                 Ok(grants) => grants,
-                Err(reply) => return Ok(Err(reply)),
+                Err(error) => return Ok(Err(error)),
             };
             if !grants.is_empty() || self.app.clock.now() >= until {
                 let place = |grant: Grant| {
@@ -160,14 +154,14 @@ impl Connection {
         }
     }
 
-    /// Asks for leases, and watches the client meanwhile: one that goes takes nothing with it.
+    /// Asks for leases; a client that goes meanwhile takes nothing with it.
     async fn ask_for(
         &mut self,
         queues: BTreeSet<QueueName>,
         steps_only: bool,
         max: u32,
         wait_until: Timestamp,
-    ) -> Result<Result<Vec<Grant>, Reply>, Gone> {
+    ) -> Result<Answered<Vec<Grant>>, Gone> {
         let member = self.member().clone();
         let worker = member.worker();
         let (offer, slots) = self.offer(&worker, queues, steps_only);
@@ -181,22 +175,11 @@ impl Connection {
             timeout_grace: TIMEOUT_GRACE,
             is_loss_noticed: true,
         };
-        let mut asking = pin!(member.handle.request_leases(request));
-        let granted = loop {
-            tokio::select! {
-                biased;
-                granted = &mut asking => break granted,
-                event = self.next_event() => match event {
-                    Event::Input => {}
-                    Event::Message(message) => self.tell(&message).await,
-                    Event::Over(gone) => return Err(gone),
-                },
-            }
-        };
+        let granted = self.while_connected(member.handle.request_leases(request)).await?;
         if let Ok(grants) = &granted {
             self.note_taken(&member.worker(), grants);
         }
-        Ok(granted.map_err(Reply::from))
+        Ok(granted.map_err(RespError::from))
     }
 
     fn offer(
@@ -291,15 +274,12 @@ impl Connection {
         }
     }
 
-    fn answer_list(&mut self, taken: Result<Vec<Taken>, Reply>) {
+    fn answer_list(&mut self, taken: Answered<Vec<Taken>>) {
         let worker = self.member().worker();
         let reply = match taken {
             Ok(taken) if taken.is_empty() => Reply::Null,
-            Ok(taken) => {
-                let jobs = taken.iter().map(|(_, grant)| Reply::Bulk(popped_job(grant, &worker)));
-                Reply::Array(jobs.collect())
-            }
-            Err(reply) => reply,
+            Ok(taken) => Reply::array(taken.iter().map(|(_, grant)| popped_job(grant, &worker))),
+            Err(error) => error.into(),
         };
         self.reply(&reply);
     }
@@ -359,31 +339,30 @@ impl Connection {
     }
 }
 
-fn read_pop(request: &Request, is_single: bool) -> Result<Pop, String> {
-    let name = request.upper_name().map(|name| name.as_str().to_owned()).unwrap_or_default();
+fn read_pop(request: &Invocation, is_single: bool) -> Answered<Pop> {
     let arguments = &request.arguments[1..];
-    let arity = || format!("wrong number of arguments for '{}' command", name.to_lowercase());
-    let (keys, shape, count, wait) = match (name.as_str(), arguments) {
-        ("BRPOP" | "BLPOP", [keys @ .., timeout]) if !keys.is_empty() => {
+    let (keys, shape, count, wait) = match (request.command(), arguments) {
+        ("brpop" | "blpop", [keys @ .., timeout]) => {
             (keys, Shape::Pair, 1, Some(read_timeout(timeout)?))
         }
-        ("RPOP" | "LPOP", [_]) => (arguments, Shape::Value, 1, None),
-        ("RPOP" | "LPOP", [_, count]) => (&arguments[..1], Shape::List, read_count(count)?, None),
-        ("BRPOPLPUSH", [_, to, timeout]) | ("BLMOVE", [_, to, _, _, timeout]) => {
+        ("rpop" | "lpop", [_]) => (arguments, Shape::Value, 1, None),
+        ("rpop" | "lpop", [_, count]) => (&arguments[..1], Shape::List, read_count(count)?, None),
+        ("brpoplpush", [_, to, timeout]) => {
             check_target(to)?;
             (&arguments[..1], Shape::Value, 1, Some(read_timeout(timeout)?))
         }
-        ("RPOPLPUSH", [_, to]) | ("LMOVE", [_, to, _, _]) => {
+        ("rpoplpush", [_, to]) | ("lmove", [_, to, _, _]) => {
             check_target(to)?;
             (&arguments[..1], Shape::Value, 1, None)
         }
-        _ => return Err(arity()),
+        _ => return Err(arity(request)),
     };
     let mut lists = Vec::with_capacity(keys.len());
     for key in keys {
-        let queue = queue_in(key).ok_or("queues and other lists do not go into one pop")?;
+        let text = "ERR queues and other lists do not go into one pop";
+        let queue = queue_in(key).ok_or(RespError::new(text))?;
         if queue == PROCESSING || queue == SCHEDULED {
-            return Err(format!("queue:{queue} shows jobs; nothing can be taken from it"));
+            return Err(format!("queue:{queue} shows jobs; nothing can be taken from it").into());
         }
         lists.push(queues_of(queue)?);
     }
@@ -393,28 +372,25 @@ fn read_pop(request: &Request, is_single: bool) -> Result<Pop, String> {
 }
 
 /// A job that was taken stands in `queue:processing`, whatever the client calls that list.
-fn check_target(key: &[u8]) -> Result<(), String> {
+fn check_target(key: &[u8]) -> Answered<()> {
     match queue_in(key) {
         Some(queue) if queue.starts_with(PROCESSING) => Ok(()),
-        _ => Err("a job that is taken goes to queue:processing".to_owned()),
+        _ => Err(RespError::new("ERR a job that is taken goes to queue:processing")),
     }
 }
 
-fn read_timeout(text: &[u8]) -> Result<Duration, String> {
+fn read_timeout(text: &[u8]) -> Answered<Duration> {
     let seconds = std::str::from_utf8(text).ok().and_then(|text| text.parse::<f64>().ok());
-    match seconds {
-        Some(seconds) if seconds < 0.0 => Err("timeout is negative".to_owned()),
-        Some(seconds) => Duration::try_from_secs_f64(seconds)
-            .map_err(|_| "timeout is not a float or out of range".to_owned()),
-        None => Err("timeout is not a float or out of range".to_owned()),
+    if seconds.is_some_and(|seconds| seconds < 0.0) {
+        return Err(RespError::new("ERR timeout is negative"));
     }
+    let timeout = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    timeout.ok_or(RespError::new("ERR timeout is not a float or out of range"))
 }
 
-fn read_count(text: &[u8]) -> Result<u32, String> {
-    let count = std::str::from_utf8(text).ok().and_then(|text| text.parse::<i64>().ok());
-    match count {
-        Some(count @ 0..) => Ok(u32::try_from(count).unwrap_or(u32::MAX).min(POP_COUNT_MAX)),
-        Some(_) => Err("value is out of range, must be positive".to_owned()),
-        None => Err("value is not an integer or out of range".to_owned()),
+fn read_count(text: &[u8]) -> Answered<u32> {
+    match number(text)? {
+        count @ 0.. => Ok(u32::try_from(count).unwrap_or(u32::MAX).min(POP_COUNT_MAX)),
+        _ => Err(RespError::new("ERR value is out of range, must be positive")),
     }
 }

@@ -3,17 +3,16 @@
 use std::collections::BTreeMap;
 use std::io;
 use std::net::IpAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::task::{Context, Poll};
 use std::time::Duration;
 
 use parking_lot::Mutex;
-use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
+use tokio_util::either::Either;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::Attempts;
@@ -96,52 +95,43 @@ pub(crate) async fn serve_tcp(
     app: Arc<App>,
     shutdown: CancellationToken,
 ) {
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = shutdown.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, peer)) => {
-                // Small answers must not wait for the peer's acknowledgement.
-                let _ = stream.set_nodelay(true);
-                let (app, tls) = (Arc::clone(&app), tls.clone());
-                begin(app, Some(peer.ip()), peer.to_string(), encrypt(stream, tls));
-            }
-            Err(error) => pause(&error).await,
-        }
+    while let Some((stream, peer)) = accepted(&shutdown, || listener.accept()).await {
+        // Small answers must not wait for the peer's acknowledgement.
+        let _ = stream.set_nodelay(true);
+        let stream = encrypt(stream, tls.clone());
+        begin(Arc::clone(&app), Some(peer.ip()), peer.to_string(), stream);
     }
 }
 
 /// Serves a Unix socket until `shutdown`.
 pub(crate) async fn serve_unix(listener: UnixListener, app: Arc<App>, shutdown: CancellationToken) {
+    while let Some((stream, _)) = accepted(&shutdown, || listener.accept()).await {
+        let stream = std::future::ready(Some(Either::Right(Either::Left(stream))));
+        begin(Arc::clone(&app), None, "unix".to_owned(), stream);
+    }
+}
+
+/// The next connection; `None` when the server stops.
+async fn accepted<C, F: Future<Output = io::Result<C>>>(
+    shutdown: &CancellationToken,
+    accept: impl Fn() -> F,
+) -> Option<C> {
     loop {
-        let accepted = tokio::select! {
-            biased;
-            () = shutdown.cancelled() => return,
-            accepted = listener.accept() => accepted,
-        };
-        match accepted {
-            Ok((stream, _)) => {
-                let ready = std::future::ready(Some(Stream::Unix(stream)));
-                begin(Arc::clone(&app), None, "unix".to_owned(), ready);
+        match shutdown.run_until_cancelled(accept()).await? {
+            Ok(connection) => return Some(connection),
+            Err(error) => {
+                tracing::warn!(%error, "cannot accept a connection");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
             }
-            Err(error) => pause(&error).await,
         }
     }
 }
 
 async fn encrypt(stream: TcpStream, tls: Option<TlsAcceptor>) -> Option<Stream> {
     match tls {
-        None => Some(Stream::Tcp(stream)),
-        Some(tls) => tls.accept(stream).await.ok().map(|tls| Stream::Tls(Box::new(tls))),
+        None => Some(Either::Left(stream)),
+        Some(tls) => Some(Either::Right(Either::Right(Box::new(tls.accept(stream).await.ok()?)))),
     }
-}
-
-async fn pause(error: &std::io::Error) {
-    tracing::warn!(%error, "cannot accept a connection");
-    tokio::time::sleep(ACCEPT_PAUSE).await;
 }
 
 fn begin(
@@ -162,87 +152,36 @@ fn begin(
     });
 }
 
-/// A connected socket.
-pub(super) enum Stream {
-    Tcp(TcpStream),
-    Unix(UnixStream),
-    Tls(Box<TlsStream<TcpStream>>),
+/// A connected socket: TCP, a Unix socket, or TLS.
+pub(super) type Stream = Either<TcpStream, Either<UnixStream, Box<TlsStream<TcpStream>>>>;
+
+/// What the system has to say about the socket, such as that the peer threw away what it was
+/// sent: a peer that closes without reading resets the connection.
+pub(super) fn take_error(stream: &Stream) -> Option<io::Error> {
+    let error = match stream {
+        Either::Left(tcp) => tcp.take_error(),
+        Either::Right(Either::Left(unix)) => unix.take_error(),
+        Either::Right(Either::Right(tls)) => tls.get_ref().0.take_error(),
+    };
+    error.unwrap_or_else(Some)
 }
 
-impl Stream {
-    /// What the system has to say about the socket, such as that the peer threw away what it was
-    /// sent: a peer that closes without reading resets the connection.
-    pub(super) fn take_error(&self) -> Option<io::Error> {
-        let error = match self {
-            Self::Tcp(stream) => stream.take_error(),
-            Self::Unix(stream) => stream.take_error(),
-            Self::Tls(stream) => stream.get_ref().0.take_error(),
-        };
-        error.unwrap_or_else(Some)
-    }
-
-    /// Says that nothing more will be sent, and sends no byte for it: a peer that has closed
-    /// answers bytes with a reset, the farewell of TLS too.
-    pub(super) async fn end_sending(&mut self) {
-        let _ = match self {
-            Self::Tcp(stream) => stream.shutdown().await,
-            Self::Unix(stream) => stream.shutdown().await,
-            Self::Tls(stream) => stream.get_mut().0.shutdown().await,
-        };
-    }
-
-    /// Whether both ends have closed and the peer's system has acknowledged all that it was sent,
-    /// or has reset the connection.
-    pub(super) fn is_over(&self) -> bool {
-        match self {
-            Self::Tcp(stream) => stream.peer_addr().is_err(),
-            Self::Tls(stream) => stream.get_ref().0.peer_addr().is_err(),
-            // Both ends are in one system: there is nothing on its way.
-            Self::Unix(_) => true,
-        }
-    }
+/// Says that nothing more will be sent, and sends no byte for it: a peer that has closed answers
+/// bytes with a reset, the farewell of TLS too.
+pub(super) async fn end_sending(stream: &mut Stream) {
+    let _ = match stream {
+        Either::Right(Either::Right(tls)) => tls.get_mut().0.shutdown().await,
+        plain => plain.shutdown().await,
+    };
 }
 
-impl AsyncRead for Stream {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        into: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_read(context, into),
-            Self::Unix(stream) => Pin::new(stream).poll_read(context, into),
-            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_read(context, into),
-        }
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Unix(stream) => Pin::new(stream).poll_write(context, bytes),
-            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_write(context, bytes),
-        }
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_flush(context),
-            Self::Unix(stream) => Pin::new(stream).poll_flush(context),
-            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_flush(context),
-        }
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match self.get_mut() {
-            Self::Tcp(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Unix(stream) => Pin::new(stream).poll_shutdown(context),
-            Self::Tls(stream) => Pin::new(stream.as_mut()).poll_shutdown(context),
-        }
+/// Whether both ends have closed and the peer's system has acknowledged all that it was sent, or
+/// has reset the connection.
+pub(super) fn is_over(stream: &Stream) -> bool {
+    match stream {
+        Either::Left(tcp) => tcp.peer_addr().is_err(),
+        // Both ends are in one system: there is nothing on its way.
+        Either::Right(Either::Left(_)) => true,
+        Either::Right(Either::Right(tls)) => tls.get_ref().0.peer_addr().is_err(),
     }
 }

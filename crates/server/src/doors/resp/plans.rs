@@ -2,57 +2,45 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use protocol::plan::Plan;
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use serde_json::{Value, json};
 use shard::documents::{ActionHead, Entry};
 
-use super::answers::{job_id, store_error};
+use super::answers::{Answered, RespError, job_id, json_bulk};
 use super::connection::Connection;
-use super::jobs::{ListWords, arity, text_of};
+use super::jobs::{ListWords, text_at};
 use crate::plans::action::{self, ActionError, Counts};
-use crate::plans::job::JobProblem;
 use crate::plans::kept::{self, DeleteError, KeepError, ListedPlan, delete};
 use crate::wire_words::payload::{describe, is_object};
-
-pub(super) fn keep_error(error: KeepError) -> Reply {
-    match error {
-        KeepError::Ask(error) => error.into(),
-        KeepError::Store(error) => store_error(&error),
-        other => Reply::error(format!("ERR {other}")),
-    }
-}
 
 impl Connection {
     /// Answers with the plan's name (clients keep the reply as the name); a person reads
     /// `OK plan_id=...`.
-    pub(super) async fn on_plan_submit(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, json] = &request.arguments[..] else { return Err(arity(request)) };
+    pub(super) async fn on_plan_submit(&mut self, request: &Request) -> Answered {
+        let json = &request.arguments[1];
         if !is_object(json) {
-            return Err(Reply::error("ERR a plan is a JSON object"));
+            return Err(RespError::new("ERR a plan is a JSON object"));
         }
         let plan: Plan = serde_json::from_slice(json).map_err(|error| {
             let like = r#"{"plan_id":"p1","tasks":[{"task_number":1,"command":"sort"}]}"#;
-            let why = describe(json, &error);
-            Reply::error(format!("ERR a plan is a JSON object, like {like}: {why}"))
+            format!("a plan is a JSON object, like {like}: {}", describe(json, &error))
         })?;
-        plan.check().map_err(|problem| Reply::error(format!("ERR {problem}")))?;
-        let (handle, now) = (&self.member().handle, self.app.clock.now());
-        kept::add_plan(handle, &plan, now).await.map_err(keep_error)?;
+        plan.check().map_err(|problem| problem.to_string())?;
+        kept::add_plan(&self.member().handle, &plan, self.app.clock.now()).await?;
         let plan_id = plan.plan_id;
-        if self.client.is_person {
-            return Ok(Reply::simple(format!("OK plan_id={plan_id}")));
-        }
-        Ok(Reply::bulk(plan_id.into_bytes()))
+        Ok(if self.client.is_person {
+            Reply::simple(format!("OK plan_id={plan_id}"))
+        } else {
+            plan_id.into()
+        })
     }
 
-    pub(super) async fn on_plan_get(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, plan_id] = &request.arguments[..] else { return Err(arity(request)) };
-        let plan_id = text_of(plan_id)?;
+    pub(super) async fn on_plan_get(&mut self, request: &Request) -> Answered {
+        let plan_id = text_at(request, 1)?;
         let plan = self.plan_document(plan_id).await?;
-        let mut plan = plan.ok_or_else(|| keep_error(KeepError::NoPlan(plan_id.to_owned())))?;
+        let mut plan = plan.ok_or_else(|| KeepError::NoPlan(plan_id.to_owned()))?;
         plan["metadata"] =
             json!({ "created_at": plan["created_at"], "task_count": plan["task_count"] });
         if let Some(fields) = plan.as_object_mut() {
@@ -60,11 +48,11 @@ impl Connection {
                 fields.remove(own);
             }
         }
-        Ok(Reply::bulk(plan.to_string().into_bytes()))
+        Ok(json_bulk(plan))
     }
 
     /// `PLAN.LIST [pattern] [LIMIT n] [OFFSET n]`: one document for each plan.
-    pub(super) async fn on_plan_list(&mut self, request: &Request) -> Result<Reply, Reply> {
+    pub(super) async fn on_plan_list(&mut self, request: &Request) -> Answered {
         let list = ListWords::read(&request.arguments[1..])?;
         let pattern = list.words.first().copied().unwrap_or("*");
         let plans = kept::plans(&self.member().handle).await?;
@@ -72,28 +60,24 @@ impl Connection {
         let fitting = plans.iter().filter(|(name, _)| fits(name));
         let page = fitting.skip(list.offset).take(list.limit as usize);
         let line = |(plan_id, kept): &ListedPlan| {
-            let line = json!({
+            json_bulk(json!({
                 "plan_id": plan_id,
                 "description": kept.head.description,
                 "plan_description": kept.head.description,
                 "task_count": kept.head.task_count,
                 // Text: clients of this list read no number here.
                 "created_at": (kept.at_ms / 1_000).to_string(),
-            });
-            Reply::Bulk(Bytes::from(line.to_string()))
+            }))
         };
         Ok(Reply::Array(page.map(line).collect()))
     }
 
     /// Refused while jobs of the plan are not over.
-    pub(super) async fn on_plan_delete(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, plan_id] = &request.arguments[..] else { return Err(arity(request)) };
-        let plan_id = text_of(plan_id)?;
-        let member = self.member();
-        let deleted = delete(&self.app, &member.handle, plan_id).await;
+    pub(super) async fn on_plan_delete(&mut self, request: &Request) -> Answered {
+        let deleted = delete(&self.app, &self.member().handle, text_at(request, 1)?).await;
         deleted.map_err(|error| match error {
-            DeleteError::Keep(error) => keep_error(error),
-            active @ DeleteError::Active(_) => Reply::error(format!("ERR {active}")),
+            DeleteError::Keep(error) => RespError::from(error),
+            active @ DeleteError::Active(_) => active.to_string().into(),
         })?;
         Ok(Reply::ok())
     }
@@ -102,23 +86,20 @@ impl Connection {
 /// Actions that a list with a status looks at, newest first.
 const LOOKED_AT_MAX: usize = 1_000;
 
-fn action_error(error: ActionError) -> Reply {
-    match error {
-        ActionError::Invalid(JobProblem::Plan(error)) | ActionError::Keep(error) => {
-            keep_error(error)
+impl From<ActionError> for RespError {
+    fn from(error: ActionError) -> Self {
+        match error {
+            ActionError::Invalid(problem) => problem.into(),
+            ActionError::Keep(error) => error.into(),
+            ActionError::Ask(error) => error.into(),
+            ActionError::Store(error) => error.into(),
         }
-        ActionError::Invalid(JobProblem::Invalid(text)) => Reply::error(format!("ERR {text}")),
-        ActionError::Ask(error) => error.into(),
-        ActionError::Store(error) => store_error(&error),
     }
 }
 
 impl Connection {
-    pub(super) async fn on_action_submit(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, json] = &request.arguments[..] else { return Err(arity(request)) };
-        let member = self.member();
-        let made = action::submit(&self.app, &member.handle, json).await;
-        let made = made.map_err(action_error)?;
+    pub(super) async fn on_action_submit(&mut self, request: &Request) -> Answered {
+        let made = action::submit(&self.app, &self.member().handle, &request.arguments[1]).await?;
         if self.client.is_person {
             let (name, jobs) = (&made.action_id, made.jobs_created);
             return Ok(Reply::simple(format!("OK action_id={name} jobs_created={jobs}")));
@@ -130,10 +111,8 @@ impl Connection {
         &self,
         action_id: &str,
         action: &Entry<ActionHead>,
-    ) -> Result<(Value, Vec<String>), Reply> {
-        let handle = &self.member().handle;
-        let records = action::records(&self.app, handle, action_id).await;
-        let records = records.map_err(|error| store_error(&error))?;
+    ) -> Answered<(Value, Vec<String>)> {
+        let records = action::records(&self.app, &self.member().handle, action_id).await?;
         let counts = Counts::of(&records);
         let names = records.iter().map(|record| job_id(record.id, &record.parameters)).collect();
         let line = json!({
@@ -152,23 +131,21 @@ impl Connection {
         Ok((line, names))
     }
 
-    async fn action(&self, action_id: &str) -> Result<Arc<Entry<ActionHead>>, Reply> {
+    pub(super) async fn action(&self, action_id: &str) -> Answered<Arc<Entry<ActionHead>>> {
         let found = kept::action(&self.member().handle, action_id).await?;
-        found.ok_or_else(|| Reply::error(format!("ERR Action not found: {action_id}")))
+        found.ok_or_else(|| format!("Action not found: {action_id}").into())
     }
 
-    pub(super) async fn on_action_status(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, action_id] = &request.arguments[..] else { return Err(arity(request)) };
-        let action_id = text_of(action_id)?;
+    pub(super) async fn on_action_status(&mut self, request: &Request) -> Answered {
+        let action_id = text_at(request, 1)?;
         let (line, _) = self.counted(action_id, &*self.action(action_id).await?).await?;
-        Ok(Reply::Bulk(Bytes::from(line.to_string())))
+        Ok(json_bulk(line))
     }
 
     /// `ACTION.GET id [offset] [limit]`: the same, with the names of its jobs.
-    pub(super) async fn on_action_get(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, action_id, rest @ ..] = &request.arguments[..] else { return Err(arity(request)) };
-        let action_id = text_of(action_id)?;
-        let list = ListWords::read(rest)?;
+    pub(super) async fn on_action_get(&mut self, request: &Request) -> Answered {
+        let action_id = text_at(request, 1)?;
+        let list = ListWords::read(&request.arguments[2..])?;
         let (mut line, names) = self.counted(action_id, &*self.action(action_id).await?).await?;
         let page: Vec<String> =
             names.into_iter().skip(list.offset).take(list.limit as usize).collect();
@@ -185,11 +162,11 @@ impl Connection {
         line["job_ids_limit"] = list.limit.into();
         line["job_ids_returned"] = page.len().into();
         line["job_ids"] = page.into();
-        Ok(Reply::Bulk(Bytes::from(line.to_string())))
+        Ok(json_bulk(line))
     }
 
     /// `ACTION.LIST [status|all] [offset] [limit]`: newest first.
-    pub(super) async fn on_action_list(&mut self, request: &Request) -> Result<Reply, Reply> {
+    pub(super) async fn on_action_list(&mut self, request: &Request) -> Answered {
         let list = ListWords::read(&request.arguments[1..])?;
         let wanted = list.words.first().copied().filter(|word| *word != "all");
         let limit = list.limit as usize;
@@ -207,7 +184,7 @@ impl Connection {
                 to_skip -= 1;
                 continue;
             }
-            lines.push(Reply::Bulk(Bytes::from(line.to_string())));
+            lines.push(json_bulk(line));
             if lines.len() == limit {
                 break;
             }

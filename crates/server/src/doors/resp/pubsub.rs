@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 use coordinator::LoadKey;
 use protocol::resp::reply::{Reply, Version};
-use protocol::resp::request::Request;
 use serde_json::json;
 use tokio::sync::broadcast;
 
-use super::answers::{job_id, seconds, status_word};
+use super::answers::{RespError, job_id, json_bulk, seconds, status_word};
 use super::connection::Connection;
+use super::dispatch::Invocation;
 use shard::projection::TaskUpdate;
 
 /// The channel on which jobs tell where they stand.
@@ -58,45 +58,36 @@ impl Subscriptions {
 
 impl Connection {
     /// `SUBSCRIBE`, `PSUBSCRIBE` and their opposites: one reply for each name.
-    pub(super) fn on_subscribe(&mut self, request: &Request) -> Option<Reply> {
-        let name = request.upper_name()?;
-        let names = &request.arguments[1..];
-        let is_pattern = name.as_str().starts_with('P');
-        let is_end = name.as_str().contains("UNSUB");
-        if names.is_empty() && !is_end {
-            let name = name.as_str().to_lowercase();
-            let text = format!("ERR wrong number of arguments for '{name}' command");
-            return Some(Reply::error(text));
-        }
+    pub(super) fn on_subscribe(&mut self, request: &Invocation) -> Option<Reply> {
+        let (word, names) = (request.command(), &request.arguments[1..]);
+        let (is_pattern, is_end) = (word.starts_with('p'), word.contains("unsub"));
         if !is_end && self.subscriptions.len() + names.len() > SUBSCRIPTIONS_MAX {
             return Some(Reply::error(format!("ERR at most {SUBSCRIPTIONS_MAX} subscriptions")));
         }
-        let word = name.as_str().to_lowercase();
         let all: Vec<Bytes> = match (names.is_empty(), is_pattern) {
             (false, _) => names.to_vec(),
             (true, true) => self.subscriptions.patterns.iter().cloned().collect(),
             (true, false) => self.subscriptions.channels.iter().cloned().collect(),
         };
         if all.is_empty() {
-            self.confirm(&word, None);
+            self.confirm(word, None);
         }
         for one in all {
             let subscriptions = &mut self.subscriptions;
             let set =
                 if is_pattern { &mut subscriptions.patterns } else { &mut subscriptions.channels };
-            let own = Bytes::copy_from_slice(&one);
             if is_end {
-                set.remove(&own)
+                set.remove(&one);
             } else {
-                set.insert(own)
-            };
-            self.confirm(&word, Some(one));
+                set.insert(Bytes::copy_from_slice(&one));
+            }
+            self.confirm(word, Some(one));
         }
         let hears = self.subscriptions.hears_updates();
         if hears && self.subscriptions.updates.is_none() {
             match self.member().handle.tenant() {
                 Ok(tenant) => self.subscriptions.updates = Some(tenant.updates.listen()),
-                Err(error) => return Some(error.into()),
+                Err(error) => return Some(RespError::from(error).into()),
             }
         } else if !hears {
             self.subscriptions.updates = None;
@@ -104,11 +95,9 @@ impl Connection {
         None
     }
 
-    fn confirm(&mut self, word: &str, name: Option<Bytes>) {
-        let count = i64::try_from(self.subscriptions.len()).unwrap_or(i64::MAX);
-        let name = name.map_or(Reply::Null, Reply::Bulk);
-        let word = Reply::bulk(word.to_owned().into_bytes());
-        self.reply(&Reply::Push(vec![word, name, Reply::Integer(count)]));
+    fn confirm(&mut self, word: &'static str, name: Option<Bytes>) {
+        let count = self.subscriptions.len().into();
+        self.reply(&Reply::Push(vec![word.into(), name.into(), count]));
     }
 
     /// Whether the connection is one of version 2 that listens to channels.
@@ -117,20 +106,17 @@ impl Connection {
     }
 
     /// Whether a client that listens may send this: version 2 has one stream for both.
-    pub(super) fn refuse_while_listening(&self, request: &Request) -> Option<Reply> {
-        if !self.is_listening() {
+    pub(super) fn refuse_while_listening(&self, request: &Invocation) -> Option<RespError> {
+        let spec = request.spec.filter(|_| self.is_listening())?;
+        if spec.group == "pubsub" || ["ping", "quit", "reset"].contains(&spec.name) {
             return None;
         }
-        let may =
-            ["SUBSCRIBE", "UNSUBSCRIBE", "PSUBSCRIBE", "PUNSUBSCRIBE", "PING", "QUIT", "RESET"];
-        if may.iter().any(|name| request.name_is(name)) {
-            return None;
-        }
-        let name = String::from_utf8_lossy(request.name()).to_lowercase();
-        Some(Reply::error(format!(
-            "ERR Can't execute '{name}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / \
-             RESET are allowed in this context"
-        )))
+        let text = format!(
+            "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
+             allowed in this context",
+            spec.name
+        );
+        Some(text.into())
     }
 
     /// Passes a message on.
@@ -148,17 +134,14 @@ impl Connection {
             "attempt": update.attempt,
             "at": seconds(update.at),
         });
-        let json = Bytes::from(json.to_string());
         let channel = Reply::Bulk(Bytes::from_static(JOB_UPDATES));
+        let json = json_bulk(json);
         if self.subscriptions.channels.contains(JOB_UPDATES) {
-            let word = Reply::bulk(&b"message"[..]);
-            self.reply(&Reply::Push(vec![word, channel.clone(), Reply::Bulk(json.clone())]));
+            self.reply(&Reply::Push(vec!["message".into(), channel.clone(), json.clone()]));
         }
         let patterns: Vec<Bytes> = self.subscriptions.matching().cloned().collect();
         for pattern in patterns {
-            let word = Reply::bulk(&b"pmessage"[..]);
-            let parts =
-                vec![word, Reply::Bulk(pattern), channel.clone(), Reply::Bulk(json.clone())];
+            let parts = vec!["pmessage".into(), pattern.into(), channel.clone(), json.clone()];
             self.reply(&Reply::Push(parts));
         }
     }

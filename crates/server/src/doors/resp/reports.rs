@@ -1,15 +1,14 @@
 //! Words about jobs: `JOB.UPDATE`, and `SET job:<id>:status` of workers that know nothing else.
 
 use bytes::Bytes;
-use coordinator::{HeartbeatVerdict, Judgement, Renewal, TaskRecord, TaskState};
+use coordinator::{HeartbeatVerdict, Renewal, TaskRecord, TaskState};
 use model::{Failure, LeaseId, Report, ReportedOutcome, WorkerId};
 use protocol::resp::reply::Reply;
-use protocol::resp::request::Request;
 use protocol::session::payload::exec::Feedback;
 use serde_json::json;
 use shard::report_key::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key};
 
-use super::answers::{Step, Update, worker_id_in};
+use super::answers::{Answered, RespError, Step, Update, worker_id_in};
 use super::answers::{lost_words, status_word, verdict_reply};
 use super::connection::Connection;
 use super::dispatch::Invocation;
@@ -36,9 +35,9 @@ impl Connection {
     pub(super) async fn answer_updates(&mut self, run: &[Invocation]) {
         let mut words = Vec::with_capacity(run.len());
         for request in run {
-            let word = match self.refuse_role(request) {
-                Some(reply) => Err(reply),
-                None => self.read_update(request).await,
+            let word = match self.refuse(request) {
+                Some(error) => Err(error),
+                None => self.read_update(&request.arguments[1], &request.arguments[2]).await,
             };
             words.push(word);
         }
@@ -48,7 +47,7 @@ impl Connection {
             let n_same = rest.iter().take_while(|word| kind_of(word) == kind).count();
             let after = rest.split_off(n_same);
             let replies = match kind {
-                None => rest.into_iter().filter_map(Result::err).collect(),
+                None => rest.into_iter().filter_map(Result::err).map(Reply::from).collect(),
                 Some(true) => self.report(rest.into_iter().flatten().collect()).await,
                 Some(false) => self.progress(rest.into_iter().flatten().collect()).await,
             };
@@ -59,23 +58,18 @@ impl Connection {
         }
     }
 
-    async fn read_update(&self, request: &Request) -> Result<Word, Reply> {
-        let [_, job, json] = &request.arguments[..] else {
-            let text = "ERR wrong number of arguments for 'job.update' command";
-            return Err(Reply::error(text));
-        };
-        let invalid = |text: String| Reply::error(format!("ERR {text}"));
-        let job = std::str::from_utf8(job).map_err(|_| invalid("job_id is not text".into()))?;
+    async fn read_update(&self, job: &[u8], json: &Bytes) -> Answered<Word> {
+        let job = std::str::from_utf8(job).map_err(|_| RespError::new("ERR job_id is not text"))?;
         if json.len() > RESULT_BYTES_MAX {
             let text = format!("the update has {} bytes; at most {RESULT_BYTES_MAX}", json.len());
-            return Err(invalid(text));
+            return Err(text.into());
         }
         if !is_object(json) {
-            return Err(invalid("an update is a JSON object".into()));
+            return Err(RespError::new("ERR an update is a JSON object"));
         }
         let update: Update<'_> = serde_json::from_slice(json)
-            .map_err(|error| invalid(format!("Invalid update JSON: {}", describe(json, &error))))?;
-        let step = update.step().map_err(invalid)?;
+            .map_err(|error| format!("Invalid update JSON: {}", describe(json, &error)))?;
+        let step = update.step()?;
         let worker = self.update_worker(&update)?;
         let (lease, may_retry) = self.lease_for(job, &worker, &update).await?;
         let outcome = match step {
@@ -92,16 +86,15 @@ impl Connection {
     }
 
     /// In whose name the update speaks.
-    fn update_worker(&self, update: &Update<'_>) -> Result<WorkerId, Reply> {
+    fn update_worker(&self, update: &Update<'_>) -> Answered<WorkerId> {
         let member = self.member();
         let Some(named) = &update.worker_id else { return Ok(member.worker()) };
-        let named: WorkerId =
-            worker_id_in(named).map_err(|text| Reply::error(format!("ERR {text}")))?;
+        let named = worker_id_in(named)?;
         if named == member.worker() || self.check_speaks_for(&named).is_ok() {
             return Ok(named);
         }
         let text = format!("REJECTED not_holder: this key does not speak for worker {named}");
-        Err(Reply::error(text))
+        Err(RespError::new(text))
     }
 
     /// The lease that a word about a job is about, and whether a failure may be tried again.
@@ -110,39 +103,37 @@ impl Connection {
         job: &str,
         worker: &WorkerId,
         update: &Update<'_>,
-    ) -> Result<(LeaseId, bool), Reply> {
-        if let Some(text) = &update.lease_id {
-            let lease: LeaseId = text
-                .parse()
-                .map_err(|_| Reply::error("REJECTED malformed: lease_id is no lease of a job"))?;
-            if lease.task.shard() != self.member().handle.shard() {
-                return Err(Reply::error("REJECTED unknown_task: there is no such job"));
-            }
-            let held = self.member().workers().held(worker, job);
-            let (task, may_retry) = if let Some(held) = held {
-                (held.lease.task, held.attempt <= held.retries)
+    ) -> Answered<(LeaseId, bool)> {
+        let said = update.lease_id.as_deref().map(|text| self.read_lease(text)).transpose()?;
+        let (task, newest, may_retry) =
+            if let Some(held) = self.member().workers().held(worker, job) {
+                (held.lease.task, Ok(held.lease), held.attempt <= held.retries)
             } else {
-                let record = self.find_record(job).await?;
-                let record =
-                    record.ok_or_else(|| Reply::error(format!("ERR Job not found: {job}")))?;
-                (record.id, record.progress.attempt <= retries_of(&record.spec))
+                let record = self.record(job).await?;
+                let may_retry = record.progress.attempt <= retries_of(&record.spec);
+                let newest = epoch_of(&record, worker)
+                    .map(|epoch| LeaseId { task: record.id, epoch })
+                    .ok_or_else(|| not_holder(&record, worker, job));
+                (record.id, newest, may_retry)
             };
-            if task != lease.task {
+        match said {
+            None => Ok((newest?, may_retry)),
+            Some(lease) if lease.task == task => Ok((lease, may_retry)),
+            Some(lease) => {
                 let text = format!("REJECTED unknown_lease: {lease} is no lease of job {job}");
-                return Err(Reply::error(text));
+                Err(RespError::new(text))
             }
-            return Ok((lease, may_retry));
         }
-        if let Some(held) = self.member().workers().held(worker, job) {
-            return Ok((held.lease, held.attempt <= held.retries));
+    }
+
+    fn read_lease(&self, text: &str) -> Answered<LeaseId> {
+        let lease: LeaseId = text
+            .parse()
+            .map_err(|_| RespError::new("REJECTED malformed: lease_id is no lease of a job"))?;
+        if lease.task.shard() != self.member().handle.shard() {
+            return Err(RespError::new("REJECTED unknown_task: there is no such job"));
         }
-        let record = self.find_record(job).await?;
-        let record = record.ok_or_else(|| Reply::error(format!("ERR Job not found: {job}")))?;
-        let may_retry = record.progress.attempt <= retries_of(&record.spec);
-        match epoch_of(&record, worker) {
-            Some(epoch) => Ok((LeaseId { task: record.id, epoch }, may_retry)),
-            None => Err(not_holder(&record, worker, job)),
-        }
+        Ok(lease)
     }
 
     /// Reports that end jobs. The verdict is the reply.
@@ -157,7 +148,8 @@ impl Connection {
         for (word, judgement) in words.iter().zip(judgements) {
             self.forget_taken(word.lease);
             self.member().workers().let_go(&word.worker, word.lease.task);
-            replies.push(report_reply(word, judgement));
+            // A failed attempt that is tried again is committed too.
+            replies.push(verdict_reply(judgement.verdict, &word.job));
         }
         replies
     }
@@ -199,7 +191,7 @@ impl Connection {
 
     /// A report by workers that know only `SET`: the verdict is not theirs to hear, and anything
     /// but `OK` would make them try again.
-    pub(super) async fn report_by_set(&mut self, job: &str, status: &[u8]) -> Reply {
+    pub(super) async fn report_by_set(&mut self, job: &str, status: &[u8]) -> Answered {
         let worker = self.member().worker();
         let held = self.member().workers().held(&worker, job);
         let text = |name: &str| {
@@ -214,12 +206,7 @@ impl Connection {
             "error": format!("the worker set the status {status}"),
         });
         let json = Bytes::from(update.to_string());
-        let name = Bytes::copy_from_slice(job.as_bytes());
-        let request = Request { arguments: vec![Bytes::from_static(b"JOB.UPDATE"), name, json] };
-        let word = match self.read_update(&request).await {
-            Ok(word) => word,
-            Err(reply) => return reply,
-        };
+        let word = self.read_update(job.as_bytes(), &json).await?;
         let replies = match word.outcome {
             Some(_) => self.report(vec![word]).await,
             None => self.progress(vec![word]).await,
@@ -229,10 +216,9 @@ impl Connection {
                 if text.starts_with("CANCELLED") || text.starts_with("REJECTED") =>
             {
                 tracing::info!(%worker, job, %text, "a report does not count");
-                Reply::ok()
+                Ok(Reply::ok())
             }
-            Some(reply) => reply,
-            None => Reply::ok(),
+            reply => Ok(reply.unwrap_or(Reply::ok())),
         }
     }
 }
@@ -243,11 +229,11 @@ fn unanswered(error: AskError, n_words: usize) -> Vec<Reply> {
         AskError::Refused(_) => AskError::Unavailable,
         other => other,
     };
-    vec![error.into(); n_words]
+    vec![RespError::from(error).into(); n_words]
 }
 
 /// `Some(true)` ends a job, `Some(false)` does not, `None` is refused.
-fn kind_of(word: &Result<Word, Reply>) -> Option<bool> {
+fn kind_of(word: &Answered<Word>) -> Option<bool> {
     word.as_ref().ok().map(|word| word.outcome.is_some())
 }
 
@@ -287,11 +273,6 @@ fn feedback(update: &Update<'_>) -> Option<Feedback> {
     })
 }
 
-fn report_reply(word: &Word, judgement: Judgement) -> Reply {
-    // A failed attempt that is tried again is committed too.
-    verdict_reply(judgement.verdict, &word.job)
-}
-
 fn progress_reply(job: &str, verdict: HeartbeatVerdict) -> Reply {
     match verdict {
         HeartbeatVerdict::Extended { .. } => Reply::ok(),
@@ -322,21 +303,14 @@ fn epoch_of(record: &TaskRecord, worker: &WorkerId) -> Option<u32> {
     ended.map(|ended| ended.epoch)
 }
 
-fn not_holder(record: &TaskRecord, worker: &WorkerId, job: &str) -> Reply {
-    match &record.progress.state {
-        TaskState::Leased(lease) => {
-            let holder = &lease.holder;
-            let text = format!(
-                "REJECTED not_holder: Worker {worker} cannot update job claimed by {holder}: {job}"
-            );
-            Reply::error(text)
-        }
-        TaskState::Waiting { .. } | TaskState::Ready | TaskState::Settled(_) => {
-            let word = status_word(record.progress.state.word());
-            let text = format!(
-                "ERR Invalid status transition: {job} is {word}, and worker {worker} does not hold it"
-            );
-            Reply::error(text)
-        }
-    }
+fn not_holder(record: &TaskRecord, worker: &WorkerId, job: &str) -> RespError {
+    RespError::new(if let TaskState::Leased(lease) = &record.progress.state {
+        let holder = &lease.holder;
+        format!("REJECTED not_holder: Worker {worker} cannot update job claimed by {holder}: {job}")
+    } else {
+        let word = status_word(record.progress.state.word());
+        format!(
+            "ERR Invalid status transition: {job} is {word}, and worker {worker} does not hold it"
+        )
+    })
 }

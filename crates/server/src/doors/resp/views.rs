@@ -6,13 +6,13 @@ use bytes::Bytes;
 use coordinator::{TaskRecord, TaskState};
 use protocol::plan::{Plan, PlanJob};
 use protocol::resp::reply::Reply;
-use protocol::resp::request::Request;
 use serde_json::{Map, Value, json};
 
-use super::answers::{job_id, job_view, seconds, status_word, store_error};
+use super::answers::{
+    Answered, RespError, job_id, job_view, json_bulk, seconds, status_word, whole,
+};
 use super::connection::Connection;
-use super::jobs::arity;
-use super::plans::keep_error;
+use super::jobs::text_of;
 use crate::plans::{action, kept};
 
 const WRONG_TYPE: &str = "WRONGTYPE Operation against a key holding the wrong kind of value";
@@ -38,7 +38,7 @@ impl View {
 
 impl Connection {
     /// Looks a key up.
-    pub(super) async fn view(&self, key: &str) -> Result<Option<View>, Reply> {
+    pub(super) async fn view(&self, key: &str) -> Answered<Option<View>> {
         if let Some(popped) = key.strip_prefix("job:").filter(|rest| rest.starts_with('{')) {
             // Older workers ask for the popped value itself.
             return self.job_document(&super::jobs::popped_name(popped)).await;
@@ -95,15 +95,15 @@ impl Connection {
         }
     }
 
-    async fn job_document(&self, job: &str) -> Result<Option<View>, Reply> {
+    async fn job_document(&self, job: &str) -> Answered<Option<View>> {
         let record = self.find_record(job).await?;
         Ok(record.map(|record| View::Document(Value::Object(job_view(&record)))))
     }
 
     /// A plan that is kept, or the one that a job of this name brought along.
-    pub(super) async fn plan_document(&self, plan_id: &str) -> Result<Option<Value>, Reply> {
-        let kept = kept::plan(&*self.app.store, &self.member().handle, plan_id).await;
-        let (plan, created_ms) = if let Some(kept) = kept.map_err(keep_error)? {
+    pub(super) async fn plan_document(&self, plan_id: &str) -> Answered<Option<Value>> {
+        let kept = kept::plan(&*self.app.store, &self.member().handle, plan_id).await?;
+        let (plan, created_ms) = if let Some(kept) = kept {
             (kept.plan, kept.created_ms)
         } else {
             let Some(record) = self.find_record(plan_id).await? else { return Ok(None) };
@@ -122,11 +122,11 @@ impl Connection {
         Ok(Some(document))
     }
 
-    async fn action_view(&self, action_id: &str) -> Result<Option<View>, Reply> {
+    async fn action_view(&self, action_id: &str) -> Answered<Option<View>> {
         let kept = kept::action(&self.member().handle, action_id).await?;
         let Some(kept) = kept else { return Ok(None) };
-        let records = action::records(&self.app, &self.member().handle, action_id).await;
-        let counts = action::Counts::of(&records.map_err(|error| store_error(&error))?);
+        let records = action::records(&self.app, &self.member().handle, action_id).await?;
+        let counts = action::Counts::of(&records);
         Ok(Some(View::Document(json!({
             "action_id": action_id,
             "plan_id": kept.head.plan_id,
@@ -138,9 +138,8 @@ impl Connection {
         }))))
     }
 
-    async fn action_jobs(&self, action_id: &str) -> Result<Option<View>, Reply> {
-        let records = action::records(&self.app, &self.member().handle, action_id).await;
-        let records = records.map_err(|error| store_error(&error))?;
+    async fn action_jobs(&self, action_id: &str) -> Answered<Option<View>> {
+        let records = action::records(&self.app, &self.member().handle, action_id).await?;
         let name = |record: &TaskRecord| Bytes::from(job_id(record.id, &record.parameters));
         Ok(members(records.iter().map(name).collect()))
     }
@@ -225,68 +224,57 @@ impl Connection {
     }
 
     /// Reading commands, on a key that is looked up.
-    pub(super) async fn answer_view(&self, request: &Request) -> Result<Reply, Reply> {
-        let name = request.upper_name().map(|name| name.as_str().to_owned()).unwrap_or_default();
-        let Some(key) = request.arguments.get(1) else { return Err(arity(request)) };
-        let key = super::jobs::text_of(key)?;
+    pub(super) async fn answer_view(&self, command: &str, key: &Bytes, rest: &[Bytes]) -> Answered {
+        let key = text_of(key)?;
         let view = self.view(key).await?;
-        read(&name, &request.arguments[2..], view).unwrap_or_else(|| {
-            let text = format!("ERR '{key}' is kept by the server and can only be read");
-            Err(Reply::error(text))
+        read(command, rest, view).unwrap_or_else(|| {
+            Err(format!("'{key}' is kept by the server and can only be read").into())
         })
     }
 }
 
-fn read(name: &str, rest: &[Bytes], view: Option<View>) -> Option<Result<Reply, Reply>> {
-    let wrong = || Err(Reply::error(WRONG_TYPE));
-    Some(match (name, rest, view) {
-        ("EXISTS", [], view) => Ok(Reply::Integer(i64::from(view.is_some()))),
-        ("TYPE", [], view) => Ok(Reply::simple(view.map_or("none", |view| view.kind()))),
-        ("TTL", [], None) => Ok(Reply::Integer(-2)),
-        ("TTL", [], Some(View::Text(_, Some(left)))) => Ok(whole(left.as_millis().div_ceil(1_000))),
-        ("TTL", [], Some(_)) => Ok(Reply::Integer(-1)),
-        ("GET", [], None) => Ok(Reply::Null),
-        ("GET", [], Some(View::Text(text, _))) => Ok(Reply::Bulk(text)),
-        ("GET", [], Some(View::Document(document))) => {
-            Ok(Reply::Bulk(Bytes::from(document.to_string())))
-        }
-        ("SMEMBERS", [], None) => Ok(Reply::Set(Vec::new())),
-        ("SMEMBERS", [], Some(View::Members(all))) => {
+fn read(command: &str, rest: &[Bytes], view: Option<View>) -> Option<Answered> {
+    let wrong = || Err(RespError::new(WRONG_TYPE));
+    Some(match (command, rest, view) {
+        ("exists", [], view) => Ok(view.is_some().into()),
+        ("type", [], view) => Ok(Reply::simple(view.map_or("none", |view| view.kind()))),
+        ("ttl", [], None) => Ok(Reply::Integer(-2)),
+        ("ttl", [], Some(View::Text(_, Some(left)))) => Ok(whole(left.as_millis().div_ceil(1_000))),
+        ("ttl", [], Some(_)) => Ok(Reply::Integer(-1)),
+        ("get", [], None) => Ok(Reply::Null),
+        ("get", [], Some(View::Text(text, _))) => Ok(Reply::Bulk(text)),
+        ("get", [], Some(View::Document(document))) => Ok(json_bulk(document)),
+        ("smembers", [], None) => Ok(Reply::Set(Vec::new())),
+        ("smembers", [], Some(View::Members(all))) => {
             Ok(Reply::Set(all.into_iter().map(Reply::Bulk).collect()))
         }
-        ("SISMEMBER", [_], None) => Ok(Reply::Integer(0)),
-        ("SISMEMBER", [one], Some(View::Members(all))) => {
-            Ok(Reply::Integer(i64::from(all.contains(one))))
-        }
-        ("GET" | "SMEMBERS", [], Some(_)) | ("SISMEMBER", [_], Some(_)) => wrong(),
-        (_, fields, None) => return read_fields(name, fields, &Map::new()),
+        ("sismember", [_], None) => Ok(Reply::Integer(0)),
+        ("sismember", [one], Some(View::Members(all))) => Ok(all.contains(one).into()),
+        ("get" | "smembers", [], Some(_)) | ("sismember", [_], Some(_)) => wrong(),
+        (_, fields, None) => return read_fields(command, fields, &Map::new()),
         (_, fields, Some(View::Document(Value::Object(document)))) => {
-            return read_fields(name, fields, &document);
+            return read_fields(command, fields, &document);
         }
-        ("HGETALL" | "HLEN" | "HGET" | "HEXISTS", _, Some(_)) => wrong(),
+        ("hgetall" | "hlen" | "hget" | "hexists", _, Some(_)) => wrong(),
         _ => return None,
     })
 }
 
-fn read_fields(
-    name: &str,
-    fields: &[Bytes],
-    document: &Map<String, Value>,
-) -> Option<Result<Reply, Reply>> {
+fn read_fields(command: &str, fields: &[Bytes], document: &Map<String, Value>) -> Option<Answered> {
     let text = |value: &Value| match value {
-        Value::String(text) => Reply::bulk(text.clone().into_bytes()),
-        other => Reply::bulk(other.to_string().into_bytes()),
+        Value::String(text) => Reply::from(text.clone()),
+        other => json_bulk(other.clone()),
     };
     let one = |field: &Bytes| {
         let found = std::str::from_utf8(field).ok().and_then(|field| document.get(field));
         found.map_or(Reply::Null, text)
     };
-    let key = |key: &String| Reply::bulk(key.clone().into_bytes());
-    Some(Ok(match (name, fields) {
-        ("HGETALL", []) => Reply::Map(document.iter().map(|(k, v)| (key(k), text(v))).collect()),
-        ("HLEN", []) => whole(document.len() as u128),
-        ("HGET", [field]) => one(field),
-        ("HEXISTS", [field]) => Reply::Integer(i64::from(one(field) != Reply::Null)),
+    let pair = |(key, value): (&String, &Value)| (key.clone().into(), text(value));
+    Some(Ok(match (command, fields) {
+        ("hgetall", []) => Reply::Map(document.iter().map(pair).collect()),
+        ("hlen", []) => document.len().into(),
+        ("hget", [field]) => one(field),
+        ("hexists", [field]) => (one(field) != Reply::Null).into(),
         _ => return None,
     }))
 }
@@ -306,8 +294,4 @@ fn members(names: Vec<Bytes>) -> Option<View> {
 
 fn bytes_of(text: &str) -> Bytes {
     Bytes::copy_from_slice(text.as_bytes())
-}
-
-fn whole(number: u128) -> Reply {
-    Reply::Integer(i64::try_from(number).unwrap_or(i64::MAX))
 }

@@ -3,12 +3,12 @@
 use std::io::ErrorKind;
 use std::time::Duration;
 
-use bytes::{Buf, BytesMut};
+use bytes::BytesMut;
 use protocol::resp::request::{Limits, ProtocolError, Request, RequestReader};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::time::Instant;
 
-use super::listener::Stream;
+use super::listener::{Stream, end_sending, is_over, take_error};
 
 /// Limit: what is read before the key.
 const EARLY_BYTES_IN_MAX: usize = 4 * 1024;
@@ -56,8 +56,6 @@ pub(super) struct Wire {
     reader: RequestReader,
     /// How much more a client may send and be sent before it is trusted; `None` afterwards.
     early: Option<(usize, usize)>,
-    pub(super) bytes_in: u64,
-    pub(super) bytes_out: u64,
 }
 
 impl Wire {
@@ -68,8 +66,6 @@ impl Wire {
             output: BytesMut::new(),
             reader: RequestReader::new(Limits::STRANGER),
             early: Some((EARLY_BYTES_IN_MAX, EARLY_BYTES_OUT_MAX)),
-            bytes_in: 0,
-            bytes_out: 0,
         }
     }
 
@@ -105,7 +101,6 @@ impl Wire {
         match limited.read_buf(&mut self.input).await {
             Ok(0) => Err(Gone::Closed),
             Ok(n_bytes) => {
-                self.bytes_in += n_bytes as u64;
                 if let Some((left, _)) = &mut self.early {
                     *left -= n_bytes;
                 }
@@ -130,22 +125,17 @@ impl Wire {
         if let Some((_, left)) = &mut self.early {
             *left = left.checked_sub(self.output.len()).ok_or(Gone::Broken)?;
         }
-        self.bytes_out += self.output.len() as u64;
-        let stream = &mut self.stream;
-        let output = &mut self.output;
+        let Self { stream, output, .. } = self;
         let sending = async {
-            while output.has_remaining() {
-                stream.write_buf(output).await?;
-            }
+            stream.write_all_buf(output).await?;
             stream.flush().await
         };
-        match tokio::time::timeout(WRITE_STALL_MAX, sending).await {
-            Ok(Ok(())) => {
-                self.shrink();
-                Ok(())
-            }
-            Ok(Err(_)) | Err(_) => Err(Gone::Broken),
+        let sent = tokio::time::timeout(WRITE_STALL_MAX, sending).await;
+        if !sent.is_ok_and(|sent| sent.is_ok()) {
+            return Err(Gone::Broken);
         }
+        self.shrink();
+        Ok(())
     }
 
     /// A connection that once moved much and is idle now holds no large buffers.
@@ -162,12 +152,12 @@ impl Wire {
     /// that closes with unread bytes, or is sent some after it closed, resets the connection by
     /// its system's doing.
     pub(super) async fn was_read(&mut self) -> bool {
-        self.stream.end_sending().await;
+        end_sending(&mut self.stream).await;
         let until = Instant::now() + AFTERMATH;
         loop {
             // In this order: what is over has said all that it has to say.
-            let is_over = self.stream.is_over();
-            if self.stream.take_error().is_some() {
+            let is_over = is_over(&self.stream);
+            if take_error(&self.stream).is_some() {
                 return false;
             }
             if is_over || Instant::now() >= until {

@@ -1,6 +1,7 @@
 //! `WORKER.*`, and what counts as such: `PING <worker_id>`, `SET worker:<id>:tools`; then
 //! `WORKER.VERIFY` and `CAPABILITY.SEARCH`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use bytes::Bytes;
 use coordinator::{
     DrainOrder, Refusal, Renewal, SilenceLimits, TaskState, WorkerHealth, WorkerView,
 };
-use model::{Offer, TagValue, Timestamp, WorkerId};
+use model::{InvalidText, Offer, TagValue, Timestamp, WorkerId};
 use protocol::plan::PlanResult;
 use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
@@ -18,10 +19,10 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use shard::sessions::{MemberMessage, Registration};
 
-use super::answers::{comma_list, seconds, worker_id_in};
+use super::answers::{Answered, RespError, comma_list, json_bulk, seconds, worker_id_in};
 use super::client::Binding;
 use super::connection::Connection;
-use super::jobs::{arity, text_of};
+use super::jobs::{arity, text_at, text_of};
 use crate::handle::{AskError, WorkerRegistration};
 use crate::plans::job::OrderDesk;
 use crate::resp_workers::HEARTBEAT_EVERY;
@@ -37,72 +38,62 @@ const TOOLS_LISTED_MAX: usize = 100;
 /// A tool or a tag in a list that older workers set.
 const LISTED_NAME_CHARS_MAX: usize = 64;
 
-fn not_registered(worker: &str) -> Reply {
-    Reply::error(format!("ERR Worker not registered: {worker}"))
+const NAME_TAKEN: RespError = RespError(Cow::Borrowed("ERR Worker ID already registered"));
+
+fn not_registered(worker: &WorkerId) -> RespError {
+    format!("Worker not registered: {worker}").into()
 }
 
-fn name_taken() -> Reply {
-    Reply::error("ERR Worker ID already registered")
-}
-
-fn member_error(error: AskError) -> Reply {
+fn member_error(error: AskError) -> RespError {
     match error {
-        AskError::Refused(Refusal::WorkerNameTaken) => name_taken(),
+        AskError::Refused(Refusal::WorkerNameTaken) => NAME_TAKEN,
         other => other.into(),
     }
-}
-
-fn worker_id(text: &Bytes) -> Result<WorkerId, Reply> {
-    worker_id_in(text_of(text)?).map_err(|text| Reply::error(format!("ERR {text}")))
 }
 
 impl Connection {
     /// A key that is bound to a worker speaks for that one alone; and nobody speaks for a worker
     /// that another key registered, while it lives.
-    pub(super) fn check_speaks_for(&self, worker: &WorkerId) -> Result<(), Reply> {
+    pub(super) fn check_speaks_for(&self, worker: &WorkerId) -> Answered<()> {
         let member = self.member();
         if !member.may_be(worker) {
-            return Err(Reply::error(format!(
-                "NOPERM this key does not speak for worker {worker}"
-            )));
+            let text = format!("NOPERM this key does not speak for worker {worker}");
+            return Err(RespError::new(text));
         }
         let now = self.app.clock.now();
         if member.workers().is_anothers(worker, &member.credential, now) {
-            return Err(name_taken());
+            return Err(NAME_TAKEN);
         }
         Ok(())
     }
 
-    pub(super) async fn on_worker_register(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, json] = &request.arguments[..] else { return Err(arity(request)) };
+    pub(super) async fn on_worker_register(&mut self, request: &Request) -> Answered {
+        let json = &request.arguments[1];
         if json.len() > PARAMETERS_BYTES_MAX {
-            return Err(Reply::error("ERR the registration is too long"));
+            return Err(RespError::new("ERR the registration is too long"));
         }
-        let invalid = |text: String| Reply::error(format!("ERR {text}"));
-        let read = resp_workers::register(json).map_err(invalid)?;
-        let worker = worker_id_in(&read.worker_id).map_err(invalid)?;
-        read.check_version().map_err(invalid)?;
+        let read = resp_workers::register(json)?;
+        let worker = worker_id_in(&read.worker_id)?;
+        read.check_version()?;
         let text = text_of(json)?;
-        let known = abilities(&worker, text).map_err(invalid)?;
+        let known = abilities(&worker, text)?;
         self.check_speaks_for(&worker)?;
         let (member, now) = (self.member(), self.app.clock.now());
         let credential = member.credential.clone();
-        let metadata = serde_json::value::RawValue::from_string(text.to_owned())
-            .map_err(|error| invalid(format!("Invalid worker JSON: {error}")))?;
+        let metadata = RawValue::from_string(text.to_owned())
+            .map_err(|error| format!("Invalid worker JSON: {error}"))?;
         let registered_ms = now.as_millis();
         let own = Arc::new(Registration { credential, metadata, registered_ms });
         let register = MemberMessage::Register(Arc::clone(&own));
         self.tell_registered(&worker, register, Arc::new(known.offer.clone())).await?;
         member.workers().known(&worker, |worker| {
+            worker.timed_out = 0;
             // Another connection may have registered it again meanwhile.
             if worker.registration.as_ref().is_some_and(|newest| Arc::ptr_eq(newest, &own)) {
                 worker.abilities = known;
                 worker.last_seen = now;
             }
         });
-        if let Ok(own) = member.handle.tenant() {
-            own.updates.clear_timed_out(&worker);
-        }
         self.bind(Binding::Registered(worker.clone()));
         let seconds = HEARTBEAT_EVERY.as_secs();
         Ok(Reply::simple(format!("OK worker_id={worker} heartbeat_interval={seconds}")))
@@ -114,20 +105,20 @@ impl Connection {
         worker: &WorkerId,
         message: MemberMessage,
         offer: Arc<Offer>,
-    ) -> Result<(), Reply> {
+    ) -> Answered<()> {
         let anew = matches!(message, MemberMessage::Register(_));
         let (worker, silence_limits) = (worker.clone(), SilenceLimits::SLOW);
         let own = WorkerRegistration { worker, offer, silence_limits, anew };
         self.member().handle.register(own, Some(message)).await.map_err(member_error)
     }
 
-    pub(super) async fn on_worker_heartbeat(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let (name, stats) = match &request.arguments[1..] {
-            [name] => (name, None),
-            [name, stats] => (name, Some(stats)),
+    pub(super) async fn on_worker_heartbeat(&mut self, request: &Request) -> Answered {
+        let stats = match &request.arguments[2..] {
+            [] => None,
+            [stats] => Some(stats),
             _ => return Err(arity(request)),
         };
-        let worker = worker_id(name)?;
+        let worker = worker_id_in(text_at(request, 1)?)?;
         self.check_speaks_for(&worker)?;
         let n_active = stats.map_or(Ok(0), read_stats)?;
         let now = self.app.clock.now();
@@ -140,7 +131,7 @@ impl Connection {
             Some(known.abilities.wants_signals)
         });
         let Some(wants_signals) = wants_signals.flatten() else {
-            return Err(not_registered(worker.as_str()));
+            return Err(not_registered(&worker));
         };
         if !self.member().is_bound() {
             self.bind(Binding::Registered(worker.clone()));
@@ -155,17 +146,16 @@ impl Connection {
 
     /// A sign of life renews what the worker implies that it works on. Gives what a person's drain
     /// asks of it.
-    async fn beat(&self, worker: &WorkerId, n_active: usize) -> Result<Option<DrainOrder>, Reply> {
+    async fn beat(&self, worker: &WorkerId, n_active: usize) -> Answered<Option<DrainOrder>> {
         let (worker, leases) = (worker.clone(), Renewal::Unlisted { n_active });
         Ok(self.member().handle.heartbeat(worker, leases).await?.drain)
     }
 
-    pub(super) async fn on_worker_unregister(&mut self, request: &Request) -> Result<Reply, Reply> {
-        let [_, name] = &request.arguments[..] else { return Err(arity(request)) };
-        let worker = worker_id(name)?;
+    pub(super) async fn on_worker_unregister(&mut self, request: &Request) -> Answered {
+        let worker = worker_id_in(text_at(request, 1)?)?;
         self.check_speaks_for(&worker)?;
         if self.member().workers().known(&worker, |_| ()).is_none() {
-            return Err(not_registered(worker.as_str()));
+            return Err(not_registered(&worker));
         }
         if self.member().worker() == worker {
             self.unbind();
@@ -177,17 +167,17 @@ impl Connection {
     }
 
     /// Every worker, by whichever door it works, as the coordinator sees it.
-    pub(super) async fn worker_views(&self) -> Result<Vec<WorkerView>, Reply> {
+    pub(super) async fn worker_views(&self) -> Answered<Vec<WorkerView>> {
         Ok(self.member().handle.list_workers().await?)
     }
 
     /// `WORKERS.LIST`: newest sign of life first. Those that registered here and were silent for
     /// so long that the coordinator forgot them are shown as dead.
-    pub(super) async fn on_workers_list(&mut self) -> Result<Reply, Reply> {
+    pub(super) async fn on_workers_list(&mut self) -> Answered {
         let views = self.worker_views().await?;
         let now = self.app.clock.now();
-        let mut lines: BTreeMap<WorkerId, (Timestamp, Value)> = BTreeMap::new();
-        let mut verified: BTreeMap<WorkerId, Value> = BTreeMap::new();
+        // Each with its last sign of life, and the tools that were verified.
+        let mut lines: BTreeMap<WorkerId, (Timestamp, Value, Value)> = BTreeMap::new();
         for view in &views {
             let is_dead = view.health == WorkerHealth::Lost;
             let line = json!({
@@ -199,12 +189,10 @@ impl Connection {
                 "active_jobs": view.in_flight,
                 "registered": false,
             });
-            verified.insert(view.worker.clone(), verified_tools(view));
-            lines.insert(view.worker.clone(), (view.last_seen, line));
+            lines.insert(view.worker.clone(), (view.last_seen, verified_tools(view), line));
         }
-        let own = self.member().handle.tenant().ok();
         self.member().workers().each(|worker, member| {
-            let (_, line) = lines.entry(worker.clone()).or_insert_with(|| {
+            let (_, verified, line) = lines.entry(worker.clone()).or_insert_with(|| {
                 let line = json!({
                     "worker_id": worker.as_str(),
                     "last_seen": seconds(member.last_known()),
@@ -212,30 +200,28 @@ impl Connection {
                     "tools_total": member.abilities.offer.tools.len(),
                     "active_jobs": 0,
                 });
-                (member.last_seen, line)
+                (member.last_seen, json!({}), line)
             });
             line["status"] = if member.is_alive(now) { "active" } else { "dead" }.into();
             line["registered"] = member.registration.is_some().into();
             line["max_concurrent_jobs"] = json!(member.abilities.slots);
-            line["verified_tools"] = verified.remove(worker).unwrap_or_else(|| json!({}));
-            let timed_out = own.as_ref().map_or(0, |own| own.updates.timed_out(worker));
-            line["timed_out_jobs"] = timed_out.into();
+            line["verified_tools"] = verified.take();
+            line["timed_out_jobs"] = member.timed_out.into();
         });
         let mut lines: Vec<_> = lines.into_values().collect();
-        lines.sort_by_key(|(last_seen, _)| std::cmp::Reverse(*last_seen));
-        let bulk = |(_, line): (Timestamp, Value)| Reply::Bulk(Bytes::from(line.to_string()));
-        Ok(Reply::Array(lines.into_iter().map(bulk).collect()))
+        lines.sort_by_key(|(last_seen, ..)| std::cmp::Reverse(*last_seen));
+        Ok(Reply::Array(lines.into_iter().map(|(.., line)| json_bulk(line)).collect()))
     }
 
     // ----- workers that know neither
 
     /// `PING <worker_id>` counts as a heartbeat. Text that cannot be a worker's name is
     /// an echo, as in Redis.
-    pub(super) async fn on_ping(&mut self, request: &Request) -> Result<Reply, Reply> {
+    pub(super) async fn on_ping(&mut self, request: &Request) -> Answered {
         let pong = Reply::simple("PONG");
         match &request.arguments[1..] {
             [] if self.subscriptions.is_empty() => Ok(pong),
-            [] => Ok(Reply::Array(vec![Reply::bulk(&b"pong"[..]), Reply::bulk(&b""[..])])),
+            [] => Ok(Reply::array(["pong", ""])),
             [echo] => {
                 let worker = std::str::from_utf8(echo).ok().and_then(|name| name.parse().ok());
                 if let Some(worker) = worker
@@ -257,14 +243,14 @@ impl Connection {
         is_own && self.check_speaks_for(worker).is_ok()
     }
 
-    async fn on_ping_of(&mut self, worker: &WorkerId) -> Result<(), Reply> {
+    async fn on_ping_of(&mut self, worker: &WorkerId) -> Answered<()> {
         let now = self.app.clock.now();
         self.return_unproven();
         if self.member().workers().known(worker, |_| ()).is_none() {
             let offer = Arc::new(unregistered(worker).offer);
             match self.tell_registered(worker, self.greet(), offer).await {
                 // The name is a worker's of another door: this is an echo.
-                Err(taken) if taken == name_taken() => return Ok(()),
+                Err(taken) if taken == NAME_TAKEN => return Ok(()),
                 told => told?,
             }
         }
@@ -290,28 +276,26 @@ impl Connection {
         worker: &str,
         field: &'static str,
         value: &Bytes,
-    ) -> Result<Reply, Reply> {
-        let invalid = |text: String| Reply::error(format!("ERR {text}"));
-        let worker = worker_id_in(worker).map_err(invalid)?;
+    ) -> Answered {
+        let worker = worker_id_in(worker)?;
         self.check_speaks_for(&worker)?;
-        let names = comma_list(value).map_err(invalid)?;
+        let names = comma_list(value)?;
         let known = self.member().workers().known(&worker, |known| known.abilities.clone());
         let known = known.filter(|abilities| abilities.offer.types.is_some());
         let mut abilities = known.unwrap_or_else(|| unregistered(&worker));
         let offer = &mut abilities.offer;
-        let wrong = |error: model::InvalidText| invalid(format!("{error}"));
         if let Some(long) = names.iter().find(|name| name.len() > LISTED_NAME_CHARS_MAX) {
             let text = format!("'{long}' is longer than {LISTED_NAME_CHARS_MAX} characters");
-            return Err(invalid(text));
+            return Err(text.into());
         }
         if field == "tools" {
             offer.all_tools = false;
-            let tools: Result<_, _> = names.iter().map(|name| name.parse()).collect();
-            offer.tools = tools.map_err(wrong)?;
+            offer.tools =
+                names.iter().map(|name| name.parse()).collect::<Result<_, InvalidText>>()?;
         } else {
             let value: TagValue = "true".parse().expect("short and printable");
             let tags = names.iter().map(|name| Ok((name.parse()?, value.clone())));
-            offer.tags = tags.collect::<Result<_, _>>().map_err(wrong)?;
+            offer.tags = tags.collect::<Result<_, InvalidText>>()?;
             offer.tags.insert(resp_workers::worker_tag(), resp_workers::worker_tag_value(&worker));
         }
         self.tell_registered(&worker, self.greet(), Arc::new(offer.clone())).await?;
@@ -340,14 +324,13 @@ fn verified_tools(view: &WorkerView) -> Value {
 }
 
 /// How many jobs the worker says it works on.
-fn read_stats(stats: &Bytes) -> Result<usize, Reply> {
+fn read_stats(stats: &Bytes) -> Answered<usize> {
     if stats.len() > STATS_BYTES_MAX {
-        let text = format!("ERR stats has {} bytes; at most {STATS_BYTES_MAX}", stats.len());
-        return Err(Reply::error(text));
+        return Err(format!("stats has {} bytes; at most {STATS_BYTES_MAX}", stats.len()).into());
     }
-    let read = serde_json::from_slice::<serde_json::Map<String, serde_json::Value>>(stats)
-        .map_err(|error| Reply::error(format!("ERR stats is a JSON object: {error}")))?;
-    let n_active = read.get("active_jobs").and_then(serde_json::Value::as_u64).unwrap_or(0);
+    let read = serde_json::from_slice::<serde_json::Map<String, Value>>(stats)
+        .map_err(|error| format!("stats is a JSON object: {error}"))?;
+    let n_active = read.get("active_jobs").and_then(Value::as_u64).unwrap_or(0);
     Ok(usize::try_from(n_active).unwrap_or(usize::MAX))
 }
 
@@ -367,16 +350,15 @@ struct Challenge {
 impl Connection {
     /// `WORKER.VERIFY tool json` asks any worker that claims the tool;
     /// `WORKER.VERIFY worker_id tool json` asks that one.
-    pub(super) async fn on_worker_verify(&mut self, request: &Request) -> Result<Reply, Reply> {
+    pub(super) async fn on_worker_verify(&mut self, request: &Request) -> Answered {
         let (worker, tool, json) = match &request.arguments[1..] {
             [tool, json] => (None, text_of(tool)?, json),
             [worker, tool, json] => (Some(text_of(worker)?), text_of(tool)?, json),
             _ => return Err(arity(request)),
         };
-        let invalid = |text: String| Reply::error(format!("ERR {text}"));
         let challenge: Challenge = serde_json::from_slice(json).map_err(|error| {
             let like = r#"{"command":"jq","args":["--version"]}"#;
-            invalid(format!("a challenge is a JSON object, like {like}: {error}"))
+            format!("a challenge is a JSON object, like {like}: {error}")
         })?;
         let claimant = self.claimant(worker, tool)?;
         let job = json!({
@@ -389,25 +371,15 @@ impl Connection {
         });
         let mut desk = OrderDesk::new(&self.app, &self.member().handle);
         let order = desk.read(&Bytes::from(job.to_string()), None).await;
-        let task = order.map_err(|problem| invalid(problem.to_string()))?.task;
+        let task = order.map_err(|problem| problem.to_string())?.task;
         let output = self.challenge(task).await?;
-        self.note_verified(&claimant, tool, output.clone()).await?;
+        let (worker, tool) = (claimant.clone(), tool.parse()?);
+        self.member().handle.note_verified(worker, tool, output.clone()).await?;
         Ok(Reply::simple(format!("OK worker_id={claimant} output=\"{output}\"")))
     }
 
-    async fn note_verified(
-        &self,
-        worker: &WorkerId,
-        tool: &str,
-        output: String,
-    ) -> Result<(), Reply> {
-        let invalid = |error: model::InvalidText| Reply::error(format!("ERR {error}"));
-        let (worker, tool) = (worker.clone(), tool.parse::<model::ToolName>().map_err(invalid)?);
-        Ok(self.member().handle.note_verified(worker, tool, output).await?)
-    }
-
     /// Who claims the tool.
-    fn claimant(&self, worker: Option<&str>, tool: &str) -> Result<WorkerId, Reply> {
+    fn claimant(&self, worker: Option<&str>, tool: &str) -> Answered<WorkerId> {
         let now = self.app.clock.now();
         let mut found = None;
         self.member().workers().each(|name, member| {
@@ -417,11 +389,11 @@ impl Connection {
                 found = Some(name.clone());
             }
         });
-        found.ok_or_else(|| Reply::error(format!("ERR no active worker claims the tool {tool}")))
+        found.ok_or_else(|| format!("no active worker claims the tool {tool}").into())
     }
 
     /// Submits the challenge and waits for its end.
-    async fn challenge(&self, task: model::NewTask) -> Result<String, Reply> {
+    async fn challenge(&self, task: model::NewTask) -> Answered<String> {
         let handle = self.member().handle.clone();
         let task = handle.submit(vec![task]).await?[0].task;
         let until = self.app.clock.now().after(VERIFY_WITHIN);
@@ -435,10 +407,10 @@ impl Connection {
         let Some(TaskState::Settled(settlement)) = state else {
             // Nobody wants to know any more.
             let _ = handle.stop(task).await;
-            return Err(Reply::error("ERR the worker did not answer the challenge in time"));
+            return Err(RespError::new("ERR the worker did not answer the challenge in time"));
         };
         if let Some(failure) = &settlement.failure {
-            return Err(Reply::error(format!("ERR the challenge failed: {}", failure.reason)));
+            return Err(format!("the challenge failed: {}", failure.reason).into());
         }
         Ok(first_words(settlement.result.as_deref().unwrap_or_default()))
     }
@@ -486,7 +458,7 @@ impl Found {
 }
 
 impl Connection {
-    pub(super) async fn on_capability_search(&self, request: &Request) -> Result<Reply, Reply> {
+    pub(super) async fn on_capability_search(&self, request: &Request) -> Answered {
         let mut words = Vec::new();
         for argument in &request.arguments[1..] {
             words.extend(text_of(argument)?.split_whitespace().map(str::to_lowercase));
@@ -499,11 +471,8 @@ impl Connection {
             }
         }
         let found = known.into_values().filter(|one| one.has_all(&words)).take(FOUND_MAX);
-        let bulk = |one: Found| {
-            let json = serde_json::to_vec(&one).expect("texts and JSON become JSON");
-            Reply::Bulk(Bytes::from(json))
-        };
-        Ok(Reply::Array(found.map(bulk).collect()))
+        let json = |one: Found| serde_json::to_string(&one).expect("texts and JSON become JSON");
+        Ok(Reply::array(found.map(json)))
     }
 }
 

@@ -169,11 +169,7 @@ impl Connection {
         let _ = tokio::time::timeout(SETTLE_WITHIN, self.driver.settle()).await;
         let is_still_sending =
             matches!(end, End::Gone(Gone::TooLarge) | End::Left(Leaving::Overdue(_)));
-        if is_still_sending {
-            self.wire.close_patiently(code, reason).await;
-        } else {
-            self.wire.close(code, reason).await;
-        }
+        self.wire.close(code, reason, is_still_sending).await;
         self.driver.finish(reason);
     }
 }

@@ -44,19 +44,18 @@ pub(super) enum Done {
     /// Feedback is stored, or cannot be.
     Stored { request: RequestId },
     /// The shard of a worker's tenant is there.
-    Shard { attempt: u64, claim: Box<TenantClaim>, found: Result<ShardHandle, AskError> },
+    Shard {
+        attempt: u64,
+        tenant: TenantId,
+        claim: Box<SessionClaim>,
+        found: Result<ShardHandle, AskError>,
+    },
     /// What became of the claim; nothing if the shard's memory is gone.
     Claimed(Option<LinkWord>),
     /// A session may begin or go on.
     Accepted { attempt: u64, accepted: Result<(SessionAccept, Box<SessionRecord>), Refusal> },
     /// It is time to ask for the place of a session that is open.
     Attach,
-}
-
-/// A claim and where it is made.
-pub(super) struct TenantClaim {
-    tenant: TenantId,
-    claim: SessionClaim,
 }
 
 /// A claim that is made and not granted yet.
@@ -235,8 +234,7 @@ impl Driver {
                 let app = Arc::clone(&self.app);
                 self.work.later(async move {
                     let found = app.directory.of(&tenant).await;
-                    let claim = Box::new(TenantClaim { tenant, claim });
-                    Done::Shard { attempt, claim, found }
+                    Done::Shard { attempt, tenant, claim: Box::new(claim), found }
                 });
             }
             Err(refusal) => self.link.on_refused(self.now(), attempt, refusal),
@@ -366,18 +364,20 @@ impl Driver {
         match done {
             Done::Answered { request, answer } => {
                 self.stops.remove(&request);
-                answer.give_to(&mut self.link, now, request);
+                match answer {
+                    Ok(answer) => self.link.on_answer(now, request, answer),
+                    Err(why) => self.link.on_unanswered(now, request, why),
+                }
             }
             Done::Stored { request } => self.link.on_stored(now, request),
-            Done::Shard { attempt, claim, found } if self.claiming == Some(attempt) => {
+            Done::Shard { attempt, tenant, claim, found } if self.claiming == Some(attempt) => {
                 self.claiming = None;
                 match found {
                     Ok(handle) => {
-                        let TenantClaim { tenant, claim } = *claim;
                         self.handle = Some(handle);
                         self.metrics = Some(self.app.metrics.ws(&tenant));
                         self.tenant = Some(tenant);
-                        self.claim(now, Some(attempt), claim);
+                        self.claim(now, Some(attempt), *claim);
                     }
                     Err(error) => {
                         let refusal = handshake::trouble(&error.to_string());

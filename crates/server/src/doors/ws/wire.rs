@@ -1,10 +1,10 @@
 //! One socket: frames in, frames out, neither ever waiting for the other.
 
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
-use futures_util::{Sink, Stream};
+use futures_util::{Sink, SinkExt as _, Stream};
 use hyper::upgrade::Upgraded;
 use hyper_util::rt::TokioIo;
 use protocol::session::codec::FRAME_BYTES_MAX;
@@ -155,32 +155,19 @@ impl Wire {
         self.stalled_since.map(|since| since + WRITE_STALL_MAX)
     }
 
-    /// Says goodbye, if the peer still listens.
-    pub(super) async fn close(mut self, code: CloseCode, reason: &str) {
+    /// Says goodbye, if the peer still listens. Where it is still sending, what it sends is thrown
+    /// away for a moment: a socket that is closed with bytes unread would take the goodbye back.
+    pub(super) async fn close(mut self, code: CloseCode, reason: &str, is_still_sending: bool) {
         let closing = async {
             // For some errors the library has said goodbye itself; then only the flush is missing.
             let _ = self.start(Message::close(Some(code), reason));
-            std::future::poll_fn(|context| {
-                let _ = ready!(Pin::new(&mut self.socket).poll_flush(context));
-                Poll::Ready(())
-            })
-            .await;
-        };
-        let _ = tokio::time::timeout(CLOSE_WITHIN, closing).await;
-    }
-
-    /// The same for a peer that is still sending: what it sends is thrown away for a moment, for a
-    /// socket that is closed with bytes unread would take the goodbye back.
-    pub(super) async fn close_patiently(mut self, code: CloseCode, reason: &str) {
-        let closing = async {
-            let _ = self.start(Message::close(Some(code), reason));
-            let flushed =
-                std::future::poll_fn(|context| Pin::new(&mut self.socket).poll_flush(context));
-            let _ = flushed.await;
-            let mut stream = self.socket.into_inner();
-            let _ = stream.shutdown().await;
-            let mut discarded = vec![0; EARLY_FRAME_BYTES_MAX];
-            while stream.read(&mut discarded).await.is_ok_and(|n_bytes| n_bytes > 0) {}
+            let _ = self.socket.flush().await;
+            if is_still_sending {
+                let mut stream = self.socket.into_inner();
+                let _ = stream.shutdown().await;
+                let mut discarded = vec![0; EARLY_FRAME_BYTES_MAX];
+                while stream.read(&mut discarded).await.is_ok_and(|n_bytes| n_bytes > 0) {}
+            }
         };
         let _ = tokio::time::timeout(CLOSE_WITHIN, closing).await;
     }
