@@ -12,9 +12,6 @@ use crate::keyspace::Keyspace;
 /// buffer in which it came from the network.
 const SHARED_BYTES_MIN: usize = 64 << 10;
 
-/// The longest text of an integer.
-const INTEGER_BYTES_MAX: usize = 20;
-
 /// A command, as the table of commands names it: what carries it out.
 pub type Operation = fn(&mut Keyspace, &Call<'_>) -> Outcome;
 
@@ -185,20 +182,11 @@ impl<'a> Call<'a> {
 
 /// An integer, written in the one way in which Redis would write it.
 pub(crate) fn integer(text: &[u8]) -> Option<i64> {
-    if text == b"0" {
-        return Some(0);
-    }
     let digits = text.strip_prefix(b"-").unwrap_or(text);
-    if text.len() > INTEGER_BYTES_MAX || !matches!(digits.first(), Some(b'1'..=b'9')) {
+    if text != b"0" && !matches!(digits.first(), Some(b'1'..=b'9')) {
         return None;
     }
-    let mut number = 0_i64;
-    for digit in digits {
-        // Downwards, because the least integer has no positive counterpart.
-        let digit = char::from(*digit).to_digit(10)?;
-        number = number.checked_mul(10)?.checked_sub(i64::from(digit))?;
-    }
-    if digits.len() < text.len() { Some(number) } else { number.checked_neg() }
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// A decimal number that is no NaN; `None` if it is too large or too small for a double.

@@ -62,47 +62,31 @@ impl Default for Limits {
 }
 
 impl Limits {
-    fn refuse_bytes(&self) -> Failure {
-        let max = self.keyspace_bytes_max;
-        Failure::with(format!("{OUT_OF_MEMORY} The limit is {max} bytes of keys and values"))
-    }
-
-    fn refuse_keys(&self) -> Failure {
-        Failure::with(format!("{OUT_OF_MEMORY} The limit is {} keys", self.keys_max))
-    }
-
     pub(crate) fn refuse_string(&self) -> Failure {
         let max = self.string_bytes_max;
         Failure::with(format!("ERR a string or a name has at most {max} bytes"))
     }
 
-    fn refuse_collection(&self) -> Failure {
-        let (bytes, elements) = (self.collection_bytes_max, self.collection_elements_max);
-        Failure::with(format!(
-            "ERR a list, hash or sorted set has at most {bytes} bytes and {elements} elements"
-        ))
-    }
-
     /// Refuses a collection of this size.
     pub(crate) fn check_collection(&self, elements: usize, bytes: usize) -> Result<(), Failure> {
-        let is_too_large =
-            elements > self.collection_elements_max || bytes > self.collection_bytes_max;
-        if is_too_large { Err(self.refuse_collection()) } else { Ok(()) }
-    }
-
-    /// Refuses a change of a value that is larger than a value may be.
-    fn refuse_oversized(&self, value: &Value) -> Failure {
-        match value {
-            Value::String(_) => self.refuse_string(),
-            Value::List(_) | Value::Hash(_) | Value::SortedSet(_) => self.refuse_collection(),
+        let (bytes_max, elements_max) = (self.collection_bytes_max, self.collection_elements_max);
+        if elements <= elements_max && bytes <= bytes_max {
+            return Ok(());
         }
+        Err(Failure::with(format!(
+            "ERR a list, hash or sorted set has at most {bytes_max} bytes and {elements_max} elements"
+        )))
     }
 
-    fn is_oversized(&self, value: &Value) -> bool {
+    /// Refuses a value that is larger than a value may be.
+    fn check_value(&self, value: &Value) -> Result<(), Failure> {
         match value {
-            Value::String(value) => value.len() > self.string_bytes_max,
+            Value::String(value) if value.len() > self.string_bytes_max => {
+                Err(self.refuse_string())
+            }
+            Value::String(_) => Ok(()),
             Value::List(_) | Value::Hash(_) | Value::SortedSet(_) => {
-                self.check_collection(value.len(), value.row_bytes()).is_err()
+                self.check_collection(value.len(), value.row_bytes())
             }
         }
     }
@@ -177,7 +161,7 @@ impl Keyspace {
                 return Err(damaged("the key has two rows"));
             }
             let value = row::decode(kind, value).map_err(damaged)?;
-            let is_oversized = limits.is_oversized(&value);
+            let is_oversized = limits.check_value(&value).is_err();
             space.place(key, Entry { value, expires_at, is_oversized });
         }
         Ok(space)
@@ -269,11 +253,12 @@ impl Keyspace {
             return Ok(());
         }
         self.sweep(call.now, SWEEP_WHEN_FULL);
-        match (has_room(self), has_place(self)) {
-            (true, true) => Ok(()),
-            (false, _) => Err(self.limits.refuse_bytes()),
-            (true, false) => Err(self.limits.refuse_keys()),
-        }
+        let limit = match (has_room(self), has_place(self)) {
+            (true, true) => return Ok(()),
+            (false, _) => format!("{keyspace_bytes_max} bytes of keys and values"),
+            (true, false) => format!("{keys_max} keys"),
+        };
+        Err(Failure::with(format!("{OUT_OF_MEMORY} The limit is {limit}")))
     }
 
     /// Where a key is. One that has ended is removed first.
@@ -330,7 +315,7 @@ impl Keyspace {
     /// Refuses to change a value that was restored larger than a value may be.
     pub(crate) fn check_changeable(&self, index: usize) -> Result<(), Failure> {
         let entry = &self.keys[index];
-        if entry.is_oversized { Err(self.limits.refuse_oversized(&entry.value)) } else { Ok(()) }
+        if entry.is_oversized { self.limits.check_value(&entry.value) } else { Ok(()) }
     }
 
     /// The collection that [`Keyspace::find_collection`] found.

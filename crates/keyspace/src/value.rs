@@ -263,7 +263,7 @@ impl Hash {
 
 /// A score: a double that is no NaN. There is one zero, because Redis forgets the sign of the
 /// other in small sets.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Score(f64);
 
 impl Score {
@@ -279,12 +279,6 @@ impl Score {
     /// The least score above this one; infinity has none.
     fn next(self) -> Option<Self> {
         (self.0 < f64::INFINITY).then(|| Self(self.0.next_up()))
-    }
-}
-
-impl PartialEq for Score {
-    fn eq(&self, other: &Self) -> bool {
-        self.cmp(other) == Ordering::Equal
     }
 }
 

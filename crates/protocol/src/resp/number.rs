@@ -2,45 +2,18 @@
 
 use bytes::{BufMut, BytesMut};
 
-/// As many digits as the longest number has, with its sign.
-const DIGITS_MAX: usize = 20;
-
 /// Reads what Redis takes for a number: no plus, no blanks, no leading zeros, no `-0`.
 pub(super) fn parse(text: &[u8]) -> Option<i64> {
-    let (negative, digits) = match text {
-        [b'0'] => return Some(0),
-        [b'-', rest @ ..] => (true, rest),
-        _ => (false, text),
-    };
-    if !matches!(digits.first(), Some(b'1'..=b'9')) || digits.len() >= DIGITS_MAX {
+    let digits = text.strip_prefix(b"-").unwrap_or(text);
+    if text != b"0" && !matches!(digits.first(), Some(b'1'..=b'9')) {
         return None;
     }
-    // Downwards, because the smallest number has no positive twin.
-    let below_zero = digits.iter().try_fold(0_i64, |sum, digit| {
-        digit.is_ascii_digit().then_some(())?;
-        sum.checked_mul(10)?.checked_sub(i64::from(digit - b'0'))
-    })?;
-    if negative { Some(below_zero) } else { below_zero.checked_neg() }
+    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// Writes a number without asking the heap.
 pub(super) fn write(out: &mut BytesMut, number: i64) {
-    let mut digits = [0_u8; DIGITS_MAX];
-    let mut start = DIGITS_MAX;
-    let mut rest = number.unsigned_abs();
-    loop {
-        start -= 1;
-        digits[start] = b'0' + u8::try_from(rest % 10).expect("a digit is below 10");
-        rest /= 10;
-        if rest == 0 {
-            break;
-        }
-    }
-    if number < 0 {
-        start -= 1;
-        digits[start] = b'-';
-    }
-    out.put_slice(&digits[start..]);
+    out.put_slice(itoa::Buffer::new().format(number).as_bytes());
 }
 
 #[cfg(test)]

@@ -101,23 +101,16 @@ impl Reply {
                     value.encode(version, out);
                 }
             }
-            Self::Array(items) => {
-                write_array_head(out, items.len());
-                encode_all(items, version, out);
-            }
-            Self::Set(items) => {
-                write_set_head(out, items.len(), version);
-                encode_all(items, version, out);
-            }
-            Self::Push(items) => {
-                write_push_head(out, items.len(), version);
-                encode_all(items, version, out);
-            }
+            Self::Array(items) => encode_list(b'*', items, version, out),
+            Self::Set(items) => encode_list(b'~', items, version, out),
+            Self::Push(items) => encode_list(b'>', items, version, out),
         }
     }
 }
 
-fn encode_all(items: &[Reply], version: Version, out: &mut BytesMut) {
+/// Version 2 has one kind of list.
+fn encode_list(kind: u8, items: &[Reply], version: Version, out: &mut BytesMut) {
+    write_head(out, if version == Version::Two { b'*' } else { kind }, signed(items.len()));
     for item in items {
         item.encode(version, out);
     }
@@ -249,22 +242,6 @@ pub fn write_map_head(out: &mut BytesMut, n_pairs: usize, version: Version) {
     match version {
         Version::Two => write_array_head(out, n_pairs * 2),
         Version::Three => write_head(out, b'%', signed(n_pairs)),
-    }
-}
-
-/// Begins a set; so many items are to be written next.
-pub fn write_set_head(out: &mut BytesMut, n_items: usize, version: Version) {
-    match version {
-        Version::Two => write_array_head(out, n_items),
-        Version::Three => write_head(out, b'~', signed(n_items)),
-    }
-}
-
-/// Begins something that was not asked for; so many items are to be written next.
-pub fn write_push_head(out: &mut BytesMut, n_items: usize, version: Version) {
-    match version {
-        Version::Two => write_array_head(out, n_items),
-        Version::Three => write_head(out, b'>', signed(n_items)),
     }
 }
 

@@ -12,9 +12,6 @@ use bytes::{Bytes, BytesMut};
 use line::LineFinder;
 use multibulk::Multibulk;
 
-/// No name of a command is longer.
-const NAME_BYTES_MAX: usize = 32;
-
 /// How much one request may be. Nothing is ever sized by a length that a client declares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -32,20 +29,9 @@ impl Limits {
     pub const STRANGER: Self =
         Self { arguments_max: 10, argument_bytes_max: 16 * 1024, request_bytes_max: 64 * 1024 };
 
-    fn refuse_arguments(&self) -> ProtocolError {
-        if *self == Self::STRANGER {
-            ProtocolError::UnauthenticatedMultibulkLength
-        } else {
-            ProtocolError::InvalidMultibulkLength
-        }
-    }
-
-    fn refuse_argument(&self) -> ProtocolError {
-        if *self == Self::STRANGER {
-            ProtocolError::UnauthenticatedBulkLength
-        } else {
-            ProtocolError::InvalidBulkLength
-        }
+    /// The error for a stranger, or for anybody else.
+    fn refuse(&self, stranger: ProtocolError, other: ProtocolError) -> ProtocolError {
+        if *self == Self::STRANGER { stranger } else { other }
     }
 }
 
@@ -59,12 +45,6 @@ pub struct Request {
     pub arguments: Vec<Bytes>,
 }
 
-impl AsRef<[Bytes]> for Request {
-    fn as_ref(&self) -> &[Bytes] {
-        &self.arguments
-    }
-}
-
 impl Request {
     /// The name of the command, as it was sent.
     pub fn name(&self) -> &Bytes {
@@ -74,35 +54,6 @@ impl Request {
     /// Whether the command has this name; case does not matter.
     pub fn name_is(&self, name: &str) -> bool {
         self.name().eq_ignore_ascii_case(name.as_bytes())
-    }
-
-    /// The name in capitals; none if it is too long or too odd to be one.
-    pub fn upper_name(&self) -> Option<UpperName> {
-        UpperName::of(self.name())
-    }
-}
-
-/// The name of a command in capitals, kept without the heap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UpperName {
-    bytes: [u8; NAME_BYTES_MAX],
-    length: usize,
-}
-
-impl UpperName {
-    fn of(name: &[u8]) -> Option<Self> {
-        if name.len() > NAME_BYTES_MAX || !name.is_ascii() {
-            return None;
-        }
-        let mut bytes = [0; NAME_BYTES_MAX];
-        bytes[..name.len()].copy_from_slice(name);
-        bytes.make_ascii_uppercase();
-        Some(Self { bytes, length: name.len() })
-    }
-
-    /// The name as text.
-    pub fn as_str(&self) -> &str {
-        std::str::from_utf8(&self.bytes[..self.length]).expect("ASCII is UTF-8")
     }
 }
 

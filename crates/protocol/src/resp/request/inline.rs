@@ -60,35 +60,23 @@ impl Cursor<'_> {
         let plain = start..self.at;
         // The end of a quote is the end of the word.
         match self.line.get(self.at) {
-            Some(b'"') => self.take_double_quoted(self.line[plain].to_vec()),
-            Some(b'\'') => self.take_single_quoted(self.line[plain].to_vec()),
+            Some(quote @ (b'"' | b'\'')) => self.take_quoted(*quote, self.line[plain].to_vec()),
             _ => Ok(self.line.slice(plain)),
         }
     }
 
-    fn take_double_quoted(&mut self, mut word: Vec<u8>) -> Result<Bytes, ProtocolError> {
+    /// Between double quotes a backslash begins an escape, between single ones only before a quote.
+    fn take_quoted(&mut self, quote: u8, mut word: Vec<u8>) -> Result<Bytes, ProtocolError> {
+        let is_double = quote == b'"';
         self.at += 1;
         loop {
             let (byte, n) = match self.line[self.at..] {
                 [] => return Err(ProtocolError::UnbalancedQuotes),
-                [b'"', ..] => return self.close_quote(word),
-                [b'\\', b'x', high, low, ..] if is_hex(high) && is_hex(low) => {
+                [end, ..] if end == quote => return self.close_quote(word),
+                [b'\\', b'x', high, low, ..] if is_double && is_hex(high) && is_hex(low) => {
                     (hex_digit(high) << 4 | hex_digit(low), 4)
                 }
-                [b'\\', escaped, ..] => (unescape(escaped), 2),
-                [other, ..] => (other, 1),
-            };
-            self.at += n;
-            word.push(byte);
-        }
-    }
-
-    fn take_single_quoted(&mut self, mut word: Vec<u8>) -> Result<Bytes, ProtocolError> {
-        self.at += 1;
-        loop {
-            let (byte, n) = match self.line[self.at..] {
-                [] => return Err(ProtocolError::UnbalancedQuotes),
-                [b'\'', ..] => return self.close_quote(word),
+                [b'\\', escaped, ..] if is_double => (unescape(escaped), 2),
                 [b'\\', b'\'', ..] => (b'\'', 2),
                 [other, ..] => (other, 1),
             };

@@ -44,7 +44,10 @@ impl Multibulk {
         }
         let n_missing = usize::try_from(declared).unwrap_or(usize::MAX);
         if n_missing > limits.arguments_max {
-            return Err(limits.refuse_arguments());
+            return Err(limits.refuse(
+                ProtocolError::UnauthenticatedMultibulkLength,
+                ProtocolError::InvalidMultibulkLength,
+            ));
         }
         let arguments = Vec::with_capacity(n_missing.min(ARGUMENTS_FORESEEN_MAX));
         Ok(Step::Opened(Self { arguments, n_missing, bulk_bytes: None, wire_bytes: line }))
@@ -103,7 +106,10 @@ impl Multibulk {
         let declared = read_length(&buffer[..line]).ok_or(ProtocolError::InvalidBulkLength)?;
         let length = usize::try_from(declared).map_err(|_| ProtocolError::InvalidBulkLength)?;
         if length > limits.argument_bytes_max {
-            return Err(limits.refuse_argument());
+            return Err(limits.refuse(
+                ProtocolError::UnauthenticatedBulkLength,
+                ProtocolError::InvalidBulkLength,
+            ));
         }
         let wire_bytes = line.saturating_add(length).saturating_add(LINE_END.len());
         if wire_bytes > room {
