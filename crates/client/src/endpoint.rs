@@ -64,25 +64,18 @@ impl FromStr for Endpoint {
         if authority.contains(['/', '?', '#', '@']) {
             return Err(InvalidEndpoint::Surplus(text.into()));
         }
-        split(authority).ok_or_else(|| InvalidEndpoint::Malformed(text.into()))
+        let malformed = || InvalidEndpoint::Malformed(text.into());
+        let host = authority.parse::<Authority>().map_err(|_| malformed())?.host().to_owned();
+        let port = match authority.strip_prefix(&host) {
+            Some("") => PORT_DEFAULT,
+            Some(port) => {
+                let port = port.strip_prefix(':').and_then(|port| port.parse().ok());
+                port.ok_or_else(malformed)?
+            }
+            None => return Err(malformed()),
+        };
+        Ok(Self { host: host.trim_matches(['[', ']']).to_owned(), port })
     }
-}
-
-fn split(authority: &str) -> Option<Endpoint> {
-    let (host, port) = match authority.strip_prefix('[') {
-        Some(bracketed) => {
-            let (host, port) = bracketed.split_once(']')?;
-            (host, port.strip_prefix(':'))
-        }
-        None => match authority.split_once(':') {
-            Some((host, port)) => (host, Some(port)),
-            None => (authority, None),
-        },
-    };
-    let port = port.map_or(Some(PORT_DEFAULT), |port| port.parse().ok())?;
-    let endpoint = Endpoint { host: host.into(), port };
-    let is_authority = endpoint.authority().parse::<Authority>().is_ok();
-    (!host.is_empty() && is_authority).then_some(endpoint)
 }
 
 #[cfg(test)]

@@ -98,13 +98,10 @@ pub enum ClientError {
 impl ClientError {
     /// The code of a refusal.
     pub fn refusal(&self) -> Option<ErrorCode> {
-        match self {
-            Self::Refused { detail, .. } => ErrorCode::from_name(&detail.code),
-            Self::Unreachable { .. }
-            | Self::Interrupted { .. }
-            | Self::TimedOut { .. }
-            | Self::Unintelligible { .. }
-            | Self::InvalidToken => None,
+        if let Self::Refused { detail, .. } = self {
+            ErrorCode::from_name(&detail.code)
+        } else {
+            None
         }
     }
 
