@@ -1,6 +1,6 @@
 //! The command line, as clap knows it.
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 use crate::commands::{
     action, completion, demo, dev, events, explain, flow, hook, plan, queue, run, schedule, server,
@@ -9,19 +9,31 @@ use crate::commands::{
 use crate::config::Flags;
 use crate::output::{Color, Format};
 
-/// The beginning of a help page.
-pub(crate) fn examples(lines: &[&str]) -> String {
-    let lines = lines.iter().map(|line| format!("  {line}\n"));
-    std::iter::once("Examples:\n".to_owned()).chain(lines).collect()
+/// What help pages begin with: the name of each command, then lines that can be typed.
+const EXAMPLES: &str = include_str!("examples.txt");
+
+/// The command line with its examples.
+pub(crate) fn command() -> clap::Command {
+    with_examples(Cli::command(), "astra")
+}
+
+fn with_examples(command: clap::Command, path: &str) -> clap::Command {
+    let lines = EXAMPLES.lines().skip_while(|line| *line != format!("[{path}]")).skip(1);
+    let lines: String =
+        lines.take_while(|line| !line.is_empty()).map(|line| format!("  {line}\n")).collect();
+    let command = match lines.as_str() {
+        "" => command,
+        lines => command.before_help(format!("Examples:\n{lines}")),
+    };
+    command.mut_subcommands(|sub| {
+        let path = format!("{path} {}", sub.get_name());
+        with_examples(sub, &path)
+    })
 }
 
 /// AstraFlow: a coordinator that decides, and workers that only execute.
 #[derive(Debug, Parser)]
-#[command(name = "astra", version, before_help = examples(&[
-    "astra demo                                   watch 2,000 tasks survive two kills, in seconds",
-    "astra dev                                    server and worker in this folder, no account",
-    "astra run -- echo hello                      a command on a worker, as if it ran here",
-]), after_help = crate::failure::exit_codes())]
+#[command(name = "astra", version, after_help = crate::failure::exit_codes())]
 #[command(propagate_version = false, max_term_width = 100, arg_required_else_help = true)]
 pub(crate) struct Cli {
     #[command(subcommand)]
@@ -57,40 +69,40 @@ impl View {
 pub(crate) enum Command {
     Dev(dev::Arguments),
     Run(run::Arguments),
-    /// Write, check, keep and run workflows.
+    /// Write, check, save and run workflows.
     #[command(subcommand)]
     Flow(flow::Command),
-    /// Run a server.
-    #[command(subcommand)]
-    Server(server::Command),
-    /// Run a worker, or look at those that are there.
-    #[command(subcommand)]
-    Worker(worker::Command),
-    /// Submit tasks, look at them, stop them.
-    #[command(subcommand)]
-    Task(task::Command),
-    /// Keep plans of Unix tools.
-    #[command(subcommand)]
-    Plan(plan::Command),
-    /// Make jobs of plans, look at them, stop them.
-    #[command(subcommand)]
-    Action(action::Command),
     /// Start workflows by the clock.
     #[command(subcommand)]
     Schedule(schedule::Command),
     /// Start workflows by a call from outside.
     #[command(subcommand)]
     Hook(hook::Command),
+    /// Run a server.
+    #[command(subcommand)]
+    Server(server::Command),
+    /// Run, list and drain workers.
+    #[command(subcommand)]
+    Worker(worker::Command),
+    /// Submit, show and stop tasks.
+    #[command(subcommand)]
+    Task(task::Command),
+    /// Save plans of Unix tools.
+    #[command(subcommand)]
+    Plan(plan::Command),
+    /// Make, show and stop jobs of plans.
+    #[command(subcommand)]
+    Action(action::Command),
     Events(events::Arguments),
     Explain(explain::Arguments),
-    /// Look at queues, pause them, bring dead tasks back.
+    /// List and pause queues, and requeue dead tasks.
     #[command(subcommand)]
     Queue(queue::Command),
     /// Make, list and revoke tokens.
     #[command(subcommand)]
     Token(token::Command),
     Demo(demo::Arguments),
-    /// Say which build this is.
+    /// Show the version of this build.
     Version,
     Completion(completion::Arguments),
 }

@@ -6,9 +6,10 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use confique::Config as _;
 use protocol::session::window::WINDOW_FRAMES;
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use server::app::{RespOptions, Shapes};
 use tracing_subscriber::filter::LevelFilter;
 
@@ -73,7 +74,7 @@ pub(crate) struct Config {
     /// manager that some clients were made for: `BRPOP` gives the value alone, a missing key reads
     /// `-ERR NOAUTH`. No flag.
     #[config(env = "ASTRA_RESP_COMPAT", default = "redis")]
-    pub(crate) resp_compat: RespCompat,
+    pub(crate) resp_compat: Shapes,
 
     /// Keys of single workers, by name: `[workers]`, then `"worker-1" = "<64 hex digits>"`. A worker
     /// shows its key with `AUTH`, and can speak for no other. No flag. No variable: secrets of many
@@ -101,18 +102,8 @@ pub(crate) struct LogConfig {
 
     /// `off`, `error`, `warn`, `info`, `debug` or `trace`. Default: `info` for servers and workers,
     /// `warn` for the rest. Flag: `--log-level`.
-    #[config(env = "ASTRA_LOG_LEVEL")]
-    pub(crate) level: Option<LogLevel>,
-}
-
-/// How Redis clients are answered.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum RespCompat {
-    // As Redis does.
-    Redis,
-    // As the queue manager does.
-    Agq,
+    #[config(env = "ASTRA_LOG_LEVEL", deserialize_with = level)]
+    pub(crate) level: Option<LevelFilter>,
 }
 
 /// How log lines are written.
@@ -125,22 +116,14 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// How much is logged.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, ValueEnum)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum LogLevel {
-    // Nothing.
-    Off,
-    // What went wrong.
-    Error,
-    // What may go wrong.
-    Warn,
-    // What happens.
-    Info,
-    // What happens inside.
-    Debug,
-    // Everything.
-    Trace,
+fn levels() -> impl TypedValueParser<Value = LevelFilter> {
+    let names = PossibleValuesParser::new(["off", "error", "warn", "info", "debug", "trace"]);
+    names.map(|name| name.parse().expect("one of these"))
+}
+
+fn level<'de, D: Deserializer<'de>>(level: D) -> std::result::Result<LevelFilter, D::Error> {
+    let name = String::deserialize(level)?;
+    name.parse().map_err(serde::de::Error::custom)
 }
 
 /// The flags that are settings.
@@ -150,7 +133,7 @@ pub(crate) struct Flags {
     /// The server to talk to, like `http://127.0.0.1:8080`.
     #[arg(long, global = true, value_name = "URL")]
     pub(crate) server: Option<String>,
-    /// The token to show.
+    /// The token to use.
     #[arg(long, global = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
     /// A file that holds the token.
@@ -160,8 +143,8 @@ pub(crate) struct Flags {
     #[arg(long, global = true, value_name = "FORMAT")]
     pub(crate) log: Option<LogFormat>,
     /// How much is logged.
-    #[arg(long, global = true, value_name = "LEVEL")]
-    pub(crate) log_level: Option<LogLevel>,
+    #[arg(long, global = true, value_name = "LEVEL", value_parser = levels())]
+    pub(crate) log_level: Option<LevelFilter>,
 }
 
 /// Flags of commands that open a server; settings too.
@@ -204,15 +187,8 @@ fn load_from(flags: &Flags, server_flags: ServerFlags, file: &Path) -> Result<Co
 }
 
 /// Starts the log. A second call changes nothing.
-pub(crate) fn start_log(config: &LogConfig, level_default: LogLevel) {
-    let level = match config.level.unwrap_or(level_default) {
-        LogLevel::Off => LevelFilter::OFF,
-        LogLevel::Error => LevelFilter::ERROR,
-        LogLevel::Warn => LevelFilter::WARN,
-        LogLevel::Info => LevelFilter::INFO,
-        LogLevel::Debug => LevelFilter::DEBUG,
-        LogLevel::Trace => LevelFilter::TRACE,
-    };
+pub(crate) fn start_log(config: &LogConfig, level_default: LevelFilter) {
+    let level = config.level.unwrap_or(level_default);
     let builder = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr);
     let _ = match config.format {
         LogFormat::Text => builder.with_ansi(crate::output::stderr_is_terminal()).try_init(),
@@ -245,11 +221,13 @@ impl Config {
             }
             worker_keys.push((worker, key.clone()));
         }
-        let shapes = match self.resp_compat {
-            RespCompat::Redis => Shapes::Redis,
-            RespCompat::Agq => Shapes::Agq,
-        };
-        Ok(RespOptions { tcp, unix: self.resp_unix.clone(), tls, shapes, worker_keys })
+        Ok(RespOptions {
+            tcp,
+            unix: self.resp_unix.clone(),
+            tls,
+            shapes: self.resp_compat,
+            worker_keys,
+        })
     }
 
     /// The window of sessions.

@@ -3,6 +3,7 @@
 use std::fs;
 use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use client::{Client, ClientError};
 use protocol::error_code::ErrorCode;
@@ -12,6 +13,10 @@ use serde::{Deserialize, Serialize};
 use crate::config::{Config, DATA_DEFAULT, HTTP_DEFAULT};
 use crate::failure::{ExitCode, Failure, Result};
 use crate::output::Output;
+
+/// A server that does not answer for so long is given up.
+pub(crate) const AWAY_MAX: Duration = Duration::from_mins(1);
+const AWAY_PAUSE: Duration = Duration::from_millis(200);
 
 /// What every command that asks a server has at hand.
 #[derive(Clone)]
@@ -55,6 +60,22 @@ impl Context {
         answer: impl Future<Output = std::result::Result<T, ClientError>>,
     ) -> Result<T> {
         answer.await.map_err(|error| self.explain(error))
+    }
+
+    /// Asks until there is an answer: a server that restarts comes back.
+    pub(crate) async fn ask_patiently<T, F>(&self, ask: impl Fn() -> F) -> Result<T>
+    where
+        F: Future<Output = std::result::Result<T, ClientError>>,
+    {
+        let started = Instant::now();
+        loop {
+            match ask().await {
+                Err(error) if error.is_passing() && started.elapsed() < AWAY_MAX => {
+                    tokio::time::sleep(AWAY_PAUSE).await;
+                }
+                answer => return answer.map_err(|error| self.explain(error)),
+            }
+        }
     }
 
     pub(crate) async fn get<A: DeserializeOwned>(&self, path: &str) -> Result<A> {

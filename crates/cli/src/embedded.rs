@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use model::{TenantId, Timestamp, WorkerId};
-use protocol::rest::tokens::{CreatedToken, Role, TokenInfo, Tokens};
+use protocol::rest::tokens::{CreatedToken, Role, TokenInfo};
 use server::app::{Options, Server, StartError};
 use server::auth::{Auth, Caller, TokenError};
 use store::{SqliteStore, Store, StoreError, TokenRow};
@@ -53,28 +53,13 @@ pub(crate) struct NewToken {
 
 /// Makes a token in a data folder that no server has open.
 pub(crate) async fn create_token(data: &Path, token: NewToken) -> Result<CreatedToken> {
-    let auth = open_auth(data).await?;
+    let auth = async { Auth::load(Arc::new(SqliteStore::open(data)?)).await };
+    let auth = auth.await.map_err(|error| store_failure(&error, data))?;
     let NewToken { tenant, role, worker_id, name, expires_at } = token;
     let bearer = Caller { tenant, role, worker: worker_id };
     let created = auth.create(bearer, name, expires_at, format::now()).await;
     let (token, row) = created.map_err(|error| token_failure(&error, data))?;
     Ok(CreatedToken { token, info: info(row) })
-}
-
-/// The tokens of a data folder that no server has open.
-pub(crate) async fn list_tokens(data: &Path, tenant: &TenantId) -> Result<Tokens> {
-    let rows = open_auth(data).await?.list(tenant);
-    Ok(Tokens { tokens: rows.into_iter().map(info).collect() })
-}
-
-/// Ends a token of a data folder that no server has open.
-pub(crate) async fn revoke_token(
-    data: &Path,
-    tenant: &TenantId,
-    token_id: &str,
-) -> Result<TokenInfo> {
-    let revoked = open_auth(data).await?.revoke(tenant, token_id, format::now()).await;
-    revoked.map(info).map_err(|error| token_failure(&error, data))
 }
 
 /// Fails with `Conflict` while a server has the folder open.
@@ -87,11 +72,6 @@ pub(crate) async fn has_tokens(data: &Path) -> Result<bool> {
     let store = SqliteStore::open(data).map_err(|error| store_failure(&error, data))?;
     let tokens = store.tokens().await.map_err(|error| store_failure(&error, data))?;
     Ok(tokens.iter().any(|token| token.revoked_at.is_none()))
-}
-
-async fn open_auth(data: &Path) -> Result<Auth> {
-    let store = SqliteStore::open(data).map_err(|error| store_failure(&error, data))?;
-    Auth::load(Arc::new(store)).await.map_err(|error| store_failure(&error, data))
 }
 
 fn info(row: TokenRow) -> TokenInfo {

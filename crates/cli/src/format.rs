@@ -138,15 +138,7 @@ pub(crate) fn short(text: &str, chars_max: usize) -> String {
 
 /// `1,234,567`.
 pub(crate) fn thousands(number: u64) -> String {
-    let digits = number.to_string();
-    let mut text = String::new();
-    for (index, digit) in digits.chars().enumerate() {
-        if index > 0 && (digits.len() - index).is_multiple_of(3) {
-            text.push(',');
-        }
-        text.push(digit);
-    }
-    text
+    indicatif::HumanCount(number).to_string()
 }
 
 /// Adds to a text without a copy in between.

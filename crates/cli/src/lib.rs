@@ -24,7 +24,7 @@ pub fn main() -> std::process::ExitCode {
 
 /// The command line, for its page of the reference.
 pub fn command() -> clap::Command {
-    <args::Cli as clap::CommandFactory>::command()
+    args::command()
 }
 
 /// The exit codes and what each means.

@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal as _, Write};
 use anstyle::AnsiColor;
 use clap::ValueEnum;
 use comfy_table::{Table, presets};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressStyle};
 use protocol::rest::problem::{Problem, ProblemDetail};
 use serde::Serialize;
 
@@ -228,4 +229,13 @@ pub(crate) fn facts(rows: &[(&str, String)]) -> String {
 /// Whether somebody watches stderr live.
 pub(crate) fn stderr_is_terminal() -> bool {
     io::stderr().is_terminal()
+}
+
+/// A bar on stderr; a hidden one where nobody watches.
+pub(crate) fn progress_bar(is_wanted: bool, length: Option<u64>, template: &str) -> ProgressBar {
+    let target =
+        if is_wanted { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+    let style = ProgressStyle::with_template(template).expect("a template that parses");
+    let bar = ProgressBar::with_draw_target(length, target).with_finish(ProgressFinish::AndLeave);
+    bar.with_style(style.progress_chars("█▓░"))
 }

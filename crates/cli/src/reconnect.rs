@@ -5,13 +5,11 @@ use std::time::{Duration, Instant};
 
 use client::ClientError;
 
-use crate::context::Context;
+use crate::context::{AWAY_MAX, Context};
 use crate::failure::{ExitCode, Failure, Result};
 
 /// The server says something at least every 15 s; three misses and it is gone.
 pub(crate) const SILENCE_MAX: Duration = Duration::from_secs(45);
-/// So long without the server, and it is given up.
-const AWAY_MAX: Duration = Duration::from_mins(1);
 /// The pause before the next try; it doubles up to the longest.
 const PAUSE: Duration = Duration::from_millis(50);
 const PAUSE_MAX: Duration = Duration::from_secs(2);

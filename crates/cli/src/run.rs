@@ -2,10 +2,10 @@
 
 use std::ffi::OsString;
 
-use clap::Parser;
+use clap::FromArgMatches as _;
 use clap::error::ErrorKind;
 
-use crate::args::{Cli, Command};
+use crate::args::{self, Cli, Command};
 use crate::commands::{
     self, action, completion, demo, dev, events, explain, flow, hook, plan, queue, schedule,
     server, task, token, version, worker,
@@ -16,7 +16,8 @@ use crate::failure::{ExitCode, Failure, Result};
 use crate::output::{Color, Format, Output};
 
 pub(crate) fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let parsed = args::command().try_get_matches();
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) => return misunderstood(&error),
     };
@@ -39,12 +40,17 @@ pub(crate) fn main() -> ExitCode {
 
 async fn run(cli: Cli, output: Output) -> Result<ExitCode> {
     // Services have a way of their own to stop, and runs outlive the first Ctrl-C.
-    let is_service = matches!(
+    let handles_interrupts = matches!(
         cli.command,
-        Command::Dev(_) | Command::Run(_) | Command::Server(_) | Command::Worker(_)
-    ) || is_run_of_workflow(&cli.command);
+        Command::Dev(_)
+            | Command::Run(_)
+            | Command::Server(_)
+            | Command::Worker(_)
+            | Command::Flow(flow::Command::Run(_))
+            | Command::Schedule(schedule::Command::Run { .. })
+    );
     let work = dispatch(cli, output);
-    if is_service {
+    if handles_interrupts {
         return work.await;
     }
     tokio::select! {
@@ -55,14 +61,6 @@ async fn run(cli: Cli, output: Output) -> Result<ExitCode> {
     }
 }
 
-fn is_run_of_workflow(command: &Command) -> bool {
-    match command {
-        Command::Flow(command) => command.outlives_interruption(),
-        Command::Schedule(command) => command.outlives_interruption(),
-        _ => false,
-    }
-}
-
 async fn dispatch(cli: Cli, output: Output) -> Result<ExitCode> {
     let Cli { command, flags, .. } = cli;
     let context = || Context::new(&config::load(&flags, ServerFlags::default())?, output);
@@ -70,13 +68,13 @@ async fn dispatch(cli: Cli, output: Output) -> Result<ExitCode> {
         Command::Dev(arguments) => dev::run(arguments, &flags, output).await,
         Command::Run(arguments) => commands::run::run(arguments, &context()?).await,
         Command::Flow(command) => flow::run(command, &flags, output).await,
+        Command::Schedule(command) => schedule::run(command, &context()?).await,
+        Command::Hook(command) => hook::run(command, &context()?).await,
         Command::Server(command) => server::run(command, &flags).await,
         Command::Worker(command) => worker::run(command, &flags, output).await,
         Command::Task(command) => task::run(command, &context()?).await,
         Command::Plan(command) => plan::run(command, &context()?).await,
         Command::Action(command) => action::run(command, &context()?).await,
-        Command::Schedule(command) => schedule::run(command, &context()?).await,
-        Command::Hook(command) => hook::run(command, &context()?).await,
         Command::Events(arguments) => events::run(arguments, &context()?).await,
         Command::Explain(arguments) => explain::run(arguments, &context()?).await,
         Command::Queue(command) => queue::run(command, &context()?).await,

@@ -15,7 +15,7 @@ use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
 use self::node_tree::{NodeChanges, Screen, run_took};
-use crate::context::Context;
+use crate::context::{AWAY_MAX, Context};
 use crate::events::{EventReader, StreamEvent};
 use crate::failure::{ExitCode, Failure, Result};
 use crate::format;
@@ -39,8 +39,6 @@ const LOOK_EVERY_MAX: Duration = Duration::from_secs(1);
 /// A server that needs long for an answer is asked less often: looking takes at most so much of
 /// its time.
 const PAUSES_PER_LOOK: u32 = 9;
-/// So long without the server, and it is given up.
-const AWAY_MAX: Duration = Duration::from_mins(1);
 /// What a run's last events take to arrive.
 const LAST_EVENTS_WITHIN: Duration = Duration::from_millis(500);
 /// How often clocks and bars move.
@@ -69,7 +67,9 @@ pub(crate) async fn follow(
         tokio::select! {
             biased;
             () = interrupts.next() => {
-                return leave(interrupts, follower.number, context).await;
+                let number = follower.number;
+                drop(follower);
+                return leave(interrupts, number, context).await;
             }
             heard = next_event(&mut events) => match heard {
                 Ok(heard) => follower.on_event(&heard),
@@ -82,7 +82,7 @@ pub(crate) async fn follow(
                     return Ok(follower.end(&end));
                 }
             }
-            () = tokio::time::sleep(DRAW_EVERY), if follower.screen.is_some() => follower.draw(),
+            () = tokio::time::sleep(DRAW_EVERY), if follower.screen.is_some() => follower.show_nodes(),
         }
     }
 }
@@ -211,22 +211,19 @@ impl<'a> RunFollower<'a> {
             return Ok(Some(run));
         }
         self.nodes = run.nodes.unwrap_or_default();
-        self.show();
+        self.ask_people();
+        self.show_nodes();
         Ok(None)
     }
 
-    fn show(&mut self) {
-        self.ask_people();
-        if self.screen.is_some() {
-            self.draw();
-        } else if self.manner == Manner::Nodes {
-            self.changes.tell(&NodeTree::of(&self.nodes, format::now()), self.context.output);
-        }
-    }
-
-    fn draw(&mut self) {
-        if let Some(screen) = &mut self.screen {
-            screen.draw(&NodeTree::of(&self.nodes, format::now()).lines(Screen::height()));
+    fn show_nodes(&mut self) {
+        let node_tree = NodeTree::of(&self.nodes, format::now());
+        match &self.screen {
+            Some(screen) => screen.draw(&node_tree.lines(Screen::height())),
+            None if self.manner == Manner::Nodes => {
+                self.changes.tell(&node_tree, self.context.output);
+            }
+            None => {}
         }
     }
 
@@ -244,7 +241,7 @@ impl<'a> RunFollower<'a> {
     }
 
     fn note(&mut self, text: &str) {
-        match &mut self.screen {
+        match &self.screen {
             Some(screen) => screen.note(text),
             None => self.context.output.note(text),
         }
@@ -265,10 +262,9 @@ impl<'a> RunFollower<'a> {
     }
 
     fn end(mut self, run: &Run) -> ExitCode {
-        self.draw();
-        if self.screen.is_none() && self.manner == Manner::Nodes {
-            self.changes.tell(&NodeTree::of(&self.nodes, format::now()), self.context.output);
-        }
+        self.show_nodes();
+        // What was drawn stays; what is said now stands below.
+        self.screen = None;
         let output = self.context.output;
         output.note(headline(run));
         if let Some(ways_on) = ways_on(run) {

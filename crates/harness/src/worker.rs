@@ -8,7 +8,7 @@ use ::worker::builtin::Builtin;
 use ::worker::core::executor::{Assignment, Context, Executor, Outcome, Work};
 use ::worker::core::identity::Identity;
 use ::worker::transport::ws::worker::Credential;
-use ::worker::{Options, Worker};
+use ::worker::{Options, RunningWorker};
 use anyhow::{Result, bail};
 use client::Client;
 use model::WorkerId;
@@ -64,7 +64,7 @@ pub(crate) async fn run(arguments: Arguments) -> Result<()> {
             let mut options = Options::new(address, id.as_str(), identity, executor);
             options.credential = Credential::Token(token);
             options.offer.slots = slots;
-            Worker::start(options).await?.ended().await?;
+            RunningWorker::start(options).await?.handle.ended().await?;
         }
         Door::Http => {
             let executor = Arc::new(TestTypes::default());

@@ -158,7 +158,7 @@ error_codes! {
     /// Someone saved another version first.
     WorkflowConflict = "E.WORKFLOW.CONFLICT", 409, "read the newest version, and save on top of it";
     /// No schedule with this id.
-    ScheduleNotFound = "E.SCHEDULE.NOT_FOUND", 404, "list them with `astra schedule list`";
+    ScheduleNotFound = "E.SCHEDULE.NOT_FOUND", 404, "list them with `GET /api/v1/schedules`";
     /// No webhook with this secret.
     HookNotFound = "E.HOOK.NOT_FOUND", 404, "make one with `POST /api/v1/hooks`";
     /// No resource with this id.

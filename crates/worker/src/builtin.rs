@@ -65,8 +65,8 @@ impl Executor for Builtin {
         match assignment.task_type.as_str() {
             "core.noop" => Ok(Outcome::done(RawValue::NULL.to_owned())),
             "core.echo" => Ok(Outcome::done(assignment.parameters)),
-            "core.fail" => Ok(fail(&assignment)),
-            "core.gate" => Ok(gate(&assignment.parameters)),
+            "core.fail" => Ok(either(fail(&assignment))),
+            "core.gate" => Ok(either(gate(&assignment.parameters))),
             _ => Err(assignment),
         }
     }
@@ -80,7 +80,7 @@ impl Builtin {
             Err(assignment) => assignment,
         };
         let parameters = &assignment.parameters;
-        match assignment.task_type.as_str() {
+        let outcome = match assignment.task_type.as_str() {
             "core.http_request" => http_request::run(parameters).await,
             "core.file" => resource::write(parameters, &context).await,
             "core.read_resource" => resource::look(parameters, &context).await,
@@ -90,8 +90,9 @@ impl Builtin {
             "core.timeout" => middleware::run_timeout(parameters, &context).await,
             "core.sleep" => sleep(parameters, &context).await,
             "core.transform" => transform::run(parameters),
-            other => Outcome::hopeless(TYPE_UNKNOWN, format!("{other} is not offered here")),
-        }
+            other => Ok(Outcome::hopeless(TYPE_UNKNOWN, format!("{other} is not offered here"))),
+        };
+        either(outcome)
     }
 }
 
@@ -103,16 +104,21 @@ struct Gate {
 }
 
 /// Lets pass or not. A closed gate is a decision, so another attempt would not change it.
-fn gate(parameters: &RawValue) -> Outcome {
-    match read::<Gate>(parameters, r#"core.gate wants {"open": true, "reason": "..."}"#) {
-        Ok(Gate { open: true, reason }) => {
-            Outcome::done(raw(&json!({ "open": true, "reason": reason })))
-        }
-        Ok(Gate { open: false, reason }) => {
-            Outcome::hopeless(GATE_CLOSED, reason.unwrap_or_else(|| "the gate is closed".into()))
-        }
-        Err(outcome) => outcome,
+fn gate(parameters: &RawValue) -> Executed {
+    let wanted = r#"core.gate wants {"open": true, "reason": "..."}"#;
+    let Gate { open, reason } = read(parameters, wanted)?;
+    if open {
+        return Ok(Outcome::done(raw(&json!({ "open": true, "reason": reason }))));
     }
+    let reason = reason.unwrap_or_else(|| "the gate is closed".into());
+    Err(Outcome::hopeless(GATE_CLOSED, reason))
+}
+
+/// The outcome of a builtin type: `Err` is a failure that ends it early.
+type Executed = Result<Outcome, Outcome>;
+
+fn either(executed: Executed) -> Outcome {
+    executed.unwrap_or_else(|outcome| outcome)
 }
 
 /// The parameters, or a failure that says what was wanted.
@@ -143,24 +149,18 @@ struct Fail {
     attempt: Option<u32>,
 }
 
-fn fail(assignment: &Assignment) -> Outcome {
-    match read::<Fail>(&assignment.parameters, FAIL_WANTED) {
-        Ok(fail) => fail_or_not(fail, assignment.attempt),
-        Err(outcome) => outcome,
-    }
-}
-
-fn fail_or_not(fail: Fail, attempt: u32) -> Outcome {
-    let attempt = fail.attempt.unwrap_or(0).max(attempt);
+fn fail(assignment: &Assignment) -> Executed {
+    let fail: Fail = read(&assignment.parameters, FAIL_WANTED)?;
+    let attempt = fail.attempt.unwrap_or(0).max(assignment.attempt);
     if fail.times.is_some_and(|times| attempt > times) {
-        return Outcome::done(raw(&json!({ "attempt": attempt })));
+        return Ok(Outcome::done(raw(&json!({ "attempt": attempt }))));
     }
-    Outcome::Failed {
+    Err(Outcome::Failed {
         code: fail.code.unwrap_or_else(|| FAILURE_ASKED.into()),
         reason: fail.reason.unwrap_or_else(|| "core.fail fails, as asked".into()),
         retryable: fail.retryable.unwrap_or(true),
         details: fail.details,
-    }
+    })
 }
 
 const LOG_WANTED: &str =
@@ -174,7 +174,7 @@ struct Log {
     channel: Option<Channel>,
 }
 
-#[derive(Clone, Copy, Deserialize)]
+#[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Level {
     Debug,
@@ -183,29 +183,15 @@ enum Level {
     Error,
 }
 
-impl Level {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Debug => "DEBUG",
-            Self::Info => "INFO",
-            Self::Warn => "WARN",
-            Self::Error => "ERROR",
-        }
-    }
-}
-
-async fn log(parameters: &RawValue, context: &Context) -> Outcome {
-    let Log { message, level, channel } = match read(parameters, LOG_WANTED) {
-        Ok(log) => log,
-        Err(outcome) => return outcome,
-    };
+async fn log(parameters: &RawValue, context: &Context) -> Executed {
+    let Log { message, level, channel } = read(parameters, LOG_WANTED)?;
     let line = match level {
-        Some(level) => format!("{} {message}\n", level.name()),
+        Some(level) => format!("{} {message}\n", format!("{level:?}").to_uppercase()),
         None => format!("{message}\n"),
     };
     context.feedback.write(channel.unwrap_or(Channel::Log), line).await;
     context.feedback.say(Status { message: Some(message), ..Status::default() });
-    Outcome::done(raw(&json!({})))
+    Ok(Outcome::done(raw(&json!({}))))
 }
 
 /// The longest sleep.
@@ -220,17 +206,12 @@ struct Sleep {
     ms: Option<u64>,
 }
 
-async fn sleep(parameters: &RawValue, context: &Context) -> Outcome {
-    match serde_json::from_str(parameters.get()).map(pause) {
-        Ok(Some(pause)) => {
-            sleep_for(pause, context).await;
-            Outcome::done(raw(&json!({ "slept_ms": pause.as_millis() })))
-        }
-        Ok(None) | Err(_) => Outcome::hopeless(
-            PARAMETERS_INVALID,
-            r#"core.sleep wants {"seconds": 1.5} or {"ms": 1500}, at most a day"#,
-        ),
-    }
+async fn sleep(parameters: &RawValue, context: &Context) -> Executed {
+    let pause = serde_json::from_str(parameters.get()).ok().and_then(pause);
+    let wanted = r#"core.sleep wants {"seconds": 1.5} or {"ms": 1500}, at most a day"#;
+    let pause = pause.ok_or_else(|| Outcome::hopeless(PARAMETERS_INVALID, wanted))?;
+    sleep_for(pause, context).await;
+    Ok(Outcome::done(raw(&json!({ "slept_ms": pause.as_millis() }))))
 }
 
 async fn sleep_for(pause: Duration, context: &Context) {

@@ -15,4 +15,4 @@ pub mod transport;
 #[path = "../../../tests/waiting.rs"]
 mod waiting;
 
-pub use transport::ws::worker::{Options, RunningWorker, Worker};
+pub use transport::ws::worker::{Options, RunningWorker};

@@ -2,15 +2,13 @@
 
 mod told;
 
-use clap::CommandFactory;
-
 use super::*;
 
 /// What clap itself asserts in builds without optimisation alone, and a help page for each
 /// command.
 #[test]
 fn the_command_line_is_consistent() {
-    let mut root = Cli::command();
+    let mut root = command();
     root.build();
     let n_commands = check_command(&mut root);
     assert!(n_commands > 50, "only {n_commands} commands were looked at");
@@ -101,5 +99,5 @@ fn every_visible_command_starts_its_help_with_examples() {
         assert!(is_group || is_plain || has_examples, "{}", command.get_name());
         command.get_subcommands().filter(|sub| !sub.is_hide_set()).for_each(check);
     }
-    check(&Cli::command());
+    check(&command());
 }

@@ -6,9 +6,9 @@ use protocol::rest::actions::{
     Action, ActionCounts, ActionJob, Actions, StoppedAction, SubmittedAction,
 };
 use protocol::rest::tasks::State;
+use serde_json::value::RawValue;
 
-use super::plan::json_file;
-use crate::args::examples;
+use super::task::read_json;
 use crate::context::Context;
 use crate::failure::{ExitCode, Result};
 use crate::output::{self, Columns, Show};
@@ -22,12 +22,7 @@ const JOBS_SHOWN: usize = 50;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Make a job for each input of a plan. The same action again is the same jobs.
-    #[command(before_help = examples(&[
-        "astra action submit photos.json --follow",
-        "echo '{\"action_id\":\"a1\",\"plan_id\":\"dedupe\",\"inputs\":[{\"text\":\"b\\na\\nb\"}]}' |",
-        "  astra action submit - --follow",
-    ]))]
+    /// Make a job for each input of a plan. Submitting the same action again makes no new jobs.
     Submit {
         /// A JSON file; `-` for stdin.
         file: String,
@@ -36,34 +31,22 @@ pub(crate) enum Command {
         follow: bool,
     },
     /// List actions, newest first.
-    #[command(before_help = examples(&[
-        "astra action list",
-        "astra action list --limit 100 -o json",
-    ]))]
     List {
-        /// At most so many.
+        /// Show at most this many.
         #[arg(long, default_value_t = 20)]
         limit: usize,
     },
-    /// Show how the jobs of an action fare.
-    #[command(before_help = examples(&[
-        "astra action status a1",
-        "astra action status a1 --follow",
-        "astra action status a1 -o quiet             one word: QUEUED, RUNNING, COMPLETED, ...",
-    ]))]
+    /// Show the progress of an action's jobs.
     Status {
-        /// Its name.
+        /// The action's name.
         action: String,
         /// Wait for the end of all jobs; exit 1 unless all succeeded.
         #[arg(long)]
         follow: bool,
     },
-    /// Stop every job of an action that is not over.
-    #[command(before_help = examples(&[
-        "astra action cancel a1",
-    ]))]
+    /// Stop the jobs of an action that have not ended.
     Cancel {
-        /// Its name.
+        /// The action's name.
         action: String,
     },
 }
@@ -73,7 +56,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode>
         Command::Submit { file, follow } => return submit(&file, follow, context).await,
         Command::Status { action, follow: true } => return stay(&action, context).await,
         Command::Status { action, follow: false } => {
-            context.output.show(&look(&action, context).await?);
+            context.output.show(&context.get::<Action>(&path(&action)).await?);
         }
         Command::List { limit } => list(limit, context).await?,
         Command::Cancel { action } => {
@@ -93,12 +76,8 @@ fn path(action: &str) -> String {
     format!("/api/v1/actions/{}", format::percent_encoded(action))
 }
 
-async fn look(action: &str, context: &Context) -> Result<Action> {
-    context.get(&path(action)).await
-}
-
 async fn submit(file: &str, follow: bool, context: &Context) -> Result<ExitCode> {
-    let body = json_file(file, ACTION_HINT)?;
+    let body: Box<RawValue> = read_json(file, ACTION_HINT)?;
     let made: SubmittedAction = context.post("/api/v1/actions", &body).await?;
     let (name, plan) = (&made.action_id, &made.plan_id);
     let jobs = format::count(made.job_ids.len(), "job");
@@ -175,7 +154,7 @@ impl Show for Action {
     }
 }
 
-fn job_table(jobs: &[protocol::rest::actions::ActionJob]) -> String {
+fn job_table(jobs: &[ActionJob]) -> String {
     let rows = jobs.iter().take(JOBS_SHOWN).map(|job| {
         [
             job.job_id.clone(),
@@ -200,8 +179,6 @@ fn job_table(jobs: &[protocol::rest::actions::ActionJob]) -> String {
 /// The first look; the pause doubles up to the longest.
 const LOOK_AFTER: Duration = Duration::from_millis(50);
 const LOOK_EVERY_MAX: Duration = Duration::from_secs(1);
-/// So long without the server, and it is given up.
-const AWAY_MAX: Duration = Duration::from_mins(1);
 /// More failures than this are counted, and not listed.
 const FAILURES_SHOWN: usize = 20;
 
@@ -224,21 +201,15 @@ async fn stay(name: &str, context: &Context) -> Result<ExitCode> {
 }
 
 async fn until_over(name: &str, context: &Context) -> Result<Action> {
-    let (mut seen, mut pause) = (Instant::now(), LOOK_AFTER);
-    let mut told = None;
+    let (path, mut pause, mut told) = (path(name), LOOK_AFTER, None);
     loop {
-        match look(name, context).await {
-            Ok(action) if action.state.is_terminal() => return Ok(action),
-            Ok(action) => {
-                seen = Instant::now();
-                let now = (done(&action.counts), action.counts.running);
-                if told.replace(now) != Some(now) {
-                    tell(&action.counts, context);
-                }
-            }
-            // A server that restarts comes back.
-            Err(failure) if failure.exit == ExitCode::Unreachable && seen.elapsed() < AWAY_MAX => {}
-            Err(failure) => return Err(failure),
+        let action: Action = context.ask_patiently(|| context.client.get(&path)).await?;
+        if action.state.is_terminal() {
+            return Ok(action);
+        }
+        let now = (done(&action.counts), action.counts.running);
+        if told.replace(now) != Some(now) {
+            tell(&action.counts, context);
         }
         tokio::time::sleep(pause).await;
         pause = (pause * 2).min(LOOK_EVERY_MAX);

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use client::Client;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use protocol::rest::queues::Queues;
 use protocol::rest::runs::{Run, RunRef, RunStatus, StartRun};
 use protocol::rest::tasks::{SubmittedTasks, TaskPage};
@@ -22,7 +22,6 @@ use tempfile::TempDir;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::{Child, Command};
 
-use crate::args::examples;
 use crate::failure::ExitCode;
 use crate::output::{self, Output};
 use crate::workflow_run::{self, NodeTree};
@@ -34,11 +33,6 @@ use crate::{format, interrupts};
 /// freezes another worker, and counts. A small workflow comes last. Exit code 0 only if nothing was
 /// lost or counted twice.
 #[derive(Debug, clap::Args)]
-#[command(before_help = examples(&[
-    "astra demo",
-    "astra demo --tasks 10000",
-    "astra demo -o json",
-]))]
 pub(crate) struct Arguments {
     /// How many tasks.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(100..=1_000_000))]
@@ -284,13 +278,8 @@ struct Display {
 impl Display {
     fn new(output: Output, total: usize) -> Self {
         let total = total as u64;
-        let is_live = output.is_for_people() && output::stderr_is_terminal();
-        let target =
-            if is_live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        let bar = ProgressBar::with_draw_target(Some(total), target);
-        let style = ProgressStyle::with_template(BAR).expect("a template that parses");
-        bar.set_style(style.progress_chars("█▓░"));
-        if is_live {
+        let bar = output::progress_bar(output.is_for_people(), Some(total), BAR);
+        if !bar.is_hidden() {
             bar.enable_steady_tick(LOOK_EVERY);
         }
         Self { output, bar, total, steps_said: 0 }

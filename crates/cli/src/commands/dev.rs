@@ -5,23 +5,23 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use client::Endpoint;
-use serde::Serialize;
+use serde_json::json;
 use server::app::{Options, RespOptions};
+use tracing_subscriber::filter::LevelFilter;
+use worker::RunningWorker;
 use worker::runner::command;
 use worker::transport::ws::settings::Settings;
 use worker::transport::ws::socket::Address;
 use worker::transport::ws::worker::State;
-use worker::{RunningWorker, Worker};
 
 use super::version::VERSION;
 use super::worker::programs::ProgramFlags;
 use super::worker::start;
-use crate::args::examples;
-use crate::config::{self, DATA_DEFAULT, Flags, HTTP_DEFAULT, LogLevel, RESP_DEFAULT, ServerFlags};
+use crate::config::{self, DATA_DEFAULT, Flags, HTTP_DEFAULT, RESP_DEFAULT, ServerFlags};
 use crate::context::Profile;
 use crate::embedded::{self, EmbeddedServer};
 use crate::failure::{ExitCode, Failure, Result};
-use crate::output::{Output, Show};
+use crate::output::Output;
 use crate::{format, interrupts};
 
 /// Tasks that one worker of `astra dev` executes at a time.
@@ -40,28 +40,23 @@ const OWN_FOLDERS: [&str; 2] = ["logs", "workers"];
 
 /// Start a server and a worker in this folder. No account, this machine only.
 #[derive(Debug, clap::Args)]
-#[command(before_help = examples(&[
-    "astra dev                              everything on this machine, data in ./.astra",
-    "astra dev --http 127.0.0.1:9000 --workers 3",
-    "astra dev --reset                      forget everything and start over",
-]))]
 pub(crate) struct Arguments {
-    /// Where everything is kept. Default ./.astra.
+    /// The data folder. Default ./.astra.
     #[arg(long, value_name = "DIR")]
     data: Option<PathBuf>,
-    /// Where to listen. Default 127.0.0.1:8080, or the next free port.
+    /// The HTTP address. Default 127.0.0.1:8080, or the next free port.
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
-    /// Where to listen for Redis clients. Default 127.0.0.1:6380, or the next free port.
+    /// The address for Redis clients. Default 127.0.0.1:6380, or the next free port.
     #[arg(long, value_name = "ADDR")]
     resp: Option<SocketAddr>,
-    /// How many workers to run in this process.
+    /// The number of workers in this process.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(0..=100))]
     workers: u16,
-    /// Delete what is in the data folder first.
+    /// Delete the contents of the data folder first.
     #[arg(long)]
     reset: bool,
-    /// Do not ask before deleting.
+    /// Skip the confirmation.
     #[arg(long, requires = "reset")]
     yes: bool,
     #[command(flatten)]
@@ -73,7 +68,7 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
     let given =
         ServerFlags { data: data.clone(), http: *http, resp: *resp, ..ServerFlags::default() };
     let config = config::load(flags, given)?;
-    config::start_log(&config.log, LogLevel::Warn);
+    config::start_log(&config.log, LevelFilter::WARN);
     let commands = arguments.programs.options(&Settings::default())?;
     let data = config.data.clone().unwrap_or_else(|| DATA_DEFAULT.into());
     if arguments.reset {
@@ -93,7 +88,7 @@ pub(crate) async fn run(arguments: Arguments, flags: &Flags, output: Output) -> 
     write_profile(&data, &url)?;
 
     let workers = start_workers(server.http_addr(), &data, arguments.workers, &commands).await?;
-    output.show(&Ready::new(&server, &resp, &data, &workers));
+    show_ready(&server, &resp, &data, &workers, output);
     interrupts::told_to_stop().await;
     output.note("\nstopping; what is queued stays in the folder");
     stop_workers(workers).await;
@@ -163,7 +158,8 @@ async fn start_workers(
         let options = start::usual(address.clone(), &name, data, (SLOTS, commands))?;
         let tools = options.offer.tools.len();
         let python = options.offer.runtime_versions.get("python").cloned();
-        let running = Worker::start(options).await.map_err(|error| start::failure(&error))?;
+        let running =
+            RunningWorker::start(options).await.map_err(|error| start::failure(&error))?;
         workers.push(DevWorker { running, tools, python });
     }
     for worker in &workers {
@@ -176,11 +172,11 @@ async fn start_workers(
 
 async fn stop_workers(mut workers: Vec<DevWorker>) {
     for worker in &workers {
-        worker.running.drain(DRAIN).await;
+        worker.running.handle.drain(DRAIN).await;
     }
     let all = async {
         for worker in &mut workers {
-            if let Err(error) = worker.running.ended().await {
+            if let Err(error) = worker.running.handle.ended().await {
                 tracing::error!(%error, "the worker ended badly");
             }
         }
@@ -224,124 +220,66 @@ fn reset(data: &Path, is_sure: bool, output: Output) -> Result<()> {
     Ok(())
 }
 
-#[derive(Serialize)]
-struct Ready {
-    version: &'static str,
-    url: String,
-    api: String,
-    redis: Option<String>,
-    /// The certificate that the address for Redis clients is encrypted with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    redis_certificate: Option<PathBuf>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    redis_socket: Option<PathBuf>,
-    data: PathBuf,
-    workers: Vec<ReadyWorker>,
-}
-
-#[derive(Serialize)]
-struct ReadyWorker {
-    name: String,
-    slots: usize,
-    tools: usize,
-    python: Option<String>,
-}
-
-impl ReadyWorker {
-    fn text(&self) -> String {
-        let mut text = format!("{} READY · {}", self.name, format::count(self.slots, "slot"));
-        if let Some(python) = &self.python {
-            format::push(&mut text, format_args!(" · python {python}"));
-        }
-        format::push(&mut text, format_args!(" · {}", format::count(self.tools, "tool")));
-        text
+/// Says where everything is.
+fn show_ready(
+    server: &EmbeddedServer,
+    resp: &RespOptions,
+    data: &Path,
+    workers: &[DevWorker],
+    output: Output,
+) {
+    let http = server.http_addr();
+    // People read and type `localhost`; it is the same machine.
+    let is_usual = http.ip() == std::net::Ipv4Addr::LOCALHOST;
+    let host = if is_usual { format!("localhost:{}", http.port()) } else { http.to_string() };
+    let (url, api) = (format!("http://{host}"), format!("http://{host}/api/v1"));
+    let certificate = resp.tls.as_ref().map(|(certificate, _)| certificate);
+    let redis = server.resp_addr().map(|address| redis_command(address, certificate.is_some()));
+    let here = if data.is_relative() { "./" } else { "" };
+    let mut text = format!(
+        "astra {VERSION} · dev mode · data in {here}{} (delete the folder to start over)\n\n\
+         \x20 UI        {url}\n  API       {api}\n",
+        data.display()
+    );
+    if let Some(redis) = &redis {
+        let how = certificate.map_or_else(String::new, |certificate| {
+            format!("  (with --cacert: the CA of {})", certificate.display())
+        });
+        format::push(&mut text, format_args!("  Redis     {redis}{how}\n"));
     }
-}
-
-impl Ready {
-    fn new(
-        server: &EmbeddedServer,
-        resp: &RespOptions,
-        data: &Path,
-        workers: &[DevWorker],
-    ) -> Self {
-        let http = server.http_addr();
-        // People read and type `localhost`; it is the same machine.
-        let is_usual = http.ip() == std::net::Ipv4Addr::LOCALHOST;
-        let host = if is_usual { format!("localhost:{}", http.port()) } else { http.to_string() };
-        Self {
-            version: VERSION,
-            url: format!("http://{host}"),
-            api: format!("http://{host}/api/v1"),
-            redis: server.resp_addr().map(|address| redis_command(address, resp.tls.is_some())),
-            redis_certificate: resp.tls.as_ref().map(|(certificate, _)| certificate.clone()),
-            redis_socket: resp.unix.clone(),
-            data: data.into(),
-            workers: workers
-                .iter()
-                .map(|worker| ReadyWorker {
-                    name: worker.running.name().to_owned(),
-                    slots: SLOTS,
-                    tools: worker.tools,
-                    python: worker.python.clone(),
-                })
-                .collect(),
-        }
+    if let Some(socket) = &resp.unix {
+        format::push(&mut text, format_args!("  Redis     redis-cli -s {}\n", socket.display()));
     }
+    for DevWorker { running, tools, python } in workers {
+        let (name, slots) = (running.name(), format::count(SLOTS, "slot"));
+        let python = python.as_ref().map_or_else(String::new, |it| format!(" · python {it}"));
+        let tools = format::count(*tools, "tool");
+        format::push(
+            &mut text,
+            format_args!("  Worker    {name} READY · {slots}{python} · {tools}\n"),
+        );
+    }
+    if workers.is_empty() {
+        text.push_str("  Worker    none; start one in another terminal: astra worker start\n");
+    }
+    text.push_str("\n  Try       astra run -- echo hello\n  Keys      Ctrl-C to stop\n");
+    let workers = workers.iter().map(|DevWorker { running, tools, python }| {
+        json!({ "name": running.name(), "slots": SLOTS, "tools": tools, "python": python })
+    });
+    let answer = json!({
+        "version": VERSION, "url": url, "api": api, "redis": redis,
+        "redis_certificate": certificate, "redis_socket": resp.unix, "data": data,
+        "workers": workers.collect::<Vec<_>>(),
+    });
+    output.answer(&answer, text, url);
 }
 
 /// How a person gets in.
 fn redis_command(address: SocketAddr, is_encrypted: bool) -> String {
-    let mut command = match address.ip().to_string().as_str() {
-        "127.0.0.1" => format!("redis-cli -p {}", address.port()),
-        host => format!("redis-cli -h {host} -p {}", address.port()),
+    let host = match address.ip().to_string().as_str() {
+        "127.0.0.1" => String::new(),
+        host => format!("-h {host} "),
     };
-    if is_encrypted {
-        command.push_str(" --tls");
-    }
-    command
-}
-
-impl Ready {
-    fn push_redis(&self, text: &mut String) {
-        if let Some(redis) = &self.redis {
-            format::push(text, format_args!("  Redis     {redis}"));
-            if let Some(certificate) = &self.redis_certificate {
-                let certificate = certificate.display();
-                format::push(text, format_args!("  (with --cacert: the CA of {certificate})"));
-            }
-            text.push('\n');
-        }
-        if let Some(socket) = &self.redis_socket {
-            format::push(text, format_args!("  Redis     redis-cli -s {}\n", socket.display()));
-        }
-    }
-}
-
-impl Show for Ready {
-    fn text(&self) -> String {
-        let data = self.data.display();
-        let shown = if self.data.is_relative() { format!("./{data}") } else { data.to_string() };
-        let mut text = format!(
-            "astra {} · dev mode · data in {shown} (delete the folder to start over)\n\n\
-             \x20 UI        {}\n  API       {}\n",
-            self.version, self.url, self.api
-        );
-        self.push_redis(&mut text);
-        for worker in &self.workers {
-            format::push(&mut text, format_args!("  Worker    {}\n", worker.text()));
-        }
-        if self.workers.is_empty() {
-            text.push_str("  Worker    none; start one in another terminal: astra worker start\n");
-        }
-        text.push_str(
-            "\n  Try       astra run -- echo hello\n\
-             \x20 Keys      Ctrl-C to stop\n",
-        );
-        text
-    }
-
-    fn quiet(&self) -> String {
-        self.url.clone()
-    }
+    let tls = if is_encrypted { " --tls" } else { "" };
+    format!("redis-cli {host}-p {}{tls}", address.port())
 }

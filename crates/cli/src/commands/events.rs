@@ -4,7 +4,6 @@ use protocol::rest::events::{Envelope, EventKind};
 use serde_json::Value;
 
 use super::run as runs;
-use crate::args::examples;
 use crate::context::Context;
 use crate::events::{EventReader, StreamEvent};
 use crate::failure::{ExitCode, Failure, Result};
@@ -33,15 +32,10 @@ const TOLD: [(&str, &str); 14] = [
     ("payload", ""),
 ];
 
-/// Watch what happens: runs, nodes, workers, one line for each event.
+/// Watch events of runs, nodes and workers, one line each.
 #[derive(Debug, clap::Args)]
-#[command(before_help = examples(&[
-    "astra events --follow",
-    "astra events --follow --type 'node.*' --run 41",
-    "astra events --follow --type run.status -o jsonl | jq .data",
-]))]
 pub(crate) struct Arguments {
-    /// Go on until Ctrl-C. The default.
+    /// Follow until Ctrl-C. The default.
     #[arg(long)]
     follow: bool,
     /// Only events of this type, like `run.status` or `node.*`; may be given several times.
@@ -50,7 +44,7 @@ pub(crate) struct Arguments {
     /// Only events of this run of a workflow.
     #[arg(long, value_name = "RUN")]
     run: Option<String>,
-    /// Begin after the event with this id, as far back as the server remembers.
+    /// Begin after the event with this id, as far back as the server keeps events.
     #[arg(long, value_name = "ID")]
     after: Option<u64>,
 }

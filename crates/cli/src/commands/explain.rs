@@ -2,25 +2,17 @@
 
 use std::time::Duration;
 
-use protocol::rest::runs::{NodeExplanation, NodeStatus, Run, RunNode, RunStatus};
+use protocol::rest::runs::{NodeExplanation, NodeStatus, Run, RunNode};
 use protocol::rest::tasks::{Explanation, Reason};
-use serde::Serialize;
+use serde_json::json;
 
 use super::{run, task};
-use crate::args::examples;
 use crate::context::Context;
 use crate::failure::{ExitCode, Result};
-use crate::output::Show;
 use crate::{format, workflow_run};
 
-/// Say why a task, a run or a node is where it is: what it waits for, who holds it, how it ended.
+/// Explain the state of a task, a run or a node: what it waits for, who holds it, how it ended.
 #[derive(Debug, clap::Args)]
-#[command(before_help = examples(&[
-    "astra explain last",
-    "astra explain 41                            what a workflow's run waits for",
-    "astra explain 41/transcode                  a node of it",
-    "astra explain 3f2a91bc -o json",
-]))]
 pub(crate) struct Arguments {
     /// The task: its id, the first letters of it, or `last`. Or a workflow's run by its number, or
     /// a node of it: `RUN/NODE`.
@@ -30,27 +22,18 @@ pub(crate) struct Arguments {
 
 pub(crate) async fn run(arguments: Arguments, context: &Context) -> Result<ExitCode> {
     if let Some((run, node)) = arguments.subject.split_once('/') {
-        return explain_node(run, node, context).await;
-    }
-    if let Some(run) = run::numbered_run(context, &arguments.subject).await? {
-        return explain_run(&run, context).await;
-    }
-    let id = task::select(context, &arguments.subject).await?;
-    let path = format!("/api/v1/tasks/{id}/explain");
-    let explanation: Explanation = context.get(&path).await?;
-    context.output.show(&explanation);
-    Ok(ExitCode::Success)
-}
-
-async fn explain_node(run: &str, node: &str, context: &Context) -> Result<ExitCode> {
-    let run = run::workflow_run(context, run).await?;
-    let node = run::node(&run, node)?;
-    let explanation = look(&run, node, context).await?;
-    if context.output.is_for_people() {
-        let text = format!("run {} · {}", run.number, in_words(node, &explanation));
-        context.output.line(&text);
+        let run = run::workflow_run(context, run).await?;
+        let node = run::node(&run, node)?;
+        let explanation = look(&run, node, context).await?;
+        let text = format!("run {} · {}", run.number, node_in_words(node, &explanation));
+        context.output.answer(&explanation, text, code(&explanation.reasons));
+    } else if let Some(run) = run::numbered_run(context, &arguments.subject).await? {
+        explain_run(&run, context).await?;
     } else {
-        context.output.show(&explanation);
+        let id = task::select(context, &arguments.subject).await?;
+        let path = format!("/api/v1/tasks/{id}/explain");
+        let explanation: Explanation = context.get(&path).await?;
+        context.output.answer(&explanation, in_words(&explanation), code(&explanation.reasons));
     }
     Ok(ExitCode::Success)
 }
@@ -60,40 +43,30 @@ async fn look(run: &Run, node: &RunNode, context: &Context) -> Result<NodeExplan
     context.get(&path).await
 }
 
-fn in_words(node: &RunNode, explanation: &NodeExplanation) -> String {
-    let (name, told) = (workflow_run::name_of(node), explanation.text());
-    format!("node {name} · {}", told.trim_end())
+/// The first reason, for programs.
+fn code(reasons: &[Reason]) -> &str {
+    reasons.first().map_or("", |reason| reason.code.as_str())
 }
 
-impl Show for Explanation {
-    fn text(&self) -> String {
-        let look = format::look(self.state);
-        let state = look.styled(look.word);
-        let age = format::span(Duration::from_millis(self.age_ms));
-        let mut text = format!("task {} · {state} · submitted {age} ago", self.task_id);
-        if self.attempt > 0 {
-            format::push(&mut text, format_args!(" · attempt {}", self.attempt));
-        }
-        push_reasons(&mut text, self.state.word(), &self.summary, &self.reasons);
-        text
+fn in_words(explanation: &Explanation) -> String {
+    let Explanation { task_id, state, age_ms, attempt, summary, reasons, .. } = explanation;
+    let look = format::look(*state);
+    let age = format::span(Duration::from_millis(*age_ms));
+    let mut text = format!("task {task_id} · {} · submitted {age} ago", look.styled(look.word));
+    if *attempt > 0 {
+        format::push(&mut text, format_args!(" · attempt {attempt}"));
     }
-
-    fn quiet(&self) -> String {
-        self.reasons.first().map_or_else(String::new, |reason| reason.code.clone())
-    }
+    push_reasons(&mut text, state.word(), summary, reasons);
+    text
 }
 
-impl Show for NodeExplanation {
-    fn text(&self) -> String {
-        let look = format::look(self.status);
-        let mut text = look.styled(look.word);
-        push_reasons(&mut text, self.status.word(), &self.summary, &self.reasons);
-        text
-    }
-
-    fn quiet(&self) -> String {
-        self.reasons.first().map_or_else(String::new, |reason| reason.code.clone())
-    }
+fn node_in_words(node: &RunNode, explanation: &NodeExplanation) -> String {
+    let NodeExplanation { status, summary, reasons, .. } = explanation;
+    let look = format::look(*status);
+    let name = workflow_run::name_of(node);
+    let mut text = format!("node {name} · {}", look.styled(look.word));
+    push_reasons(&mut text, status.word(), summary, reasons);
+    text.trim_end().to_owned()
 }
 
 /// The headline has the state already, and the summary most of the first reason.
@@ -111,13 +84,13 @@ fn push_reasons(text: &mut String, state: &str, summary: &str, reasons: &[Reason
 /// Nodes that are told of.
 const TOLD_MAX: usize = 5;
 
-async fn explain_run(run: &Run, context: &Context) -> Result<ExitCode> {
+async fn explain_run(run: &Run, context: &Context) -> Result<()> {
     let telling: Vec<&RunNode> = run.nodes.iter().flatten().filter(|node| tells(node)).collect();
     let mut text = format!("run {} · {} · {}", run.number, run.name, format::look(run.status));
     let mut nodes = Vec::new();
     for node in telling.iter().take(TOLD_MAX) {
         let explanation = look(run, node, context).await?;
-        format::push(&mut text, format_args!("\n\n{}", in_words(node, &explanation)));
+        format::push(&mut text, format_args!("\n\n{}", node_in_words(node, &explanation)));
         nodes.push(explanation);
     }
     match telling.len() {
@@ -128,9 +101,9 @@ async fn explain_run(run: &Run, context: &Context) -> Result<ExitCode> {
         }
         _ => {}
     }
-    let (run_id, status) = (run.run_id.clone(), run.status);
-    context.output.show(&RunExplanation { run_id, status, nodes, text });
-    Ok(ExitCode::Success)
+    let answer = json!({ "runId": run.run_id, "status": run.status, "nodes": nodes });
+    context.output.answer(&answer, text, run.status.word());
+    Ok(())
 }
 
 /// Whether a node is one that the others wait for, or that failed.
@@ -139,25 +112,5 @@ fn tells(node: &RunNode) -> bool {
         NodeStatus::Queued | NodeStatus::Running => node.task_id.is_some(),
         NodeStatus::Failed => true,
         NodeStatus::Succeeded | NodeStatus::Cancelled | NodeStatus::Skipped => false,
-    }
-}
-
-#[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct RunExplanation {
-    run_id: String,
-    status: RunStatus,
-    nodes: Vec<NodeExplanation>,
-    #[serde(skip)]
-    text: String,
-}
-
-impl Show for RunExplanation {
-    fn text(&self) -> String {
-        self.text.clone()
-    }
-
-    fn quiet(&self) -> String {
-        self.status.word().to_owned()
     }
 }

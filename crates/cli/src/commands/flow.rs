@@ -6,8 +6,6 @@
 mod document;
 mod kept;
 
-pub(crate) use kept::find;
-
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -17,9 +15,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use self::document::{Document, Named};
-use crate::args::examples;
-use crate::commands::task::read_file;
+use self::document::{Document, is_file};
+pub(crate) use self::kept::find;
+use crate::commands::task::read_json;
 use crate::config::{self, Flags, ServerFlags};
 use crate::context::Context;
 use crate::failure::{ExitCode, Failure, Result};
@@ -29,139 +27,73 @@ use crate::workflow_run::{self, Manner};
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Run(RunArguments),
-    /// Say everything that is wrong with workflows; exit 7 unless all can run. Files need no server.
-    #[command(before_help = examples(&[
-        "astra flow validate thumbnails.json",
-        "astra flow validate examples/workflows/*.json -o quiet",
-        "astra flow validate thumbnails.json --online      what the server says to it",
-    ]))]
+    /// Report all problems of workflows; exit 7 unless all are valid. Files need no server.
     Validate {
-        /// JSON files (`-` for stdin), or kept workflows.
+        /// JSON files (`-` for stdin), or saved workflows.
         #[arg(required = true, value_name = "FILE|ID")]
         workflows: Vec<String>,
         /// Ask the server, which also knows what it has.
         #[arg(long)]
         online: bool,
     },
-    /// Show a workflow: its nodes, and what each waits for. A file needs no server.
-    #[command(before_help = examples(&[
-        "astra flow show thumbnails.json",
-        "astra flow show nightly --version 3",
-        "astra flow show nightly -o json",
-    ]))]
-    Show {
-        /// A JSON file (`-` for stdin), or a kept workflow: its name, its id or the first letters of it.
-        #[arg(value_name = "FILE|ID")]
-        workflow: String,
-        /// This version of a kept workflow. Default: the newest.
-        #[arg(long, value_name = "N")]
-        version: Option<u64>,
-    },
-    /// Begin a workflow: a file with two nodes and an edge, ready to run.
-    #[command(before_help = examples(&[
-        "astra flow new hello.json",
-        "astra flow new nightly.json --name 'Nightly report'",
-        "astra flow new hello.json && astra flow run hello.json -i name=Ann",
-    ]))]
+    /// Create a file with a workflow of two nodes, ready to run.
     New {
-        /// The file; it must not be there yet.
+        /// The file, which must not exist yet.
         file: String,
         /// The workflow's name.
         #[arg(long, default_value = "Hello")]
         name: String,
     },
-    /// Have workflows kept. What differs from the newest version becomes a new one.
-    #[command(before_help = examples(&[
-        "astra flow import thumbnails.json",
-        "astra flow import flows/*.json",
-        "astra flow import thumbnails.json --base-version 3     only if nobody has changed it since",
-    ]))]
+    /// Save workflows. A file that differs from the newest version becomes a new version.
     Import {
         /// JSON files; `-` for stdin.
         #[arg(required = true, value_name = "FILE")]
         files: Vec<String>,
-        /// Refuse unless this is still the newest version.
+        /// Fail unless this is still the newest version.
         #[arg(long, value_name = "N")]
         base_version: Option<u64>,
     },
     /// Write a workflow to stdout, as it was authored.
-    #[command(before_help = examples(&[
-        "astra flow export nightly > nightly.json",
-        "astra flow export nightly --version 3",
-        "astra flow export nightly | astra flow validate -",
-    ]))]
     Export {
-        /// Its name, its id or the first letters of it.
+        /// The workflow: its name, its id or the first letters of it.
         workflow: String,
-        /// This version. Default: the newest.
+        /// The version. Default: the newest.
         #[arg(long, value_name = "N")]
         version: Option<u64>,
     },
-    /// List the workflows that the server keeps.
-    #[command(before_help = examples(&[
-        "astra flow list",
-        "astra flow list -n 500 -o json",
-        "astra flow list -o quiet                    ids alone",
-    ]))]
+    /// List the saved workflows.
     List {
-        /// At most so many.
+        /// Show at most this many.
         #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
         limit: usize,
     },
     /// List the versions of a workflow, newest first.
-    #[command(before_help = examples(&[
-        "astra flow versions nightly",
-        "astra flow versions nightly -o json",
-        "astra flow versions 0ec2393a -o quiet",
-    ]))]
     Versions {
-        /// Its name, its id or the first letters of it.
+        /// The workflow: its name, its id or the first letters of it.
         workflow: String,
     },
-    /// Say what differs between two versions of a workflow.
-    #[command(before_help = examples(&[
-        "astra flow diff nightly                     what the newest version changed",
-        "astra flow diff nightly 3 5",
-        "astra flow diff nightly 3 5 -o json",
-    ]))]
+    /// Compare two versions of a workflow.
     Diff {
-        /// Its name, its id or the first letters of it.
+        /// The workflow: its name, its id or the first letters of it.
         workflow: String,
-        /// The version that is compared with. Default: the one before the other.
+        /// The older version. Default: the one before the newer.
         from: Option<u64>,
-        /// The version that is looked at. Default: the newest.
+        /// The newer version. Default: the newest.
         to: Option<u64>,
     },
-    /// Make an earlier version the newest one. Nothing is lost: it becomes a version of its own.
-    #[command(before_help = examples(&[
-        "astra flow rollback nightly 3",
-        "astra flow rollback 0ec2393a 1",
-        "astra flow diff nightly 3 5                 look before you leap",
-    ]))]
+    /// Save an earlier version as a new version. No version is lost.
     Rollback {
-        /// Its name, its id or the first letters of it.
+        /// The workflow: its name, its id or the first letters of it.
         workflow: String,
-        /// The version that comes back.
+        /// The version to restore.
         version: u64,
     },
-    /// Forget workflows. Their runs stay.
-    #[command(before_help = examples(&[
-        "astra flow rm nightly",
-        "astra flow rm 0ec2393a 5fe050f2",
-        "astra flow list -o quiet | xargs astra flow rm",
-    ]))]
+    /// Delete workflows. Their runs stay.
     Rm {
         /// Names, ids or first letters of ids.
         #[arg(required = true, value_name = "WORKFLOW")]
         workflows: Vec<String>,
     },
-}
-
-impl Command {
-    /// A run outlives the first Ctrl-C.
-    pub(crate) fn outlives_interruption(&self) -> bool {
-        matches!(self, Self::Run(_))
-    }
 }
 
 pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Result<ExitCode> {
@@ -170,9 +102,6 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
         // What needs no server works without one.
         Command::Validate { workflows, online } => {
             return document::validate(&workflows, online, context, output).await;
-        }
-        Command::Show { workflow, version } => {
-            return document::show(&workflow, version, context, output).await;
         }
         Command::New { file, name } => return document::begin(&file, &name, output),
         Command::Run(arguments) => return start_run(&arguments, &context()?).await,
@@ -198,30 +127,25 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
 /// A start that may have arrived is sent again for so long; its key makes it the same start.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Run a workflow, and watch its nodes until its end; exit 1 unless it succeeded.
+/// Run a workflow and watch its nodes; exit 1 unless it succeeded.
 #[derive(Debug, clap::Args)]
-#[command(before_help = examples(&[
-    "astra flow run thumbnails.json -i folder=/data/in -i size=256",
-    "astra flow run nightly -i @inputs.json",
-    "astra flow run nightly -d -o quiet          its number alone; it runs on",
-]))]
 pub(crate) struct RunArguments {
-    /// A JSON file (`-` for stdin), or a kept workflow: its name, its id or the first letters of it.
+    /// A JSON file (`-` for stdin), or a saved workflow: its name, its id or the first letters of it.
     #[arg(value_name = "FILE|ID")]
     workflow: String,
-    /// What it is given; may be given several times. Values are JSON where they can be.
+    /// An input; may be given several times. A value that is not JSON is a text.
     #[arg(short, long, value_name = "NAME=VALUE|@FILE")]
     input: Vec<Input>,
-    /// This version of a kept workflow. Default: the newest.
+    /// A version of a saved workflow. Default: the newest.
     #[arg(long, value_name = "N")]
     version: Option<u64>,
-    /// Watch its nodes until its end. The default.
+    /// Watch the nodes until the run ends. The default.
     #[arg(long, conflicts_with_all = ["detach", "wait"])]
     follow: bool,
-    /// Print the run's number and return; it runs on.
+    /// Print the run's number and return, without waiting for the run.
     #[arg(short, long, conflicts_with = "wait")]
     detach: bool,
-    /// Wait for its end, and say nothing before.
+    /// Wait for the end of the run without watching its nodes.
     #[arg(long)]
     wait: bool,
 }
@@ -256,22 +180,18 @@ async fn start(
     context: &Context,
 ) -> Result<(StartRun, Option<Document>)> {
     let inputs = inputs_object(&arguments.input)?;
-    match Named::of(&arguments.workflow) {
-        Named::File(_) if arguments.version.is_some() => Err(Failure::usage(
-            "a file has no versions",
-            "leave --version out, or name a workflow that the server keeps",
-        )),
-        Named::File(file) => {
-            let document = Document::of_file(&file)?;
-            let workflow = Some(document.raw()?);
-            Ok((StartRun { workflow, inputs, ..StartRun::default() }, Some(document)))
-        }
-        Named::Kept(text) => {
-            let workflow_id = Some(find(context, &text).await?.workflow_id);
-            let version = arguments.version;
-            Ok((StartRun { workflow_id, version, inputs, ..StartRun::default() }, None))
-        }
+    let (workflow, version) = (&arguments.workflow, arguments.version);
+    if !is_file(workflow) {
+        let workflow_id = Some(find(context, workflow).await?.workflow_id);
+        return Ok((StartRun { workflow_id, version, inputs, ..StartRun::default() }, None));
     }
+    if version.is_some() {
+        let hint = "leave --version out, or name a workflow that the server keeps";
+        return Err(Failure::usage("a file has no versions", hint));
+    }
+    let document = Document::of_file(workflow)?;
+    let workflow = Some(document.raw()?);
+    Ok((StartRun { workflow, inputs, ..StartRun::default() }, Some(document)))
 }
 
 impl Show for RunRef {
@@ -325,19 +245,10 @@ pub(crate) fn inputs_object(inputs: &[Input]) -> Result<Option<Box<RawValue>>> {
             Input::Pair(name, value) => {
                 all.insert(name.clone(), value.clone());
             }
-            Input::File(file) => all.extend(of_file(file)?),
+            Input::File(file) => all.extend(read_json::<Map<String, Value>>(file, HINT)?),
         }
     }
     Ok(Some(to_raw_value(&all).expect("plain values become JSON")))
-}
-
-fn of_file(file: &str) -> Result<Map<String, Value>> {
-    let value: Value = serde_json::from_str(&read_file(file)?)
-        .map_err(|error| Failure::usage(format!("{file} is not JSON: {error}"), HINT))?;
-    match value {
-        Value::Object(object) => Ok(object),
-        _ => Err(Failure::usage(format!("{file} holds no JSON object"), HINT)),
-    }
 }
 
 #[cfg(test)]

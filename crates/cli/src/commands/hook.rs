@@ -4,7 +4,6 @@ use protocol::rest::schedules::{CreatedHook, Hook, HookPage, NewHook};
 use serde_json::{Value, json};
 
 use super::flow;
-use crate::args::examples;
 use crate::context::Context;
 use crate::failure::{ExitCode, Result};
 use crate::format;
@@ -13,11 +12,6 @@ use crate::output::Columns;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Make an address that starts a workflow. It is shown once.
-    #[command(before_help = examples(&[
-        "astra hook create nightly",
-        "astra hook create nightly --name github",
-        "curl -X POST \"$(astra hook create nightly -o quiet)\" -d '{\"x\":1}'",
-    ]))]
     Create {
         /// The workflow: its name, its id or the first letters of it.
         workflow: String,
@@ -26,18 +20,8 @@ pub(crate) enum Command {
         name: Option<String>,
     },
     /// List webhooks, without their secrets.
-    #[command(before_help = examples(&[
-        "astra hook list",
-        "astra hook list -o json",
-        "astra hook list -o quiet                    ids alone",
-    ]))]
     List,
     /// End webhooks at once.
-    #[command(before_help = examples(&[
-        "astra hook rm 7f3kq2mx",
-        "astra hook rm 7f3kq2mx 9abc2def",
-        "astra hook list -o quiet | xargs astra hook rm",
-    ]))]
     Rm {
         /// Their ids, as `astra hook list` shows them.
         #[arg(required = true)]

@@ -4,10 +4,9 @@ use protocol::plan::PlanTask;
 use protocol::rest::plans::{DeletedPlan, Plan, Plans};
 use serde_json::value::RawValue;
 
-use super::task::read_file;
-use crate::args::examples;
+use super::task::read_json;
 use crate::context::Context;
-use crate::failure::{ExitCode, Failure, Result};
+use crate::failure::{ExitCode, Result};
 use crate::output::{self, Columns, Show};
 use crate::{format, pages};
 
@@ -16,45 +15,28 @@ const PLAN_HINT: &str = "a plan is an object like {\"plan_id\":\"p1\",\"tasks\":
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Have a plan kept. The same plan again changes nothing.
-    #[command(before_help = examples(&[
-        "astra plan submit dedupe.json",
-        "echo '{\"plan_id\":\"dedupe\",\"tasks\":[{\"task_number\":1,\"command\":\"sort\"},",
-        "  {\"task_number\":2,\"command\":\"uniq\",\"input_from_task\":1}]}' | astra plan submit -",
-    ]))]
+    /// Save a plan. Submitting the same plan again changes nothing.
     Submit {
         /// A JSON file; `-` for stdin.
         file: String,
     },
     /// List plans, by name.
-    #[command(before_help = examples(&[
-        "astra plan list",
-        "astra plan list --pattern 'nightly-*' -o quiet",
-    ]))]
     List {
-        /// Only names like this; `*` and `?` stand for any letters and any letter.
+        /// Only names that match this pattern of `*` and `?`.
         #[arg(long)]
         pattern: Option<String>,
-        /// At most so many.
+        /// Show at most this many.
         #[arg(long, default_value_t = 50)]
         limit: usize,
     },
     /// Show a plan's steps.
-    #[command(before_help = examples(&[
-        "astra plan show dedupe",
-        "astra plan show dedupe -o json",
-    ]))]
     Show {
-        /// Its name.
+        /// The plan's name.
         plan: String,
     },
-    /// Forget plans. Those with open jobs stay; jobs that are over keep their own copy.
-    #[command(before_help = examples(&[
-        "astra plan rm dedupe",
-        "astra plan list --pattern 'test-*' -o quiet | xargs astra plan rm",
-    ]))]
+    /// Delete plans. A plan with open jobs is kept; ended jobs keep their own copy.
     Rm {
-        /// Their names.
+        /// The plans' names.
         #[arg(required = true)]
         plans: Vec<String>,
     },
@@ -72,7 +54,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode>
                 let path = path(&plan);
                 let gone: DeletedPlan = context.delete(&path).await?;
                 let kept = "jobs that were made of it keep their steps";
-                let text = format!("plan {} is forgotten; {kept}", gone.plan_id);
+                let text = format!("plan {} is deleted; {kept}", gone.plan_id);
                 context.output.answer(&gone, text, &gone.plan_id);
             }
         }
@@ -84,21 +66,15 @@ fn path(plan: &str) -> String {
     format!("/api/v1/plans/{}", format::percent_encoded(plan))
 }
 
-/// JSON from a file, as it stands there.
-pub(super) fn json_file(file: &str, hint: &str) -> Result<Box<RawValue>> {
-    serde_json::from_str(&read_file(file)?)
-        .map_err(|error| Failure::usage(format!("{file} is not JSON: {error}"), hint))
-}
-
 async fn submit(file: &str, context: &Context) -> Result<()> {
-    let body = json_file(file, PLAN_HINT)?;
+    let body: Box<RawValue> = read_json(file, PLAN_HINT)?;
     let plan: Plan = context.post("/api/v1/plans", &body).await?;
     if !context.output.is_for_people() {
         context.output.show(&plan);
         return Ok(());
     }
     let programs: Vec<_> = plan.tasks.iter().map(|step| step.command.as_str()).collect();
-    context.output.line(&format!("plan {} is kept: {}", plan.plan_id, programs.join(", ")));
+    context.output.line(&format!("plan {} is saved: {}", plan.plan_id, programs.join(", ")));
     context.output.note(format!(
         "make jobs of it: echo '{{\"action_id\":\"a1\",\"plan_id\":\"{}\",\"inputs\":[\"...\"]}}' | \
          astra action submit - --follow",
@@ -116,7 +92,7 @@ async fn list(pattern: Option<&str>, limit: usize, context: &Context) -> Result<
         &shown,
         &shown.plans,
         &Columns {
-            none: "no plans; have one kept with `astra plan submit FILE`",
+            none: "no plans; save one with `astra plan submit FILE`",
             id: |plan| plan.plan_id.clone(),
             header: ["PLAN", "STEPS", "MADE", "ABOUT"],
             row: |plan| {

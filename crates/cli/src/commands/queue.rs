@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use protocol::rest::queues::{
-    PurgeQueue, PurgedQueue, Queue, QueuePause, QueuedTasks, Queues, RequeueQueue, RequeuedQueue,
+    PurgeQueue, PurgedQueue, Queue, QueuedTasks, Queues, RequeueQueue, RequeuedQueue,
 };
 use protocol::rest::tasks::TaskPage;
-use serde::Serialize;
+use serde_json::json;
 
-use crate::args::examples;
 use crate::context::Context;
 use crate::failure::{ExitCode, Failure, Result};
 use crate::format;
@@ -17,91 +16,60 @@ use crate::pages::Pages;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// List queues: how many tasks stand where, and for how long.
-    #[command(before_help = examples(&[
-        "astra queue list",
-        "astra queue list -o json",
-    ]))]
+    /// List queues with the number of tasks in each state and the age of the oldest.
     List,
     /// Show one queue.
-    #[command(before_help = examples(&[
-        "astra queue show nightly",
-        "astra queue show nightly -o json",
-    ]))]
     Show {
-        /// Which one.
+        /// The queue's name.
         queue: String,
     },
-    /// Show who is next in a queue. Nothing is granted by that.
-    #[command(before_help = examples(&[
-        "astra queue peek nightly",
-        "astra queue peek nightly --limit 100 -o quiet",
-    ]))]
+    /// Show the next tasks of a queue, without granting them.
     Peek {
-        /// Which queue.
+        /// The queue's name.
         queue: String,
-        /// At most so many.
+        /// Show at most this many.
         #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=500))]
         limit: u32,
-        /// Pass over so many.
+        /// Skip this many.
         #[arg(long, default_value_t = 0)]
         offset: u32,
     },
     /// List tasks that ran out of attempts, newest first, with the reason.
-    #[command(before_help = examples(&[
-        "astra queue dead",
-        "astra queue dead nightly --limit 100",
-        "astra queue requeue nightly                 bring them back",
-    ]))]
     Dead {
-        /// Only of this queue.
+        /// Only tasks of this queue.
         queue: Option<String>,
-        /// At most so many.
+        /// Show at most this many.
         #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
         limit: u32,
     },
-    /// Start nothing of queues until `resume`. What runs goes on.
-    #[command(before_help = examples(&[
-        "astra queue pause nightly                   nothing of it is started; what runs goes on",
-    ]))]
+    /// Pause queues until `resume`. Running tasks go on.
     Pause {
-        /// Which queues.
+        /// The queues' names.
         #[arg(required = true)]
         queues: Vec<String>,
     },
-    /// Let paused queues go on.
-    #[command(before_help = examples(&[
-        "astra queue resume nightly",
-    ]))]
+    /// Resume paused queues.
     Resume {
-        /// Which queues.
+        /// The queues' names.
         #[arg(required = true)]
         queues: Vec<String>,
     },
-    /// Bring the dead tasks of a queue back, with fresh attempts.
-    #[command(before_help = examples(&[
-        "astra queue requeue nightly                 every dead task, with fresh attempts",
-        "astra queue requeue nightly --failed        those that failed for good, too",
-    ]))]
+    /// Requeue the dead tasks of a queue, with fresh attempts.
     Requeue {
-        /// Which queue.
+        /// The queue's name.
         queue: String,
-        /// Those that failed for good, too.
+        /// Also requeue tasks that failed for good.
         #[arg(long)]
         failed: bool,
     },
-    /// Stop every queued task of a queue. What runs goes on.
-    #[command(before_help = examples(&[
-        "astra queue purge nightly",
-        "astra queue purge nightly --waiting --yes",
-    ]))]
+    /// Stop the queued tasks of a queue. Running tasks go on.
     Purge {
-        /// Which queue.
+        /// The queue's name.
         queue: String,
-        /// Those that wait for a moment or their next attempt, too.
+        /// Also stop tasks that wait for a moment or for their next attempt.
         #[arg(long)]
         waiting: bool,
-        /// Do not ask.
+        /// Skip the confirmation.
         #[arg(short, long)]
         yes: bool,
     },
@@ -115,8 +83,8 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode>
         Command::Dead { queue, limit } => dead(queue.as_deref(), limit, context).await?,
         Command::Pause { queues } => set_paused(&queues, "pause", context).await?,
         Command::Resume { queues } => set_paused(&queues, "resume", context).await?,
-        Command::Requeue { queue, failed } => requeue(queue, failed, context).await?,
-        Command::Purge { queue, waiting, yes } => purge(queue, waiting, yes, context).await?,
+        Command::Requeue { queue, failed } => requeue(&queue, failed, context).await?,
+        Command::Purge { queue, waiting, yes } => purge(&queue, waiting, yes, context).await?,
     }
     Ok(ExitCode::Success)
 }
@@ -199,72 +167,51 @@ impl Show for Queue {
 
 async fn set_paused(queues: &[String], verb: &str, context: &Context) -> Result<()> {
     for name in queues {
-        let Queue { queue, depth, paused, .. } = context.command(&path(name, verb)).await?;
-        let tasks = format::count(depth, "task");
-        let text = match &paused {
+        let changed: Queue = context.command(&path(name, verb)).await?;
+        let (queue, tasks) = (&changed.queue, format::count(changed.depth, "task"));
+        let text = match &changed.paused {
             Some(_) => format!(
                 "queue {queue} is paused with {tasks} in it; it goes on with `astra queue resume \
                  {queue}`"
             ),
             None => format!("queue {queue} goes on with {tasks}"),
         };
-        let id = queue.clone();
-        context.output.answer(&SetPaused { queue, depth, paused }, text, id);
+        context.output.answer(&changed, text, queue);
     }
     Ok(())
 }
 
-/// A queue that was paused or resumed.
-#[derive(Debug, Serialize)]
-struct SetPaused {
-    queue: String,
-    depth: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    paused: Option<QueuePause>,
-}
-
-async fn requeue(queue: String, failed: bool, context: &Context) -> Result<()> {
-    let body = RequeueQueue { failed, max: None };
-    let path = path(&queue, "requeue");
-    let mut all = BackInQueue { queue, requeued: 0, dead: 0 };
-    loop {
-        let one: RequeuedQueue = context.post(&path, &body).await?;
-        all.requeued += one.requeued;
-        all.dead = one.dead;
+async fn requeue(queue: &str, failed: bool, context: &Context) -> Result<()> {
+    let (path, mut requeued) = (path(queue, "requeue"), 0);
+    let dead = loop {
+        let one: RequeuedQueue = context.post(&path, &RequeueQueue { failed, max: None }).await?;
+        requeued += one.requeued;
         if !one.more {
-            break;
+            break one.dead;
         }
-        if one.requeued == 0 {
-            return Err(stuck("requeued", all.requeued));
-        }
-    }
-    let text = match all.requeued {
-        0 => format!("queue {} has no such task", all.queue),
-        n => {
-            format!("{} back in queue {}, with fresh attempts", format::count(n, "task"), all.queue)
-        }
+        check_progress(one.requeued, &format!("{} requeued", format::count(requeued, "task")))?;
     };
-    context.output.answer(&all, text, all.requeued);
+    let text = match requeued {
+        0 => format!("queue {queue} has no such task"),
+        n => format!("{} back in queue {queue}, with fresh attempts", format::count(n, "task")),
+    };
+    let answer = json!({ "queue": queue, "requeued": requeued, "dead": dead });
+    context.output.answer(&answer, text, requeued);
     Ok(())
 }
 
 /// More is there, and none of it changes: somebody else is at it.
-fn stuck(verb: &str, number: u64) -> Failure {
-    let message = format!("{} {verb}, and the rest does not change", format::count(number, "task"));
-    Failure::new(ExitCode::Conflict, message, "somebody else may be at it; try again")
+fn check_progress(n_changed: u64, so_far: &str) -> Result<()> {
+    if n_changed > 0 {
+        return Ok(());
+    }
+    let message = format!("{so_far}, and the rest does not change");
+    Err(Failure::new(ExitCode::Conflict, message, "somebody else may be at it; try again"))
 }
 
-/// What a requeue came to.
-#[derive(Debug, Serialize)]
-struct BackInQueue {
-    queue: String,
-    requeued: u64,
-    dead: u64,
-}
-
-async fn purge(queue: String, waiting: bool, is_sure: bool, context: &Context) -> Result<()> {
+async fn purge(queue: &str, waiting: bool, is_sure: bool, context: &Context) -> Result<()> {
     if !is_sure {
-        let view = look(&queue, context).await?;
+        let view = look(queue, context).await?;
         let number = view.depth + if waiting { view.scheduled + view.retries_due } else { 0 };
         let question = format!("Stop {} of queue {queue}?", format::count(number, "task"));
         let no_one = Failure::usage(format!("{question} Nobody is here to ask"), "use --yes");
@@ -272,38 +219,25 @@ async fn purge(queue: String, waiting: bool, is_sure: bool, context: &Context) -
             return Err(Failure::new(ExitCode::Interrupted, "nothing was stopped", ""));
         }
     }
-    let body = PurgeQueue { waiting, max: None };
-    let path = path(&queue, "purge");
-    let mut all = Purged { queue, stopped: 0, depth: 0 };
-    loop {
-        let one: PurgedQueue = context.post(&path, &body).await?;
-        all.stopped += one.stopped;
-        all.depth = one.depth;
+    let (path, mut stopped) = (path(queue, "purge"), 0);
+    let depth = loop {
+        let one: PurgedQueue = context.post(&path, &PurgeQueue { waiting, max: None }).await?;
+        stopped += one.stopped;
         if !one.more {
-            break;
+            break one.depth;
         }
-        if one.stopped == 0 {
-            return Err(stuck("stopped", all.stopped));
-        }
-    }
-    let text = match all.stopped {
-        0 => format!("queue {} had nothing to stop", all.queue),
+        check_progress(one.stopped, &format!("{} stopped", format::count(stopped, "task")))?;
+    };
+    let text = match stopped {
+        0 => format!("queue {queue} had nothing to stop"),
         n => format!(
-            "{} of queue {} stopped; `astra task requeue ID` brings one back",
-            format::count(n, "task"),
-            all.queue
+            "{} of queue {queue} stopped; `astra task requeue ID` brings one back",
+            format::count(n, "task")
         ),
     };
-    context.output.answer(&all, text, all.stopped);
+    let answer = json!({ "queue": queue, "stopped": stopped, "depth": depth });
+    context.output.answer(&answer, text, stopped);
     Ok(())
-}
-
-/// What a purge came to.
-#[derive(Debug, Serialize)]
-struct Purged {
-    queue: String,
-    stopped: u64,
-    depth: u64,
 }
 
 async fn peek(queue: &str, (limit, offset): (u32, u32), context: &Context) -> Result<()> {

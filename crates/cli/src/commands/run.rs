@@ -22,18 +22,12 @@ pub(crate) use usage_hint::usage_hint;
 
 use submit::RunFlags;
 
-use crate::args::examples;
 use crate::context::Context;
 use crate::duration::Span;
 use crate::failure::{ExitCode, Failure, Result};
 
-/// Run a command on a worker, as if it ran here; look at runs, follow them, stop them.
+/// Run a command on a worker as if it ran here; list, follow and stop runs.
 #[derive(Debug, clap::Args)]
-#[command(before_help = examples(&[
-    "astra run -- make test",
-    "astra run --on gpu=true --timeout 1h --env MODEL=small -- python3 train.py",
-    "astra run --each 'photos/*.jpg' --max-parallel 8 -- convert {} -resize 256 thumbs/{name}",
-]))]
 #[command(override_usage = "astra run [FLAGS] -- COMMAND [ARGUMENT]...\n       \
                             astra run list|show|follow|logs|wait|stop|retry|diff|signal|rebind|artifacts ...")]
 pub(crate) struct Arguments {
@@ -49,33 +43,18 @@ pub(crate) struct Arguments {
 #[derive(Debug, clap::Subcommand)]
 enum Verb {
     /// List runs, newest first.
-    #[command(before_help = examples(&[
-        "astra run list",
-        "astra run list -n 50",
-        "astra run list -o quiet | xargs astra run wait",
-    ]))]
     List {
-        /// At most so many.
+        /// Show at most this many.
         #[arg(short = 'n', long, value_name = "N", default_value_t = 20)]
         limit: usize,
     },
-    /// Show a run: its nodes, its one task, or how many of its tasks are in which state.
-    #[command(before_help = examples(&[
-        "astra run show last",
-        "astra run show 41                           the nodes of a workflow's run",
-        "astra run show last~1 -o json",
-    ]))]
+    /// Show a run: its nodes, its task, or the number of its tasks in each state.
     Show {
         /// The run: its name or number, the first letters of its name or id, `last` or `last~1`.
         run: String,
     },
     Follow(follow::FollowArguments),
-    /// Print what a run has written so far.
-    #[command(before_help = examples(&[
-        "astra run logs last",
-        "astra run logs k3f9 photos/a.jpg",
-        "astra run logs 41 transcode                 a node of a workflow's run",
-    ]))]
+    /// Print the output of a run so far.
     Logs {
         /// The run: its name or number, the first letters of its name or id, `last` or `last~1`.
         run: String,
@@ -84,11 +63,6 @@ enum Verb {
         item: Option<String>,
     },
     /// Wait for the end of runs, without their output; exit 1 unless all succeeded.
-    #[command(before_help = examples(&[
-        "astra run wait last",
-        "astra run wait build test --timeout 10m",
-        "astra run wait $(astra run -d -- make) && echo done",
-    ]))]
     Wait {
         /// The runs: names or numbers, first letters of names or ids, `last` or `last~1`.
         #[arg(required = true, value_name = "RUN")]
@@ -97,12 +71,7 @@ enum Verb {
         #[arg(long, value_name = "DURATION")]
         timeout: Option<Span>,
     },
-    /// Stop runs: what has not started does not start any more, and what runs is told to stop.
-    #[command(before_help = examples(&[
-        "astra run stop last",
-        "astra run stop k3f9",
-        "astra run list -o quiet | xargs astra run stop",
-    ]))]
+    /// Stop runs: queued tasks do not start, and running tasks are told to stop.
     Stop {
         /// The runs: names or numbers, first letters of names or ids, `last` or `last~1`.
         #[arg(required = true, value_name = "RUN")]
@@ -110,13 +79,8 @@ enum Verb {
     },
     Retry(change::RetryArguments),
     /// Compare two runs of a workflow: inputs, outputs, and each node's end, time and result.
-    #[command(before_help = examples(&[
-        "astra run diff last~1 last",
-        "astra run diff 40 41",
-        "astra run diff 40 41 -o json",
-    ]))]
     Diff {
-        /// The one run: its number, its id, the first letters of it, `last` or `last~1`.
+        /// The first run: its number, its id, the first letters of it, `last` or `last~1`.
         a: String,
         /// The other run.
         b: String,

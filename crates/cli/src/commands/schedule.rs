@@ -7,7 +7,6 @@ use protocol::rest::schedules::{
 };
 use serde_json::{Value, json};
 
-use crate::args::examples;
 use crate::commands::flow::{self, Input, inputs_object};
 use crate::context::Context;
 use crate::duration::Span;
@@ -22,55 +21,25 @@ const ID_LETTERS: usize = 8;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// List schedules.
-    #[command(before_help = examples(&[
-        "astra schedule list",
-        "astra schedule list -o json",
-        "astra schedule list -o quiet                ids alone",
-    ]))]
     List,
     /// Start a kept workflow again and again, by the clock.
-    #[command(before_help = examples(&[
-        "astra schedule create nightly --cron '0 3 * * *' --timezone Europe/Berlin",
-        "astra schedule create report --cron '*/15 * * * MON-FRI' -i size=256 --overlap queue",
-        "astra schedule create nightly --cron '0 3 * * *' --paused --name draft",
-    ]))]
     Create(CreateArguments),
     /// Show a schedule.
-    #[command(before_help = examples(&[
-        "astra schedule show nightly                 when it is due next, and what came of the last time",
-        "astra schedule show 7f3k",
-        "astra schedule show nightly -o json",
-    ]))]
     Show {
         /// Its name, its id or the first letters of it.
         schedule: String,
     },
     /// Start nothing by the clock until it is resumed. Runs that go on are left alone.
-    #[command(before_help = examples(&[
-        "astra schedule pause nightly",
-        "astra schedule pause 7f3k",
-        "astra schedule list -o quiet | xargs -n1 astra schedule pause",
-    ]))]
     Pause {
         /// Its name, its id or the first letters of it.
         schedule: String,
     },
     /// Let a schedule go on. Times that passed meanwhile are not made up for; see `backfill`.
-    #[command(before_help = examples(&[
-        "astra schedule resume nightly",
-        "astra schedule resume 7f3k",
-        "astra schedule resume nightly -o json",
-    ]))]
     Resume {
         /// Its name, its id or the first letters of it.
         schedule: String,
     },
     /// Start a schedule's workflow now, with its inputs.
-    #[command(before_help = examples(&[
-        "astra schedule run nightly                  now, and watch it",
-        "astra schedule run nightly -d",
-        "astra schedule run nightly -d -o quiet",
-    ]))]
     Run {
         /// Its name, its id or the first letters of it.
         schedule: String,
@@ -79,11 +48,6 @@ pub(crate) enum Command {
         detach: bool,
     },
     /// Start runs for times that have passed, one for each. The same again starts none twice.
-    #[command(before_help = examples(&[
-        "astra schedule backfill nightly --from 7d",
-        "astra schedule backfill nightly --from 2026-03-01T00:00:00Z --to 2026-03-08T00:00:00Z",
-        "astra schedule backfill nightly --from 7d -o quiet | xargs astra run wait",
-    ]))]
     Backfill {
         /// Its name, its id or the first letters of it.
         schedule: String,
@@ -95,11 +59,6 @@ pub(crate) enum Command {
         to: Option<String>,
     },
     /// Forget schedules. Their runs stay.
-    #[command(before_help = examples(&[
-        "astra schedule rm nightly",
-        "astra schedule rm 7f3k 9abc",
-        "astra schedule list -o quiet | xargs astra schedule rm",
-    ]))]
     Rm {
         /// Names, ids or first letters of ids.
         #[arg(required = true, value_name = "SCHEDULE")]
@@ -121,7 +80,7 @@ pub(crate) struct CreateArguments {
     #[arg(short, long, value_name = "NAME=VALUE|@FILE")]
     input: Vec<Input>,
     /// If the run before still goes on: skip the time, queue behind it, allow both, or cancel it.
-    #[arg(long, value_name = "skip|queue|allow|cancel", default_value = "skip", value_parser = parse_overlap)]
+    #[arg(long, default_value = "skip", value_parser = parse_overlap)]
     overlap: Overlap,
     /// Always this version. Default: the newest at each time.
     #[arg(long, value_name = "N")]
@@ -141,13 +100,6 @@ fn parse_overlap(word: &str) -> std::result::Result<Overlap, String> {
         "allow" => Ok(Overlap::Allow),
         "cancel" => Ok(Overlap::Cancel),
         _ => Err("not one of skip, queue, allow, cancel".into()),
-    }
-}
-
-impl Command {
-    /// A run outlives the first Ctrl-C.
-    pub(crate) fn outlives_interruption(&self) -> bool {
-        matches!(self, Self::Run { .. })
     }
 }
 

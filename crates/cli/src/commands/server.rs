@@ -4,29 +4,24 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use server::app::Options;
+use tracing_subscriber::filter::LevelFilter;
 
-use crate::args::examples;
-use crate::config::{self, Flags, HTTP_DEFAULT, LogLevel, RESP_DEFAULT, ServerFlags};
+use crate::config::{self, Flags, HTTP_DEFAULT, RESP_DEFAULT, ServerFlags};
 use crate::embedded::{self, EmbeddedServer};
 use crate::failure::{ExitCode, Failure, Result};
 use crate::interrupts;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Start a server that asks everyone for a token.
-    #[command(before_help = examples(&[
-        "astra token create --role admin --data /var/lib/astra    once, before the first start",
-        "astra server start --data /var/lib/astra",
-        "astra server start --data /var/lib/astra --http 0.0.0.0:8080 --log json",
-    ]))]
+    /// Start a server. Every request needs a token.
     Start {
-        /// The folder that holds everything the server knows.
+        /// The server's data folder.
         #[arg(long, value_name = "DIR")]
         data: Option<PathBuf>,
-        /// Where to listen. Default 127.0.0.1:8080.
+        /// The HTTP address. Default 127.0.0.1:8080.
         #[arg(long, value_name = "ADDR")]
         http: Option<SocketAddr>,
-        /// Where to listen for Redis clients. Default 127.0.0.1:6380.
+        /// The address for Redis clients. Default 127.0.0.1:6380.
         #[arg(long, value_name = "ADDR")]
         resp: Option<SocketAddr>,
         /// A Unix socket for Redis clients.
@@ -38,7 +33,7 @@ pub(crate) enum Command {
 pub(crate) async fn run(command: Command, flags: &Flags) -> Result<ExitCode> {
     let Command::Start { data, http, resp, resp_unix } = command;
     let config = config::load(flags, ServerFlags { data, http, resp, resp_unix })?;
-    config::start_log(&config.log, LogLevel::Info);
+    config::start_log(&config.log, LevelFilter::INFO);
     let data = config.data.clone().ok_or_else(|| {
         Failure::usage(
             "a server needs a folder for its data",

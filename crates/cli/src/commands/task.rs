@@ -4,18 +4,16 @@
 
 mod new_task;
 
-pub(crate) use new_task::{parse_package, parse_tag, read_file};
+pub(crate) use new_task::{parse_package, parse_tag, read_file, read_json};
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use model::TaskId;
 use protocol::rest::tasks::{
     EndedAttempt, State, SubmitTasks, SubmittedTask, SubmittedTasks, Task, TaskPage, TaskToSubmit,
 };
-use serde::Serialize;
 
 use self::new_task::TaskFlags;
-use crate::args::examples;
 use crate::context::Context;
 use crate::duration::Span;
 use crate::failure::{ExitCode, Failure, Result};
@@ -23,6 +21,7 @@ use crate::format;
 use crate::output::{self, Columns, Show};
 use crate::pages::Pages;
 use crate::run::interrupted;
+use crate::selector;
 
 /// So many tasks go in one request.
 pub(crate) const BATCH: usize = 500;
@@ -32,9 +31,6 @@ const LISTED_MAX: usize = 20;
 const ID_LETTERS: usize = 8;
 /// How long one question waits at the server.
 const POLL: Duration = Duration::from_secs(20);
-/// A server that is away for so long while a task is waited for is gone.
-const AWAY_MAX: Duration = Duration::from_secs(15);
-const AWAY_PAUSE: Duration = Duration::from_millis(200);
 /// Beginnings of ids are looked for among so many recent tasks.
 const SEARCHED_MAX: usize = 2_000;
 /// Shorter beginnings are guesses.
@@ -45,12 +41,7 @@ const UUID_LETTERS: usize = 36;
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     Submit(Box<SubmitArguments>),
-    /// Show a task, whole; with `--wait`, when it has come to its end.
-    #[command(before_help = examples(&[
-        "astra task show last",
-        "astra task show 3f2a91bc --wait",
-        "astra task show last -o json",
-    ]))]
+    /// Show a task; with `--wait`, once it has ended.
     Show {
         /// The task: its id, the first letters of it, or `last`.
         task: String,
@@ -62,21 +53,13 @@ pub(crate) enum Command {
         timeout_wait: Option<Span>,
     },
     List(ListArguments),
-    /// Stop tasks: they are not started any more, and what runs is told to stop.
-    #[command(before_help = examples(&[
-        "astra task cancel last",
-        "astra task cancel 3f2a91bc 77d0",
-    ]))]
+    /// Stop tasks: queued tasks do not start, and running tasks are told to stop.
     Cancel {
         /// The tasks: ids, first letters of ids, or `last`.
         #[arg(required = true)]
         tasks: Vec<String>,
     },
-    /// Bring failed or dead tasks back to their queue, with all their attempts.
-    #[command(before_help = examples(&[
-        "astra task requeue last",
-        "astra task list --state dead -o quiet | xargs astra task requeue",
-    ]))]
+    /// Requeue failed or dead tasks, with fresh attempts.
     Requeue {
         /// The tasks: ids, first letters of ids, or `last`.
         #[arg(required = true)]
@@ -84,21 +67,16 @@ pub(crate) enum Command {
     },
 }
 
-/// Submit tasks. What is answered survives a crash of the server.
+/// Submit tasks. Accepted tasks survive a crash of the server.
 #[derive(Debug, clap::Args)]
-#[command(before_help = examples(&[
-    "astra task submit core.echo -p '{\"hello\":\"world\"}' --wait",
-    "astra task submit core.sleep -p '{\"seconds\":5}' --count 100 --queue slow",
-    "astra task submit --file tasks.jsonl",
-]))]
 pub(crate) struct SubmitArguments {
-    /// What kind of work; builtin are core.echo, core.sleep, core.fail and core.noop.
+    /// The task's type. Builtin types are core.echo, core.sleep, core.fail and core.noop.
     #[arg(value_name = "TYPE", required_unless_present = "file")]
     task_type: Option<String>,
     /// Read tasks from a JSON or JSON-lines file instead; `-` for stdin.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["task_type", "TaskFlags", "count"])]
     file: Option<String>,
-    /// Submit the same task so many times.
+    /// Submit the task this many times.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     count: u32,
     /// Wait for the end and print the results; exit 1 unless all succeeded.
@@ -113,11 +91,6 @@ pub(crate) struct SubmitArguments {
 
 /// List tasks, newest first.
 #[derive(Debug, clap::Args)]
-#[command(before_help = examples(&[
-    "astra task list",
-    "astra task list --state failed,dead --limit 100",
-    "astra task list --type core.sleep -o quiet",
-]))]
 pub(crate) struct ListArguments {
     /// Only these states: waiting, queued, retrying, running, succeeded, failed, dead, stopped.
     #[arg(long, value_delimiter = ',', value_parser = parse_state, value_name = "STATE")]
@@ -128,7 +101,7 @@ pub(crate) struct ListArguments {
     /// Only this queue.
     #[arg(long)]
     queue: Option<String>,
-    /// At most so many.
+    /// Show at most this many.
     #[arg(long, default_value_t = 20)]
     limit: usize,
 }
@@ -196,8 +169,7 @@ async fn submit_all(context: &Context, mut tasks: Vec<TaskToSubmit>) -> Result<S
 /// For people: results on stdout, one line each, and how it went on stderr.
 fn show_results(context: &Context, tasks: Vec<Task>) {
     if !context.output.is_for_people() {
-        context.output.show(&Tasks { tasks });
-        return;
+        return list_all(tasks, context);
     }
     for task in tasks {
         let look = format::look(task.state);
@@ -259,26 +231,6 @@ async fn show(
     Ok(exit_code(&tasks))
 }
 
-/// Several tasks, as one answer.
-#[derive(Default, Serialize)]
-struct Tasks {
-    tasks: Vec<Task>,
-}
-
-impl Show for Tasks {
-    fn text(&self) -> String {
-        output::lines(self.tasks.iter().map(Show::text))
-    }
-
-    fn quiet(&self) -> String {
-        output::lines(self.tasks.iter().map(|task| task.task_id.clone()))
-    }
-
-    fn json_lines(&self) -> String {
-        output::lines(self.tasks.iter().map(output::json))
-    }
-}
-
 impl Show for Task {
     fn text(&self) -> String {
         let look = format::look(self.state);
@@ -335,44 +287,45 @@ async fn list(arguments: ListArguments, context: &Context) -> Result<ExitCode> {
     ];
     let path = format::query("/api/v1/tasks", &parameters);
     let (tasks, is_more) = Pages::<TaskPage>::of(path).take(context, arguments.limit).await?;
-    let page = TaskPage { tasks, next_cursor: None };
-    context.output.list(
-        &page,
-        &page.tasks,
-        &Columns {
-            none: "no tasks",
-            id: |task| task.task_id.clone(),
-            header: ["ID", "TYPE", "QUEUE", "STATE", "ATTEMPTS", "SUBMITTED", "WORKER"],
-            row: |task| {
-                let holder = task.lease.as_ref().map(|lease| lease.worker_id.clone());
-                [
-                    task.task_id.chars().take(ID_LETTERS).collect(),
-                    task.task_type.clone(),
-                    task.queue.clone(),
-                    format::look(task.state).to_string(),
-                    format!("{}/{}", task.attempt, task.max_attempts),
-                    format::ago(&task.created_at),
-                    format::or_dash(holder.or_else(|| task.worker_id.clone())),
-                ]
-            },
-        },
-    );
+    list_all(tasks, context);
     if is_more {
         context.output.note("there are more; see them with a larger --limit");
     }
     Ok(ExitCode::Success)
 }
 
+fn list_all(tasks: Vec<Task>, context: &Context) {
+    let page = TaskPage { tasks, next_cursor: None };
+    let columns = Columns {
+        none: "no tasks",
+        id: |task: &Task| task.task_id.clone(),
+        header: ["ID", "TYPE", "QUEUE", "STATE", "ATTEMPTS", "SUBMITTED", "WORKER"],
+        row: |task| {
+            let holder = task.lease.as_ref().map(|lease| lease.worker_id.clone());
+            [
+                task.task_id.chars().take(ID_LETTERS).collect(),
+                task.task_type.clone(),
+                task.queue.clone(),
+                format::look(task.state).to_string(),
+                format!("{}/{}", task.attempt, task.max_attempts),
+                format::ago(&task.created_at),
+                format::or_dash(holder.or_else(|| task.worker_id.clone())),
+            ]
+        },
+    };
+    context.output.list(&page, &page.tasks, &columns);
+}
+
 async fn change(selectors: Vec<String>, verb: &str, context: &Context) -> Result<ExitCode> {
-    let mut changed = Tasks::default();
+    let mut changed = Vec::new();
     for selector in selectors {
         let id = select(context, &selector).await?;
         let task: Task = context.command(&format!("/api/v1/tasks/{id}/{verb}")).await?;
         context.output.note(format!("{} is {}", task.task_id, format::look(task.state).word));
-        changed.tasks.push(task);
+        changed.push(task);
     }
     if !context.output.is_for_people() {
-        context.output.show(&changed);
+        list_all(changed, context);
     }
     Ok(ExitCode::Success)
 }
@@ -386,20 +339,15 @@ async fn until_all_ended(
     let all = async {
         let mut tasks = Vec::with_capacity(ids.len());
         for id in ids {
-            tasks.push(until_ended(context, id, AWAY_MAX).await?);
+            tasks.push(until_ended(context, id).await?);
         }
         Ok(tasks)
     };
     let first = ids.first().map_or("last", String::as_str);
-    let deadline = async {
-        match timeout {
-            Some(timeout) => tokio::time::sleep(timeout.0).await,
-            None => std::future::pending().await,
-        }
-    };
+    let limit = timeout.map_or(Duration::MAX, |timeout| timeout.0);
     tokio::select! {
         tasks = all => tasks,
-        () = deadline => Err(Failure::new(
+        () = tokio::time::sleep(limit) => Err(Failure::new(
             ExitCode::WaitTimeout,
             "the wait is over, the work is not",
             format!("it goes on; ask why with `astra explain {first}`"),
@@ -412,17 +360,13 @@ async fn until_all_ended(
 }
 
 /// A server that restarts meanwhile is waited for: what it accepted is not lost.
-pub(crate) async fn until_ended(context: &Context, id: &str, away_max: Duration) -> Result<Task> {
+pub(crate) async fn until_ended(context: &Context, id: &str) -> Result<Task> {
     let path = format!("/api/v1/tasks/{id}?wait_ms={}", POLL.as_millis());
-    let mut answered = Instant::now();
     loop {
-        match context.client.get_waiting::<Task>(&path, POLL).await {
-            Ok(task) if task.state.is_terminal() => return Ok(task),
-            Ok(_) => answered = Instant::now(),
-            Err(error) if error.is_passing() && answered.elapsed() < away_max => {
-                tokio::time::sleep(AWAY_PAUSE).await;
-            }
-            Err(error) => return Err(context.explain(error)),
+        let look = || context.client.get_waiting::<Task>(&path, POLL);
+        let task = context.ask_patiently(look).await?;
+        if task.state.is_terminal() {
+            return Ok(task);
         }
     }
 }
@@ -465,18 +409,8 @@ async fn newest(context: &Context) -> Result<String> {
 
 async fn by_prefix(context: &Context, prefix: &str) -> Result<String> {
     let (tasks, _) = Pages::<TaskPage>::of("/api/v1/tasks").take(context, SEARCHED_MAX).await?;
-    let ids = tasks.into_iter().map(|task| task.task_id);
-    let found: Vec<String> = ids.filter(|id| id.starts_with(prefix)).collect();
-    match found.as_slice() {
-        [id] => Ok(id.clone()),
-        [] => Err(Failure::new(
-            ExitCode::NotFound,
-            format!("no recent task begins with {prefix}"),
-            "give the full id, or look at `astra task list`",
-        )),
-        several => Err(Failure::usage(
-            format!("{} recent tasks begin with {prefix}", several.len()),
-            format!("give more of it: {} or {}", several[0], several[1]),
-        )),
-    }
+    let ways: [selector::Way<'_, Task>; 1] = [&|task| task.task_id.starts_with(prefix)];
+    let hint = "give the full id of an older task, or look at `astra task list`";
+    let found = selector::choose(("task", prefix), &tasks, &ways, |task| &task.task_id, hint)?;
+    Ok(found.task_id.clone())
 }

@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 use protocol::rest::workers::{
     AcceptedCommand, Health, KeptResources, Worker, WorkerCommand, Workers,
 };
+use tracing_subscriber::filter::LevelFilter;
 
-use crate::args::examples;
-use crate::config::{self, Flags, LogLevel, ServerFlags};
+use crate::config::{self, Flags, ServerFlags};
 use crate::context::Context;
 use crate::duration::Span;
 use crate::failure::{ExitCode, Result};
@@ -20,44 +20,20 @@ use crate::output::{self, Columns, Output, Show};
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Start a worker: it executes tasks and reports. Ctrl-C lets it finish first.
-    #[command(before_help = examples(&[
-        "astra worker start",
-        "astra worker start --server http://10.0.0.5:8080 --token \"$TOKEN\" --slots 16",
-        "astra worker start --name gpu-3 --label gpu=true --tool ffmpeg --queue video",
-        "astra worker start --sandbox strict --allow-tool sort --allow-tool uniq",
-        "astra worker start --resp 10.0.0.5:6380 --token \"$KEY\"",
-    ]))]
+    /// Start a worker. Ctrl-C drains it.
     Start(Box<start::Arguments>),
-    /// List workers, as the server sees them.
-    #[command(before_help = examples(&[
-        "astra worker list",
-        "astra worker list -o json",
-    ]))]
+    /// List workers and their state on the server.
     List,
     /// Show one worker.
-    #[command(before_help = examples(&[
-        "astra worker show gpu-3",
-        "astra worker show gpu-3 -o json",
-    ]))]
     Show {
-        /// Which one.
+        /// The worker's name.
         name: String,
     },
-    /// Let workers finish and give them nothing new, until `undrain`.
-    #[command(before_help = examples(&[
-        "astra worker drain gpu-3                    give it nothing new, wait until it is done",
-        "astra worker drain gpu-1 gpu-2 --detach     do not wait",
-        "astra worker drain gpu-3 --deadline 10m --reason \"new kernel\"",
-    ]))]
+    /// Drain workers: running tasks finish, and no new ones are granted until `undrain`.
     Drain(DrainArguments),
-    /// Give workers work again.
-    #[command(before_help = examples(&[
-        "astra worker undrain gpu-3",
-        "astra worker undrain gpu-1 gpu-2",
-    ]))]
+    /// End a drain: workers are granted tasks again.
     Undrain {
-        /// Which ones.
+        /// The workers' names.
         #[arg(required = true)]
         names: Vec<String>,
     },
@@ -67,7 +43,7 @@ pub(crate) async fn run(command: Command, flags: &Flags, output: Output) -> Resu
     let config = config::load(flags, ServerFlags::default())?;
     match command {
         Command::Start(arguments) => {
-            config::start_log(&config.log, LogLevel::Info);
+            config::start_log(&config.log, LevelFilter::INFO);
             start::run(*arguments, flags, &config, output).await
         }
         Command::List => {
@@ -136,16 +112,16 @@ const TOOLS_SHOWN: usize = 12;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct DrainArguments {
-    /// Which ones.
+    /// The workers' names.
     #[arg(required = true)]
     names: Vec<String>,
-    /// Why, for whoever looks.
+    /// The reason, shown with the worker.
     #[arg(long)]
     reason: Option<String>,
-    /// How long they have to finish.
+    /// How long running tasks may take to finish.
     #[arg(long, value_name = "DURATION")]
     deadline: Option<Span>,
-    /// Do not wait until they are done.
+    /// Do not wait for the end of the drain.
     #[arg(short, long)]
     detach: bool,
 }
@@ -256,10 +232,8 @@ impl Show for Worker {
 
 /// How much a worker keeps for later tasks.
 fn keeps(kept: &KeptResources) -> String {
-    let KeptResources { count, in_use, disk_bytes, mem_bytes } = *kept;
-    let resources = format::count(count, "resource");
-    let (disk, mem) = (format::thousands(disk_bytes), format::thousands(mem_bytes));
-    format!("{resources}, {in_use} in use; {disk} bytes in files, {mem} in memory")
+    let (resources, bytes) = (format::count(kept.count, "resource"), kept.disk_bytes);
+    format!("{resources}, {} in use; {} bytes in files", kept.in_use, format::thousands(bytes))
 }
 
 fn some_of(names: &[String]) -> String {

@@ -2,9 +2,10 @@
 //! change.
 
 use std::collections::BTreeMap;
-use std::io::{self, Write as _};
+use std::io;
 use std::time::Duration;
 
+use indicatif::ProgressBar;
 use model::Timestamp;
 use protocol::rest::runs::{MapCounts, NodeStatus, Run, RunNode};
 
@@ -334,16 +335,14 @@ const HEIGHT_DEFAULT: u16 = 24;
 /// Lines that are left for the prompt and for what was said before.
 const LINES_SPARED: usize = 2;
 
-/// Draws on stderr, over what it drew before.
-pub(super) struct Screen {
-    n_drawn: usize,
-}
+/// Draws on stderr, over what it drew before; what was drawn last stays.
+pub(super) struct Screen(ProgressBar);
 
 impl Screen {
     /// Where somebody watches, and not otherwise.
     pub(super) fn new(output: Output) -> Option<Self> {
-        let is_live = output.is_for_people() && output::stderr_is_terminal();
-        is_live.then_some(Self { n_drawn: 0 })
+        let bar = output::progress_bar(output.is_for_people(), None, "{msg}");
+        (!bar.is_hidden()).then_some(Self(bar))
     }
 
     /// So many lines can be drawn.
@@ -354,46 +353,22 @@ impl Screen {
         usize::from(rows).saturating_sub(LINES_SPARED).max(1)
     }
 
-    pub(super) fn draw(&mut self, lines: &[String]) {
-        let mut text = self.erased();
-        // Without line wrapping the terminal itself cuts what is too long.
-        text.push_str("\x1b[?7l");
-        for line in lines {
-            text.push_str(&plain_if_wanted(line));
-            text.push('\n');
-        }
-        text.push_str("\x1b[?7h");
-        write(&text);
-        self.n_drawn = lines.len();
+    pub(super) fn draw(&self, lines: &[String]) {
+        self.0.set_message(plain_if_wanted(&lines.join("\n")));
     }
 
-    /// Says something above the picture, which must be drawn again.
-    pub(super) fn note(&mut self, line: &str) {
-        let text = format!("{}{}\n", self.erased(), plain_if_wanted(line));
-        write(&text);
-        self.n_drawn = 0;
-    }
-
-    fn erased(&self) -> String {
-        match self.n_drawn {
-            0 => String::new(),
-            n => format!("\x1b[{n}A\r\x1b[J"),
-        }
+    /// Says something above the picture.
+    pub(super) fn note(&self, line: &str) {
+        self.0.println(plain_if_wanted(line));
     }
 }
 
 /// Movements are no colours: they stay where colours are not wanted.
-fn plain_if_wanted(line: &str) -> String {
+fn plain_if_wanted(text: &str) -> String {
     match anstream::AutoStream::choice(&io::stderr()) {
-        anstream::ColorChoice::Never => anstream::adapter::strip_str(line).to_string(),
-        _ => line.to_owned(),
+        anstream::ColorChoice::Never => anstream::adapter::strip_str(text).to_string(),
+        _ => text.to_owned(),
     }
-}
-
-fn write(text: &str) {
-    // In one piece, so that nobody sees half a tree. A terminal that went away needs none.
-    let mut stderr = io::stderr().lock();
-    let _ = stderr.write_all(text.as_bytes()).and_then(|()| stderr.flush());
 }
 
 /// What was told.

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 use crate::support::{Ended, Site};
 
 #[test]
-fn a_plan_is_kept_shown_and_forgotten() {
+fn a_plan_is_saved_shown_and_deleted() {
     let site = Site::new();
     std::fs::write(site.work().join("dedupe.json"), dedupe().to_string()).expect("written");
     let kept = site.run(&["plan", "submit", "dedupe.json"]).with_code(0);
-    assert_eq!(kept.text(), "plan dedupe is kept: sort, uniq");
+    assert_eq!(kept.text(), "plan dedupe is saved: sort, uniq");
     assert!(kept.stderr.contains("astra action submit"), "{}", kept.stderr);
     assert_eq!(piped(&site, &["plan", "submit", "-", "-o", "quiet"], &dedupe()).text(), "dedupe");
     let shown = site.run(&["plan", "show", "dedupe"]).with_code(0);
@@ -23,7 +23,7 @@ fn a_plan_is_kept_shown_and_forgotten() {
     let listed: Value = serde_json::from_str(listed.text()).expect("JSON");
     assert_eq!((&listed["total"], &listed["plans"][0]["task_count"]), (&json!(1), &json!(2)));
     let gone = site.run(&["plan", "rm", "dedupe"]).with_code(0);
-    assert!(gone.text().starts_with("plan dedupe is forgotten"), "{}", gone.text());
+    assert!(gone.text().starts_with("plan dedupe is deleted"), "{}", gone.text());
     let none = site.run(&["plan", "list"]).with_code(0);
     assert!(none.text().contains("astra plan submit FILE"), "{}", none.text());
 }

@@ -171,7 +171,7 @@ fn workflows_are_kept_with_their_versions() {
     site.run(&["flow", "rollback", "greeting", "1"]).with_code(0);
     assert_eq!(site.run(&["flow", "versions", "greeting", "-o", "quiet"]).text(), "3\n2\n1");
     site.run(&["flow", "rm", "greeting"]).with_code(0);
-    site.run(&["flow", "show", "greeting"]).with_code(3);
+    site.run(&["flow", "export", "greeting"]).with_code(3);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use worker::builtin::Builtin;
 use worker::core::identity::Identity;
 use worker::core::verdict::{Judgement, Listener};
 use worker::transport::ws::worker::{Credential, State};
-use worker::{Options, RunningWorker, Worker};
+use worker::{Options, RunningWorker};
 
 use super::figures::Percentiles;
 use super::load::{Target, Worked, now_ns, sample_with, submit_one, watch_stdin};
@@ -23,14 +23,14 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// How long all sessions may take to be open.
 const OPEN_WITHIN: Duration = Duration::from_mins(2);
 
-fn options(target: &Target, name: &str, slots: u64, listener: Listener) -> Options {
+fn options(target: &Target, name: &str, slots: u64, listener: Listener) -> Result<Options> {
     let address = target.client.endpoint().clone().into();
     let executor = Arc::new(Builtin);
-    let mut options = Options::new(address, name, Identity::passing(), executor);
+    let mut options = Options::new(address, name, Identity::passing()?, executor);
     options.offer.slots = usize::try_from(slots).unwrap_or(1);
     options.listener = listener;
     options.credential = Credential::Token(target.token.clone());
-    options
+    Ok(options)
 }
 
 #[derive(Default)]
@@ -49,7 +49,7 @@ pub(super) async fn work(target: &Target, id: &str, slots: u64) -> Result<Worked
         count.fetch_add(1, Ordering::Relaxed);
         counting.last_ns.store(now_ns(), Ordering::Relaxed);
     });
-    let running = Worker::start(options(target, id, slots, listener)).await?;
+    let running = RunningWorker::start(options(target, id, slots, listener)?).await?;
     let is_last = Arc::new(AtomicBool::new(false));
     watch_stdin(Arc::clone(&is_last));
     let quiet_ns = u64::try_from(QUIET.as_nanos()).unwrap_or(u64::MAX);
@@ -73,7 +73,7 @@ pub(super) async fn sample(target: &Target, samples: u64) -> Result<Percentiles>
         // The sampler waits for each verdict, so there is always room.
         let _ = tell.try_send(Instant::now());
     });
-    let running = Worker::start(options(target, "latency", 1, listener)).await?;
+    let running = RunningWorker::start(options(target, "latency", 1, listener)?).await?;
     until(&running, State::Ready).await?;
     sample_with(samples, verdicts, async || submit_one(&target.client).await).await
 }
@@ -89,7 +89,7 @@ pub(super) async fn hold_sessions(target: &Target, count: u64) -> Result<()> {
     let mut workers = Vec::new();
     for number in 0..count {
         let nobody: Listener = Arc::new(|_| {});
-        workers.push(Worker::start(options(target, &format!("s-{number}"), 1, nobody)).await?);
+        workers.push(RunningWorker::start(options(target, &format!("s-{number}"), 1, nobody)?).await?);
     }
     let is_last = Arc::new(AtomicBool::new(false));
     watch_stdin(Arc::clone(&is_last));

@@ -16,7 +16,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{raw, read};
+use super::{Executed, raw, read};
 use crate::core::executor::{Outcome, PARAMETERS_INVALID, TIMEOUT};
 
 const WANTED: &str = "core.http_request wants {\"url\": \"http://...\"} and perhaps method, \
@@ -47,25 +47,17 @@ struct Ask {
     max_bytes: Option<usize>,
 }
 
-pub(super) async fn run(parameters: &RawValue) -> Outcome {
-    let ask: Ask = match read(parameters, WANTED) {
-        Ok(ask) => ask,
-        Err(outcome) => return outcome,
-    };
+pub(super) async fn run(parameters: &RawValue) -> Executed {
+    let ask: Ask = read(parameters, WANTED)?;
     let patience = ask.timeout_ms.map_or(TIMEOUT_DEFAULT, Duration::from_millis).min(TIMEOUT_MAX);
     let max_bytes = ask.max_bytes.unwrap_or(BODY_BYTES_DEFAULT).min(BODY_BYTES_MAX);
-    let request = match request(ask) {
-        Ok(request) => request,
-        Err(why) => return Outcome::hopeless(PARAMETERS_INVALID, why),
-    };
-    match tokio::time::timeout(patience, exchange(request, max_bytes)).await {
-        Ok(Ok(answer)) => Outcome::done(raw(&answer)),
-        Ok(Err(outcome)) => outcome,
-        Err(_) => {
-            let ms = patience.as_millis();
-            Outcome::passing(TIMEOUT, format!("there was no whole answer within {ms} ms"))
-        }
-    }
+    let request = request(ask).map_err(|why| Outcome::hopeless(PARAMETERS_INVALID, why))?;
+    let answer = tokio::time::timeout(patience, exchange(request, max_bytes)).await;
+    let answer = answer.map_err(|_| {
+        let ms = patience.as_millis();
+        Outcome::passing(TIMEOUT, format!("there was no whole answer within {ms} ms"))
+    })?;
+    Ok(Outcome::done(raw(&answer?)))
 }
 
 fn request(ask: Ask) -> Result<Request<Full<Bytes>>, String> {

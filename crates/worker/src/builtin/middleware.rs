@@ -13,10 +13,10 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{raw, read};
+use super::{Executed, raw, read};
 use crate::core::executor::{Assignment, Context, Outcome, PARAMETERS_INVALID};
 use crate::core::feedback::Status;
-use crate::core::next::NextWords;
+use crate::core::next::{NextFailure, NextWords};
 
 /// The most executions of one `core.loop`, or of one `core.retry`.
 const TIMES_MAX: u64 = 10_000;
@@ -85,24 +85,22 @@ impl Retry {
 }
 
 /// Has the next in line executed until it succeeds; gives what that one gave.
-pub(super) async fn run_retry(parameters: &RawValue, context: &Context) -> Outcome {
-    let retry: Retry = match read(parameters, RETRY_WANTED) {
-        Ok(retry) => retry,
-        Err(outcome) => return outcome,
-    };
+pub(super) async fn run_retry(parameters: &RawValue, context: &Context) -> Executed {
+    let retry: Retry = read(parameters, RETRY_WANTED)?;
     let attempts = retry.attempts.unwrap_or(ATTEMPTS_DEFAULT);
     let is_sane = |backoff: f64| backoff.is_finite() && backoff >= 0.0;
     if !(1..=TIMES_MAX).contains(&attempts) || !retry.backoff.is_none_or(is_sane) {
-        return Outcome::hopeless(PARAMETERS_INVALID, RETRY_WANTED);
+        return Err(Outcome::hopeless(PARAMETERS_INVALID, RETRY_WANTED));
     }
     let mut attempt = 1;
     loop {
         match context.next.call(words(parameters, &json!({ "attempt": attempt }))).await {
-            Ok(result) => return Outcome::done(with_attempts(&result, attempt)),
-            Err(failure) if failure.is_skipped() || failure.is_cancelled() => {
-                return failure.into_outcome();
+            Ok(result) => return Ok(Outcome::done(with_attempts(&result, attempt))),
+            Err(failure)
+                if attempt >= attempts || failure.is_skipped() || failure.is_cancelled() =>
+            {
+                return Err(failure.into_outcome());
             }
-            Err(failure) if attempt >= attempts => return failure.into_outcome(),
             Err(failure) => {
                 let why = format!("attempt {attempt} of {attempts} failed: {}", failure.message);
                 context.feedback.say(Status { message: Some(why), ..Status::default() });
@@ -131,18 +129,15 @@ struct Loop {
 }
 
 /// Has the next in line executed a number of times, or once for each of a list.
-pub(super) async fn run_loop(parameters: &RawValue, context: &Context) -> Outcome {
-    let Loop { times, items, collect } = match read(parameters, LOOP_WANTED) {
-        Ok(read) => read,
-        Err(outcome) => return outcome,
-    };
+pub(super) async fn run_loop(parameters: &RawValue, context: &Context) -> Executed {
+    let Loop { times, items, collect } = read(parameters, LOOP_WANTED)?;
     let count = match (times, &items) {
         (Some(times), None) => times,
         (None, Some(items)) => u64::try_from(items.len()).unwrap_or(u64::MAX),
         (None, None) | (Some(_), Some(_)) => u64::MAX,
     };
     if count > TIMES_MAX {
-        return Outcome::hopeless(PARAMETERS_INVALID, LOOP_WANTED);
+        return Err(Outcome::hopeless(PARAMETERS_INVALID, LOOP_WANTED));
     }
     let mut items = items.into_iter().flatten();
     let mut results = Vec::new();
@@ -155,15 +150,15 @@ pub(super) async fn run_loop(parameters: &RawValue, context: &Context) -> Outcom
             Ok(result) => results.push(result),
             // One of many that had nothing to do does not make the others pointless.
             Err(failure) if failure.is_skipped() => results.push(raw(&Value::Null)),
-            Err(failure) => return failure.into_outcome(),
+            Err(failure) => return Err(failure.into_outcome()),
         }
         context.feedback.progress(share(index + 1, count));
     }
     let results = collect.unwrap_or(true).then_some(results);
-    Outcome::done(match results {
+    Ok(Outcome::done(match results {
         Some(results) => raw(&json!({ "count": count, "items": results })),
         None => raw(&json!({ "count": count })),
-    })
+    }))
 }
 
 fn share(n_done: u64, count: u64) -> f64 {
@@ -176,19 +171,15 @@ struct Timeout {
 }
 
 /// Waits no longer than so for the next in line; gives what that one gave.
-pub(super) async fn run_timeout(parameters: &RawValue, context: &Context) -> Outcome {
-    let time = match read(parameters, TIMEOUT_WANTED) {
-        Ok(Timeout { ms }) => Duration::from_millis(ms),
-        Err(outcome) => return outcome,
-    };
+pub(super) async fn run_timeout(parameters: &RawValue, context: &Context) -> Executed {
+    let Timeout { ms } = read(parameters, TIMEOUT_WANTED)?;
+    let time = Duration::from_millis(ms);
     if time.is_zero() || time > TIMEOUT_MAX {
-        return Outcome::hopeless(PARAMETERS_INVALID, TIMEOUT_WANTED);
+        return Err(Outcome::hopeless(PARAMETERS_INVALID, TIMEOUT_WANTED));
     }
     let words = NextWords { timeout: Some(time), ..words(parameters, &json!({})) };
-    match context.next.call(words).await {
-        Ok(result) => Outcome::done(result),
-        Err(failure) => failure.into_outcome(),
-    }
+    let result = context.next.call(words).await.map_err(NextFailure::into_outcome)?;
+    Ok(Outcome::done(result))
 }
 
 /// What the next in line is given: what was laid over our own parameters, and `payload` over it.
@@ -199,7 +190,7 @@ fn words(parameters: &RawValue, payload: &Value) -> NextWords {
     given
         .extend(payload.as_object().into_iter().flatten().map(|(key, value)| (key.clone(), value)));
     let payload = (!given.is_empty()).then(|| raw(&given)).and_then(OpenObject::new);
-    NextWords { payload, ..NextWords::default() }
+    NextWords { payload, timeout: None }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use super::{raw, read};
+use super::{Executed, raw, read};
 use crate::core::executor::{Context, Outcome, PARAMETERS_INVALID, RESOURCE_MISSING};
 use crate::resources::{NewResource, Registry};
 
@@ -44,20 +44,21 @@ struct NewFile {
 }
 
 /// Writes a file, keeps it as a resource and tells of it.
-pub(super) async fn write(parameters: &RawValue, context: &Context) -> Outcome {
-    let mut new: NewFile = match read(parameters, FILE_WANTED) {
-        Ok(new) => new,
-        Err(outcome) => return outcome,
-    };
+pub(super) async fn write(parameters: &RawValue, context: &Context) -> Executed {
+    let mut new: NewFile = read(parameters, FILE_WANTED)?;
     let is_clear = new.text.is_some() != new.bytes.is_some();
     if !is_clear || new.bytes.is_some_and(|bytes| bytes > BYTES_MAX) {
-        return Outcome::hopeless(PARAMETERS_INVALID, FILE_WANTED);
+        return Err(Outcome::hopeless(PARAMETERS_INVALID, FILE_WANTED));
     }
-    let Some(resources) = context.resources.clone() else { return nothing_kept() };
+    let resources = context.resources.clone().ok_or_else(nothing_kept)?;
     let scope = scope(new.scope.take(), context);
     // It waits for the disk.
     let written = tokio::task::spawn_blocking(move || write_file(&resources, new, scope)).await;
-    written.unwrap_or_else(|error| Outcome::passing(DISK, error.to_string()))
+    written.unwrap_or_else(|error| Err(disk(error)))
+}
+
+fn disk(error: impl std::fmt::Display) -> Outcome {
+    Outcome::passing(DISK, error.to_string())
 }
 
 /// What belongs to the run goes when the run ends.
@@ -68,13 +69,9 @@ fn scope(given: Option<String>, context: &Context) -> Option<String> {
     }
 }
 
-fn write_file(resources: &Arc<Registry>, new: NewFile, scope: Option<String>) -> Outcome {
+fn write_file(resources: &Arc<Registry>, new: NewFile, scope: Option<String>) -> Executed {
     let path = resources.new_path();
-    let written = write_pieces(&path, &new);
-    let sha256 = match written {
-        Ok(sha256) => sha256,
-        Err(error) => return Outcome::passing(DISK, error.to_string()),
-    };
+    let sha256 = write_pieces(&path, &new).map_err(disk)?;
     let metadata = json!({ "sha256": sha256, "filename": new.filename });
     let resource = NewResource {
         id: new.resource_id,
@@ -83,28 +80,22 @@ fn write_file(resources: &Arc<Registry>, new: NewFile, scope: Option<String>) ->
         metadata: OpenObject::new(raw(&metadata)),
         ttl: new.ttl_ms.map(Duration::from_millis),
     };
-    match resources.register_file(resource, &path) {
-        Ok(kept) => {
-            let worker_name = resources.worker_name();
-            let reference = json!({
-                "resourceId": kept.id, "workerName": worker_name, "type": kept.resource_type,
-            });
-            let size_bytes = kept.bytes();
-            let inline = new.text.filter(|_| new.inline == Some(true));
-            let is_inline = inline.is_some();
-            let mut result =
-                json!({ "resourceRef": reference, "sizeBytes": size_bytes, "sha256": sha256 });
-            if let Some(text) = inline {
-                result["text"] = text.into();
-            }
-            Outcome::leaving(raw(&result), vec![kept.artifact(worker_name, is_inline)])
-        }
-        Err(error) => {
-            // A file that nothing names would only go with the next start.
-            let _ = std::fs::remove_file(&path);
-            Outcome::hopeless(DISK, error.to_string())
-        }
+    let kept = resources.register_file(resource, &path).map_err(|error| {
+        // A file that nothing names would only go with the next start.
+        let _ = std::fs::remove_file(&path);
+        Outcome::hopeless(DISK, error.to_string())
+    })?;
+    let worker_name = resources.worker_name();
+    let reference = json!({
+        "resourceId": kept.id, "workerName": worker_name, "type": kept.resource_type,
+    });
+    let mut result = json!({ "resourceRef": reference, "sizeBytes": kept.bytes, "sha256": sha256 });
+    let inline = new.text.filter(|_| new.inline == Some(true));
+    let is_inline = inline.is_some();
+    if let Some(text) = inline {
+        result["text"] = text.into();
     }
+    Ok(Outcome::leaving(raw(&result), vec![kept.artifact(worker_name, is_inline)]))
 }
 
 /// Writes what is asked for; gives its digest.
@@ -149,40 +140,31 @@ struct Reference {
 }
 
 /// Says how large a resource is, and what its digest is.
-pub(super) async fn look(parameters: &RawValue, context: &Context) -> Outcome {
-    let look: Look = match read(parameters, READ_WANTED) {
-        Ok(look) => look,
-        Err(outcome) => return outcome,
-    };
+pub(super) async fn look(parameters: &RawValue, context: &Context) -> Executed {
+    let look: Look = read(parameters, READ_WANTED)?;
     let id = look.resource_ref.resource_id;
-    let Some(resources) = context.resources.clone() else { return nothing_kept() };
+    let resources = context.resources.clone().ok_or_else(nothing_kept)?;
     let looked = tokio::task::spawn_blocking(move || look_at(&resources, &id)).await;
-    looked.unwrap_or_else(|error| Outcome::passing(DISK, error.to_string()))
+    looked.unwrap_or_else(|error| Err(disk(error)))
 }
 
-fn look_at(resources: &Arc<Registry>, id: &str) -> Outcome {
+fn look_at(resources: &Arc<Registry>, id: &str) -> Executed {
     let missing =
         || Outcome::hopeless(RESOURCE_MISSING, format!("resource {id} is not on this worker"));
-    let Some(lent) = resources.lease(id) else { return missing() };
-    let Some(path) = lent.path() else { return missing() };
-    match digest_of(path) {
-        Ok(sha256) => {
-            let size_bytes = lent.resource().bytes();
-            Outcome::done(raw(&json!({ "sizeBytes": size_bytes, "sha256": sha256 })))
-        }
-        Err(error) => Outcome::passing(DISK, error.to_string()),
-    }
+    let lent = resources.lease(id).ok_or_else(missing)?;
+    let sha256 = digest_of(&lent.resource().path).map_err(disk)?;
+    let size_bytes = lent.resource().bytes;
+    Ok(Outcome::done(raw(&json!({ "sizeBytes": size_bytes, "sha256": sha256 }))))
 }
 
 fn digest_of(path: &Path) -> io::Result<String> {
     let mut file = File::open(path)?;
     let (mut digest, mut piece) = (Digest::new(&SHA256), vec![0; PIECE_BYTES]);
     loop {
-        let length = file.read(&mut piece)?;
-        if length == 0 {
-            return Ok(hex(digest));
+        match file.read(&mut piece)? {
+            0 => return Ok(hex(digest)),
+            length => digest.update(&piece[..length]),
         }
-        digest.update(&piece[..length]);
     }
 }
 

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
-use super::{raw, read};
+use super::{Executed, raw, read};
 use crate::core::executor::{Outcome, PARAMETERS_INVALID};
 
 const WANTED: &str = "core.transform wants {\"input\": ...} and some of select, merge, expression \
@@ -27,15 +27,10 @@ struct Transform {
     template: Option<String>,
 }
 
-pub(super) fn run(parameters: &RawValue) -> Outcome {
-    let transform = match read(parameters, WANTED) {
-        Ok(transform) => transform,
-        Err(outcome) => return outcome,
-    };
-    match apply(transform) {
-        Ok(output) => Outcome::done(raw(&json!({ "output": output }))),
-        Err(why) => Outcome::hopeless(PARAMETERS_INVALID, format!("core.transform: {why}")),
-    }
+pub(super) fn run(parameters: &RawValue) -> Executed {
+    let output = apply(read(parameters, WANTED)?)
+        .map_err(|why| Outcome::hopeless(PARAMETERS_INVALID, format!("core.transform: {why}")))?;
+    Ok(Outcome::done(raw(&json!({ "output": output }))))
 }
 
 fn apply(transform: Transform) -> Result<Value, String> {

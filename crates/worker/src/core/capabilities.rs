@@ -68,10 +68,13 @@ pub struct Offer {
 impl Offer {
     /// The payload of the register; `types` are what the executor executes.
     pub(crate) fn register(&self, types: &[String]) -> Box<RawValue> {
-        let limits: BTreeMap<String, u64> =
-            self.per_type_limits.iter().map(|(name, limit)| (name.clone(), wide(*limit))).collect();
+        let limits: BTreeMap<String, u64> = self
+            .per_type_limits
+            .iter()
+            .map(|(name, limit)| (name.clone(), *limit as u64))
+            .collect();
         let concurrency = Concurrency {
-            max_parallel: wide(self.slots),
+            max_parallel: self.slots as u64,
             per_node_limits: (!limits.is_empty()).then_some(limits),
         };
         let packages = self.packages.iter().map(|package| RegisteredPackage {
@@ -103,10 +106,6 @@ impl Offer {
         let own = self.features.iter().cloned().chain(counts);
         own.chain(types).chain(tags).chain(versions).chain(tools).collect()
     }
-}
-
-fn wide(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 /// The names of the programs in the folders of a `PATH`, sorted; of too many the last are left out.

@@ -17,7 +17,7 @@ use crate::resources::Registry;
 use crate::runner::command::CommandRunner;
 use crate::runner::plan::PlanRunner;
 
-/// Work that was stopped before its end.
+/// The task was cancelled while running.
 pub(crate) const CANCELLED: &str = "E.RUNNER.CANCELLED";
 /// Parameters that the type does not understand.
 pub(crate) const PARAMETERS_INVALID: &str = "E.PARAMETERS.INVALID";
@@ -49,7 +49,7 @@ pub enum Outcome {
     /// It is done.
     Completed {
         result: Box<RawValue>,
-        /// What only few results have.
+        /// Optional parts of a result.
         extra: Option<Box<Extra>>,
     },
     /// It failed. Whether it is tried again is not ours to decide (seed 002 section 6.3).
@@ -58,12 +58,12 @@ pub enum Outcome {
         reason: String,
         /// Whether another attempt could help.
         retryable: bool,
-        /// What it leaves behind all the same, such as the results of the steps before the
+        /// Details of the failure, such as the results of the steps before it.
         details: Option<Box<RawValue>>,
     },
 }
 
-/// What only few results have.
+/// Optional parts of a result.
 #[derive(Clone, Debug, Default)]
 pub struct Extra {
     /// There was nothing to do.

@@ -5,6 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use rustix::fs::{FlockOperation, flock};
+use tempfile::TempDir;
 use uuid::Uuid;
 
 /// Where the instance id is kept, inside the data folder (seed 000 section 1).
@@ -22,7 +23,8 @@ pub struct Identity {
     boot_id: String,
     folder: PathBuf,
     /// Two processes with one identity would take each other's session for ever.
-    lock: Option<File>,
+    _lock: Option<File>,
+    _passing: Option<TempDir>,
 }
 
 /// Why there is no identity.
@@ -65,18 +67,16 @@ impl Identity {
             }
             Err(error) => return Err(failed(&id_path)(error)),
         };
-        Ok(Self { instance_id, boot_id: fresh(), folder: folder.to_owned(), lock: Some(lock) })
+        let folder = folder.to_owned();
+        Ok(Self { instance_id, boot_id: fresh(), folder, _lock: Some(lock), _passing: None })
     }
 
-    /// An identity that ends with the process.
-    pub fn passing() -> Self {
-        let folder = std::env::temp_dir();
-        Self { instance_id: fresh(), boot_id: fresh(), folder, lock: None }
-    }
-
-    /// Whether it ends with the process.
-    pub fn is_passing(&self) -> bool {
-        self.lock.is_none()
+    /// An identity that ends with the process, for workers that are only measured.
+    pub fn passing() -> io::Result<Self> {
+        let passing = tempfile::tempdir()?;
+        let folder = passing.path().to_owned();
+        let (instance_id, boot_id) = (fresh(), fresh());
+        Ok(Self { instance_id, boot_id, folder, _lock: None, _passing: Some(passing) })
     }
 
     /// The name that the server knows it by.

@@ -36,23 +36,11 @@ pub struct ChainPlace {
     pub index: Option<u64>,
 }
 
-impl ChainPlace {
-    /// Whether the next in line is the node itself.
-    pub fn is_before_host(&self) -> bool {
-        let last = self.middlewares.len().checked_sub(1);
-        last.is_some_and(|last| self.index == u64::try_from(last).ok())
-    }
-}
-
 /// What a middleware gives the next in line.
 #[derive(Clone, Debug, Default)]
 pub struct NextWords {
     /// Is laid over the parameters of the next in line.
     pub payload: Option<OpenObject>,
-    /// The same, but only if the next in line is the node itself.
-    pub host_ctx: Option<OpenObject>,
-    /// The same, below the payload.
-    pub middleware_ctx: Option<OpenObject>,
     /// How long the caller waits.
     pub timeout: Option<Duration>,
 }

@@ -9,19 +9,14 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use model::Timestamp;
-use parking_lot::Mutex;
-use protocol::session::codec::OpenObject;
+use parking_lot::{Mutex, MutexGuard};
 use serde::{Deserialize, Serialize};
-use serde_json::value::RawValue;
-use serde_with::skip_serializing_none;
-use tempfile::TempDir;
 use uuid::Uuid;
 
-use crate::resources::eviction::{Body, Limits, NewResource, Resource};
-use crate::resources::eviction::{KeepError, ResourceTable};
+use crate::core::clock::now;
+use crate::resources::eviction::{KeepError, Limits, NewResource, Resource, ResourceTable};
 
 /// The folder of the files, inside the worker's.
 const FOLDER: &str = "resources";
@@ -55,8 +50,6 @@ pub struct Registry {
     index: PathBuf,
     limits: Limits,
     state: Mutex<State>,
-    /// The folder of a worker that has none.
-    _passing: Option<TempDir>,
 }
 
 #[derive(Debug)]
@@ -73,8 +66,6 @@ pub struct Totals {
     pub count: usize,
     /// Bytes in files.
     pub disk_bytes: u64,
-    /// Bytes in memory.
-    pub mem_bytes: u64,
     /// How many someone works with.
     pub in_use: usize,
 }
@@ -97,20 +88,13 @@ impl Registry {
         sweep(&folder, &table).map_err(failed(&folder))?;
         let state = Mutex::new(State { table, is_stale: false });
         let worker_name = worker_name.to_owned();
-        let registry = Self { worker_name, folder, index, limits, state, _passing: None };
+        let registry = Self { worker_name, folder, index, limits, state };
         let n_kept = registry.totals().count;
         if n_kept < n_listed {
             tracing::warn!(n_lost = n_listed - n_kept, "resources of before are gone");
             registry.save(&mut registry.state.lock())?;
         }
         Ok(registry)
-    }
-
-    /// A registry that ends with the process.
-    pub fn passing(worker_name: &str, limits: Limits) -> Result<Self, RegistryError> {
-        let folder = tempfile::tempdir().map_err(failed(&std::env::temp_dir()))?;
-        let registry = Self::open(folder.path(), worker_name, limits)?;
-        Ok(Self { _passing: Some(folder), ..registry })
     }
 
     /// The worker's name, by which others speak of its resources.
@@ -137,27 +121,18 @@ impl Registry {
             return Err(RegistryError::NotAFile(path));
         }
         file.sync_all().map_err(failed(&path))?;
-        let is_owned = path.parent() == Some(&self.folder);
-        self.add(new, Body::File { path, bytes: metadata.len(), is_owned })
-    }
-
-    /// Keeps something that lives in this process.
-    pub fn register(&self, new: NewResource, bytes: u64) -> Result<Resource, RegistryError> {
-        self.add(new, Body::Memory { bytes })
-    }
-
-    fn add(&self, new: NewResource, body: Body) -> Result<Resource, RegistryError> {
-        let now = now();
-        let ttl = new.ttl.unwrap_or(self.limits.ttl);
+        let (now, ttl) = (now(), new.ttl.unwrap_or(self.limits.ttl));
         let resource = Resource {
             id: new.id.unwrap_or_else(|| Uuid::new_v4().to_string()),
             resource_type: new.resource_type,
             scope: new.scope,
-            body,
+            is_owned: path.parent() == Some(&self.folder),
+            path,
+            bytes: metadata.len(),
             metadata: new.metadata,
             created_at: now,
             used_at: now,
-            ttl,
+            ttl_ms: u64::try_from(ttl.as_millis()).unwrap_or(u64::MAX),
             expires_at: now.after(ttl),
         };
         check_name("the name of a resource", &resource.id)?;
@@ -179,77 +154,61 @@ impl Registry {
         is_intact(&lent.resource).then_some(lent)
     }
 
-    /// Keeps a resource for longer. `false` if there is none.
-    pub fn touch(&self, id: &str, ttl: Option<Duration>) -> bool {
-        let mut state = self.state.lock();
-        state.is_stale = true;
-        state.table.touch(now(), id, ttl)
-    }
-
     fn release(&self, id: &str) {
         let mut state = self.state.lock();
         state.is_stale = true;
-        let gone = state.table.release(now(), id);
-        self.forget(&mut state, gone.as_slice());
+        if let Some(gone) = state.table.release(now(), id) {
+            self.forget(state, &[gone]);
+        }
     }
 
     /// Throws away all of a scope; what is in use goes when it no longer is.
     pub fn release_scope(&self, scope: &str) {
         let mut state = self.state.lock();
         let gone = state.table.release_scope(scope);
-        self.forget(&mut state, &gone);
+        if !gone.is_empty() {
+            self.forget(state, &gone);
+        }
     }
 
     /// Throws away what nobody needs.
     pub fn gc(&self) {
         let mut state = self.state.lock();
         let gone = state.table.gc(now());
-        if gone.is_empty() && !state.is_stale {
-            return;
-        }
         if !gone.is_empty() {
             tracing::info!(n_gone = gone.len(), "resources that nobody needs are gone");
         }
-        if let Err(error) = self.save(&mut state) {
-            tracing::error!(%error, "the index of resources cannot be written");
+        if state.is_stale || !gone.is_empty() {
+            self.forget(state, &gone);
         }
-        drop(state);
-        delete(&gone);
     }
 
-    /// What is there, by name; of one scope or one type, if that is asked for.
-    pub fn list(&self, scope: Option<&str>, resource_type: Option<&str>) -> Vec<Resource> {
-        self.state.lock().table.list(scope, resource_type).cloned().collect()
-    }
-
-    /// One resource.
-    pub fn get(&self, id: &str) -> Option<Resource> {
-        self.state.lock().table.get(id).cloned()
+    /// What is there, by name.
+    pub fn list(&self) -> Vec<Resource> {
+        self.state.lock().table.list().cloned().collect()
     }
 
     /// How much is kept.
     pub fn totals(&self) -> Totals {
         let state = self.state.lock();
         Totals {
-            count: state.table.list(None, None).count(),
-            disk_bytes: state.table.bytes(true),
-            mem_bytes: state.table.bytes(false),
+            count: state.table.list().count(),
+            disk_bytes: state.table.bytes(),
             in_use: state.table.n_busy(),
         }
     }
 
-    fn forget(&self, state: &mut State, gone: &[Resource]) {
-        if gone.is_empty() {
-            return;
-        }
-        if let Err(error) = self.save(state) {
+    /// The index forgets them before their files go.
+    fn forget(&self, mut state: MutexGuard<'_, State>, gone: &[Resource]) {
+        if let Err(error) = self.save(&mut state) {
             tracing::error!(%error, "the index of resources cannot be written");
         }
+        drop(state);
         delete(gone);
     }
 
     fn save(&self, state: &mut State) -> Result<(), RegistryError> {
-        write(&self.index, state.table.list(None, None)).map_err(failed(&self.index))?;
+        write(&self.index, state.table.list().cloned().collect()).map_err(failed(&self.index))?;
         state.is_stale = false;
         Ok(())
     }
@@ -267,14 +226,6 @@ impl Lent {
     pub fn resource(&self) -> &Resource {
         &self.resource
     }
-
-    /// Its file, if it is one.
-    pub fn path(&self) -> Option<&Path> {
-        match &self.resource.body {
-            Body::File { path, .. } => Some(path),
-            Body::Memory { .. } => None,
-        }
-    }
 }
 
 impl Drop for Lent {
@@ -285,17 +236,13 @@ impl Drop for Lent {
 
 /// Whether the file is still what was registered.
 fn is_intact(resource: &Resource) -> bool {
-    match &resource.body {
-        Body::File { path, bytes, .. } => {
-            fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == *bytes)
-        }
-        Body::Memory { .. } => true,
-    }
+    let found = fs::metadata(&resource.path);
+    found.is_ok_and(|file| file.is_file() && file.len() == resource.bytes)
 }
 
 /// Deletes the files of the own folder that nothing names.
 fn sweep(folder: &Path, table: &ResourceTable) -> io::Result<()> {
-    let named: HashSet<&Path> = table.list(None, None).filter_map(owned_path).collect();
+    let named: HashSet<&Path> = table.list().filter_map(owned_path).collect();
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         if !named.contains(path.as_path()) {
@@ -307,10 +254,7 @@ fn sweep(folder: &Path, table: &ResourceTable) -> io::Result<()> {
 }
 
 fn owned_path(resource: &Resource) -> Option<&Path> {
-    match &resource.body {
-        Body::File { path, is_owned: true, .. } => Some(path),
-        Body::File { is_owned: false, .. } | Body::Memory { .. } => None,
-    }
+    resource.is_owned.then_some(&resource.path)
 }
 
 fn delete(gone: &[Resource]) {
@@ -331,69 +275,13 @@ fn failed(path: &Path) -> impl FnOnce(io::Error) -> RegistryError {
     move |source| RegistryError::Disk { path, source }
 }
 
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::default().after(since)
-}
-
 /// The only form of the file so far.
 const VERSION: u32 = 1;
 
 #[derive(Serialize, Deserialize)]
 struct Index {
     version: u32,
-    resources: Vec<Row>,
-}
-
-#[skip_serializing_none]
-#[derive(Serialize, Deserialize)]
-struct Row {
-    id: String,
-    #[serde(rename = "type")]
-    resource_type: String,
-    scope: Option<String>,
-    path: PathBuf,
-    bytes: u64,
-    is_owned: bool,
-    metadata: Option<Box<RawValue>>,
-    created_at: u64,
-    used_at: u64,
-    ttl_ms: u64,
-    expires_at: u64,
-}
-
-impl Row {
-    /// `None` for what does not survive the process.
-    fn of(resource: &Resource) -> Option<Self> {
-        let Body::File { path, bytes, is_owned } = &resource.body else { return None };
-        Some(Self {
-            id: resource.id.clone(),
-            resource_type: resource.resource_type.clone(),
-            scope: resource.scope.clone(),
-            path: path.clone(),
-            bytes: *bytes,
-            is_owned: *is_owned,
-            metadata: resource.metadata.clone().map(OpenObject::into_raw),
-            created_at: resource.created_at.as_millis(),
-            used_at: resource.used_at.as_millis(),
-            ttl_ms: u64::try_from(resource.ttl.as_millis()).unwrap_or(u64::MAX),
-            expires_at: resource.expires_at.as_millis(),
-        })
-    }
-
-    fn into_resource(self) -> Resource {
-        Resource {
-            id: self.id,
-            resource_type: self.resource_type,
-            scope: self.scope,
-            body: Body::File { path: self.path, bytes: self.bytes, is_owned: self.is_owned },
-            metadata: self.metadata.and_then(OpenObject::new),
-            created_at: Timestamp::from_millis(self.created_at),
-            used_at: Timestamp::from_millis(self.used_at),
-            ttl: Duration::from_millis(self.ttl_ms),
-            expires_at: Timestamp::from_millis(self.expires_at),
-        }
-    }
+    resources: Vec<Resource>,
 }
 
 /// Reads the index. One that cannot be read is laid aside, for the files of it are worth less than
@@ -405,9 +293,7 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<Resource>> {
         Err(error) => return Err(error),
     };
     match serde_json::from_slice::<Index>(&text) {
-        Ok(index) if index.version == VERSION => {
-            Ok(index.resources.into_iter().map(Row::into_resource).collect())
-        }
+        Ok(Index { version: VERSION, resources }) => Ok(resources),
         Ok(Index { version, .. }) => {
             let why = format!("{} has version {version}, not {VERSION}", path.display());
             Err(io::Error::new(io::ErrorKind::InvalidData, why))
@@ -421,11 +307,8 @@ pub(super) fn read(path: &Path) -> io::Result<Vec<Resource>> {
 }
 
 /// Replaces the index: whoever reads it sees the old one or the new one, also after a crash.
-pub(super) fn write<'a>(
-    path: &Path,
-    resources: impl Iterator<Item = &'a Resource>,
-) -> io::Result<()> {
-    let index = Index { version: VERSION, resources: resources.filter_map(Row::of).collect() };
+pub(super) fn write(path: &Path, resources: Vec<Resource>) -> io::Result<()> {
+    let index = Index { version: VERSION, resources };
     let beside = path.with_extension("new");
     let mut file = File::create(&beside)?;
     file.write_all(&serde_json::to_vec(&index)?)?;

@@ -96,7 +96,7 @@ impl CommandRunner {
                 Ok(finished) => finished,
                 Err(error) => not_run(not_started(&error)),
             },
-            Err(error) => not_run(Outcome::hopeless(PARAMETERS_INVALID, error.to_string())),
+            Err(why) => not_run(Outcome::hopeless(PARAMETERS_INVALID, why)),
         }
     }
 

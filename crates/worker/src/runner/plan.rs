@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::plan::check::{PlanProblem, Rules};
+use protocol::plan::check::Rules;
 use protocol::plan::fill::substitute;
 use protocol::plan::needs::text_of;
 use protocol::plan::{PLAN, PLAN_STEP, PlanJob, PlanTask};
@@ -41,19 +41,6 @@ pub struct PlanRunner {
     spool_bytes_max: u64,
 }
 
-/// Parameters that make no plan.
-#[derive(Debug, thiserror::Error)]
-enum InvalidJob {
-    #[error(
-        r#"a plan wants {{"plan_id": "p", "tasks": [{{"task_number": 1, "command": "sort"}}]}}: {0}"#
-    )]
-    Shape(serde_json::Error),
-    #[error(transparent)]
-    Problem(#[from] PlanProblem),
-    #[error("input: {0}")]
-    Input(serde_json::Error),
-}
-
 /// A plan while it is executed.
 struct Run<'a> {
     runner: &'a PlanRunner,
@@ -78,7 +65,7 @@ impl PlanRunner {
     async fn run(&self, assignment: &Assignment, context: &Context) -> Outcome {
         let (job, input) = match read(assignment.parameters.get()) {
             Ok(read) => read,
-            Err(error) => return Outcome::hopeless(PARAMETERS_INVALID, error.to_string()),
+            Err(why) => return Outcome::hopeless(PARAMETERS_INVALID, why),
         };
         let cell = match self.commands.enter() {
             Ok(cell) => cell,
@@ -114,10 +101,12 @@ fn final_failure(mut outcome: Outcome) -> Outcome {
 }
 
 /// A worker may have got the job from anywhere, so it looks for itself.
-fn read(json: &str) -> Result<(PlanJob, Value), InvalidJob> {
-    let job: PlanJob = serde_json::from_str(json).map_err(InvalidJob::Shape)?;
-    job.check_by(Rules::Direct)?;
-    let input = job.input_value().map_err(InvalidJob::Input)?;
+fn read(json: &str) -> Result<(PlanJob, Value), String> {
+    let wanted =
+        r#"a plan wants {"plan_id": "p", "tasks": [{"task_number": 1, "command": "sort"}]}"#;
+    let job: PlanJob = serde_json::from_str(json).map_err(|why| format!("{wanted}: {why}"))?;
+    job.check_by(Rules::Direct).map_err(|why| why.to_string())?;
+    let input = job.input_value().map_err(|why| format!("input: {why}"))?;
     Ok((job, input))
 }
 

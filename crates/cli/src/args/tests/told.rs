@@ -15,8 +15,11 @@ fn every_command_line_that_people_are_told_exists() {
     let mut wrong = Vec::new();
     for path in files(&root) {
         let text = fs::read_to_string(&path).expect("reads");
-        let is_rust = path.extension().is_some_and(|ending| ending == "rs");
-        let texts = if is_rust { rust_texts(&text) } else { document_texts(&text) };
+        let texts = match path.extension().and_then(|ending| ending.to_str()) {
+            Some("rs") => rust_texts(&text),
+            Some("txt") => vec![text],
+            _ => document_texts(&text),
+        };
         for line in texts.iter().flat_map(|text| command_lines(text)) {
             n_checked += 1;
             if let Err(why) = check(&line) {
@@ -48,7 +51,7 @@ fn a_command_line_that_does_not_exist_is_found() {
 
 /// Documents, and sources without their tests.
 fn files(root: &Path) -> Vec<PathBuf> {
-    let mut found = vec![root.join("README.md")];
+    let mut found = vec![root.join("README.md"), root.join("crates/cli/src/examples.txt")];
     let mut folders = vec![root.join("docs"), root.join("examples"), root.join("crates")];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder).expect("a folder").map(|entry| entry.expect("an entry")) {

@@ -1,5 +1,4 @@
-//! A workflow as it is written, in a file, on stdin, or kept by a server: what is wrong with it, and how
-//! it looks at a glance.
+//! A workflow as it is written, in a file, on stdin, or kept by a server, and what is wrong with it.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -14,36 +13,24 @@ use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::kept::find;
+use super::kept::{find, path};
 use crate::commands::task::read_file;
 use crate::context::Context;
 use crate::failure::{self, ExitCode, Failure, Result};
-use crate::format;
 use crate::output::{self, Output, Show};
 
 const HINT: &str = "a workflow is a JSON object with `id`, `metadata`, `nodes` and `edges`; begin \
                     one with `astra flow new FILE`";
 
-/// What a word of the command line names.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Named {
-    /// A file, or stdin.
-    File(String),
-    /// A workflow that a server keeps: its id, the first letters of it, or its name.
-    Kept(String),
-}
+/// What `astra flow new` writes.
+const TEMPLATE: &str = include_str!("new.json");
 
-impl Named {
-    /// What is there as a file is one; so is what looks like one.
-    pub(super) fn of(text: &str) -> Self {
-        let ends_like_one =
-            Path::new(text).extension().is_some_and(|end| end.eq_ignore_ascii_case("json"));
-        if text == "-" || ends_like_one || Path::new(text).is_file() {
-            Self::File(text.into())
-        } else {
-            Self::Kept(text.into())
-        }
-    }
+/// Whether a word of the command line names a file rather than a kept workflow: what is there as a
+/// file, what looks like one, and `-` for stdin.
+pub(super) fn is_file(text: &str) -> bool {
+    let path = Path::new(text);
+    let ends_like_one = path.extension().is_some_and(|end| end.eq_ignore_ascii_case("json"));
+    text == "-" || ends_like_one || path.is_file()
 }
 
 /// A workflow's text, as authored.
@@ -52,39 +39,27 @@ pub(super) struct Document {
     /// Where it came from, for people.
     pub(super) origin: String,
     pub(super) source: String,
-    /// The kept version, if it is one.
-    pub(super) version: Option<u64>,
 }
 
 impl Document {
     pub(super) fn of_file(file: &str) -> Result<Self> {
         let origin = if file == "-" { "stdin".into() } else { file.to_owned() };
-        Ok(Self { origin, source: read_file(file)?, version: None })
+        Ok(Self { origin, source: read_file(file)? })
     }
 
-    /// The version that is asked for, or the newest.
+    /// A workflow that a server keeps: the version that is asked for, or the newest.
     pub(super) async fn kept(text: &str, version: Option<u64>, context: &Context) -> Result<Self> {
         let found = find(context, text).await?;
         let version = version.unwrap_or(found.version);
-        let id = format::percent_encoded(&found.workflow_id);
-        let path = format!("/api/v1/workflows/{id}?version={version}");
+        let path = format!("{}?version={version}", path(&found));
         let source = context.ask(context.client.get_text(&path)).await?;
-        Ok(Self { origin: found.name, source, version: Some(version) })
+        Ok(Self { origin: found.name, source })
     }
 
     /// The text as it goes to a server, which is told JSON from nonsense here already.
     pub(super) fn raw(&self) -> Result<Box<RawValue>> {
         serde_json::from_str(&self.source)
             .map_err(|error| Failure::usage(format!("{} is not JSON: {error}", self.origin), HINT))
-    }
-
-    /// For a look at single fields; `null` where it is no JSON.
-    pub(super) fn value(&self) -> Value {
-        serde_json::from_str(&self.source).unwrap_or_default()
-    }
-
-    pub(super) fn bytes(&self) -> Bytes {
-        Bytes::from(self.source.clone())
     }
 }
 
@@ -102,7 +77,7 @@ pub(super) struct Checked {
 impl Checked {
     /// Checked here, without a server.
     pub(super) fn here(document: &Document) -> Self {
-        let problems = match flow::compile(document.bytes()) {
+        let problems = match flow::compile(Bytes::from(document.source.clone())) {
             Ok(compiled) => compiled.warnings,
             Err(problems) => problems,
         };
@@ -111,7 +86,7 @@ impl Checked {
 
     pub(super) fn new(document: &Document, problems: Vec<FlowProblem>) -> Self {
         let valid = problems.iter().all(|problem| problem.severity != "error");
-        let names = names(&document.value());
+        let names = names(&serde_json::from_str(&document.source).unwrap_or_default());
         Self { file: document.origin.clone(), valid, problems, names }
     }
 
@@ -182,13 +157,16 @@ pub(super) async fn validate(
     output: Output,
 ) -> Result<ExitCode> {
     let mut files = Vec::new();
-    for named in workflows.iter().map(|text| Named::of(text)) {
-        let document = match named {
-            Named::File(file) => Document::of_file(&file)?,
-            Named::Kept(text) => Document::kept(&text, None, &context()?).await?,
+    for text in workflows {
+        let document = if is_file(text) {
+            Document::of_file(text)?
+        } else {
+            Document::kept(text, None, &context()?).await?
         };
         files.push(if is_online {
-            ask_server(&document, &context()?).await?
+            let said: Validation =
+                context()?.post("/api/v1/workflows/validate", &document.raw()?).await?;
+            Checked::new(&document, said.problems)
         } else {
             Checked::here(&document)
         });
@@ -196,12 +174,6 @@ pub(super) async fn validate(
     let is_good = files.iter().all(|file| file.valid);
     output.show(&Verdict { files });
     Ok(if is_good { ExitCode::Success } else { ExitCode::Validation })
-}
-
-async fn ask_server(document: &Document, context: &Context) -> Result<Checked> {
-    let path = "/api/v1/workflows/validate";
-    let said: Validation = context.post(path, &document.raw()?).await?;
-    Ok(Checked::new(document, said.problems))
 }
 
 #[derive(Serialize)]
@@ -225,154 +197,8 @@ impl Show for Verdict {
     }
 }
 
-/// What people read at a glance of an id that has no other name.
-const ID_LETTERS: usize = 8;
-
-/// A workflow at a glance.
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct Outline {
-    workflow_id: String,
-    name: String,
-    description: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    version: Option<u64>,
-    valid: bool,
-    nodes: Vec<OutlineNode>,
-    subgraphs: Vec<OutlineGraph>,
-    #[serde(skip)]
-    checked: Checked,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct OutlineGraph {
-    name: String,
-    nodes: Vec<OutlineNode>,
-}
-
-#[derive(Debug, Serialize)]
-#[serde(rename_all = "camelCase")]
-struct OutlineNode {
-    node_id: String,
-    name: String,
-    label: String,
-    #[serde(rename = "type")]
-    node_type: String,
-    middlewares: Vec<String>,
-    /// Names of the nodes that it waits for; empty too while the workflow cannot run.
-    after: Vec<String>,
-}
-
-impl Outline {
-    pub(super) fn of(document: &Document) -> Self {
-        let (checked, value) = (Checked::here(document), document.value());
-        let program = flow::compile(document.bytes()).ok().map(|compiled| compiled.program);
-        let graphs = program.as_ref().map_or(&[][..], |program| &program.graphs);
-        let graph_of = |id: &str| graphs.iter().find(|graph| graph.id.to_string() == id);
-        let metadata = |key: &str| text(value.get("metadata").unwrap_or(&Value::Null), key);
-        let subgraphs = items(&value, "subgraphs").iter().map(|subgraph| {
-            let definition = subgraph.get("definition").unwrap_or(&Value::Null);
-            let name = text(subgraph.get("metadata").unwrap_or(&Value::Null), "label");
-            let id = text(subgraph, "id");
-            let nodes = outline_nodes(definition, graph_of(&id.to_lowercase()));
-            OutlineGraph { name: if name.is_empty() { id } else { name }, nodes }
-        });
-        Self {
-            workflow_id: text(&value, "id"),
-            name: metadata("name"),
-            description: metadata("description"),
-            version: document.version,
-            valid: checked.valid,
-            nodes: outline_nodes(&value, graphs.first()),
-            subgraphs: subgraphs.collect(),
-            checked,
-        }
-    }
-}
-
-fn outline_nodes(workflow: &Value, graph: Option<&flow::Graph>) -> Vec<OutlineNode> {
-    let outline = |(index, node): (usize, &Value)| {
-        let compiled = graph.and_then(|graph| graph.nodes.get(index).map(|node| (graph, node)));
-        let after = compiled.map_or_else(Vec::new, |(graph, node)| {
-            let name = |place: &u32| graph.nodes.get(*place as usize).map(flow::Node::name);
-            node.waits_for.iter().filter_map(name).collect()
-        });
-        let middlewares = items(node, "middlewares").iter().map(|one| text(one, "type")).collect();
-        OutlineNode {
-            node_id: text(node, "id"),
-            name: name(node),
-            label: text(node, "label"),
-            node_type: text(node, "type"),
-            middlewares,
-            after,
-        }
-    };
-    items(workflow, "nodes").iter().enumerate().map(outline).collect()
-}
-
-fn name(node: &Value) -> String {
-    let known = ["alias", "label"].map(|key| text(node, key));
-    let known = known.into_iter().find(|name| !name.is_empty());
-    known.unwrap_or_else(|| text(node, "id").chars().take(ID_LETTERS).collect())
-}
-
 fn items<'a>(value: &'a Value, key: &str) -> &'a [Value] {
     value.get(key).and_then(Value::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn text(value: &Value, key: &str) -> String {
-    value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
-}
-
-impl Show for Outline {
-    fn text(&self) -> String {
-        let version = self.version.map_or_else(String::new, |n| format!(" · version {n}"));
-        let mut shown = format!("{} · {}{version}\n", self.name, self.workflow_id);
-        if !self.description.is_empty() {
-            format::push(&mut shown, format_args!("  {}\n", self.description));
-        }
-        format::push(&mut shown, format_args!("\n{}\n", table(&self.nodes)));
-        for graph in &self.subgraphs {
-            let (name, table) = (&graph.name, table(&graph.nodes));
-            format::push(&mut shown, format_args!("\nsubgraph {name}\n\n{table}\n"));
-        }
-        if !self.checked.problems.is_empty() {
-            format::push(&mut shown, format_args!("\n{}\n", self.checked.text()));
-        }
-        shown
-    }
-
-    fn quiet(&self) -> String {
-        self.workflow_id.clone()
-    }
-}
-
-fn table(nodes: &[OutlineNode]) -> String {
-    let rows = nodes.iter().map(|node| {
-        let kind = match node.middlewares.as_slice() {
-            [] => node.node_type.clone(),
-            around => format!("{} in {}", node.node_type, around.join(", ")),
-        };
-        let after = if node.after.is_empty() { "-".into() } else { node.after.join(", ") };
-        [node.name.clone(), kind, after, node.label.clone()]
-    });
-    output::table(["NODE", "TYPE", "AFTER", "LABEL"], rows)
-}
-
-pub(super) async fn show(
-    workflow: &str,
-    version: Option<u64>,
-    context: impl Fn() -> Result<Context>,
-    output: Output,
-) -> Result<ExitCode> {
-    let document = match Named::of(workflow) {
-        Named::File(file) => Document::of_file(&file)?,
-        Named::Kept(text) => Document::kept(&text, version, &context()?).await?,
-    };
-    document.raw()?;
-    output.show(&Outline::of(&document));
-    Ok(ExitCode::Success)
 }
 
 pub(super) fn begin(file: &str, name: &str, output: Output) -> Result<ExitCode> {
@@ -389,42 +215,8 @@ pub(super) fn begin(file: &str, name: &str, output: Output) -> Result<ExitCode> 
 }
 
 fn template(name: &str) -> String {
-    let [workflow, first, second, edge] = [(); 4].map(|()| Uuid::new_v4());
-    let name = serde_json::Value::from(name);
-    format!(
-        r#"{{
-  "id": "{workflow}",
-  "schemaVersion": "2025-10",
-  "metadata": {{ "name": {name}, "description": "Two steps in a row." }},
-  "nodes": [
-    {{
-      "id": "{first}",
-      "alias": "greet",
-      "type": "core.echo",
-      "label": "Make a greeting",
-      "position": {{ "x": 0, "y": 0 }},
-      "parameters": {{ "text": "hello, {{{{ run.inputs.name | default('world') }}}}" }}
-    }},
-    {{
-      "id": "{second}",
-      "alias": "shout",
-      "type": "core.echo",
-      "label": "Make it loud",
-      "position": {{ "x": 240, "y": 0 }},
-      "parameters": {{ "text": "{{{{ nodes.greet.results.text | upper }}}}" }}
-    }}
-  ],
-  "edges": [
-    {{
-      "id": "{edge}",
-      "source": {{ "node": "{first}" }},
-      "target": {{ "node": "{second}" }}
-    }}
-  ],
-  "outputs": {{ "text": "{{{{ nodes.shout.results.text }}}}" }}
-}}
-"#
-    )
+    let id = Uuid::new_v4().to_string();
+    TEMPLATE.replace("WORKFLOW_ID", &id).replace("\"WORKFLOW_NAME\"", &output::json(name))
 }
 
 #[cfg(test)]
@@ -434,10 +226,10 @@ mod tests {
     #[test]
     fn what_looks_like_a_file_is_one() {
         for file in ["-", "a.json", "dir/b.JSON"] {
-            assert_eq!(Named::of(file), Named::File(file.into()));
+            assert!(is_file(file), "{file}");
         }
         for kept in ["nightly", "0ec2393a", "a.b"] {
-            assert_eq!(Named::of(kept), Named::Kept(kept.into()));
+            assert!(!is_file(kept), "{kept}");
         }
     }
 

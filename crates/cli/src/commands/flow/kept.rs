@@ -4,11 +4,10 @@ use protocol::rest::workflows::{
     ChangedNode, DiffField, DiffNode, RestoreWorkflow, SavedWorkflow, WorkflowDiff, WorkflowPage,
     WorkflowSummary, WorkflowVersions,
 };
-use serde::Serialize;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::document::{Checked, Document, Named};
+use super::document::{Checked, Document, is_file};
 use crate::context::Context;
 use crate::failure::{Failure, Result};
 use crate::output::{Columns, Show};
@@ -21,12 +20,11 @@ const PREFIX_MIN: usize = 2;
 pub(super) async fn list(limit: usize, context: &Context) -> Result<()> {
     let pages = Pages::<WorkflowPage>::of("/api/v1/workflows");
     let (workflows, is_more) = pages.take(context, limit).await?;
-    let whole = Workflows { workflows };
     context.output.list(
-        &whole,
-        &whole.workflows,
+        &json!({ "workflows": workflows }),
+        &workflows,
         &Columns {
-            none: "no workflows; keep one with `astra flow import FILE`",
+            none: "no workflows; save one with `astra flow import FILE`",
             id: |one| one.workflow_id.clone(),
             header: ["NAME", "VERSION", "CHANGED", "BY", "ID"],
             row: |one| {
@@ -46,11 +44,6 @@ pub(super) async fn list(limit: usize, context: &Context) -> Result<()> {
     Ok(())
 }
 
-#[derive(Serialize)]
-struct Workflows {
-    workflows: Vec<WorkflowSummary>,
-}
-
 pub(super) async fn import(
     files: &[String],
     base_version: Option<u64>,
@@ -61,7 +54,7 @@ pub(super) async fn import(
     for file in files {
         let document = Document::of_file(file)?;
         let saved: SavedWorkflow = context.post(&path, &document.raw()?).await?;
-        context.output.show(&saved);
+        show_saved(&saved, context);
         if !saved.problems.is_empty() {
             context.output.note(Checked::new(&document, saved.problems).text());
         }
@@ -70,9 +63,9 @@ pub(super) async fn import(
 }
 
 pub(super) async fn export(workflow: &str, version: Option<u64>, context: &Context) -> Result<()> {
-    if let Named::File(file) = Named::of(workflow) {
+    if is_file(workflow) {
         let hint = "name a workflow that the server keeps; see `astra flow list`";
-        return Err(Failure::usage(format!("{file} is a file already"), hint));
+        return Err(Failure::usage(format!("{workflow} is a file already"), hint));
     }
     let document = Document::kept(workflow, version, context).await?;
     context.output.line(document.source.trim_end());
@@ -83,7 +76,7 @@ pub(super) async fn rm(workflows: &[String], context: &Context) -> Result<()> {
     for text in workflows {
         let found = find(context, text).await?;
         context.delete::<Value>(&path(&found)).await?;
-        let text = format!("workflow {} is forgotten", label(&found));
+        let text = format!("workflow {} is deleted", label(&found));
         let id = found.workflow_id;
         context.output.answer(&json!({ "workflowId": id }), text, &id);
     }
@@ -117,7 +110,7 @@ pub(super) async fn versions(workflow: &str, context: &Context) -> Result<()> {
 pub(super) async fn rollback(workflow: &str, version: u64, context: &Context) -> Result<()> {
     let path = format!("{}/restore", path(&find(context, workflow).await?));
     let saved: SavedWorkflow = context.post(&path, &RestoreWorkflow { version }).await?;
-    context.output.show(&saved);
+    show_saved(&saved, context);
     Ok(())
 }
 
@@ -138,18 +131,13 @@ pub(super) async fn diff(
     Ok(())
 }
 
-fn path(workflow: &WorkflowSummary) -> String {
+pub(super) fn path(workflow: &WorkflowSummary) -> String {
     format!("/api/v1/workflows/{}", format::percent_encoded(&workflow.workflow_id))
 }
 
-impl Show for SavedWorkflow {
-    fn text(&self) -> String {
-        format!("workflow {} is kept as version {}", self.workflow_id, self.version)
-    }
-
-    fn quiet(&self) -> String {
-        self.workflow_id.clone()
-    }
+fn show_saved(saved: &SavedWorkflow, context: &Context) {
+    let text = format!("workflow {} is saved as version {}", saved.workflow_id, saved.version);
+    context.output.answer(saved, text, &saved.workflow_id);
 }
 
 impl Show for WorkflowDiff {

@@ -6,16 +6,15 @@ use std::time::Duration;
 
 use protocol::rest::runs::{Artifact, Run};
 use serde::Serialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::fs::{self, File, OpenOptions};
 use tokio::io::AsyncWriteExt as _;
 
 use super::selector;
-use crate::args::examples;
 use crate::context::Context;
 use crate::failure::{ExitCode, Failure, Result};
 use crate::format;
-use crate::output::{self, Show};
+use crate::output::{self, Columns};
 use crate::workflow_run::name_of;
 
 /// A worker that sends nothing for so long is gone.
@@ -25,21 +24,16 @@ const SAME_NAME_MAX: usize = 10_000;
 /// The longest name of a file, as most disks have it.
 const NAME_BYTES_MAX: usize = 200;
 
-/// List what the nodes of a run left behind on workers, and fetch it.
+/// List and fetch the artifacts that the nodes of a run left on workers.
 #[derive(Debug, clap::Args)]
-#[command(before_help = examples(&[
-    "astra run artifacts last",
-    "astra run artifacts 41 --save results       every file into that folder",
-    "astra run artifacts last --node render -o json",
-]))]
 pub(super) struct ArtifactsArguments {
     /// The run: its number, its id, the first letters of it, `last` or `last~1`.
     run: String,
-    /// Only what this node left: its alias or its id.
+    /// Only artifacts of this node: its alias, label or id.
     #[arg(long)]
     node: Option<String>,
-    /// Fetches the files into this folder, which is made if it is not there. Nothing is
-    /// overwritten: a second file of a name gets a number.
+    /// Fetch the files into this folder, which is created if needed. No file is overwritten: a
+    /// second file of the same name gets a number.
     #[arg(long, value_name = "DIR")]
     save: Option<PathBuf>,
 }
@@ -51,7 +45,7 @@ pub(super) async fn artifacts(
     let run = selector::workflow_run(context, &arguments.run).await?;
     let mut left = left_by(&run, arguments.node.as_deref())?;
     let Some(folder) = &arguments.save else {
-        context.output.show(&Left { artifacts: left });
+        list(&left, context);
         return Ok(ExitCode::Success);
     };
     fs::create_dir_all(folder).await.map_err(|error| no_room(folder, &error))?;
@@ -70,33 +64,26 @@ pub(super) async fn artifacts(
             }
         }
     }
-    context.output.show(&Left { artifacts: left });
+    list(&left, context);
     Ok(exit)
 }
 
 /// Everything that the nodes of a run left behind, or one of them.
 fn left_by(run: &Run, node: Option<&str>) -> Result<Vec<OneLeft>> {
-    let nodes = run.nodes.as_deref().unwrap_or_default();
-    let known = |wanted: &str| nodes.iter().any(|n| n.node_id == wanted || name_of(n) == wanted);
-    if let Some(wanted) = node.filter(|wanted| !known(wanted)) {
-        return Err(Failure::new(
-            ExitCode::NotFound,
-            format!("run {} has no node {wanted}", run.number),
-            format!("see which it has: astra run show {}", run.number),
-        ));
-    }
-    let left = run.artifacts.iter().flatten().map(|artifact| {
+    let wanted = node.map(|text| selector::node(run, text)).transpose()?;
+    let wanted = wanted.map(|node| node.node_id.as_str());
+    let left = run
+        .artifacts
+        .iter()
+        .flatten()
+        .filter(|artifact| wanted.is_none() || artifact.node_id.as_deref() == wanted);
+    let left = left.map(|artifact| {
         let node_id = artifact.node_id.as_deref();
-        let of = nodes.iter().find(|node| Some(node.node_id.as_str()) == node_id);
+        let of = run.nodes.iter().flatten().find(|node| Some(node.node_id.as_str()) == node_id);
         let node = of.map_or_else(|| node_id.unwrap_or("-").to_owned(), name_of);
         OneLeft { artifact: artifact.clone(), node, saved_as: None }
     });
-    let is_wanted = |one: &OneLeft| {
-        node.is_none_or(|wanted| {
-            one.node == wanted || one.artifact.node_id.as_deref() == Some(wanted)
-        })
-    };
-    Ok(left.filter(is_wanted).collect())
+    Ok(left.collect())
 }
 
 async fn fetch(one: &OneLeft, folder: &Path, context: &Context) -> Result<PathBuf> {
@@ -146,12 +133,7 @@ fn no_room(path: &Path, error: &io::Error) -> Failure {
     Failure::new(ExitCode::Failed, message, "name a folder that you may write to with --save")
 }
 
-/// What a run left behind.
-#[derive(Serialize)]
-struct Left {
-    artifacts: Vec<OneLeft>,
-}
-
+/// An artifact that a run left behind.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct OneLeft {
@@ -193,31 +175,24 @@ fn plain_name(text: &str) -> Option<String> {
     (!name.is_empty() && name != "." && name != "..").then(|| name.to_owned())
 }
 
-impl Show for Left {
-    fn text(&self) -> String {
-        if self.artifacts.is_empty() {
-            return "nothing was left behind\n".into();
-        }
-        let rows = self.artifacts.iter().map(|one| {
-            let artifact = &one.artifact;
-            let file = one.saved_as.clone().unwrap_or_else(|| one.name());
-            let bytes = artifact.size_bytes.map_or_else(|| "-".into(), format::thousands);
-            let kind = artifact.artifact_type.clone().unwrap_or_else(|| "-".into());
-            let worker = artifact.worker_name.clone().unwrap_or_else(|| "-".into());
-            let until = artifact.expires_at.clone().unwrap_or_else(|| "-".into());
-            [one.node.clone(), file, kind, bytes, worker, until]
-        });
-        let table = output::table(["NODE", "FILE", "TYPE", "BYTES", "WORKER", "KEPT UNTIL"], rows);
-        format!("{table}\n")
-    }
-
-    fn quiet(&self) -> String {
-        let names = self
-            .artifacts
-            .iter()
-            .map(|one| one.saved_as.clone().unwrap_or_else(|| one.artifact.resource_id.clone()));
-        names.collect::<Vec<_>>().join("\n")
-    }
+fn list(left: &[OneLeft], context: &Context) {
+    let columns = Columns {
+        none: "nothing was left behind",
+        id: |one: &OneLeft| one.saved_as.as_ref().unwrap_or(&one.artifact.resource_id).clone(),
+        header: ["NODE", "FILE", "TYPE", "BYTES", "WORKER", "KEPT UNTIL"],
+        row: |one| {
+            let Artifact { artifact_type, size_bytes, worker_name, expires_at, .. } = &one.artifact;
+            [
+                one.node.clone(),
+                one.saved_as.clone().unwrap_or_else(|| one.name()),
+                format::or_dash(artifact_type.clone()),
+                format::or_dash(size_bytes.map(format::thousands)),
+                format::or_dash(worker_name.clone()),
+                format::or_dash(expires_at.clone()),
+            ]
+        },
+    };
+    context.output.list(&json!({ "artifacts": left }), left, &columns);
 }
 
 #[cfg(test)]

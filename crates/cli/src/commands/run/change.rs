@@ -17,7 +17,6 @@ use tokio::task::JoinSet;
 
 use super::progress::LIVE;
 use super::selector::{self, Found};
-use crate::args::examples;
 use crate::commands::flow::{Input, inputs_object, value_of};
 use crate::context::Context;
 use crate::failure::{ExitCode, Failure, Result};
@@ -108,29 +107,24 @@ fn is_stopped(answer: std::result::Result<Task, ClientError>, context: &Context)
     }
 }
 
-/// Take a workflow's run up again, in a new run: what is done is reused, the rest is executed.
+/// Retry a run of a workflow as a new run, which reuses the results of succeeded nodes.
 #[derive(Debug, clap::Args)]
-#[command(before_help = examples(&[
-    "astra run retry last                        from the nodes that did not succeed",
-    "astra run retry 41 --node transcode",
-    "astra run retry 41 -p transcode.size=256 -d",
-]))]
 pub(super) struct RetryArguments {
     /// The run: its number, its id, the first letters of it, `last` or `last~1`.
     run: String,
-    /// From the nodes that did not succeed. The default.
+    /// Execute the nodes that did not succeed. The default.
     #[arg(long, conflicts_with = "node")]
     from_failed: bool,
-    /// From this node: it and everything behind it is executed again.
+    /// Execute this node and all nodes after it.
     #[arg(long, value_name = "NODE")]
     node: Option<String>,
-    /// Another parameter for a node, which is executed again; may be given several times.
+    /// Change a parameter of a node, which is executed again; may be given several times.
     #[arg(short, long = "parameter", value_name = "NODE.NAME=VALUE")]
     parameter: Vec<Parameter>,
-    /// Other inputs than the run before; may be given several times.
+    /// Change an input of the run; may be given several times.
     #[arg(short, long, value_name = "NAME=VALUE|@FILE")]
     input: Vec<Input>,
-    /// Print the new run's number and return; it runs on.
+    /// Print the new run's number and return, without waiting for the run.
     #[arg(short, long)]
     detach: bool,
 }
@@ -187,31 +181,26 @@ fn request(arguments: &RetryArguments, before: &Run) -> Result<RetryRun> {
     })
 }
 
-/// Say a word to a node that waits for one.
+/// Signal a node that waits for an approval or an event.
 #[derive(Debug, clap::Args)]
-#[command(before_help = examples(&[
-    "astra run signal last approve --approve",
-    "astra run signal 41 approve --deny --payload '{\"why\":\"too dear\"}'",
-    "astra run signal 41 parcel --event delivered --payload '{\"carrier\":\"post\"}'",
-]))]
 pub(super) struct SignalArguments {
     /// The run: its number, its id, the first letters of it, `last` or `last~1`.
     run: String,
     /// The node: its alias, its label, its id or the first letters of it.
     node: String,
-    /// Yes, for `core.approve`.
+    /// Approve, for `core.approve`.
     #[arg(long, conflicts_with_all = ["deny", "event"])]
     approve: bool,
-    /// No, for `core.approve`.
+    /// Deny, for `core.approve`.
     #[arg(long, conflicts_with = "event")]
     deny: bool,
-    /// What happened, for `core.wait_event`.
+    /// The event's name, for `core.wait_event`.
     #[arg(long, value_name = "NAME")]
     event: Option<String>,
-    /// Any JSON; it becomes part of the node's result.
+    /// Any JSON, which becomes part of the node's result.
     #[arg(long, value_name = "JSON")]
     payload: Option<String>,
-    /// Which subgraph, where the node waits in several: its number, from `astra run show -o json`.
+    /// The number of the subgraph, if the node waits in several; see `astra run show -o json`.
     #[arg(long, value_name = "N")]
     frame: Option<u32>,
 }
@@ -252,23 +241,18 @@ fn signal_of(arguments: &SignalArguments) -> Result<SignalNode> {
     Ok(SignalNode { event: arguments.event.clone(), approved, payload, frame: arguments.frame })
 }
 
-/// Take the work of a run away from the worker that has it; what that one is doing it finishes.
+/// Move the work of a run to another worker. Running tasks finish where they are.
 #[derive(Debug, clap::Args)]
-#[command(before_help = examples(&[
-    "astra run rebind last                       whoever asks next has the work",
-    "astra run rebind 41 --to gpu-2",
-    "astra run rebind 41 --package crawlerx_playwright --drain",
-]))]
 pub(super) struct RebindArguments {
     /// The run: its number, its id, the first letters of it, `last` or `last~1`.
     run: String,
-    /// Only the work of this package, or of this type where a node needs no package.
+    /// Move only the work of this package, or of this node type if it needs no package.
     #[arg(long, value_name = "NAME")]
     package: Option<String>,
-    /// The worker that is asked first from here on.
+    /// The worker to prefer from now on. Default: the next one that asks.
     #[arg(long, value_name = "WORKER")]
     to: Option<String>,
-    /// Whoever had the work gets nothing more of this run.
+    /// Grant no more tasks of this run to the worker that had it.
     #[arg(long)]
     drain: bool,
 }

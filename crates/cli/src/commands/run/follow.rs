@@ -12,7 +12,6 @@ use super::progress::{self, Many};
 use super::run_output::{self, LogEvent, LogReader, ResultOutput, RunOutput};
 use super::selector::{self, Found, FoundRun};
 use super::submit::Parameters;
-use crate::args::examples;
 use crate::commands::task;
 use crate::context::Context;
 use crate::duration::Span;
@@ -21,24 +20,18 @@ use crate::format;
 use crate::interrupts::Interrupts;
 use crate::workflow_run::{self, Manner};
 
-/// Come back to a run: its output from the start or its nodes, and what comes until its end.
+/// Follow a run to its end: its output from the start, or its nodes.
 #[derive(Debug, clap::Args)]
-#[command(before_help = examples(&[
-    "astra run follow last",
-    "astra run follow 41                         the nodes of a workflow's run",
-    "astra run follow k3f9 --tail",
-    "astra run follow last --propagate",
-]))]
 pub(super) struct FollowArguments {
     /// The run: its name or number, the first letters of its name or id, `last` or `last~1`.
     run: String,
-    /// Leave out what it has written so far.
+    /// Skip the output so far.
     #[arg(long)]
     tail: bool,
     /// Exit with the command's own code; 128 and the signal's number if a signal killed it.
     #[arg(long)]
     propagate: bool,
-    /// Write nothing but what the command writes.
+    /// Print only the output of the command.
     #[arg(short, long)]
     quiet: bool,
 }
@@ -79,8 +72,8 @@ pub(super) async fn wait(
         }
         Ok(exit)
     };
-    let Some(timeout) = timeout else { return all.await };
-    tokio::time::timeout(timeout.0, all).await.unwrap_or_else(|_| {
+    let limit = timeout.map_or(Duration::MAX, |timeout| timeout.0);
+    tokio::time::timeout(limit, all).await.unwrap_or_else(|_| {
         Err(Failure::new(
             ExitCode::WaitTimeout,
             "the wait is over, the work is not",
@@ -98,7 +91,7 @@ async fn one(found: Found, context: &Context) -> Result<ExitCode> {
     };
     let run_output = RunOutput::new(context.output, false);
     if let [task] = tasks.as_slice() {
-        let task = task::until_ended(context, &task.task_id, AWAY_MAX).await?;
+        let task = task::until_ended(context, &task.task_id).await?;
         run_output.note(run_output::headline(&run, &task));
         run_output.data(&task);
         return Ok(run_output::exit_code(&task, false));
@@ -110,11 +103,6 @@ async fn one(found: Found, context: &Context) -> Result<ExitCode> {
 
 /// A command that starts sooner is told once, with its worker.
 const WAITING_AFTER: Duration = Duration::from_millis(150);
-/// So long without the server, and it is given up.
-const AWAY_MAX: Duration = Duration::from_mins(1);
-/// How long the last look at a task is tried.
-const LAST_LOOK_WITHIN: Duration = Duration::from_secs(15);
-const LAST_LOOK_PAUSE: Duration = Duration::from_millis(200);
 
 /// What is followed, and how it is told.
 #[derive(Clone, Debug)]
@@ -248,7 +236,9 @@ impl<'a> Attached<'a> {
     }
 
     async fn end(mut self) -> Result<ExitCode> {
-        let task = last_look(self.context, &self.about.task_id).await?;
+        let path = format!("/api/v1/tasks/{}", self.about.task_id);
+        // The server may restart right now.
+        let task = self.context.ask_patiently(|| self.context.client.get::<Task>(&path)).await?;
         let run = self.about.run.clone();
         if !self.has_headline {
             let worker = worker_of(task.clone());
@@ -287,20 +277,6 @@ async fn look(context: &Context, task_id: &str) -> Option<Task> {
 
 fn worker_of(task: Task) -> Option<String> {
     task.lease.map(|lease| lease.worker_id).or(task.worker_id)
-}
-
-/// The task after its end, also when the server restarts right then.
-async fn last_look(context: &Context, task_id: &str) -> Result<Task> {
-    let path = format!("/api/v1/tasks/{task_id}");
-    let started = Instant::now();
-    loop {
-        match context.client.get::<Task>(&path).await {
-            Err(error) if error.is_passing() && started.elapsed() < LAST_LOOK_WITHIN => {
-                tokio::time::sleep(LAST_LOOK_PAUSE).await;
-            }
-            answer => return answer.map_err(|error| context.explain(error)),
-        }
-    }
 }
 
 /// The first look; the pause doubles up to the longest.

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use indicatif::ProgressBar;
 use model::TaskId;
 use protocol::rest::tasks::{State, Task};
 use serde::Serialize;
@@ -12,7 +12,7 @@ use super::follow::{self, WaitReasons};
 use super::run_output::{self, RunOutput};
 use super::selector;
 use super::submit::Parameters;
-use crate::context::Context;
+use crate::context::{AWAY_MAX, Context};
 use crate::failure::{ExitCode, Failure, Result};
 use crate::format;
 use crate::interrupts::Interrupts;
@@ -25,14 +25,12 @@ const FIRST_LOOK_AFTER: Duration = Duration::from_millis(50);
 /// A server that needs long for an answer is asked less often: looking takes at most so much of
 /// its time.
 const PAUSES_PER_LOOK: u32 = 9;
-/// So long without the server, and it is given up.
-const AWAY_MAX: Duration = Duration::from_mins(1);
 /// Nothing runs and nothing ends for so long: somebody should know why.
 const WHY_AFTER: Duration = Duration::from_secs(2);
 /// Without a terminal a line is written for each step.
 const STEPS: usize = 10;
 /// More failures than this are counted, and not listed.
-const FAILURES_SHOWN: usize = 20;
+pub(super) const FAILURES_SHOWN: usize = 20;
 
 /// What is followed.
 pub(super) struct Many {
@@ -55,7 +53,7 @@ pub(super) async fn follow(many: Many, context: &Context) -> Result<ExitCode> {
         tokio::select! {
             biased;
             () = interrupts.next() => {
-                display.finish();
+                display.bar.finish_and_clear();
                 return follow::leave(interrupts, &many.run, many.run_output, context).await;
             }
             () = tokio::time::sleep(pause) => {}
@@ -65,7 +63,7 @@ pub(super) async fn follow(many: Many, context: &Context) -> Result<ExitCode> {
             break;
         }
     }
-    display.finish();
+    display.bar.finish_and_clear();
     end(&many, &poller.counts, started.elapsed(), context).await
 }
 
@@ -109,7 +107,7 @@ impl Poller<'_> {
 /// A bar on a terminal, lines elsewhere.
 struct Display {
     run_output: RunOutput,
-    bar: Option<ProgressBar>,
+    bar: ProgressBar,
     /// The last step that was told.
     step: usize,
     told: Option<WaitReasons>,
@@ -117,54 +115,30 @@ struct Display {
 
 impl Display {
     fn new(run_output: RunOutput, counts: &RunCounts) -> Self {
-        let has_bar = run_output.is_for_people() && output::stderr_is_terminal();
-        let bar = has_bar.then(|| {
-            let bar = ProgressBar::with_draw_target(
-                Some(counts.total as u64),
-                ProgressDrawTarget::stderr(),
-            );
-            let look = "  {bar:20}  {pos}/{len}  {msg}  ~{eta} left";
-            let style = ProgressStyle::with_template(look).expect("a good template");
-            bar.set_style(style.progress_chars("█▌░"));
-            bar
-        });
+        let look = "  {bar:20}  {pos}/{len}  {msg}  ~{eta} left";
+        let total = Some(counts.total as u64);
+        let bar = output::progress_bar(run_output.is_for_people(), total, look);
         Self { run_output, bar, step: 0, told: None }
     }
 
     fn show(&mut self, counts: &RunCounts) {
         let state = format!("{} running  {} failed", counts.running, counts.failed);
-        if let Some(bar) = &self.bar {
-            bar.set_message(state);
-            bar.set_position(counts.done() as u64);
-            return;
-        }
         let step = counts.done() * STEPS / counts.total.max(1);
-        if step > self.step && !counts.is_over() {
+        if self.bar.is_hidden() && step > self.step && !counts.is_over() {
             self.run_output.note(format!("  {}/{}  {state}", counts.done(), counts.total));
             self.step = step;
         }
+        self.bar.set_message(state);
+        self.bar.set_position(counts.done() as u64);
     }
 
     async fn say_why(&mut self, counts: &RunCounts, context: &Context) {
         let Some(oldest) = counts.oldest() else { return };
         let Some(why) = WaitReasons::ask(context, &oldest).await else { return };
         if !why.is_like(self.told.as_ref()) {
-            why.lines().for_each(|line| self.say(&line));
+            self.bar.suspend(|| why.lines().for_each(|line| self.run_output.note(line)));
         }
         self.told = Some(why);
-    }
-
-    fn say(&self, text: &str) {
-        match &self.bar {
-            Some(bar) => bar.suspend(|| self.run_output.note(text)),
-            None => self.run_output.note(text),
-        }
-    }
-
-    fn finish(&self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
-        }
     }
 }
 
@@ -177,13 +151,14 @@ struct ManyEnded {
     failures: Vec<FailedItem>,
 }
 
+/// A task that ended without success.
 #[derive(Serialize)]
-struct FailedItem {
-    task_id: String,
+pub(super) struct FailedItem {
+    pub(super) task_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
-    item: Option<String>,
+    pub(super) item: Option<String>,
     state: State,
-    reason: String,
+    pub(super) reason: String,
 }
 
 async fn end(
@@ -224,7 +199,7 @@ fn list_failures(run_output: RunOutput, ended: &ManyEnded) {
     run_output.note(format!("  more: astra run show {0}; astra run logs {0} ITEM", ended.run));
 }
 
-fn failed_item(task: &Task) -> FailedItem {
+pub(super) fn failed_item(task: &Task) -> FailedItem {
     let item = Parameters::of(&task.parameters).item().map(ToOwned::to_owned);
     let reason = match task.state {
         State::Stopped => "stopped".to_owned(),

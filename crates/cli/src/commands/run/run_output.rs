@@ -227,7 +227,7 @@ impl LogReader {
             if line.is_empty() {
                 continue;
             }
-            // A line that is none comes from no AstraFlow; asking again is as good as anything.
+            // The line cannot be parsed: reconnect.
             let Ok(line) = serde_json::from_slice::<LogLine>(&line) else { return Ok(false) };
             if let Some(is_settled) = line.end {
                 return Ok(is_settled || !self.follows);

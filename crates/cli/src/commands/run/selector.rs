@@ -9,7 +9,7 @@ use super::show;
 use crate::context::Context;
 use crate::failure::{ExitCode, Failure, Result};
 use crate::pages::Pages;
-use crate::{format, workflow_run};
+use crate::{format, selector, workflow_run};
 
 /// Shorter beginnings are guesses.
 const PREFIX_MIN: usize = 2;
@@ -214,21 +214,11 @@ pub(crate) fn node<'a>(run: &'a Run, text: &str) -> Result<&'a RunNode> {
     let by_label = |node: &RunNode| node.label.eq_ignore_ascii_case(text);
     let prefix = text.to_ascii_lowercase();
     let by_prefix = |node: &RunNode| prefix.len() > 1 && node.node_id.starts_with(&prefix);
-    let ways: [&dyn Fn(&RunNode) -> bool; 4] = [&by_alias, &by_id, &by_label, &by_prefix];
-    for is_it in ways {
-        let found: Vec<&RunNode> = nodes.iter().filter(|node| is_it(node)).collect();
-        let Some(last) = found.last() else { continue };
-        if found.iter().all(|node| node.node_id == last.node_id) {
-            return Ok(last);
-        }
-        let message = format!("several nodes of run {} go by {text}", run.number);
-        let hint = format!("give an id: {} or {}", found[0].node_id, last.node_id);
-        return Err(Failure::usage(message, hint));
-    }
+    let ways: [selector::Way<'_, RunNode>; 4] = [&by_alias, &by_id, &by_label, &by_prefix];
     let known: Vec<_> = nodes.iter().take(NAMES_SHOWN).map(workflow_run::name_of).collect();
-    let message = format!("run {} has no node {text}", run.number);
-    let hint = format!("it has {}; see `astra run show {}`", known.join(", "), run.number);
-    Err(Failure::new(ExitCode::NotFound, message, hint))
+    let number = run.number;
+    let hint = format!("run {number} has {}; see `astra run show {number}`", known.join(", "));
+    selector::choose(("node", text), nodes, &ways, |node| &node.node_id, &hint)
 }
 
 /// Enough to see what names look like.

@@ -5,13 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use protocol::rest::runs::{Run, RunNode, RunStatus};
 use protocol::rest::tasks::{State, Task, TaskPage};
 use serde::Serialize;
+use serde_json::json;
 
-use super::run_output::{self, LogEvent, LogReader, ResultOutput, RunOutput};
+use super::progress::{FAILURES_SHOWN, FailedItem, failed_item};
+use super::run_output::{LogEvent, LogReader, ResultOutput, RunOutput};
 use super::selector::{self, Found, FoundRun, PAGES_MAX};
 use super::submit::Parameters;
 use crate::context::Context;
 use crate::failure::{ExitCode, Failure, Result};
-use crate::output::{self, Columns, Show};
+use crate::output::{self, Columns};
 use crate::pages::Pages;
 use crate::{format, workflow_run};
 
@@ -24,10 +26,9 @@ pub(super) async fn list(limit: usize, context: &Context) -> Result<ExitCode> {
     runs.sort_by(|one, other| other.created_at().cmp(one.created_at()));
     let is_more = is_more || is_more_commands || runs.len() > limit;
     runs.truncate(limit);
-    let whole = Runs { runs };
     context.output.list(
-        &whole,
-        &whole.runs,
+        &json!({ "runs": runs }),
+        &runs,
         &Columns {
             none: "no runs; start one: astra run -- echo hello",
             id: |run| run.run().to_owned(),
@@ -72,11 +73,6 @@ pub(super) async fn newest_commands(
     Ok((runs.collect(), is_more))
 }
 
-#[derive(Serialize)]
-struct Runs {
-    runs: Vec<Listed>,
-}
-
 /// A run of either kind.
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
@@ -119,9 +115,6 @@ impl Listed {
     }
 }
 
-/// More failures than this are counted, and not listed.
-const FAILURES_SHOWN: usize = 20;
-
 pub(super) async fn show(run: &str, context: &Context) -> Result<ExitCode> {
     let FoundRun { name, mut tasks } = match selector::find(context, run).await? {
         Found::Commands(found) => found,
@@ -137,8 +130,11 @@ pub(super) async fn show(run: &str, context: &Context) -> Result<ExitCode> {
     }
     tasks.reverse();
     let summary = RunSummary::of(&name, &tasks).expect("a run that was found has tasks");
-    let failures = tasks.iter().rev().filter(|task| is_failure(task.state)).map(failure).collect();
-    context.output.show(&ManyShown { summary, failures });
+    let failed = tasks.iter().rev().filter(|task| is_failure(task.state));
+    let failures: Vec<_> = failed.map(failed_item).collect();
+    let text = many_in_words(&summary, &failures);
+    let answer = json!({ "summary": summary, "failures": failures });
+    context.output.answer(&answer, text, summary.state().word());
     Ok(ExitCode::Success)
 }
 
@@ -146,56 +142,26 @@ fn is_failure(state: State) -> bool {
     matches!(state, State::Failed | State::Dead)
 }
 
-#[derive(Serialize)]
-struct ManyShown {
-    summary: RunSummary,
-    failures: Vec<ShownFailure>,
-}
-
-#[derive(Serialize)]
-struct ShownFailure {
-    task_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    item: Option<String>,
-    reason: String,
-}
-
-fn failure(task: &Task) -> ShownFailure {
-    let item = Parameters::of(&task.parameters).item().map(ToOwned::to_owned);
-    ShownFailure { task_id: task.task_id.clone(), item, reason: run_output::why(task) }
-}
-
-impl Show for ManyShown {
-    fn text(&self) -> String {
-        let run = &self.summary;
-        let state = run.state();
-        let look = format::look(state);
-        let headline = look.styled(look);
-        let mut rows = vec![
-            ("command", run.command()),
-            ("submitted", format!("{} ({})", run.created_at, format::ago(&run.created_at))),
-            ("took", took(&run.created_at, run.settled_at.as_deref())),
-            ("tasks", run.tasks.to_string()),
-        ];
-        let states = run.states.iter();
-        rows.extend(
-            states.map(|(state, n)| (format::look(*state).word, format::thousands(*n as u64))),
-        );
-        let mut text = format!("{headline}  run {}\n{}", run.run, output::facts(&rows));
-        for failure in self.failures.iter().take(FAILURES_SHOWN) {
-            let item = failure.item.as_deref().unwrap_or(&failure.task_id);
-            format::push(&mut text, format_args!("  ✗ {item}: {}\n", failure.reason));
-        }
-        if self.failures.len() > FAILURES_SHOWN {
-            let more = self.failures.len() - FAILURES_SHOWN;
-            format::push(&mut text, format_args!("  and {more} more\n"));
-        }
-        text
+fn many_in_words(run: &RunSummary, failures: &[FailedItem]) -> String {
+    let look = format::look(run.state());
+    let mut rows = vec![
+        ("command", run.command()),
+        ("submitted", format!("{} ({})", run.created_at, format::ago(&run.created_at))),
+        ("took", took(&run.created_at, run.settled_at.as_deref())),
+        ("tasks", run.tasks.to_string()),
+    ];
+    let states = run.states.iter();
+    rows.extend(states.map(|(state, n)| (format::look(*state).word, format::thousands(*n as u64))));
+    let mut text = format!("{}  run {}\n{}", look.styled(look), run.run, output::facts(&rows));
+    for failure in failures.iter().take(FAILURES_SHOWN) {
+        let item = failure.item.as_deref().unwrap_or(&failure.task_id);
+        format::push(&mut text, format_args!("  ✗ {item}: {}\n", failure.reason));
     }
-
-    fn quiet(&self) -> String {
-        self.summary.state().word().into()
+    if failures.len() > FAILURES_SHOWN {
+        let more = failures.len() - FAILURES_SHOWN;
+        format::push(&mut text, format_args!("  and {more} more\n"));
     }
+    text
 }
 
 pub(super) async fn logs(run: &str, item: Option<&str>, context: &Context) -> Result<ExitCode> {

@@ -93,26 +93,26 @@ pub(crate) struct RunFlags {
     /// same name with the same command is the same run, and is followed.
     #[arg(long, value_name = "NAME")]
     pub(super) name: Option<RunName>,
-    /// Print the run's name and return; the command runs on.
+    /// Print the run's name and return, without waiting for the command.
     #[arg(short, long)]
     pub(super) detach: bool,
     /// Exit with the command's own code; 128 and the signal's number if a signal killed it.
     #[arg(long)]
     pub(super) propagate: bool,
-    /// Write nothing but what the command writes.
+    /// Print only the output of the command.
     #[arg(short, long)]
     pub(super) quiet: bool,
     /// Stop the command if it takes longer.
     #[arg(long, value_name = "DURATION")]
     pub(super) timeout: Option<Span>,
-    /// Try so often again if it fails, or if its worker is lost. Default: not if it fails, twice if
+    /// Retry this many times if it fails or its worker is lost. Default: never if it fails, twice if
     /// its worker is lost.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=RETRIES_MAX))]
     pub(super) retries: Option<u32>,
     /// Set a variable of the command; may be given several times.
     #[arg(long, value_name = "KEY=VALUE", value_parser = parse_variable)]
     pub(super) env: Vec<(String, String)>,
-    /// The folder that it runs in, which must exist on the worker's machine. Default: this one.
+    /// The working folder, which must exist on the worker's machine. Default: this one.
     #[arg(long, value_name = "DIR")]
     pub(super) cwd: Option<PathBuf>,
     /// A file that the command reads; `-` for stdin.
@@ -124,10 +124,10 @@ pub(crate) struct RunFlags {
     /// A tool that the worker must have; may be given several times. The command itself is one.
     #[arg(long, value_name = "TOOL")]
     pub(super) needs_tool: Vec<String>,
-    /// Also take workers that do not say that they have the command.
+    /// Also use workers that do not offer the command as a tool.
     #[arg(long)]
     pub(super) no_tool_check: bool,
-    /// The queue to stand in. Default `default`.
+    /// The task's queue. Default `default`.
     #[arg(long)]
     pub(super) queue: Option<String>,
     /// From -1000 to 1000, higher first.
@@ -140,7 +140,7 @@ pub(crate) struct RunFlags {
     /// Run it once for each number, like 1-100.
     #[arg(long, value_name = "FROM-TO")]
     pub(super) array: Option<Numbers>,
-    /// At most so many at a time.
+    /// Run at most this many at a time.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=PARALLEL_MAX))]
     pub(super) max_parallel: Option<u32>,
 }

@@ -1,16 +1,14 @@
-//! Tasks out of flags, or out of a file: one JSON object, an array of them, `{"tasks": [...]}`, or one
-//! per line.
+//! Tasks out of flags, or out of a file: JSON objects one after another, or an array of them.
 
 use std::collections::BTreeMap;
 use std::io::Read;
 
-use model::Timestamp;
-use protocol::rest::tasks::{Package, Requires, Retry, SubmitTasks, TaskToSubmit};
+use protocol::rest::tasks::{Package, Requires, Retry, TaskToSubmit};
+use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use crate::duration::Span;
+use crate::duration::{Moment, Span};
 use crate::failure::{Failure, Result};
-use crate::format;
 
 /// What the task asks for.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -19,28 +17,28 @@ pub(crate) struct TaskFlags {
     /// The task's parameters: JSON, `@file` or `-` for stdin. Default `{}`.
     #[arg(short, long, value_name = "JSON|@FILE|-")]
     pub(crate) parameters: Option<String>,
-    /// The queue to stand in. Default `default`.
+    /// The task's queue. Default `default`.
     #[arg(long)]
     pub(crate) queue: Option<String>,
     /// From -1000 to 1000, higher first.
     #[arg(long, allow_negative_numbers = true)]
     pub(crate) priority: Option<i64>,
-    /// Not before this moment (RFC 3339), or so long from now.
+    /// Start not before this moment (RFC 3339), or after this duration.
     #[arg(long, value_name = "MOMENT|DURATION")]
-    pub(crate) not_before: Option<String>,
-    /// The longest that one attempt may take.
+    pub(crate) not_before: Option<Moment>,
+    /// How long one attempt may take.
     #[arg(long, value_name = "DURATION")]
     pub(crate) timeout: Option<Span>,
     /// How long a lease lasts without a heartbeat. Default 30s.
     #[arg(long, value_name = "DURATION")]
     pub(crate) lease_ttl: Option<Span>,
-    /// Attempts in all, the first included. Default 3.
+    /// The number of attempts, including the first. Default 3.
     #[arg(long, value_name = "N")]
     pub(crate) max_attempts: Option<i64>,
-    /// The pause before the second attempt; it doubles with each further one. Default 1s.
+    /// The delay before the second attempt; it doubles with each further attempt. Default 1s.
     #[arg(long, value_name = "DURATION")]
     pub(crate) backoff: Option<Span>,
-    /// Your own name for the task: submitting it again makes no second one.
+    /// An idempotency key: submitting the same key again makes no second task.
     #[arg(long)]
     pub(crate) key: Option<String>,
     /// At most one task with the same key runs at a time.
@@ -77,13 +75,12 @@ impl TaskFlags {
     /// `count` tasks of this type. Several with a key get the key and their number.
     pub(crate) fn tasks(&self, task_type: &str, count: usize) -> Result<Vec<TaskToSubmit>> {
         let parameters = self.parameters.as_deref().map(parameters).transpose()?;
-        let not_before = self.not_before.as_deref().map(moment).transpose()?;
         let task = |number: usize| TaskToSubmit {
             task_type: task_type.into(),
             parameters: parameters.clone(),
             queue: self.queue.clone(),
             priority: self.priority,
-            not_before: not_before.clone(),
+            not_before: self.not_before.map(|moment| moment.0.to_string()),
             after: Vec::new(),
             timeout_ms: self.timeout.map(Span::millis),
             lease_ttl_ms: self.lease_ttl.map(Span::millis),
@@ -135,24 +132,18 @@ fn parameters(text: &str) -> Result<Box<RawValue>> {
     })
 }
 
-/// A moment as it is, or a duration from now.
-fn moment(text: &str) -> Result<String> {
-    let moment = match text.parse::<Span>() {
-        Ok(span) => Some(format::now().after(span.0)),
-        Err(_) => text.parse::<Timestamp>().ok(),
-    };
-    moment.map(|moment| moment.to_string()).ok_or_else(|| {
-        let message = format!("--not-before {text} is neither a moment nor a duration");
-        Failure::usage(message, "like 2026-01-31T12:00:00Z or 10m")
-    })
-}
-
 pub(crate) fn read_file(path: &str) -> Result<String> {
     if path == "-" {
         return read_stdin();
     }
     std::fs::read_to_string(path)
         .map_err(|error| Failure::usage(format!("cannot read {path}: {error}"), "check the path"))
+}
+
+/// JSON from a file; `-` is stdin.
+pub(crate) fn read_json<T: DeserializeOwned>(path: &str, hint: &str) -> Result<T> {
+    serde_json::from_str(&read_file(path)?)
+        .map_err(|error| Failure::usage(format!("{path} cannot be read as JSON: {error}"), hint))
 }
 
 fn read_stdin() -> Result<String> {
@@ -169,36 +160,18 @@ const TASK_HINT: &str = "each task is an object like {\"type\":\"core.echo\",\"p
 /// The tasks in a file; `-` is stdin.
 pub(super) fn read_tasks(path: &str) -> Result<Vec<TaskToSubmit>> {
     let tasks = parse(&read_file(path)?)
-        .map_err(|message| Failure::usage(format!("{path}: {message}"), TASK_HINT))?;
+        .map_err(|error| Failure::usage(format!("{path}: {error}"), TASK_HINT))?;
     if tasks.is_empty() {
         return Err(Failure::usage(format!("{path} holds no task"), TASK_HINT));
     }
     Ok(tasks)
 }
 
-fn parse(text: &str) -> std::result::Result<Vec<TaskToSubmit>, String> {
-    let said = |error: serde_json::Error| error.to_string();
-    let start = text.trim_start();
-    if start.starts_with('[') {
-        return serde_json::from_str(text).map_err(said);
+fn parse(text: &str) -> serde_json::Result<Vec<TaskToSubmit>> {
+    if text.trim_start().starts_with('[') {
+        return serde_json::from_str(text);
     }
-    let first = start.lines().next().unwrap_or_default();
-    if serde_json::from_str::<TaskToSubmit>(first).is_ok() {
-        return lines(text);
-    }
-    if start.starts_with("{\"tasks\"") || start.split_whitespace().nth(1) == Some("\"tasks\":") {
-        return serde_json::from_str::<SubmitTasks>(text).map(|all| all.tasks).map_err(said);
-    }
-    serde_json::from_str(text).map(|task| vec![task]).map_err(said)
-}
-
-fn lines(text: &str) -> std::result::Result<Vec<TaskToSubmit>, String> {
-    let filled = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    filled
-        .map(|(index, line)| {
-            serde_json::from_str(line).map_err(|error| format!("line {}: {error}", index + 1))
-        })
-        .collect()
+    serde_json::Deserializer::from_str(text).into_iter().collect()
 }
 
 #[cfg(test)]
@@ -230,8 +203,6 @@ mod tests {
     fn nonsense_is_refused_before_it_leaves() {
         let wrong_json = TaskFlags { parameters: Some("{a".into()), ..TaskFlags::default() };
         assert!(wrong_json.tasks("x", 1).is_err());
-        let wrong_moment = TaskFlags { not_before: Some("soon".into()), ..TaskFlags::default() };
-        assert!(wrong_moment.tasks("x", 1).is_err());
         assert!(parse_tag("gpu").is_err() && parse_package("media").is_err());
     }
 
@@ -240,26 +211,26 @@ mod tests {
         check(r#"{"type":"a"}"#, "a");
         check("{\n  \"type\": \"a\",\n  \"queue\": \"q\"\n}\n", "a");
         check(r#"[{"type":"a"},{"type":"b"}]"#, "a b");
-        check(r#"{"tasks":[{"type":"a"},{"type":"b"}]}"#, "a b");
-        check("{\n \"tasks\": [\n {\"type\":\"a\"}]}", "a");
         check("{\"type\":\"a\"}\n\n{\"type\":\"b\"}\n", "a b");
     }
 
     #[test]
     fn a_mistake_is_named_with_its_line() {
-        check("{\"type\":\"a\"}\n{\"typ\":\"b\"}\n", "line 2: unknown field `typ`");
+        let second = check("{\"type\":\"a\"}\n{\"typ\":\"b\"}\n", "unknown field `typ`");
+        assert!(second.ends_with("line 2 column 6"), "{second}");
         check(r#"{"typ":"a"}"#, "unknown field `typ`");
         check("hello", "expected value");
     }
 
-    fn check(text: &str, expected: &str) {
+    fn check(text: &str, expected: &str) -> String {
         let shown = match parse(text) {
             Ok(tasks) => {
                 let types: Vec<_> = tasks.into_iter().map(|task| task.task_type).collect();
                 types.join(" ")
             }
-            Err(message) => message,
+            Err(error) => error.to_string(),
         };
         assert!(shown.starts_with(expected), "{text}: {shown}");
+        shown
     }
 }

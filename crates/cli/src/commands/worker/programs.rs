@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use clap::ValueEnum;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use worker::core::capabilities;
 use worker::runner::command;
 use worker::runner::tools::{Tools, is_name, own_path};
@@ -31,11 +31,13 @@ pub(crate) struct ProgramFlags {
     /// also `ASTRA_WORKER_DENY_TOOLS`.
     #[arg(long, value_name = "NAME", value_parser = parse_tool)]
     deny_tool: Vec<String>,
-    /// What holds the programs of tasks. Default: off; for `astra worker start` also
-    /// `ASTRA_WORKER_SANDBOX`. A worker with a sandbox carries the label sandbox=LEVEL, so that
-    /// tasks can ask for it.
-    #[arg(long, value_name = "LEVEL")]
-    sandbox: Option<SandboxArgument>,
+    /// What holds the programs of tasks: `basic` sets limits on time, memory, files and processes,
+    /// gives no new rights and an own folder; with `strict` they also see only system files, write
+    /// only to their own folder and make no dangerous calls. Default: off; for
+    /// `astra worker start` also `ASTRA_WORKER_SANDBOX`. A worker with a sandbox carries the label
+    /// sandbox=LEVEL, so that tasks can ask for it.
+    #[arg(long, value_name = "LEVEL", value_parser = level())]
+    sandbox: Option<Level>,
     /// A file or folder that programs in the strict sandbox may read, besides those of the system;
     /// may be given several times.
     #[arg(long, value_name = "PATH")]
@@ -52,24 +54,9 @@ pub(crate) struct ProgramFlags {
     sandbox_memory_mib: Option<u64>,
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
-enum SandboxArgument {
-    /// Nothing: programs run as the worker's user, in its folder.
-    Off,
-    /// Limits on time, memory, files and processes, no new rights, an own folder.
-    Basic,
-    /// Also: only system files are seen, only the own folder is written, no dangerous calls.
-    Strict,
-}
-
-impl From<SandboxArgument> for Level {
-    fn from(argument: SandboxArgument) -> Self {
-        match argument {
-            SandboxArgument::Off => Self::Off,
-            SandboxArgument::Basic => Self::Basic,
-            SandboxArgument::Strict => Self::Strict,
-        }
-    }
+fn level() -> impl TypedValueParser<Value = Level> {
+    let names = PossibleValuesParser::new(["off", "basic", "strict"]);
+    names.map(|name| Level::from_name(&name).expect("one of these"))
 }
 
 fn parse_tool(text: &str) -> std::result::Result<String, String> {
@@ -107,7 +94,7 @@ impl ProgramFlags {
     }
 
     fn profile(&self, settings: &Settings) -> Result<Profile> {
-        let level = self.sandbox.map(Level::from).or(settings.sandbox).unwrap_or_default();
+        let level = self.sandbox.or(settings.sandbox).unwrap_or_default();
         let wants_strict =
             self.sandbox_no_net || !self.sandbox_ro.is_empty() || !self.sandbox_rw.is_empty();
         if wants_strict && level != Level::Strict {
@@ -168,7 +155,7 @@ mod tests {
         assert!(refused.message.contains("the sandbox off"), "{}", refused.message);
         let settings = Settings { sandbox: Some(Level::Strict), ..Settings::default() };
         assert!(flags.profile(&settings).expect("strict").no_network);
-        let flags = ProgramFlags { sandbox: Some(SandboxArgument::Basic), ..flags };
+        let flags = ProgramFlags { sandbox: Some(Level::Basic), ..flags };
         flags.profile(&settings).expect_err("a flag goes before a variable");
     }
 

@@ -3,23 +3,25 @@
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::{ToolName, WorkerId};
 use protocol::rest::tasks::Package;
 use protocol::session::payload::control::AuthMode;
 use worker::core::capabilities::{self, Offer};
 use worker::core::executor::Toolbox;
+use worker::core::handle::{WorkerError, WorkerHandle};
 use worker::core::identity::{Identity, IdentityError};
-use worker::resources::Limits;
+use worker::core::verdict::Summary;
 use worker::runner::command::{self, CommandRunner};
 use worker::transport::resp::connection::Address as RespAddress;
 use worker::transport::ws::settings::{SLOTS_MAX, Settings};
 use worker::transport::ws::socket::Address;
-use worker::transport::ws::worker::{Credential, DRAIN_DEADLINE, WorkerError};
-use worker::{Options, Worker};
+use worker::transport::ws::worker::{Credential, DRAIN_DEADLINE};
+use worker::{Options, RunningWorker};
 
 use super::programs::{self, ProgramFlags};
-use super::resp::{self, farewell, machine_name};
+use super::resp::{self, machine_name};
 use crate::commands::task::{parse_package, parse_tag};
 use crate::config::{Config, DATA_DEFAULT, Flags};
 use crate::context::Context;
@@ -36,54 +38,46 @@ const CORE: &str = "core";
 
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Arguments {
-    /// Its name, the same one every time it starts. Default: `ASTRA_WORKER_NAME`, else this
+    /// The worker's name, the same at each start. Default: `ASTRA_WORKER_NAME`, else this
     /// machine's name.
     #[arg(long, alias = "id", value_name = "NAME")]
     pub(super) name: Option<WorkerId>,
-    /// How many tasks it executes at a time. Default: `ASTRA_WORKER_CONCURRENCY_MAX_PARALLEL`,
+    /// The number of tasks executed at a time. Default: `ASTRA_WORKER_CONCURRENCY_MAX_PARALLEL`,
     /// else the number of processors, at least 4.
     #[arg(long, value_parser = parse_slots)]
     pub(super) slots: Option<usize>,
-    /// A queue that it serves; may be given several times. Default: every queue; with `--resp`,
+    /// A queue to serve; may be given several times. Default: every queue; with `--resp`,
     /// `ready`.
     #[arg(long)]
     pub(super) queue: Vec<String>,
-    /// A tool that it has, besides those on PATH; may be given several times.
+    /// A tool to offer besides those on PATH; may be given several times.
     #[arg(long)]
     pub(super) tool: Vec<String>,
-    /// An agentic unit that it has, with `--resp`: a program that says what it does when it is
-    /// asked to `--describe` itself; may be given several times.
+    /// An agentic unit to offer, with `--resp`: a program that describes itself when it is called
+    /// with `--describe`; may be given several times.
     #[arg(long, requires = "resp", value_name = "PROGRAM")]
     pub(super) unit: Vec<ToolName>,
-    /// A label that it carries; may be given several times.
+    /// A label of the worker; may be given several times.
     #[arg(long, alias = "tag", value_name = "KEY=VALUE", value_parser = parse_tag)]
     pub(super) label: Vec<(String, String)>,
-    /// A package that it has installed; may be given several times.
+    /// An installed package; may be given several times.
     #[arg(long, value_name = "NAME@VERSION", value_parser = parse_package)]
     pub(super) package: Vec<Package>,
-    /// Where it keeps its identity. Default: `ASTRA_WORKER_DATA_DIR`, else `workers/NAME` in the
+    /// The folder of the worker's identity. Default: `ASTRA_WORKER_DATA_DIR`, else `workers/NAME` in the
     /// data folder.
     #[arg(long, value_name = "FOLDER")]
     data: Option<PathBuf>,
-    /// Where it shows metrics for Prometheus, like 127.0.0.1:9100. Default: nowhere.
+    /// The address of the metrics for Prometheus, like 127.0.0.1:9100. Default: none.
     #[arg(long, value_name = "ADDRESS")]
     metrics: Option<SocketAddr>,
-    /// How long it finishes what it has when it is told to leave. Default: 30s; with `--resp`, 5m.
+    /// How long running tasks may take to finish in a drain. Default: 30s; with `--resp`, 5m.
     #[arg(long, value_name = "DURATION")]
     pub(super) drain_deadline: Option<Span>,
-    /// How many bytes of files that tasks leave behind it keeps. Default:
-    /// `ASTRA_WORKER_RESOURCE_MAX_DISK_BYTES`, else 20 GiB.
-    #[arg(long, value_name = "BYTES")]
-    resource_disk_bytes: Option<u64>,
-    /// How long it keeps what a task left behind and nobody uses. Default:
-    /// `ASTRA_WORKER_RESOURCE_DEFAULT_TTL_SECONDS`, else 1h.
-    #[arg(long, value_name = "DURATION")]
-    resource_ttl: Option<Span>,
     #[command(flatten)]
     pub(super) programs: ProgramFlags,
-    /// Pulls jobs over the Redis protocol from this address, like 127.0.0.1:6380 or
-    /// `unix:/run/astra.sock`; from a server of another make as well. The token is the key, and
-    /// `NAME@` before the address the user.
+    /// Pull jobs over the Redis protocol from this address, like 127.0.0.1:6380 or
+    /// `unix:/run/astra.sock`; other servers of the protocol work too. The token is the key, and
+    /// `NAME@` before the address is the user.
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["metrics", "package", "data"])]
     pub(super) resp: Option<RespAddress>,
 }
@@ -120,6 +114,35 @@ pub(super) async fn run(
     }
 }
 
+/// Waits until the worker has left: at the first signal to stop it finishes what it has, at the
+/// second it leaves that behind.
+pub(super) async fn until_left(
+    worker: &mut WorkerHandle,
+    deadline: Duration,
+    hint: &str,
+    output: Output,
+) -> Result<ExitCode> {
+    let ended = tokio::select! {
+        ended = worker.ended() => ended,
+        () = interrupts::told_to_stop() => {
+            worker.drain(deadline).await;
+            output.note("finishing what is under way; Ctrl-C again leaves it behind");
+            tokio::select! {
+                ended = worker.ended() => ended,
+                () = interrupts::told_to_stop() => {
+                    worker.stop().await;
+                    // What runs is stopped; how it went is of no interest any more.
+                    let _ = worker.ended().await;
+                    return Err(interrupted(hint));
+                }
+            }
+        }
+    };
+    let Summary { committed, cancelled, rejected, .. } = ended.map_err(|error| failure(&error))?;
+    output.note(format!("left: {committed} committed, {cancelled} superseded, {rejected} refused"));
+    Ok(if rejected == 0 { ExitCode::Success } else { ExitCode::Failed })
+}
+
 impl Start<'_> {
     /// The name that the environment gives it.
     pub(super) fn name_set(&self) -> Result<Option<WorkerId>> {
@@ -137,29 +160,12 @@ impl Start<'_> {
         let slots = format::count(options.offer.slots, "slot");
         let (name, address) = (options.name.clone(), options.address.clone());
         output.note(format!("worker {name} · {slots} · {types} · session with {address}"));
-        let mut worker = Worker::start(options).await.map_err(|error| failure(&error))?;
+        let mut worker = RunningWorker::start(options).await.map_err(|error| failure(&error))?;
         if let Some(address) = worker.metrics_address() {
             output.note(format!("metrics at http://{address}/metrics"));
         }
-        let ended = tokio::select! {
-            ended = worker.ended() => ended,
-            () = interrupts::told_to_stop() => {
-                worker.drain(deadline).await;
-                output.note(resp::FINISHING);
-                tokio::select! {
-                    ended = worker.ended() => ended,
-                    () = interrupts::told_to_stop() => {
-                        worker.stop().await;
-                        // What runs is stopped; how it went is of no interest any more.
-                        let _ = worker.ended().await;
-                        let hint = "tasks that were under way come back when their leases end";
-                        return Err(interrupted(hint));
-                    }
-                }
-            }
-        };
-        let summary = ended.map_err(|error| failure(&error))?;
-        Ok(farewell(&summary, output))
+        let hint = "tasks that were under way come back when their leases end";
+        until_left(&mut worker.handle, deadline, hint, output).await
     }
 
     fn options(self) -> Result<Options> {
@@ -181,7 +187,7 @@ impl Start<'_> {
         let mut options = plain(address, &name, &data, &commands)?;
         options.credential = credential;
         options.metrics = arguments.metrics;
-        options.resources = resource_limits(&arguments, &settings);
+        options.resources = settings.resources;
         options.tenant = settings.tenant.clone().unwrap_or(options.tenant);
         options.version = settings.version.clone().unwrap_or(options.version);
         options.heartbeat_every = settings.heartbeat_every.unwrap_or(options.heartbeat_every);
@@ -206,18 +212,6 @@ impl Start<'_> {
             None => config.token()?,
         };
         Ok(token.map_or(Credential::None, Credential::Token))
-    }
-}
-
-fn resource_limits(arguments: &Arguments, settings: &Settings) -> Limits {
-    let usual = Limits::default();
-    let disk = arguments.resource_disk_bytes.or(settings.resource_disk_bytes_max);
-    let ttl = arguments.resource_ttl.map(|span| span.0).or(settings.resource_ttl);
-    Limits {
-        disk_bytes_max: disk.unwrap_or(usual.disk_bytes_max),
-        mem_bytes_max: settings.resource_mem_bytes_max.unwrap_or(usual.mem_bytes_max),
-        ttl: ttl.unwrap_or(usual.ttl),
-        gc_every: settings.resource_gc_every.unwrap_or(usual.gc_every),
     }
 }
 
@@ -294,19 +288,29 @@ fn identity_failure(error: &IdentityError) -> Failure {
 }
 
 pub(crate) fn failure(error: &WorkerError) -> Failure {
-    match error {
-        WorkerError::Refused { .. } => Failure::new(
+    let (exit, hint) = match error {
+        WorkerError::NoSession { .. }
+        | WorkerError::WrongKey { .. }
+        | WorkerError::NoKey { .. } => (
             ExitCode::Auth,
-            error,
-            "show a token with --token or ASTRA_TOKEN; whoever runs the server makes one with \
-             `astra token create --role worker`",
+            "show the right token with --token or ASTRA_TOKEN; whoever runs the server makes one \
+             with `astra token create --role worker`",
+        ),
+        WorkerError::NotAllowed { .. } => (
+            ExitCode::Auth,
+            "use a key of the role worker; one that was made for a single worker wants its --name",
+        ),
+        WorkerError::Refused { .. } => (
+            ExitCode::Conflict,
+            "if the name is taken, choose another with --name, or show the key it was taken with",
         ),
         WorkerError::Metrics { .. } => {
-            Failure::new(ExitCode::Conflict, error, "choose another address with --metrics")
+            (ExitCode::Conflict, "choose another address with --metrics")
         }
         WorkerError::Resources(_) => {
-            Failure::new(ExitCode::Failed, error, "check the folder and its owner, or use --data")
+            (ExitCode::Failed, "check the folder and its owner, or use --data")
         }
-        WorkerError::Panicked => Failure::new(ExitCode::Failed, error, ""),
-    }
+        WorkerError::Panicked => (ExitCode::Failed, ""),
+    };
+    Failure::new(exit, error, hint)
 }

@@ -7,7 +7,9 @@ const HELLO: &str = "2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938
 
 #[tokio::test]
 async fn a_file_is_left_behind_and_can_be_looked_at() {
-    let resources = Arc::new(Registry::passing("w1", Limits::default()).expect("opens"));
+    let data = tempfile::tempdir().expect("folder");
+    let resources = Registry::open(data.path(), "w1", Limits::default());
+    let resources = Arc::new(resources.expect("opens"));
     let outcome = run("core.file", r#"{"text":"hello","scope":"s"}"#, Some(&resources)).await;
     let Outcome::Completed { result, extra: Some(extra) } = outcome else { panic!("{outcome:?}") };
     let result: serde_json::Value = serde_json::from_str(result.get()).expect("JSON");
@@ -16,7 +18,7 @@ async fn a_file_is_left_behind_and_can_be_looked_at() {
     let id = result["resourceRef"]["resourceId"].as_str().expect("a name");
     let artifact = &extra.artifacts[0];
     assert_eq!((artifact.resource_id.as_str(), artifact.size_bytes), (id, Some(5)));
-    assert_eq!((artifact.inline, resources.list(Some("s"), None).len()), (Some(false), 1));
+    assert_eq!((artifact.inline, resources.list().len()), (Some(false), 1));
     let parameters = json!({ "resourceRef": result["resourceRef"] }).to_string();
     let looked = run("core.read_resource", &parameters, Some(&resources)).await;
     let Outcome::Completed { result, .. } = looked else { panic!("{looked:?}") };
@@ -25,7 +27,9 @@ async fn a_file_is_left_behind_and_can_be_looked_at() {
 
 #[tokio::test]
 async fn so_many_bytes_are_the_same_ones_each_time() {
-    let resources = Arc::new(Registry::passing("w1", Limits::default()).expect("opens"));
+    let data = tempfile::tempdir().expect("folder");
+    let resources = Registry::open(data.path(), "w1", Limits::default());
+    let resources = Arc::new(resources.expect("opens"));
     let mut digests = Vec::new();
     for bytes in [100_000, 100_000, 100_001] {
         let parameters = json!({ "bytes": bytes }).to_string();
@@ -41,7 +45,9 @@ async fn so_many_bytes_are_the_same_ones_each_time() {
 
 #[tokio::test]
 async fn what_is_not_here_is_a_failure_at_once() {
-    let resources = Arc::new(Registry::passing("w1", Limits::default()).expect("opens"));
+    let data = tempfile::tempdir().expect("folder");
+    let resources = Registry::open(data.path(), "w1", Limits::default());
+    let resources = Arc::new(resources.expect("opens"));
     let parameters = r#"{"resourceRef":{"resourceId":"gone"}}"#;
     for (name, parameters, resources, code) in [
         ("core.read_resource", parameters, Some(&resources), RESOURCE_MISSING),

@@ -149,6 +149,7 @@ fn add(in_flight: &mut InFlight, leased: LeasedTask) {
         task_type: leased.node_type.clone(),
         parameters: RawValue::NULL.to_owned(),
     };
+    let data = tempfile::tempdir().expect("folder");
     let attempt = Attempt {
         run_id: "r".into(),
         number: in_flight.next_number(),
@@ -159,7 +160,7 @@ fn add(in_flight: &mut InFlight, leased: LeasedTask) {
         time: None,
         place: None,
         resources: Arc::new(
-            Registry::passing("w", crate::resources::Limits::default()).expect("opens"),
+            Registry::open(data.path(), "w", crate::resources::Limits::default()).expect("opens"),
         ),
         lent: Vec::new(),
         notes: tokio::sync::mpsc::unbounded_channel().0,

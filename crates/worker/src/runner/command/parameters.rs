@@ -48,45 +48,23 @@ fn output_bytes() -> usize {
     OUTPUT_BYTES
 }
 
-/// Parameters that make no command.
-#[derive(Debug, thiserror::Error)]
-pub enum InvalidParameters {
-    /// Another shape.
-    #[error(r#"a command wants {{"argv": ["program", "argument"]}}: {0}"#)]
-    Shape(#[from] serde_json::Error),
-    /// No program, or too many arguments.
-    #[error("argv has {0} entries; it wants 1 to {ARGUMENTS_MAX}, the program first")]
-    ArgumentCount(usize),
-    /// Text that no program can be given.
-    #[error("{0} is empty, contains a NUL or is longer than {ARGUMENT_BYTES_MAX} bytes")]
-    Text(String),
-    /// Too many variables.
-    #[error("env has {0} entries; at most {VARIABLES_MAX} are taken")]
-    VariableCount(usize),
-    /// A variable that cannot be set.
-    #[error("env has a name that is empty or contains a NUL or an equals sign: {0:?}")]
-    VariableName(String),
-    /// No time, or too much.
-    #[error("timeout_ms is {ms}; it wants 1 to {max}", max = TIMEOUT_MAX.as_millis())]
-    Timeout { ms: u64 },
-    /// More than is ever kept.
-    #[error("output_max_bytes is {0}; at most {OUTPUT_BYTES_MAX} are kept")]
-    Output(usize),
-}
-
 impl Parameters {
-    pub(super) fn parse(json: &str) -> Result<Self, InvalidParameters> {
-        let parameters: Self = serde_json::from_str(json)?;
+    /// The parameters, or a sentence about what is wrong with them.
+    pub(super) fn parse(json: &str) -> Result<Self, String> {
+        let parameters: Self = serde_json::from_str(json).map_err(|why| {
+            format!(r#"a command wants {{"argv": ["program", "argument"]}}: {why}"#)
+        })?;
         parameters.check_texts()?;
         parameters.check_variables()?;
         parameters.check_numbers()?;
         Ok(parameters)
     }
 
-    fn check_texts(&self) -> Result<(), InvalidParameters> {
+    fn check_texts(&self) -> Result<(), String> {
         let n_arguments = self.argv.len();
         if !(1..=ARGUMENTS_MAX).contains(&n_arguments) {
-            return Err(InvalidParameters::ArgumentCount(n_arguments));
+            let wanted = format!("it wants 1 to {ARGUMENTS_MAX}, the program first");
+            return Err(format!("argv has {n_arguments} entries; {wanted}"));
         }
         for (idx, argument) in self.argv.iter().enumerate() {
             // An argument may well be empty; a program or a folder is not.
@@ -98,13 +76,17 @@ impl Parameters {
         }
     }
 
-    fn check_variables(&self) -> Result<(), InvalidParameters> {
+    fn check_variables(&self) -> Result<(), String> {
         if self.env.len() > VARIABLES_MAX {
-            return Err(InvalidParameters::VariableCount(self.env.len()));
+            let n_variables = self.env.len();
+            return Err(format!(
+                "env has {n_variables} entries; at most {VARIABLES_MAX} are taken"
+            ));
         }
         for (name, value) in &self.env {
             if name.is_empty() || name.contains(['\0', '=']) {
-                return Err(InvalidParameters::VariableName(name.clone()));
+                let wrong = "a name that is empty or contains a NUL or an equals sign";
+                return Err(format!("env has {wrong}: {name:?}"));
             }
             check_text(name, false, || "a name in env".into())?;
             check_text(value, true, || format!("env {name}"))?;
@@ -112,28 +94,30 @@ impl Parameters {
         Ok(())
     }
 
-    fn check_numbers(&self) -> Result<(), InvalidParameters> {
-        if let Some(ms) = self.timeout_ms
-            && !(1..=TIMEOUT_MAX.as_millis()).contains(&u128::from(ms))
-        {
-            return Err(InvalidParameters::Timeout { ms });
+    fn check_numbers(&self) -> Result<(), String> {
+        let longest = TIMEOUT_MAX.as_millis();
+        if let Some(ms) = self.timeout_ms.filter(|ms| !(1..=longest).contains(&u128::from(*ms))) {
+            return Err(format!("timeout_ms is {ms}; it wants 1 to {longest}"));
         }
         if self.output_max_bytes > OUTPUT_BYTES_MAX {
-            return Err(InvalidParameters::Output(self.output_max_bytes));
+            let bytes = self.output_max_bytes;
+            return Err(format!(
+                "output_max_bytes is {bytes}; at most {OUTPUT_BYTES_MAX} are kept"
+            ));
         }
         Ok(())
     }
 }
 
-fn check_text(
-    text: &str,
-    may_be_empty: bool,
-    name: impl FnOnce() -> String,
-) -> Result<(), InvalidParameters> {
+fn check_text(text: &str, may_be_empty: bool, name: impl FnOnce() -> String) -> Result<(), String> {
     let is_good = (may_be_empty || !text.is_empty())
         && text.len() <= ARGUMENT_BYTES_MAX
         && !text.contains('\0');
-    if is_good { Ok(()) } else { Err(InvalidParameters::Text(name())) }
+    if is_good {
+        return Ok(());
+    }
+    let name = name();
+    Err(format!("{name} is empty, contains a NUL or is longer than {ARGUMENT_BYTES_MAX} bytes"))
 }
 
 #[cfg(test)]

@@ -177,7 +177,7 @@ impl Fetcher {
 
     fn queues(&self, usual: &[&str]) -> Vec<String> {
         let usual = usual.iter().map(|name| (*name).to_owned());
-        let chosen = &self.around.options.queues;
+        let chosen = &self.around.options.offer.queues;
         let names = if chosen.is_empty() { usual.collect() } else { chosen.clone() };
         names.into_iter().map(|name| format!("queue:{name}")).collect()
     }

@@ -84,7 +84,7 @@ impl HeartbeatLoop {
     fn on_signal(&self, signal: Signal) {
         let is_news = |known: &mut Signal| std::mem::replace(known, signal) != signal;
         if self.signals.send_if_modified(is_news) {
-            tracing::info!(wish = ?signal, "the server has a wish");
+            tracing::info!(state = ?signal, "server requested a state change");
         }
     }
 

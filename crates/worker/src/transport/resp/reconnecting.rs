@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use super::connection::{Connection, ConnectionError, Request};
 use super::registration::{GreetError, Greeting, Terms};
-use super::worker::{Timing, WorkerError};
+use super::worker::Timing;
+use crate::core::handle::WorkerError;
 
 /// What waits to be asked; beyond it whoever asks waits too.
 const PENDING_MAX: usize = 256;

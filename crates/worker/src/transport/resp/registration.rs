@@ -19,7 +19,8 @@ use tokio::time::timeout;
 
 use super::connection::{Address, Connection, ConnectionError, Request, request};
 use super::report::{Meaning, meaning};
-use super::worker::{HEARTBEAT_EVERY, Options, WorkerError};
+use super::worker::{HEARTBEAT_EVERY, Options};
+use crate::core::handle::WorkerError;
 use crate::core::identity::hostname;
 use crate::runner::tools::{find_program, scrubbed};
 
@@ -111,18 +112,15 @@ impl Greeting {
     }
 
     fn refused(&self, text: &str) -> GreetError {
+        let (address, said) = (self.options.address.to_string(), text.to_owned());
         match meaning(text) {
             Meaning::WrongKey => self.wrong_key(text),
             Meaning::Passing => self.passing(text),
             Meaning::NotAllowed => {
-                let address = self.options.address.clone();
-                GreetError::Refused(WorkerError::NotAllowed { address, text: text.into() })
+                GreetError::Refused(WorkerError::NotAllowed { address, text: said })
             }
             // Whatever else it is, the same words would be answered the same.
-            _ => {
-                let address = self.options.address.clone();
-                GreetError::Refused(WorkerError::Refused { address, text: text.into() })
-            }
+            _ => GreetError::Refused(WorkerError::Refused { address, text: said }),
         }
     }
 
@@ -131,7 +129,7 @@ impl Greeting {
     }
 
     fn wrong_key(&self, text: &str) -> GreetError {
-        let (address, text) = (self.options.address.clone(), text.to_owned());
+        let (address, text) = (self.options.address.to_string(), text.to_owned());
         GreetError::Refused(match self.options.key {
             Some(_) => WorkerError::WrongKey { address, text },
             None => WorkerError::NoKey { address, text },
@@ -190,11 +188,11 @@ impl Options {
             platform: platform(std::env::consts::OS, std::env::consts::ARCH),
             agw_version: &self.version,
             capabilities: Capabilities {
-                tools: self.tools.iter().map(String::as_str).filter(is_told).collect(),
+                tools: self.offer.tools.iter().map(String::as_str).filter(is_told).collect(),
                 agentic_units: self.units.iter().map(|unit| unit.name.as_str()).collect(),
             },
-            max_concurrent_jobs: self.slots,
-            tags: &self.tags,
+            max_concurrent_jobs: self.offer.slots,
+            tags: &self.offer.tags,
             signals: true,
             descriptions: self.descriptions(),
         };
@@ -213,13 +211,14 @@ impl Options {
         let mut requests = Vec::new();
         // The units first: where there are too many names, tools are left out.
         let units = self.units.iter().map(|unit| unit.name.as_str());
-        let tools: Vec<&str> = units.chain(self.tools.iter().map(String::as_str)).collect();
+        let tools: Vec<&str> = units.chain(self.offer.tools.iter().map(String::as_str)).collect();
         let tools: Vec<&str> = listable(tools).take(LISTED_TOOLS_MAX).collect();
         if !tools.is_empty() {
             let key = format!("worker:{worker_id}:tools");
             requests.push(request(&["SET", &key, &tools.join(",")]));
         }
-        let tags: Vec<String> = self.tags.iter().map(|(key, value)| tag(key, value)).collect();
+        let tags: Vec<String> =
+            self.offer.tags.iter().map(|(key, value)| tag(key, value)).collect();
         let mut tags: Vec<&str> = listable(tags.iter().map(String::as_str).collect()).collect();
         if tags.is_empty() {
             tags.push(TAG_DEFAULT);
@@ -332,6 +331,7 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+    use crate::core::capabilities::Offer;
 
     #[test]
     fn the_interval_is_read_if_it_makes_sense() {
@@ -388,7 +388,7 @@ mod tests {
             &registration(),
             "SET worker:w-1:tools sort|SET worker:w-1:tags gpu,zone-a|PING w-1",
         );
-        let bare = Options { tools: Vec::new(), tags: BTreeMap::new(), ..registration() };
+        let bare = Options { offer: Offer::default(), ..registration() };
         check_registration(&bare, "SET worker:w-1:tags cpu|PING w-1");
     }
 
@@ -404,9 +404,12 @@ mod tests {
         let executor = Arc::new(crate::builtin::Builtin);
         Options {
             version: "1.2.3".into(),
-            tools: vec!["sort".into(), "[".into(), "g++".into()],
-            tags: BTreeMap::from([("gpu".into(), "true".into()), ("zone".into(), "a".into())]),
-            slots: 3,
+            offer: Offer {
+                tools: vec!["sort".into(), "[".into(), "g++".into()],
+                tags: BTreeMap::from([("gpu".into(), "true".into()), ("zone".into(), "a".into())]),
+                slots: 3,
+                ..Offer::default()
+            },
             ..Options::new(address, name, executor)
         }
     }

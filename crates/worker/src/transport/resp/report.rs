@@ -3,10 +3,10 @@
 //! A server that knows leases is told with `JOB.UPDATE` (seed 004 section 4.2), one that only knows keys
 //! and lists with keys.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
-use model::{Timestamp, WorkerId};
+use model::WorkerId;
 use protocol::plan::PlanResult;
 use protocol::resp::reply::Reply;
 use protocol::rest::leases::VerdictWord;
@@ -19,6 +19,7 @@ use super::connection::{Request, request};
 use super::job::{Claim, Job};
 use super::reconnecting::{Reconnecting, Unanswered};
 use super::worker::Timing;
+use crate::core::clock::now;
 use crate::core::executor::Outcome;
 use crate::core::verdict::Judgement;
 
@@ -73,7 +74,7 @@ pub(super) struct JobUpdates<'a> {
 impl JobUpdates<'_> {
     /// The work begins.
     pub(super) fn started(self) -> Request {
-        let started_at = Some(now());
+        let started_at = Some(now().to_string());
         self.request(&Update { started_at, ..self.at(Progress::START) })
     }
 
@@ -88,13 +89,13 @@ impl JobUpdates<'_> {
         self.request(&match outcome {
             Outcome::Completed { result, .. } => Update {
                 status: "completed",
-                completed_at: Some(now()),
+                completed_at: Some(now().to_string()),
                 task_results: results(result),
                 ..self.blank()
             },
             Outcome::Failed { code, reason, retryable, details } => Update {
                 status: "failed",
-                failed_at: Some(now()),
+                failed_at: Some(now().to_string()),
                 error: Some(reason),
                 error_code: Some(code),
                 // How often a job may fail is its submitter's word, which came with the job.
@@ -131,11 +132,6 @@ impl JobUpdates<'_> {
 
 fn results(json: &RawValue) -> Option<&RawValue> {
     serde_json::from_str::<Results<'_>>(json.get()).ok().map(|results| results.task_results)
-}
-
-fn now() -> String {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    Timestamp::default().after(since).to_string()
 }
 
 /// What the answer to an update means.

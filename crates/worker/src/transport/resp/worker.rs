@@ -1,12 +1,11 @@
 //! A worker from its start to its end.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use model::WorkerId;
 use tokio::sync::{Semaphore, mpsc, watch};
-use tokio::task::{JoinHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
@@ -17,9 +16,10 @@ use super::fetch::{Fetched, Fetcher};
 use super::heartbeat::{HeartbeatLoop, JobStats, Signal};
 use super::reconnecting::Reconnecting;
 use super::registration::{Dialect, Greeting, Unit};
-use crate::core::capabilities::slots_default;
-use crate::core::drain::{Drain, ORDERS_MAX, Order, STOP_LIMIT};
+use crate::core::capabilities::{Offer, slots_default};
+use crate::core::drain::{Drain, Order, STOP_LIMIT};
 use crate::core::executor::Executor;
+use crate::core::handle::{WorkerError, WorkerHandle};
 use crate::core::verdict::Summary;
 
 /// How long a worker finishes what it has, unless it is told otherwise (seed 004 section 8.1).
@@ -39,16 +39,11 @@ pub struct Options {
     pub worker_id: WorkerId,
     /// Its version.
     pub version: String,
-    /// How many jobs it executes at a time.
-    pub slots: usize,
-    /// The queues that it serves; none means the usual ones.
-    pub queues: Vec<String>,
-    /// The programs that it has. Of too many the first are told.
-    pub tools: Vec<String>,
+    /// What it can do: slots, queues, tools and labels count. Without queues it serves the usual
+    /// ones, and of too many tools the first are told.
+    pub offer: Offer,
     /// The agentic units that it has, besides its tools.
     pub units: Vec<Unit>,
-    /// Its labels.
-    pub tags: BTreeMap<String, String>,
     /// Executes plans.
     pub executor: Arc<dyn Executor>,
     /// How long it finishes what it has when the server tells it to leave.
@@ -64,11 +59,8 @@ impl Options {
             key: None,
             worker_id,
             version: env!("CARGO_PKG_VERSION").into(),
-            slots: slots_default(),
-            queues: Vec::new(),
-            tools: Vec::new(),
+            offer: Offer { slots: slots_default(), ..Offer::default() },
             units: Vec::new(),
-            tags: BTreeMap::new(),
             executor,
             drain_deadline: DRAIN_DEADLINE,
             timing: Timing::default(),
@@ -76,56 +68,9 @@ impl Options {
     }
 }
 
-/// Why a worker ended without being asked to. The texts are the server's own.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkerError {
-    /// The key is not the right one.
-    #[error("{address} does not accept the key: {text}")]
-    WrongKey { address: Address, text: String },
-    /// The server wants a key, and there is none.
-    #[error("{address} wants a key: {text}")]
-    NoKey { address: Address, text: String },
-    /// The server does not want this worker.
-    #[error("{address} refuses this worker: {text}")]
-    Refused { address: Address, text: String },
-    /// The key is right, and does not allow this.
-    #[error("the key does not allow this worker at {address}: {text}")]
-    NotAllowed { address: Address, text: String },
-    /// The worker itself broke.
-    #[error("the worker ended in a panic; its log has it")]
-    Panicked,
-}
-
-/// A worker that runs. Dropping it makes it leave at once.
-#[derive(Debug)]
-pub struct RunningWorker {
-    orders: mpsc::Sender<Order>,
-    running: JoinHandle<Result<Summary, WorkerError>>,
-}
-
-impl RunningWorker {
-    /// Starts a worker. It connects by itself, again and again if need be.
-    pub fn start(options: Options) -> Self {
-        let (orders, waiting) = mpsc::channel(ORDERS_MAX);
-        let running = tokio::spawn(WorkerLoop::new(options, waiting).run());
-        Self { orders, running }
-    }
-
-    /// Tells it to finish what it has and leave; what is not finished by then is given back.
-    pub async fn drain(&self, deadline: Duration) {
-        // One that has ended needs no order.
-        let _ = self.orders.send(Order::Drain(deadline)).await;
-    }
-
-    /// Tells it to leave at once.
-    pub async fn stop(&self) {
-        let _ = self.orders.send(Order::Stop).await;
-    }
-
-    /// Waits until it has left, and tells how it went. May be dropped and called again.
-    pub async fn ended(&mut self) -> Result<Summary, WorkerError> {
-        (&mut self.running).await.unwrap_or(Err(WorkerError::Panicked))
-    }
+/// Starts a worker. It connects by itself, again and again if need be.
+pub fn start(options: Options) -> WorkerHandle {
+    WorkerHandle::start(|orders| WorkerLoop::new(options, orders).run())
 }
 
 /// Where everything comes together: jobs come in, ends go out, orders are obeyed.
@@ -146,9 +91,10 @@ pub(super) struct WorkerLoop {
 }
 
 impl WorkerLoop {
-    fn new(options: Options, orders: mpsc::Receiver<Order>) -> Self {
-        let n_slots = options.slots.max(1);
-        let options = Arc::new(Options { slots: n_slots, ..options });
+    fn new(mut options: Options, orders: mpsc::Receiver<Order>) -> Self {
+        let n_slots = options.offer.slots.max(1);
+        options.offer.slots = n_slots;
+        let options = Arc::new(options);
         let greeting = |registers| Greeting { options: Arc::clone(&options), registers };
         let (main, main_keeper) = Reconnecting::new(greeting(true));
         let (side, side_keeper) = Reconnecting::new(greeting(false));

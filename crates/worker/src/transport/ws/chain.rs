@@ -58,7 +58,7 @@ impl Link {
         if let Some(number) = self.calls.answer(response) {
             self.on_answer(number);
         } else {
-            tracing::debug!("an answer came that nobody waits for");
+            tracing::debug!("answer without an open call dropped");
         }
     }
 
@@ -130,8 +130,8 @@ impl Calls {
             node_id: place.host_node_id.clone(),
             middleware_id: leased.node_id.clone(),
             chain_index: place.index,
-            host_ctx: words.host_ctx.filter(|_| place.is_before_host()),
-            middleware_ctx: words.middleware_ctx,
+            host_ctx: None,
+            middleware_ctx: None,
             payload: words.payload,
             timeout_ms: timeout.map(|ms| u64::try_from(ms).unwrap_or(u64::MAX)),
         });

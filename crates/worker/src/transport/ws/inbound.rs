@@ -26,9 +26,9 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::session::Link;
-use super::worker::WorkerError;
 use crate::core::executor::{Assignment, Outcome, RESOURCE_MISSING};
 use crate::core::feedback::FeedbackSink;
+use crate::core::handle::WorkerError;
 use crate::core::in_flight::{Attempt, AttemptEvent, DRAINING, End, LeasedTask, Refusal, UNKNOWN};
 use crate::core::next::ChainPlace;
 use crate::core::verdict::Judgement;
@@ -93,7 +93,7 @@ impl Link {
         tracing::info!(
             session_id = self.machine.session_id(),
             is_resumed,
-            address = %self.address,
+            address = %self.options.address,
             "ready"
         );
         self.call_again();
@@ -116,7 +116,7 @@ impl Link {
         self.drop_chunks();
         let is_final = code.starts_with("E.AUTH.") || code == ResetCode::TenantMismatch.name();
         if is_final && !self.has_been_ready {
-            self.refused = Some(WorkerError::Refused { code, reason });
+            self.refused = Some(WorkerError::NoSession { code, reason });
         }
         self.say_state();
     }
@@ -165,7 +165,7 @@ impl Link {
         };
         // Who stands in a chain looks around itself first.
         let at_once = match place {
-            None => self.executor.execute_at_once(assignment),
+            None => self.options.executor.execute_at_once(assignment),
             Some(_) => Err(assignment),
         };
         match at_once {
@@ -213,7 +213,7 @@ impl Link {
         let attempt = Attempt {
             number,
             run_id: leased.run_id.clone(),
-            executor: self.executor.clone(),
+            executor: self.options.executor.clone(),
             assignment,
             feedback: feedback.clone(),
             stop: stop.clone(),
@@ -275,7 +275,7 @@ impl Link {
     fn tell(&mut self, judgement: &Judgement) {
         self.metrics.judged(judgement.verdict);
         self.summary.add(Some(judgement));
-        (self.listener)(judgement);
+        (self.options.listener)(judgement);
     }
 }
 
@@ -291,11 +291,11 @@ struct Plan {
 fn on_rebind(rebind: &Rebind) {
     let Rebind { run_id, mode, bindings } = rebind;
     if *mode == RebindMode::Drain {
-        return tracing::info!(run_id, "nothing more of this run comes here");
+        return tracing::info!(run_id, "run drained from this worker");
     }
     for one in bindings {
-        let worker_name = one.worker_name.as_deref().unwrap_or("whoever asks first");
-        tracing::info!(run_id, package = one.package, worker_name, "work of this run goes there");
+        let worker_name = one.worker_name.as_deref().unwrap_or("any");
+        tracing::info!(run_id, package = one.package, to = worker_name, "run rebound");
     }
 }
 
@@ -401,17 +401,14 @@ fn read(resources: &Arc<Registry>, request: &ReadRequest) -> ResourceChunk {
         let why = format!("resource {} is not on this worker", request.resource_id);
         return failed(request, RESOURCE_MISSING, why);
     };
-    let Some(path) = lent.path() else {
-        return failed(request, RESOURCE_MISSING, "the resource is no file".into());
-    };
-    match read_part(path, request) {
+    match read_part(&lent.resource().path, request) {
         Ok(bytes) => {
             let end = request.offset.saturating_add(u64::try_from(bytes.len()).unwrap_or(u64::MAX));
             ResourceChunk {
                 request_id: request.request_id.clone(),
                 offset: request.offset,
                 data: STANDARD.encode(&bytes),
-                eof: end >= lent.resource().bytes(),
+                eof: end >= lent.resource().bytes,
                 error: None,
             }
         }

@@ -205,7 +205,7 @@ pub(crate) fn payload<'a>(
         ("resources".to_owned(), raw(&kept(resources))),
     ]);
     let metrics = Metrics {
-        inflight: whole(health.inflight),
+        inflight: health.inflight as u64,
         cpu_pct: health.shares.cpu,
         mem_pct: health.shares.mem,
         disk_pct: health.shares.disk,
@@ -219,11 +219,11 @@ pub(crate) fn payload<'a>(
 }
 
 fn kept(registry: &Registry) -> ResourceMetrics {
-    let Totals { count, disk_bytes, mem_bytes, in_use } = registry.totals();
-    let mut latest = registry.list(None, None);
+    let Totals { count, disk_bytes, in_use } = registry.totals();
+    let mut latest = registry.list();
     latest.sort_by(|a, b| b.used_at.cmp(&a.used_at).then_with(|| a.id.cmp(&b.id)));
     let told = latest.into_iter().take(RESOURCES_TOLD_MAX).map(|one| ToldResource {
-        size_bytes: one.bytes(),
+        size_bytes: one.bytes,
         resource_id: one.id,
         resource_type: one.resource_type,
         scope: one.scope,
@@ -232,17 +232,13 @@ fn kept(registry: &Registry) -> ResourceMetrics {
         metadata: one.metadata.filter(|text| text.get().len() <= METADATA_TOLD_BYTES_MAX),
     });
     ResourceMetrics {
-        count: whole(count),
-        bytes: disk_bytes.saturating_add(mem_bytes),
+        count: count as u64,
+        bytes: disk_bytes,
         disk_bytes,
-        mem_bytes,
-        in_use: whole(in_use),
+        mem_bytes: 0,
+        in_use: in_use as u64,
         list: told.collect(),
     }
-}
-
-fn whole(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
 }
 
 fn raw<T: Serialize>(value: &T) -> Box<RawValue> {

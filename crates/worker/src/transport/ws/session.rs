@@ -7,9 +7,8 @@ use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::future::{Future, pending};
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
-use model::Timestamp;
 use protocol::session::frame::BusinessFrame;
 use protocol::session::payload::resource::ResourceChunk;
 use protocol::session::state::State as Stage;
@@ -22,14 +21,15 @@ use uuid::Uuid;
 use super::chain::Calls;
 use super::frames::Namer;
 use super::metrics::Metrics;
-use super::socket::{self, Address, Arrival, ConnectError, Socket, Stream};
-use super::worker::{Options, State, WorkerError};
+use super::socket::{self, Arrival, ConnectError, Socket, Stream};
+use super::worker::{Options, State};
+use crate::core::capabilities::Offer;
+use crate::core::clock::Clock;
 use crate::core::drain::{Drain, Order, STOP_LIMIT};
-use crate::core::executor::Executor;
-use crate::core::identity::Identity;
+use crate::core::handle::WorkerError;
 use crate::core::in_flight::{AttemptEvent, DRAINING, InFlight, Limits, Number};
 use crate::core::load::Load;
-use crate::core::verdict::{Listener, Summary};
+use crate::core::verdict::Summary;
 use crate::resources::Registry;
 
 /// Frames that are taken in one turn, so that what they cause is flushed now and then.
@@ -41,20 +41,15 @@ type Connecting = Pin<Box<dyn Future<Output = Result<Stream, ConnectError>> + Se
 
 /// A worker's session, over any number of connections.
 pub(crate) struct Link {
-    pub(super) address: Address,
+    /// Its identity among them: with it goes the lock of the data folder.
+    pub(super) options: Options,
     pub(super) machine: WorkerMachine,
     pub(super) in_flight: InFlight,
     pub(super) resources: Arc<Registry>,
-    pub(super) executor: Arc<dyn Executor>,
-    pub(super) heartbeat_every: Duration,
-    pub(super) accept_timeout: Option<Duration>,
     pub(super) load: Load,
     pub(super) metrics: Arc<Metrics>,
-    pub(super) listener: Listener,
     pub(super) orders: mpsc::Receiver<Order>,
     pub(super) state: watch::Sender<State>,
-    /// Kept, for with it goes the lock of the data folder.
-    pub(super) _identity: Identity,
     pub(super) clock: Clock,
     pub(super) socket: Option<Socket>,
     pub(super) connecting: Option<Connecting>,
@@ -118,22 +113,17 @@ impl Link {
             boot_id: Some(options.identity.boot_id().to_owned()),
             seed: Uuid::new_v4().as_u64_pair().0,
         });
-        let limits =
-            Limits { slots: options.offer.slots.max(1), per_type: options.offer.per_type_limits };
+        let Offer { slots, per_type_limits, .. } = &options.offer;
+        let limits = Limits { slots: (*slots).max(1), per_type: per_type_limits.clone() };
         Self {
             load: Load::new(options.identity.folder().to_owned()),
-            address: options.address,
+            options,
             machine,
             in_flight: InFlight::new(limits),
             resources,
-            executor: options.executor,
-            heartbeat_every: options.heartbeat_every,
-            accept_timeout: options.accept_timeout,
             metrics,
-            listener: options.listener,
             orders,
             state,
-            _identity: options.identity,
             clock: Clock::start(),
             socket: None,
             connecting: None,
@@ -200,7 +190,7 @@ impl Link {
 
     fn accept_by(&self) -> Option<Instant> {
         let opened = self.socket.as_ref()?.opened_at();
-        self.accept_timeout.filter(|_| !self.is_ready()).map(|limit| opened + limit)
+        self.options.accept_timeout.filter(|_| !self.is_ready()).map(|limit| opened + limit)
     }
 
     fn on_wake(&mut self, wake: Wake) {
@@ -252,7 +242,7 @@ impl Link {
 
     pub(super) fn connect(&mut self) {
         self.say_state();
-        self.connecting = Some(Box::pin(socket::connect(self.address.clone())));
+        self.connecting = Some(Box::pin(socket::connect(self.options.address.clone())));
     }
 
     fn on_connected(&mut self, connected: Result<Stream, ConnectError>) {
@@ -260,7 +250,7 @@ impl Link {
         match connected {
             Ok(stream) => {
                 let connection = self.machine.connected(self.clock.now());
-                let every = self.heartbeat_every;
+                let every = self.options.heartbeat_every;
                 self.socket = Some(Socket::new(stream, connection, every));
             }
             Err(error) => {
@@ -279,7 +269,7 @@ impl Link {
                 let connection = socket.connection();
                 self.machine.receive(self.clock.now(), connection, *frame);
             }
-            Arrival::Noise(why) => tracing::warn!(why, "something came that is no frame"),
+            Arrival::Noise(why) => tracing::warn!(why, "message that is not a frame dropped"),
             Arrival::Gone(reason) => self.lose_socket(&reason),
             Arrival::Sign | Arrival::Written => {}
         }
@@ -296,13 +286,13 @@ impl Link {
 
     /// Drops a connection that is open and dead, which no error ever tells of.
     fn watch_silence(&mut self) {
-        let every = self.heartbeat_every;
+        let every = self.options.heartbeat_every;
         let is_ready = self.is_ready();
         let Some(socket) = &mut self.socket else { return };
         let is_late = |limit: Duration| !is_ready && socket.opened_at().elapsed() >= limit;
         if socket.last_heard().elapsed() >= every * SILENT_HEARTBEATS_MAX {
             self.lose_socket("the server is silent");
-        } else if self.accept_timeout.is_some_and(is_late) {
+        } else if self.options.accept_timeout.is_some_and(is_late) {
             self.lose_socket("the server does not open a session");
         } else if socket.ping_at() <= Instant::now() {
             socket.ping(every);
@@ -434,30 +424,5 @@ impl Link {
             Some(error) => Err(error),
             None => Ok(self.summary),
         }
-    }
-}
-
-/// Moments of the machine and of the runtime, side by side. Who sets the machine's clock does not
-/// move deadlines.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Clock {
-    began: Instant,
-    wall: Timestamp,
-}
-
-impl Clock {
-    pub(crate) fn start() -> Self {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let wall = Timestamp::default().after(since);
-        Self { began: Instant::now(), wall }
-    }
-
-    pub(crate) fn now(&self) -> Timestamp {
-        self.wall.after(self.began.elapsed())
-    }
-
-    /// When the runtime's clock has reached a moment. Never earlier, or a timer would spin.
-    pub(crate) fn instant(&self, moment: Timestamp) -> Instant {
-        self.began + moment.since(self.wall) + Duration::from_millis(1)
     }
 }

@@ -9,6 +9,8 @@ use protocol::session::payload::control::AuthMode;
 use protocol::session::window::WINDOW_FRAMES;
 
 use super::socket::Address;
+use crate::resources::Limits;
+use crate::resources::eviction::{DISK_BYTES_MAX_DEFAULT, GC_EVERY_DEFAULT, TTL_DEFAULT};
 use crate::runner::tools::is_name;
 use crate::sandbox::profile::Level;
 
@@ -58,14 +60,8 @@ pub struct Settings {
     pub deny_tools: Option<Vec<String>>,
     /// `ASTRA_WORKER_SANDBOX`
     pub sandbox: Option<Level>,
-    /// `ASTRA_WORKER_RESOURCE_MAX_DISK_BYTES`
-    pub resource_disk_bytes_max: Option<u64>,
-    /// `ASTRA_WORKER_RESOURCE_MAX_MEM_BYTES`
-    pub resource_mem_bytes_max: Option<u64>,
-    /// `ASTRA_WORKER_RESOURCE_DEFAULT_TTL_SECONDS`
-    pub resource_ttl: Option<Duration>,
-    /// `ASTRA_WORKER_RESOURCE_GC_INTERVAL_SECONDS`
-    pub resource_gc_every: Option<Duration>,
+    /// `ASTRA_WORKER_RESOURCE_*`
+    pub resources: Limits,
 }
 
 /// A variable that does not say what it should.
@@ -119,10 +115,15 @@ impl Settings {
             allow_tools: reader.read("ALLOW_TOOLS", TOOLS, tools)?,
             deny_tools: reader.read("DENY_TOOLS", TOOLS, tools)?,
             sandbox: reader.read("SANDBOX", "off, basic or strict", Level::from_name)?,
-            resource_disk_bytes_max: reader.read("RESOURCE_MAX_DISK_BYTES", BYTES, parse)?,
-            resource_mem_bytes_max: reader.read("RESOURCE_MAX_MEM_BYTES", BYTES, parse)?,
-            resource_ttl: reader.read("RESOURCE_DEFAULT_TTL_SECONDS", TTL, ttl)?,
-            resource_gc_every: reader.read("RESOURCE_GC_INTERVAL_SECONDS", SECONDS, seconds)?,
+            resources: Limits {
+                disk_bytes_max: reader
+                    .read("RESOURCE_MAX_DISK_BYTES", BYTES, parse)?
+                    .unwrap_or(DISK_BYTES_MAX_DEFAULT),
+                ttl: reader.read("RESOURCE_DEFAULT_TTL_SECONDS", TTL, ttl)?.unwrap_or(TTL_DEFAULT),
+                gc_every: reader
+                    .read("RESOURCE_GC_INTERVAL_SECONDS", SECONDS, seconds)?
+                    .unwrap_or(GC_EVERY_DEFAULT),
+            },
         })
     }
 }

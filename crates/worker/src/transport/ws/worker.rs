@@ -1,7 +1,6 @@
 //! A worker from its start to its end.
 
 use std::fmt;
-use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,18 +10,17 @@ use protocol::session::payload::control::{Auth, AuthMode, Handshake, WorkerIdent
 use protocol::session::window::WINDOW_FRAMES;
 use protocol::session::worker_machine::HEARTBEAT_INTERVAL;
 use serde_json::value::RawValue;
-use tokio::sync::{mpsc, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::watch;
 
 use super::metrics::{Metrics, MetricsDoor};
 use super::session::Link;
 use super::socket::Address;
 use crate::core::capabilities::{Offer, slots_default};
-use crate::core::drain::{ORDERS_MAX, Order};
 use crate::core::executor::Executor;
+use crate::core::handle::{WorkerError, WorkerHandle};
 use crate::core::identity::{Identity, hostname};
-use crate::core::verdict::{self, Listener, Summary};
-use crate::resources::{Limits as ResourceLimits, Registry, RegistryError};
+use crate::core::verdict::{self, Listener};
+use crate::resources::{Limits as ResourceLimits, Registry};
 
 /// How long a worker that leaves finishes what it has, unless it is told otherwise.
 pub const DRAIN_DEADLINE: Duration = Duration::from_secs(30);
@@ -113,16 +111,6 @@ impl Options {
         }
     }
 
-    fn open_resources(&self) -> Result<Arc<Registry>, RegistryError> {
-        let limits = self.resources;
-        let opened = if self.identity.is_passing() {
-            Registry::passing(&self.name, limits)
-        } else {
-            Registry::open(self.identity.folder(), &self.name, limits)
-        };
-        opened.map(Arc::new)
-    }
-
     pub(super) fn handshake(&self) -> Box<RawValue> {
         let (mode, token, fingerprint) = match &self.credential {
             Credential::None => (AuthMode::Token, None, None),
@@ -140,23 +128,6 @@ impl Options {
     }
 }
 
-/// Why a worker did not start, or ended without being asked to.
-#[derive(Debug, thiserror::Error)]
-pub enum WorkerError {
-    /// The server does not want it.
-    #[error("the server refuses this worker: {reason} ({code})")]
-    Refused { code: String, reason: String },
-    /// Metrics cannot be shown there.
-    #[error("cannot listen on {address} for metrics: {source}")]
-    Metrics { address: SocketAddr, source: io::Error },
-    /// What tasks left behind cannot be kept.
-    #[error("the worker's resources cannot be kept")]
-    Resources(#[from] RegistryError),
-    /// The worker itself broke.
-    #[error("the worker ended in a panic; its log has it")]
-    Panicked,
-}
-
 /// Where a worker stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
@@ -170,13 +141,20 @@ pub enum State {
     Stopped,
 }
 
-/// Starts workers.
-#[derive(Clone, Copy, Debug)]
-pub struct Worker;
+/// A worker that runs.
+#[derive(Debug)]
+pub struct RunningWorker {
+    /// Gives it orders.
+    pub handle: WorkerHandle,
+    name: String,
+    state: watch::Receiver<State>,
+    metrics: Arc<Metrics>,
+    door: Option<MetricsDoor>,
+}
 
-impl Worker {
+impl RunningWorker {
     /// Starts a worker. It connects by itself, again and again if need be.
-    pub async fn start(options: Options) -> Result<RunningWorker, WorkerError> {
+    pub async fn start(options: Options) -> Result<Self, WorkerError> {
         let metrics = Arc::new(Metrics::new());
         let door = match options.metrics {
             None => None,
@@ -185,28 +163,17 @@ impl Worker {
                 Some(door.map_err(|source| WorkerError::Metrics { address, source })?)
             }
         };
-        let (orders_sender, orders) = mpsc::channel(ORDERS_MAX);
         let (state_sender, state) = watch::channel(State::Connecting);
         let name = options.name.clone();
-        let resources = options.open_resources()?;
-        let link = Link::new(options, resources, Arc::clone(&metrics), (orders, state_sender));
-        let running = tokio::spawn(link.run());
-        Ok(RunningWorker { name, state, orders: orders_sender, running, metrics, door })
+        let folder = options.identity.folder();
+        let resources = Arc::new(Registry::open(folder, &name, options.resources)?);
+        let counted = Arc::clone(&metrics);
+        let handle = WorkerHandle::start(|orders| {
+            Link::new(options, resources, counted, (orders, state_sender)).run()
+        });
+        Ok(Self { handle, name, state, metrics, door })
     }
-}
 
-/// A worker that runs. Dropping it makes it leave at once.
-#[derive(Debug)]
-pub struct RunningWorker {
-    name: String,
-    state: watch::Receiver<State>,
-    orders: mpsc::Sender<Order>,
-    running: JoinHandle<Result<Summary, WorkerError>>,
-    metrics: Arc<Metrics>,
-    door: Option<MetricsDoor>,
-}
-
-impl RunningWorker {
     /// What people call it.
     pub fn name(&self) -> &str {
         &self.name
@@ -225,21 +192,5 @@ impl RunningWorker {
     /// Where its metrics are shown.
     pub fn metrics_address(&self) -> Option<SocketAddr> {
         self.door.as_ref().map(MetricsDoor::address)
-    }
-
-    /// Tells it to finish what it has and leave; what is not finished by then is stopped.
-    pub async fn drain(&self, deadline: Duration) {
-        // One that has ended needs no order.
-        let _ = self.orders.send(Order::Drain(deadline)).await;
-    }
-
-    /// Tells it to leave at once. Its leases come back when they end.
-    pub async fn stop(&self) {
-        let _ = self.orders.send(Order::Stop).await;
-    }
-
-    /// Waits until it has left, and tells how it went. May be dropped and called again.
-    pub async fn ended(&mut self) -> Result<Summary, WorkerError> {
-        (&mut self.running).await.unwrap_or(Err(WorkerError::Panicked))
     }
 }

@@ -8,7 +8,8 @@ use super::executing::head;
 use super::leases::Leases;
 use super::scene::{PATIENCE, Scene, ours};
 use super::server::Play;
-use crate::transport::resp::worker::{Options, WorkerError};
+use crate::core::handle::WorkerError;
+use crate::transport::resp::worker::Options;
 use crate::waiting::wait_until;
 
 #[tokio::test]

@@ -59,7 +59,7 @@ async fn the_steps_of_a_job_are_told_as_they_begin() {
 async fn queues_that_are_named_are_asked_and_bare_values_are_understood() {
     let bare = Leases { heartbeat: "OK", gives_bare: true, ..Leases::default() };
     let named = |options: &mut crate::transport::resp::worker::Options| {
-        options.queues = vec!["video".into(), "ready".into()];
+        options.offer.queues = vec!["video".into(), "ready".into()];
     };
     let scene = Scene::start(Play::Leases(bare), None, named).await;
     scene.push("j1", &json!({ "command": "echo" }));

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 
 use super::scene::{KEY, PATIENCE, options, sort_and_uniq};
 use crate::transport::resp::connection::{Connection, request};
-use crate::transport::resp::worker::RunningWorker;
+use crate::transport::resp::worker;
 use crate::waiting::wait_until;
 
 const MISSING: &str = "redis-server is missing, and workers are tested with it; install it, for \
@@ -33,8 +33,8 @@ async fn a_plain_redis_is_a_server_too() {
     client.say(&["LPUSH", "queue:ready", &job]).await;
 
     let mut options = options(&redis.address());
-    options.slots = 4;
-    let mut worker = RunningWorker::start(options);
+    options.offer.slots = 4;
+    let mut worker = worker::start(options);
     client.until_empty(&["queue:default", "queue:ready", "queue:processing"]).await;
     worker.drain(PATIENCE).await;
     let ended = timeout(PATIENCE, worker.ended()).await.expect("it ends");

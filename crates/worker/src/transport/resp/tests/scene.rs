@@ -13,17 +13,18 @@ use super::keys::Keys;
 use super::leases::Leases;
 use super::server::{Cut, Play, Server, State};
 use crate::core::executor::Toolbox;
+use crate::core::handle::{WorkerError, WorkerHandle};
 use crate::core::verdict::Summary;
 use crate::runner::command::{self, CommandRunner};
 use crate::transport::resp::worker::Timing;
-use crate::transport::resp::worker::{Options, RunningWorker, WorkerError};
+use crate::transport::resp::worker::{self, Options};
 
 /// Longer than anything here takes on a busy machine.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
 pub(super) const KEY: &str = "a key of some length";
 
 pub(super) struct Scene {
-    pub(super) worker: RunningWorker,
+    pub(super) worker: WorkerHandle,
     pub(super) server: Server,
 }
 
@@ -51,7 +52,7 @@ impl Scene {
         tokio::spawn(server.clone().serve(listener));
         let mut options = options(&address);
         change(&mut options);
-        Self { worker: RunningWorker::start(options), server }
+        Self { worker: worker::start(options), server }
     }
 
     /// Waits until the server is in a state that gives something.
@@ -109,8 +110,8 @@ pub(super) fn options(address: &str) -> Options {
     let name = "w-1".parse().expect("a name");
     let mut options = Options::new(address, name, Arc::new(toolbox));
     options.key = Some(KEY.into());
-    options.tools = vec!["sort".into(), "uniq".into()];
-    options.slots = 2;
+    options.offer.tools = vec!["sort".into(), "uniq".into()];
+    options.offer.slots = 2;
     options.timing = hurried();
     options
 }

@@ -126,10 +126,10 @@ async fn a_worker_that_leaves_gives_back_who_waits() {
     let mut scene = Scene::start().await;
     dispatch(&scene, "l-1", "core.retry", &json!({}), 0);
     assert_eq!(scene.answer().await.kind, "biz.exec.next.request");
-    scene.worker.drain(Duration::from_millis(50)).await;
+    scene.worker.handle.drain(Duration::from_millis(50)).await;
     let given_back = scene.answer().await;
     assert_eq!(given_back.payload["code"], "E.RUNNER.CANCELLED");
-    scene.worker.ended().await.expect("in order");
+    scene.worker.handle.ended().await.expect("in order");
 }
 
 fn dispatch(scene: &Scene, lease: &str, node_type: &str, parameters: &Value, index: usize) {

@@ -18,7 +18,7 @@ async fn a_worker_that_drains_finishes_takes_nothing_new_and_leaves() {
     scene.dispatch("l-1", "core.sleep", &json!({ "ms": 600 }));
     scene.dispatch("l-0", "core.noop", &json!({}));
     assert_eq!(scene.answer().await.corr, "l-0");
-    scene.worker.drain(LONG).await;
+    scene.worker.handle.drain(LONG).await;
     let heartbeat = loop {
         let heartbeat = scene.heartbeat().await;
         if heartbeat["metrics"]["draining"] == true {
@@ -34,7 +34,7 @@ async fn a_worker_that_drains_finishes_takes_nothing_new_and_leaves() {
     );
     let result = scene.answer().await;
     assert_eq!((result.corr.as_str(), &result.payload["status"]), ("l-1", &json!("SUCCEEDED")));
-    let ended = tokio::time::timeout(Duration::from_secs(2), scene.worker.ended()).await;
+    let ended = tokio::time::timeout(Duration::from_secs(2), scene.worker.handle.ended()).await;
     let summary = ended.expect("as soon as all is confirmed").expect("leaves");
     assert_eq!(summary.unheard, 0);
     assert_eq!(*scene.worker.state().borrow(), State::Stopped);
@@ -46,13 +46,13 @@ async fn what_is_not_finished_by_the_deadline_is_stopped_and_given_back() {
     let script = "trap '' TERM; echo $$; sleep 60 & wait; while :; do sleep 0.1; done";
     scene.dispatch("l-1", "command", &json!({ "argv": ["sh", "-c", script] }));
     let pid = scene.frame().await.payload["chunks"][0]["text"].as_str().expect("text").to_owned();
-    scene.worker.drain(Duration::from_millis(100)).await;
+    scene.worker.handle.drain(Duration::from_millis(100)).await;
     let error = scene.answer().await;
     assert_eq!((error.kind.as_str(), error.corr.as_str()), ("biz.exec.error", "l-1"));
     assert_eq!(error.payload["code"], "E.RUNNER.CANCELLED");
     let process = format!("/proc/{}", pid.trim());
     assert!(!std::path::Path::new(&process).exists(), "it is told when it has stopped");
-    scene.worker.ended().await.expect("leaves");
+    scene.worker.handle.ended().await.expect("leaves");
 }
 
 #[tokio::test]
@@ -60,9 +60,9 @@ async fn a_worker_that_is_stopped_leaves_at_once_and_kills_what_runs() {
     let mut scene = Scene::start().await;
     scene.dispatch("l-1", "command", &json!({ "argv": ["sh", "-c", "echo $$; sleep 60"] }));
     let pid = scene.frame().await.payload["chunks"][0]["text"].as_str().expect("text").to_owned();
-    scene.worker.drain(LONG).await;
-    scene.worker.stop().await;
-    let ended = tokio::time::timeout(Duration::from_secs(3), scene.worker.ended()).await;
+    scene.worker.handle.drain(LONG).await;
+    scene.worker.handle.stop().await;
+    let ended = tokio::time::timeout(Duration::from_secs(3), scene.worker.handle.ended()).await;
     ended.expect("at once").expect("leaves");
     // The signal is on its way; the kernel takes a moment.
     let status = || std::fs::read_to_string(format!("/proc/{}/status", pid.trim()));
@@ -76,8 +76,8 @@ async fn a_worker_that_is_stopped_leaves_at_once_and_kills_what_runs() {
 #[tokio::test]
 async fn an_idle_worker_leaves_without_waiting() {
     let mut scene = Scene::start().await;
-    scene.worker.drain(LONG).await;
-    let ended = tokio::time::timeout(Duration::from_secs(2), scene.worker.ended()).await;
+    scene.worker.handle.drain(LONG).await;
+    let ended = tokio::time::timeout(Duration::from_secs(2), scene.worker.handle.ended()).await;
     ended.expect("at once").expect("leaves");
 }
 

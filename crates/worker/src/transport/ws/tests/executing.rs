@@ -202,8 +202,8 @@ async fn a_verdict_about_a_report_is_told_once() {
     scene.send("biz.exec.verdict", "v-1", &verdict);
     scene.send("biz.exec.verdict", "v-2", &verdict);
     assert_eq!(judgements.recv().await.expect("told").lease_id, "l-1");
-    scene.worker.drain(Duration::from_secs(5)).await;
-    let summary = scene.worker.ended().await.expect("leaves");
+    scene.worker.handle.drain(Duration::from_secs(5)).await;
+    let summary = scene.worker.handle.ended().await.expect("leaves");
     assert_eq!((summary.committed, summary.unheard), (1, 0));
     assert!(judgements.try_recv().is_err(), "told once");
     assert!(scene.worker.metrics().text().contains("results_total{verdict=\"COMMITTED\"} 1"));
@@ -234,8 +234,8 @@ async fn a_refused_report_is_surfaced_and_not_repeated() {
     assert_eq!(judgement.verdict, VerdictWord::Rejected);
     assert_eq!(judgement.reason.as_deref(), Some("not_holder"));
     scene.check_silence(MOMENT).await;
-    scene.worker.drain(Duration::from_secs(5)).await;
-    let summary = scene.worker.ended().await.expect("leaves");
+    scene.worker.handle.drain(Duration::from_secs(5)).await;
+    let summary = scene.worker.handle.ended().await.expect("leaves");
     assert_eq!((summary.rejected, summary.committed), (1, 0));
 }
 
@@ -273,7 +273,7 @@ async fn a_server_that_refuses_the_credential_ends_the_worker() {
         options.credential = crate::transport::ws::worker::Credential::Token("wrong".into());
     })
     .await;
-    let error = scene.worker.ended().await.expect_err("refused").to_string();
+    let error = scene.worker.handle.ended().await.expect_err("refused").to_string();
     assert!(error.contains("E.AUTH.INVALID_TOKEN") && error.contains("who is that?"), "{error}");
 }
 

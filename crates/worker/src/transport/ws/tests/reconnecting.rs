@@ -10,7 +10,7 @@ use super::server::{Scene, Seen, Wish};
 use super::streaming::Said;
 use crate::builtin::Builtin;
 use crate::core::identity::Identity;
-use crate::transport::ws::worker::{Options, State, Worker};
+use crate::transport::ws::worker::{Options, RunningWorker, State};
 
 #[tokio::test]
 async fn a_session_is_resumed_and_the_work_goes_on() {
@@ -108,9 +108,11 @@ async fn a_connection_that_only_answers_pings_is_kept() {
 async fn a_server_that_opens_no_session_is_left_in_time() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("bound");
     let address = format!("ws://{}", listener.local_addr().expect("bound")).parse().expect("one");
-    let mut options = Options::new(address, "tester", Identity::passing(), Arc::new(Builtin));
+    let data = tempfile::tempdir().expect("folder");
+    let identity = Identity::open(data.path()).expect("free");
+    let mut options = Options::new(address, "tester", identity, Arc::new(Builtin));
     options.accept_timeout = Some(Duration::from_millis(100));
-    let _worker = Worker::start(options).await.expect("starts");
+    let _worker = RunningWorker::start(options).await.expect("starts");
     for _ in 0..2 {
         let (stream, _) = listener.accept().await.expect("it connects");
         let (_, mut stream) =

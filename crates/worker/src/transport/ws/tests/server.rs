@@ -14,17 +14,17 @@ use protocol::session::server_machine::{ServerMachine, ServerOptions};
 use protocol::session::server_session::{Session, SessionAccept};
 use serde_json::value::to_raw_value;
 use serde_json::{Value, json};
+use tempfile::TempDir;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::mpsc;
 use tokio::time::{sleep_until, timeout};
 use tokio_websockets::{Message, ServerBuilder, WebSocketStream};
 
-use crate::core::executor::Executor;
-use crate::core::executor::Toolbox;
+use crate::core::clock::Clock;
+use crate::core::executor::{Executor, Toolbox};
 use crate::core::identity::Identity;
 use crate::runner::command::{self, CommandRunner};
-use crate::transport::ws::session::Clock;
-use crate::transport::ws::worker::{Options, RunningWorker, Worker};
+use crate::transport::ws::worker::{Options, RunningWorker};
 
 /// Nothing in these tests takes so long.
 pub(super) const PATIENCE: Duration = Duration::from_secs(20);
@@ -75,6 +75,8 @@ pub(super) struct Scene {
     pub(super) worker: RunningWorker,
     pub(super) seen: mpsc::UnboundedReceiver<Seen>,
     wishes: mpsc::UnboundedSender<Wish>,
+    /// What the worker keeps; dropped after it.
+    _data: TempDir,
 }
 
 impl Scene {
@@ -102,11 +104,13 @@ impl Scene {
         let (wishes, wishes_receiver) = mpsc::unbounded_channel();
         tokio::spawn(serve(listener, seen_sender, wishes_receiver));
         let address = format!("ws://{address}").parse().expect("an address");
-        let mut options = Options::new(address, "tester", Identity::passing(), executor);
+        let data = tempfile::tempdir().expect("folder");
+        let identity = Identity::open(data.path()).expect("free");
+        let mut options = Options::new(address, "tester", identity, executor);
         options.offer.slots = 8;
         change(&mut options);
-        let worker = Worker::start(options).await.expect("starts");
-        Self { worker, seen, wishes }
+        let worker = RunningWorker::start(options).await.expect("starts");
+        Self { worker, seen, wishes, _data: data }
     }
 
     pub(super) fn wish(&self, wish: Wish) {
