@@ -4,7 +4,9 @@
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
-/// Defines an enum whose variants are words.
+/// Defines an enum whose variants are words. It derives `Serialize`, `Deserialize` and `ToSchema`,
+/// which must be in scope.
+#[macro_export]
 macro_rules! words {
     (
         $(#[$about:meta])* $name:ident

@@ -1,13 +1,13 @@
 //! Tokens: who is asking, for which tenant, in which role.
 
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::sync::Arc;
 
 use aws_lc_rs::{constant_time, digest, rand};
 use model::{TenantId, Timestamp, WorkerId};
 use parking_lot::RwLock;
 use protocol::rest::tokens::Role;
+use shard::report_key::hex;
 use store::{Store, StoreError, TokenRow};
 
 use crate::app::DEFAULT_TENANT;
@@ -190,8 +190,8 @@ impl Auth {
         if self.count(&tenant) >= TOKENS_PER_TENANT_MAX {
             return Err(TokenError::TooMany(tenant));
         }
-        let token_id = random_hex::<TOKEN_ID_BYTES>()?;
-        let secret = random_hex::<SECRET_BYTES>()?;
+        let token_id = random_hex::<TOKEN_ID_BYTES>().ok_or(TokenError::NoRandomness)?;
+        let secret = random_hex::<SECRET_BYTES>().ok_or(TokenError::NoRandomness)?;
         let row = TokenRow {
             token_id: token_id.clone(),
             tenant,
@@ -268,20 +268,17 @@ fn split(token: &str) -> Option<(&str, &str)> {
     token.strip_prefix(PREFIX)?.strip_prefix('_')?.split_once('_')
 }
 
-fn digest_of(secret: &str) -> [u8; 32] {
+pub(crate) fn digest_of(secret: &str) -> [u8; 32] {
     let mut bytes = [0; 32];
     bytes.copy_from_slice(digest::digest(&digest::SHA256, secret.as_bytes()).as_ref());
     bytes
 }
 
-fn random_hex<const N: usize>() -> Result<String, TokenError> {
+/// A secret of so many bytes, as text; `None` where the system gives no random bytes.
+pub(crate) fn random_hex<const N: usize>() -> Option<String> {
     let mut bytes = [0; N];
-    rand::fill(&mut bytes).map_err(|_| TokenError::NoRandomness)?;
-    let mut text = String::with_capacity(2 * N);
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("a String takes everything");
-    }
-    Ok(text)
+    rand::fill(&mut bytes).ok()?;
+    Some(hex(&bytes))
 }
 
 #[cfg(test)]

@@ -1,15 +1,14 @@
 //! Resources of workers, as the server knows them: what there is, and how the bytes get through it,
 //! part by part, as fast as their reader takes them.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures_util::Stream;
-use futures_util::stream::{FuturesOrdered, StreamExt as _, unfold};
+use futures_util::stream::{self, Stream, StreamExt as _, TryStreamExt as _};
 use model::{TenantId, Timestamp, WorkerId};
 use parking_lot::Mutex;
 use protocol::session::codec::OpenObject;
@@ -182,60 +181,6 @@ impl Resources {
 /// Limit: parts of 64 KiB that a download holds in memory.
 const PARTS_AHEAD_MAX: usize = 4;
 
-/// A part that is under way.
-type Part = std::pin::Pin<Box<dyn Future<Output = Result<Bytes, ReadFailure>> + Send>>;
-
-/// A download.
-pub(crate) struct Download {
-    source: Arc<Source>,
-    /// What is still to be asked for.
-    left: Range<u64>,
-    under_way: FuturesOrdered<Part>,
-    /// How many bytes each part under way must have.
-    lengths: VecDeque<u64>,
-}
-
-impl Download {
-    /// These bytes of a resource.
-    pub(crate) fn new(source: Source, bytes: Range<u64>) -> Self {
-        let (under_way, lengths) = (FuturesOrdered::new(), VecDeque::new());
-        Self { source: Arc::new(source), left: bytes, under_way, lengths }
-    }
-
-    /// The bytes. Nothing is read before someone wants it.
-    pub(crate) fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> {
-        unfold(Some(self), |download| async {
-            let mut download = download?;
-            match download.next().await? {
-                Ok(part) => Some((Ok(part), Some(download))),
-                Err(error) => {
-                    let resource_id = &download.source.resource_id;
-                    tracing::warn!(resource_id, %error, "a download ends too early");
-                    Some((Err(io::Error::other(error)), None))
-                }
-            }
-        })
-    }
-
-    async fn next(&mut self) -> Option<Result<Bytes, ReadFailure>> {
-        while self.under_way.len() < PARTS_AHEAD_MAX && !self.left.is_empty() {
-            let offset = self.left.start;
-            let length = CHUNK_BYTES_MAX.min(self.left.end - offset);
-            self.left.start += length;
-            let source = Arc::clone(&self.source);
-            self.lengths.push_back(length);
-            self.under_way.push_back(Box::pin(async move { source.read(offset, length).await }));
-        }
-        let part = self.under_way.next().await?;
-        let length = self.lengths.pop_front();
-        Some(part.and_then(|part| {
-            let is_whole = u64::try_from(part.len()).ok() == length;
-            let cut = || ReadFailure::Unreadable("it is shorter than it was".to_owned());
-            if is_whole { Ok(part) } else { Err(cut()) }
-        }))
-    }
-}
-
 /// How long a worker that has gone may take to come back, in the middle of a download.
 const AWAY_MAX: Duration = Duration::from_secs(15);
 /// How long a worker may take for one part; it says everything else first.
@@ -276,8 +221,33 @@ pub(crate) struct Source {
 }
 
 impl Source {
+    /// These bytes, part by part. Nothing is read before someone wants it.
+    pub(crate) fn stream(self, bytes: Range<u64>) -> impl Stream<Item = io::Result<Bytes>> {
+        let (source, end) = (Arc::new(self), bytes.end);
+        let reader = Arc::clone(&source);
+        let read = move |offset| {
+            let reader = Arc::clone(&reader);
+            async move { reader.read_whole(offset, CHUNK_BYTES_MAX.min(end - offset)).await }
+        };
+        let step = usize::try_from(CHUNK_BYTES_MAX).expect("a part fits into memory");
+        let parts = stream::iter(bytes.step_by(step)).map(read).buffered(PARTS_AHEAD_MAX);
+        parts.map_err(move |error| {
+            let resource_id = &source.resource_id;
+            tracing::warn!(resource_id, %error, "a download ends too early");
+            io::Error::other(error)
+        })
+    }
+
+    async fn read_whole(&self, offset: u64, length: u64) -> Result<Bytes, ReadFailure> {
+        let part = self.read(offset, length).await?;
+        if part.len() as u64 == length {
+            return Ok(part);
+        }
+        Err(ReadFailure::Unreadable("it is shorter than it was".to_owned()))
+    }
+
     /// Reads a part, through every reconnect of its worker.
-    pub(crate) async fn read(&self, offset: u64, length: u64) -> Result<Bytes, ReadFailure> {
+    async fn read(&self, offset: u64, length: u64) -> Result<Bytes, ReadFailure> {
         let (began, mut seen_at) = (Instant::now(), Instant::now());
         while began.elapsed() < PART_WITHIN {
             let (reply, answer) = oneshot::channel();

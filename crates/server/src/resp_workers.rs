@@ -14,12 +14,13 @@ use foldhash::fast::RandomState;
 use model::{LeaseId, Offer, TagKey, TagValue, TaskId, Timestamp, ToolName, TypeName, WorkerId};
 use parking_lot::Mutex;
 use protocol::plan::{PLAN, PLAN_STEP};
+use protocol::rest::actions::JobTags;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use shard::sessions::{DEAD_AFTER, Registration};
 use tokio::sync::watch;
 
-use crate::plans::job::{FREE_JOB, Tags};
+use crate::plans::job::{self, FREE_JOB};
 use crate::wire_words::payload::{describe, is_object};
 
 /// The workers of one tenant that speak the Redis protocol, by name. The shard bounds them: it is
@@ -255,7 +256,7 @@ pub(crate) struct Register<'a> {
     #[serde(default)]
     max_concurrent_jobs: Option<u64>,
     #[serde(default)]
-    tags: Tags,
+    tags: JobTags,
     /// Whether heartbeats may be answered with `quiet` and `terminate`.
     #[serde(default)]
     signals: bool,
@@ -362,7 +363,7 @@ pub(crate) fn abilities(worker: &WorkerId, json: &str) -> Result<Abilities, Stri
     }
     let tools: Result<BTreeSet<ToolName>, _> = names.iter().map(|name| name.parse()).collect();
     let tools = tools.map_err(|error| format!("Invalid capabilities format: {error}"))?;
-    let mut tags = register.tags.read().map_err(|problem| problem.to_string())?;
+    let mut tags = job::tags(register.tags).map_err(|problem| problem.to_string())?;
     tags.insert(worker_tag(), worker_tag_value(worker));
     let slots = register.max_concurrent_jobs.unwrap_or(1);
     Ok(Abilities {

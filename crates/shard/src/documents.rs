@@ -6,7 +6,6 @@
 //! a shard that lost its claim adds nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -14,7 +13,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 
-use crate::report_key::digest_of;
+use crate::report_key::{digest_of, hex};
 use crate::turn::{Document, DocumentBody, DocumentKind};
 
 /// Limit: plans that one tenant may keep.
@@ -347,11 +346,7 @@ fn outcome<T>(kept: Option<&Entry<T>>, base: Option<u64>, hash: &str) -> Written
 
 /// Recognises a body, in hexadecimal.
 pub fn body_hash(body: &[u8]) -> String {
-    let mut text = String::with_capacity(64);
-    for byte in digest_of(b"astra.document.v1", &[body]) {
-        write!(text, "{byte:02x}").expect("a String takes everything");
-    }
-    text
+    hex(&digest_of(b"astra.document.v1", &[body]))
 }
 
 /// A body inside the JSON of its row.

@@ -1,5 +1,7 @@
 //! How a report is recognised when it is sent again.
 
+use std::fmt::Write;
+
 use aws_lc_rs::digest;
 use bytes::Bytes;
 use model::{ReportKey, ReportedOutcome, ResultExtra};
@@ -39,6 +41,21 @@ pub fn content_key(outcome: &ReportedOutcome) -> ReportKey {
             digest_of(b"astra.report.fail.v1", &parts)
         }
     })
+}
+
+/// Recognises a request that is sent again under the same key.
+pub fn fingerprint(domain: &[u8], parts: &[&[u8]]) -> u64 {
+    let digest = digest_of(domain, parts);
+    u64::from_be_bytes(*digest.first_chunk().expect("32 bytes"))
+}
+
+/// Bytes as text, in lower case.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        write!(text, "{byte:02x}").expect("a String takes everything");
+    }
+    text
 }
 
 /// SHA-256 over a domain and parts, each with its length in front, so that no two different lists

@@ -82,7 +82,7 @@ async fn query(arguments: &Arguments, context: &Context) -> Result<String> {
 fn types(patterns: &[String]) -> Result<Vec<&'static str>> {
     let mut found = Vec::new();
     for pattern in patterns {
-        let matching = EventKind::ALL.into_iter().map(EventKind::name).filter(|name| match pattern
+        let matching = EventKind::ALL.into_iter().map(EventKind::word).filter(|name| match pattern
             .strip_suffix('*')
         {
             Some(beginning) => name.starts_with(beginning),
@@ -91,7 +91,7 @@ fn types(patterns: &[String]) -> Result<Vec<&'static str>> {
         let before = found.len();
         found.extend(matching);
         if found.len() == before {
-            let names: Vec<_> = EventKind::ALL.into_iter().map(EventKind::name).collect();
+            let names: Vec<_> = EventKind::ALL.into_iter().map(EventKind::word).collect();
             let message = format!("there are no events of type {pattern}");
             return Err(Failure::usage(message, format!("types are {}", names.join(", "))));
         }

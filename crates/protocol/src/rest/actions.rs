@@ -1,7 +1,9 @@
 //! Actions and jobs: plans at work.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use serde::de::IgnoredAny;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
@@ -99,7 +101,7 @@ pub struct Action {
 }
 
 /// How many jobs of an action stand where.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, ToSchema)]
 pub struct ActionCounts {
     /// All of them.
     pub total: u64,
@@ -150,14 +152,14 @@ pub struct StoppedAction {
 
 /// `POST /jobs`: one job, as `JOB.SUBMIT` takes it. What is executed is `plan_id`, `plan`, `tasks`
 /// or `command`; a job with none of them may carry any other fields, and its worker gets them all.
-#[skip_serializing_none]
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
-pub struct SubmitJob {
+#[derive(Debug, Deserialize, ToSchema)]
+pub struct SubmitJob<'a> {
     /// Its own name: 1 to 64 characters of `A-Z a-z 0-9 - _`. The same job again is the same job.
-    #[serde(default, alias = "id")]
-    pub job_id: Option<String>,
+    #[serde(borrow, default, alias = "id")]
+    pub job_id: Option<Cow<'a, str>>,
     /// The action that it belongs to.
-    pub action_id: Option<String>,
+    #[serde(borrow, default)]
+    pub action_id: Option<Cow<'a, str>>,
     /// A plan that is kept; or the name of the steps in `tasks`.
     pub plan_id: Option<String>,
     /// For people.
@@ -170,16 +172,21 @@ pub struct SubmitJob {
     /// A single program.
     pub command: Option<String>,
     /// Its arguments.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub args: Vec<String>,
     /// Any JSON.
+    #[serde(borrow, default)]
     #[schema(value_type = Option<serde_json::Value>)]
-    pub input: Option<Box<RawValue>>,
+    pub input: Option<&'a RawValue>,
+    /// Which of its action's inputs that is, from 0. Actions say it, not their submitters.
+    #[schema(ignore)]
+    pub input_index: Option<u32>,
     /// Variables for every step.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     pub env: BTreeMap<String, String>,
     /// The queue. Default `ready`; `default` for single programs.
-    pub queue: Option<String>,
+    #[serde(borrow, default)]
+    pub queue: Option<Cow<'a, str>>,
     /// From -1000 to 1000, higher first. Default 0.
     pub priority: Option<i64>,
     /// The longest that one attempt may take. Default 3600.
@@ -188,28 +195,55 @@ pub struct SubmitJob {
     #[serde(default, alias = "retries")]
     pub max_retries: Option<u32>,
     /// Tools that a worker must have, beside the programs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub tools: Vec<String>,
     /// More such tools, under the name that some submitters use.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default)]
     pub agentic_units: Vec<String>,
     /// Tags that a worker must carry: a list of names, or an object of names and values.
+    #[serde(default)]
     #[schema(value_type = Option<serde_json::Value>)]
-    pub tags: Option<Box<RawValue>>,
+    pub tags: JobTags,
     /// Not before this moment: RFC 3339, or seconds since 1970.
     #[serde(default, alias = "scheduled_at", alias = "not_before")]
     #[schema(value_type = Option<serde_json::Value>)]
-    pub run_at: Option<Box<RawValue>>,
+    pub run_at: Option<JobMoment>,
     /// Not before so many seconds have passed.
     pub delay_secs: Option<u64>,
     /// Jobs that must be completed first: names, or ids of their tasks.
-    #[serde(default, alias = "dependencies", skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, alias = "dependencies")]
     pub after: Vec<String>,
 }
 
+/// `["gpu"]`, or `{"gpu": true, "zone": "a"}`.
+#[derive(Debug, Default, Deserialize)]
+#[serde(untagged)]
+pub enum JobTags {
+    /// The job says nothing of tags.
+    #[default]
+    None,
+    /// Bare tags.
+    List(Vec<String>),
+    /// Tags with values.
+    Map(BTreeMap<String, serde_json::Value>),
+    /// Neither; it is taken in so that the refusal can name the field.
+    Other(IgnoredAny),
+}
+
+/// RFC 3339, or seconds since 1970.
+#[derive(Debug, Deserialize)]
+#[serde(untagged)]
+pub enum JobMoment {
+    /// RFC 3339, if it is right.
+    Text(String),
+    /// Seconds since 1970.
+    Seconds(u64),
+    /// Neither; it is taken in so that the refusal can name the field.
+    Other(IgnoredAny),
+}
+
 /// A plan inside a job.
-#[skip_serializing_none]
-#[derive(Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Debug, Deserialize, ToSchema)]
 pub struct JobPlan {
     /// Its name.
     pub plan_id: Option<String>,

@@ -12,75 +12,37 @@ use utoipa::ToSchema;
 
 use super::runs::RunStatus;
 
-/// What an event tells.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum EventKind {
-    /// A run began or came to its end.
-    RunStatus,
-    /// A run as a whole, with its nodes.
-    RunSnapshot,
-    /// How a node fares, in its worker's words.
-    NodeState,
-    /// A node moved on.
-    NodeStatus,
-    /// An attempt of a node failed.
-    NodeError,
-    /// What a node gave.
-    NodeResultSnapshot,
-    /// A piece of what a node gives, while it runs.
-    NodeResultDelta,
-    /// A node left something behind.
-    ArtifactReady,
-    /// A worker lives.
-    WorkerHeartbeat,
-    /// A package was installed on a worker, or was not.
-    WorkerPackage,
-    /// A command to a worker is carried out.
-    CommandAck,
-    /// A command to a worker is not carried out.
-    CommandError,
+model::words! {
+    /// What an event tells.
+    EventKind {
+        /// A run began or came to its end.
+        RunStatus = "run.status",
+        /// A run as a whole, with its nodes.
+        RunSnapshot = "run.snapshot",
+        /// How a node fares, in its worker's words.
+        NodeState = "node.state",
+        /// A node moved on.
+        NodeStatus = "node.status",
+        /// An attempt of a node failed.
+        NodeError = "node.error",
+        /// What a node gave.
+        NodeResultSnapshot = "node.result.snapshot",
+        /// A piece of what a node gives, while it runs.
+        NodeResultDelta = "node.result.delta",
+        /// A node left something behind.
+        ArtifactReady = "artifact.ready",
+        /// A worker lives.
+        WorkerHeartbeat = "worker.heartbeat",
+        /// A package was installed on a worker, or was not.
+        WorkerPackage = "worker.package",
+        /// A command to a worker is carried out.
+        CommandAck = "command.ack",
+        /// A command to a worker is not carried out.
+        CommandError = "command.error",
+    }
 }
 
 impl EventKind {
-    /// Every type.
-    pub const ALL: [Self; 12] = [
-        Self::RunStatus,
-        Self::RunSnapshot,
-        Self::NodeState,
-        Self::NodeStatus,
-        Self::NodeError,
-        Self::NodeResultSnapshot,
-        Self::NodeResultDelta,
-        Self::ArtifactReady,
-        Self::WorkerHeartbeat,
-        Self::WorkerPackage,
-        Self::CommandAck,
-        Self::CommandError,
-    ];
-
-    /// Its name on the wire.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::RunStatus => "run.status",
-            Self::RunSnapshot => "run.snapshot",
-            Self::NodeState => "node.state",
-            Self::NodeStatus => "node.status",
-            Self::NodeError => "node.error",
-            Self::NodeResultSnapshot => "node.result.snapshot",
-            Self::NodeResultDelta => "node.result.delta",
-            Self::ArtifactReady => "artifact.ready",
-            Self::WorkerHeartbeat => "worker.heartbeat",
-            Self::WorkerPackage => "worker.package",
-            Self::CommandAck => "command.ack",
-            Self::CommandError => "command.error",
-        }
-    }
-
-    /// The type with this name.
-    pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
-
     /// Its place in [`EventKind::ALL`], as one bit.
     pub const fn bit(self) -> u16 {
         1 << self as u16
@@ -107,7 +69,7 @@ pub struct Envelope<'a, D> {
     /// Whom it is about.
     pub scope: EventScope<'a>,
     /// Whether it was sent before, or happened before this connection was made.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub replayed: bool,
     /// The request that it answers.
     pub correlation_id: Option<Cow<'a, str>>,
@@ -132,11 +94,6 @@ pub struct EventScope<'a> {
     pub client_session_id: Option<Cow<'a, str>>,
     /// Which window of it.
     pub client_instance_id: Option<Cow<'a, str>>,
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 /// Where a node stands.

@@ -12,7 +12,6 @@ pub mod plans;
 pub mod problem;
 pub mod queues;
 pub mod resources;
-pub mod run_nodes;
 pub mod runs;
 pub mod schedules;
 pub mod tasks;

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-use crate::plan::{self, PlanTask};
+use crate::plan::PlanTask;
 
 /// `POST /plans`.
 #[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
@@ -37,20 +37,6 @@ pub struct StepToSubmit {
     pub timeout_secs: Option<u32>,
     /// The earlier step whose standard output this one reads.
     pub input_from_task: Option<u32>,
-}
-
-impl From<SubmitPlan> for plan::Plan {
-    fn from(submitted: SubmitPlan) -> Self {
-        let SubmitPlan { plan_id, plan_description, tasks } = submitted;
-        Self { plan_id, plan_description, tasks: tasks.into_iter().map(PlanTask::from).collect() }
-    }
-}
-
-impl From<StepToSubmit> for PlanTask {
-    fn from(step: StepToSubmit) -> Self {
-        let StepToSubmit { task_number, command, args, timeout_secs, input_from_task } = step;
-        Self { task_number, command, args, timeout_secs, input_from_task }
-    }
 }
 
 /// A plan that is kept.

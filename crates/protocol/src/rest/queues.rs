@@ -15,7 +15,7 @@ pub struct Queues {
 
 /// One queue.
 #[skip_serializing_none]
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 pub struct Queue {
     /// Its name.
     pub queue: String,

@@ -125,7 +125,6 @@ pub struct SchedulePage {
     /// Oldest first.
     pub items: Vec<Schedule>,
     /// Always `null`: a tenant's schedules fit one page.
-    #[serde(default)]
     pub next_cursor: Option<String>,
 }
 
@@ -199,6 +198,5 @@ pub struct HookPage {
     /// Oldest first.
     pub items: Vec<Hook>,
     /// Always `null`: a tenant's webhooks fit one page.
-    #[serde(default)]
     pub next_cursor: Option<String>,
 }

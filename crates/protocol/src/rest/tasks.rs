@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 pub use model::StateWord as State;
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
 use super::logs::TaskFeedback;
+use super::runs::given;
 
 /// `POST /tasks`: many tasks, all or none.
 #[derive(Debug, Serialize, Deserialize, ToSchema)]
@@ -56,11 +57,6 @@ pub struct TaskToSubmit {
     pub requires: Option<Requires>,
     /// A repeated submit with the same key makes no second task.
     pub idempotency_key: Option<String>,
-}
-
-/// A `null` that was sent is JSON like any other, and not the absence of it.
-fn given<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Box<RawValue>>, D::Error> {
-    Box::<RawValue>::deserialize(from).map(Some)
 }
 
 /// When a failed attempt is tried again.
@@ -259,4 +255,23 @@ pub struct Reason {
     pub hint: Option<String>,
     /// How many workers or tasks it is about.
     pub count: Option<u64>,
+}
+
+impl Reason {
+    /// A reason that says nothing about what to do.
+    pub fn new(code: &str, message: impl Into<String>) -> Self {
+        Self { code: code.to_owned(), message: message.into(), hint: None, count: None }
+    }
+
+    /// The same reason, with what to do about it.
+    #[must_use]
+    pub fn hint(self, hint: impl Into<String>) -> Self {
+        Self { hint: Some(hint.into()), ..self }
+    }
+
+    /// The same reason, about so many workers or tasks.
+    #[must_use]
+    pub fn count(self, count: u64) -> Self {
+        Self { count: Some(count), ..self }
+    }
 }

@@ -4,39 +4,17 @@ use serde::{Deserialize, Serialize};
 use serde_with::skip_serializing_none;
 use utoipa::ToSchema;
 
-/// What the bearer of a token may do.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, ToSchema,
-)]
-#[serde(rename_all = "lowercase")]
-pub enum Role {
-    /// Everything, tokens included.
-    Admin,
-    /// Submit, look at, stop and requeue tasks.
-    Client,
-    /// Ask for leases, give heartbeats, report.
-    Worker,
-    /// Look, change nothing.
-    Viewer,
-}
-
-impl Role {
-    /// All roles.
-    pub const ALL: [Self; 4] = [Self::Admin, Self::Client, Self::Worker, Self::Viewer];
-
-    /// The word on the wire.
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Admin => "admin",
-            Self::Client => "client",
-            Self::Worker => "worker",
-            Self::Viewer => "viewer",
-        }
-    }
-
-    /// The role with this word.
-    pub fn from_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|role| role.word() == word)
+model::words! {
+    /// What the bearer of a token may do.
+    Role {
+        /// Everything, tokens included.
+        Admin = "admin",
+        /// Submit, look at, stop and requeue tasks.
+        Client = "client",
+        /// Ask for leases, give heartbeats, report.
+        Worker = "worker",
+        /// Look, change nothing.
+        Viewer = "viewer",
     }
 }
 

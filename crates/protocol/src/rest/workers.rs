@@ -160,7 +160,6 @@ pub struct RegisterWorker {
     #[serde(default, alias = "capabilities")]
     pub types: Option<Vec<String>>,
     /// The queues it serves. Default: every queue.
-    #[serde(default)]
     pub queues: Option<Vec<String>>,
     /// The tools it has.
     #[serde(default)]
@@ -192,7 +191,6 @@ pub struct BeatWorker {
     pub worker_id: String,
     /// What it works on. Default: all that it has named since it registered and since the server
     /// started: a lease that nobody names may never have reached its worker.
-    #[serde(default)]
     pub leases: Option<Vec<String>>,
 }
 

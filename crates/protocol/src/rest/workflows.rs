@@ -30,7 +30,6 @@ pub struct WorkflowPage {
     /// By id.
     pub items: Vec<WorkflowSummary>,
     /// Give it as `cursor` to go on; `null` at the end.
-    #[serde(default)]
     pub next_cursor: Option<String>,
 }
 
@@ -111,7 +110,7 @@ pub struct Validation {
 }
 
 /// `GET /workflows/{id}/diff`.
-#[derive(Clone, Debug, Serialize, Deserialize, ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, ToSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct WorkflowDiff {
     /// The workflow's id.

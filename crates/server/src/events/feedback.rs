@@ -8,7 +8,7 @@ use model::{LeaseId, Timestamp};
 use protocol::rest::events::{
     ChunkMeta, DeltaOperation, DeltaPayload, EventKind, NodeStateData, NodeStateWords, ResultDelta,
 };
-use protocol::session::payload::exec::{Channel, Chunk, Feedback};
+use protocol::session::payload::exec::{Chunk, Feedback};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use shard::projection::{Event, News, RunScope};
@@ -74,7 +74,7 @@ impl Teller<'_> {
         let Some(snapshot) = self.words.snapshot.filter(|_| says_something) else { return };
         let (run_id, node_id) = (self.run_id.clone(), self.node_id.clone());
         let data = NodeStateData {
-            kind: EventKind::NodeState.name().into(),
+            kind: EventKind::NodeState.word().into(),
             run_id: run_id.into(),
             node_id: node_id.into(),
             task_id: self.words.lease.task.to_string().into(),
@@ -90,7 +90,7 @@ impl Teller<'_> {
     }
 
     fn chunk(&mut self, chunk: &Chunk) {
-        let channel = channel_word(chunk.channel);
+        let channel = chunk.channel.word();
         let payload = DeltaPayload {
             text: chunk.text.as_deref().map(Cow::from),
             data: chunk.data_base64.as_deref().map(Cow::from),
@@ -135,7 +135,7 @@ impl Teller<'_> {
         let sequence = self.index.next_delta(self.words.lease);
         let (run_id, node_id) = (self.run_id.clone(), self.node_id.clone());
         let data = ResultDelta {
-            kind: EventKind::NodeResultDelta.name().into(),
+            kind: EventKind::NodeResultDelta.word().into(),
             run_id: run_id.into(),
             node_id: node_id.into(),
             revision: self.words.lease.epoch,
@@ -147,16 +147,5 @@ impl Teller<'_> {
             terminal: false,
         };
         self.push(EventKind::NodeResultDelta, &data);
-    }
-}
-
-fn channel_word(channel: Channel) -> &'static str {
-    match channel {
-        Channel::Stdout => "stdout",
-        Channel::Stderr => "stderr",
-        Channel::Log => "log",
-        Channel::Llm => "llm",
-        Channel::Metric => "metric",
-        Channel::Custom => "custom",
     }
 }

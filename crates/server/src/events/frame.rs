@@ -3,11 +3,13 @@
 use std::borrow::Cow;
 use std::io::Write;
 
+use coordinator::RunEnd;
 use model::{Timestamp, WorkerId};
 use protocol::rest::events::{
     ENVELOPE_VERSION, EventError, EventKind, EventScope, NodeErrorData, NodeStatusData,
     ResultSnapshot, RunStatusData,
 };
+use protocol::rest::runs::RunStatus;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
@@ -96,6 +98,29 @@ pub(crate) fn opening_data(data: &impl Serialize) -> Vec<u8> {
     writer.out
 }
 
+/// Where a run stands, without when it began.
+pub(crate) fn run_status<'a>(
+    (run_id, number): (&'a str, u64),
+    status: RunStatus,
+    end: Option<&'a RunEnd>,
+) -> RunStatusData<'a> {
+    let failure = end.and_then(|end| end.failure.as_ref());
+    RunStatusData {
+        kind: EventKind::RunStatus.word().into(),
+        run_id: run_id.into(),
+        number,
+        status,
+        started_at: None,
+        finished_at: end.map(|end| end.at.to_string().into()),
+        reason: failure.map(|failure| failure.reason.as_str().into()),
+        node_id: end.and_then(|end| end.node.as_deref()).map(Cow::from),
+        error: failure.map(|failure| EventError {
+            code: failure.code.as_str().into(),
+            message: failure.reason.as_str().into(),
+        }),
+    }
+}
+
 /// What ends every event.
 pub(crate) const FRAME_END: &[u8] = b"}\n\n";
 
@@ -124,7 +149,7 @@ impl Writer {
     }
 
     fn head(&mut self, id: Option<u64>, kind: EventKind, at: Timestamp, scope: &EventScope<'_>) {
-        let name = kind.name();
+        let name = kind.word();
         if let Some(id) = id {
             writeln!(self.out, "id: {id}").expect("a Vec takes everything");
         }
@@ -162,7 +187,7 @@ impl Writer {
 
     fn status(&mut self, run: &str, news: &StatusNews) {
         self.json(&NodeStatusData {
-            kind: EventKind::NodeStatus.name().into(),
+            kind: EventKind::NodeStatus.word().into(),
             run_id: run.into(),
             node_id: news.step.id.to_string().into(),
             task_id: news.task.map(|task| task.to_string().into()),
@@ -177,27 +202,14 @@ impl Writer {
 
     fn run(&mut self, run: &str, event: &Event, news: &RunNews) {
         let number = event.run.as_ref().map_or(0, |scope| scope.run.number());
-        let end = news.end.as_deref();
-        let failure = end.and_then(|end| end.failure.as_ref());
-        self.json(&RunStatusData {
-            kind: EventKind::RunStatus.name().into(),
-            run_id: run.into(),
-            number,
-            status: news.status,
-            started_at: news.started_at.map(|at| at.to_string().into()),
-            finished_at: end.map(|end| end.at.to_string().into()),
-            reason: failure.map(|failure| failure.reason.as_str().into()),
-            node_id: end.and_then(|end| end.node.as_deref()).map(Cow::from),
-            error: failure.map(|failure| EventError {
-                code: failure.code.as_str().into(),
-                message: failure.reason.as_str().into(),
-            }),
-        });
+        let status = run_status((run, number), news.status, news.end.as_deref());
+        let started_at = news.started_at.map(|at| at.to_string().into());
+        self.json(&RunStatusData { started_at, ..status });
     }
 
     fn error(&mut self, run: &str, news: &ErrorNews) {
         self.json(&NodeErrorData {
-            kind: EventKind::NodeError.name().into(),
+            kind: EventKind::NodeError.word().into(),
             run_id: run.into(),
             node_id: news.step.id.to_string().into(),
             task_id: news.task.map(|task| task.to_string().into()),
@@ -224,7 +236,7 @@ impl Writer {
         let none: &RawValue = raw(NO_ARTIFACTS.as_bytes()).expect("a list");
         let artifacts = news.artifacts.as_ref().and_then(|bytes| raw(bytes)).unwrap_or(none);
         self.json(&ResultSnapshot {
-            kind: EventKind::NodeResultSnapshot.name().into(),
+            kind: EventKind::NodeResultSnapshot.word().into(),
             run_id: run.into(),
             node_id: news.step.id.to_string().into(),
             task_id: news.task.map(|task| task.to_string().into()),

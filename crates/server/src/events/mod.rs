@@ -21,14 +21,10 @@ mod tickets;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use frame::{FRAME_END, opening_data, opening_head};
-pub use reader::{
-    BEHIND_EVENTS, CHUNK_BYTES_MAX, FLOOD_EVENTS, LINGER_FOR, LOOK_EVERY, PAGE_BYTES_MAX,
-    PAGES_MAX, READ_EVENTS_MAX, READERS_MAX, RING_BYTES_MAX, RING_EVENTS_MAX, SHARED_BYTES_MAX,
-};
-pub(crate) use reader::{Came, Filter, Reader, Said};
+pub(crate) use frame::{FRAME_END, opening_data, opening_head, run_status};
+pub(crate) use reader::{Came, Filter, READERS_MAX, Reader, Said};
 pub(crate) use ring::floors;
 pub use shard::projection::RESULT_BYTES_MAX;
 pub(crate) use tenant::TenantEvents;
 pub use tickets::TICKET_LIFETIME;
-pub(crate) use tickets::{Holder, TicketError, Tickets};
+pub(crate) use tickets::{Holder, Tickets};

@@ -11,8 +11,9 @@ use parking_lot::Mutex;
 use shard::projection::{Event, News, Step};
 
 use super::frame::Frame;
-use super::reader::Filter;
-use super::reader::{BEHIND_EVENTS, CHUNK_BYTES_MAX, PAGE_BYTES_MAX, PAGES_MAX, SHARED_BYTES_MAX};
+use super::reader::{
+    BEHIND_EVENTS, CHUNK_BYTES_MAX, Filter, PAGE_BYTES_MAX, PAGES_MAX, SHARED_BYTES_MAX,
+};
 
 /// Most events are shorter.
 const FRAME_BYTES_GUESS: usize = 512;

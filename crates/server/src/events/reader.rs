@@ -238,33 +238,33 @@ impl Pace {
 }
 
 /// Limit: events of one tenant that are kept for readers that come back; then the oldest go.
-pub const RING_EVENTS_MAX: usize = 50_000;
+pub(super) const RING_EVENTS_MAX: usize = 50_000;
 /// Limit: memory that kept events of a tenant take, their JSON included; then the oldest go.
-pub const RING_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub(super) const RING_BYTES_MAX: usize = 16 * 1024 * 1024;
 /// Limit: connections of one tenant that read events.
-pub const READERS_MAX: usize = 1_000;
+pub(crate) const READERS_MAX: usize = 1_000;
 /// Events that a reader looks at in one go.
-pub const READ_EVENTS_MAX: usize = 4_096;
+pub(super) const READ_EVENTS_MAX: usize = 4_096;
 /// Limit: a reader with more events before it hears the newest status of each node alone.
-pub const BEHIND_EVENTS: usize = 512;
+pub(super) const BEHIND_EVENTS: usize = 512;
 /// What a reader is sent at once.
-pub const CHUNK_BYTES_MAX: usize = 128 * 1024;
+pub(super) const CHUNK_BYTES_MAX: usize = 128 * 1024;
 /// Pages that are shared by readers at the same place: who is slower reads alone.
-pub const PAGES_MAX: usize = 8;
+pub(super) const PAGES_MAX: usize = 8;
 /// What the events of one of them may take in memory; a larger one is not shared.
-pub const PAGE_BYTES_MAX: usize = 1024 * 1024;
+pub(super) const PAGE_BYTES_MAX: usize = 1024 * 1024;
 /// Limit: written events that are held to be sent to several readers.
-pub const SHARED_BYTES_MAX: usize = 4 * 1024 * 1024;
+pub(super) const SHARED_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// Limit: how often a reader is sent something while much happens.
-pub const LOOK_EVERY: Duration = Duration::from_millis(10);
+pub(super) const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// Looks that a reader may take at once, before it is held to its pace.
 const LOOKS_AT_ONCE: u32 = 16;
 /// How long it takes until one of them is given back.
 const LOOK_COSTS: Duration = Duration::from_millis(4);
 /// A reader that finds more than so many events waits before it looks again.
-pub const FLOOD_EVENTS: usize = 64;
+pub(super) const FLOOD_EVENTS: usize = 64;
 /// Limit: how long words of workers are kept for readers after the last one has left.
-pub const LINGER_FOR: Duration = Duration::from_mins(1);
+pub(super) const LINGER_FOR: Duration = Duration::from_mins(1);
 
 /// What one reader wants to hear.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -337,8 +337,8 @@ impl Filter {
 
 fn kinds_named(pattern: &str) -> u16 {
     let fits = |kind: &EventKind| match pattern.strip_suffix('*') {
-        Some(start) => kind.name().starts_with(start),
-        None => kind.name() == pattern,
+        Some(start) => kind.word().starts_with(start),
+        None => kind.word() == pattern,
     };
     EventKind::ALL.into_iter().filter(fits).map(EventKind::bit).sum()
 }
@@ -390,7 +390,7 @@ mod filter_tests {
         EventKind::ALL
             .into_iter()
             .filter(|kind| filter.wants_kind(*kind))
-            .map(EventKind::name)
+            .map(EventKind::word)
             .collect()
     }
 

@@ -20,8 +20,7 @@ use uuid::Uuid;
 use super::feedback;
 use super::feedback::Words;
 use super::page::{Page, Pages};
-use super::reader::Filter;
-use super::reader::{Came, LINGER_FOR, READ_EVENTS_MAX, READERS_MAX, Reader};
+use super::reader::{Came, Filter, LINGER_FOR, READ_EVENTS_MAX, READERS_MAX, Reader};
 use super::ring::{Gone, Ring};
 use crate::clock::Clock;
 use crate::logs::Snapshot;
@@ -293,7 +292,7 @@ fn artifacts_of(news: &ArtifactsNews, run: &RunScope) -> impl Iterator<Item = Bo
     let task_id = news.task.map(|task| task.to_string());
     list.into_iter().take(ARTIFACTS_TOLD_MAX).filter_map(move |artifact| {
         let data = ArtifactReady {
-            kind: EventKind::ArtifactReady.name().into(),
+            kind: EventKind::ArtifactReady.word().into(),
             run_id: run_id.as_str().into(),
             node_id: node_id.as_str().into(),
             task_id: task_id.as_deref().map(Into::into),

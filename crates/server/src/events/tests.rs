@@ -18,8 +18,7 @@ use serde_json::Value;
 use shard::projection::{Event, Projections, Publication};
 use sim::MemoryStore;
 
-use super::reader::Filter;
-use super::reader::{Reader, Said};
+use super::reader::{Filter, Reader, Said};
 use super::ring::floors;
 use super::tenant::TenantEvents;
 use crate::clock::Clock;

@@ -1,32 +1,21 @@
 //! Tickets: a way to the events for a browser, whose `EventSource` can send no header.
 
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::time::Duration;
 
-use aws_lc_rs::{digest, rand};
 use foldhash::fast::RandomState;
 use model::Timestamp;
 use parking_lot::Mutex;
+use protocol::error_code::ErrorCode;
 
-use crate::auth::Caller;
+use crate::auth::{Caller, digest_of, random_hex};
+use crate::wire_words::problem::ApiError;
 
 /// Limit: how long a ticket may wait to be used.
 pub const TICKET_LIFETIME: Duration = Duration::from_mins(1);
 /// Limit: tickets that wait to be used, of all tenants.
 const TICKETS_MAX: usize = 10_000;
 const TICKET_BYTES: usize = 16;
-
-/// Why no ticket is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum TicketError {
-    /// Too many wait to be used.
-    #[error("{TICKETS_MAX} tickets wait to be used")]
-    TooMany,
-    /// The system gives no random bytes.
-    #[error("the system gives no random bytes")]
-    NoRandomness,
-}
 
 /// Who a ticket stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,19 +32,16 @@ pub(crate) struct Tickets {
 }
 
 impl Tickets {
-    pub(crate) fn issue(&self, holder: Holder, now: Timestamp) -> Result<String, TicketError> {
-        let mut bytes = [0; TICKET_BYTES];
-        rand::fill(&mut bytes).map_err(|_| TicketError::NoRandomness)?;
-        let mut ticket = String::with_capacity(2 * TICKET_BYTES);
-        for byte in bytes {
-            write!(ticket, "{byte:02x}").expect("a String takes everything");
-        }
+    pub(crate) fn issue(&self, holder: Holder, now: Timestamp) -> Result<String, ApiError> {
+        let ticket = random_hex::<TICKET_BYTES>()
+            .ok_or_else(|| ApiError::internal("the system gives no random bytes"))?;
         let mut waiting = self.waiting.lock();
         if waiting.len() >= TICKETS_MAX {
             waiting.retain(|_, (_, until)| *until > now);
         }
         if waiting.len() >= TICKETS_MAX {
-            return Err(TicketError::TooMany);
+            let message = format!("{TICKETS_MAX} tickets wait to be used");
+            return Err(ApiError::new(ErrorCode::LimitEvents, message));
         }
         waiting.insert(digest_of(&ticket), (holder, now.after(TICKET_LIFETIME)));
         Ok(ticket)
@@ -67,12 +53,6 @@ impl Tickets {
         let (holder, until) = self.waiting.lock().remove(&digest_of(ticket))?;
         (until > now).then_some(holder)
     }
-}
-
-fn digest_of(ticket: &str) -> [u8; 32] {
-    let mut bytes = [0; 32];
-    bytes.copy_from_slice(digest::digest(&digest::SHA256, ticket.as_bytes()).as_ref());
-    bytes
 }
 
 #[cfg(test)]
@@ -107,7 +87,8 @@ mod tests {
         for _ in 1..TICKETS_MAX {
             tickets.issue(holder("a"), now).expect("a ticket");
         }
-        assert_eq!(tickets.issue(holder("a"), now), Err(TicketError::TooMany));
+        let refused = tickets.issue(holder("a"), now).expect_err("full");
+        assert_eq!(refused.code, ErrorCode::LimitEvents);
         let later = now.after(TICKET_LIFETIME);
         assert!(tickets.issue(holder("a"), later).is_ok());
         assert_eq!(tickets.waiting.lock().len(), 1, "the old ones made room");

@@ -20,10 +20,7 @@ use serde::Deserialize;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot, watch};
 use tokio::time::timeout_at;
 
-use super::folder::Folder;
-use super::folder::Index;
-use super::folder::Losses;
-use super::folder::{LogLimits, QUEUE_BYTES_MAX, TAKE_WITHIN};
+use super::folder::{Folder, Index, LogLimits, Losses, QUEUE_BYTES_MAX, TAKE_WITHIN};
 use super::reader::{LogCursor, LogPage};
 use super::snapshot::{Snapshot, Snapshots};
 use super::writer::{Append, Job, Shared, Writer, Written};
@@ -101,29 +98,19 @@ impl FeedbackHub {
         })
     }
 
-    /// Takes what an attempt says of itself. Resolves when its chunks are in the file, where they
-    /// survive the end of this process. What one attempt says must be taken in its order; from
-    /// the first poll on, that order is kept.
-    pub async fn take(&self, lease: LeaseId, feedback: Feedback) -> Result<(), FeedbackError> {
-        self.snapshots.lock().update(lease, &feedback, self.clock.now());
-        self.keep(lease, feedback).await
-    }
-
-    /// The same for those who watch the tenant, too.
-    pub async fn take_and_tell(
+    /// Takes what an attempt says of itself, and tells it those who watch the tenant. Resolves when
+    /// its chunks are in the file, where they survive the end of this process. What one attempt
+    /// says must be taken in its order; from the first poll on, that order is kept.
+    pub async fn take(
         &self,
         lease: LeaseId,
-        feedback: Feedback,
-        handle: &ShardHandle,
+        mut feedback: Feedback,
+        watched: Option<&ShardHandle>,
     ) -> Result<(), FeedbackError> {
         self.snapshots.lock().update(lease, &feedback, self.clock.now());
-        if let Ok(tenant) = handle.tenant() {
+        if let Some(Ok(tenant)) = watched.map(ShardHandle::tenant) {
             tenant.events.overhear(lease, &feedback, || self.snapshot(lease.task));
         }
-        self.keep(lease, feedback).await
-    }
-
-    async fn keep(&self, lease: LeaseId, mut feedback: Feedback) -> Result<(), FeedbackError> {
         let (chunks, n_unreadable) = read_chunks(feedback.chunks.take().unwrap_or_default());
         if !chunks.is_empty() {
             self.append(lease, chunks).await?;
@@ -166,7 +153,8 @@ impl FeedbackHub {
     }
 
     /// A page of a log. Blocks; see [`FeedbackHub::next_page`] for async code.
-    pub fn read(&self, task: TaskId, offset: u64, bytes_max: usize) -> io::Result<LogPage> {
+    #[cfg(test)]
+    pub(super) fn read(&self, task: TaskId, offset: u64, bytes_max: usize) -> io::Result<LogPage> {
         LogCursor::new(task, offset).read(&self.shared, bytes_max)
     }
 
@@ -228,11 +216,6 @@ impl Drop for FeedbackHub {
     }
 }
 
-/// The hub has stopped: nothing more will come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the feedback hub has stopped")]
-pub struct HubStopped;
-
 /// All who wait, by task. There is an entry only while somebody waits.
 #[derive(Debug, Default)]
 pub(super) struct Followers {
@@ -290,12 +273,11 @@ impl Followers {
 }
 
 impl Follower {
-    /// Waits until there may be more, or until nothing more is expected. May be dropped and called
-    /// again.
-    pub async fn changed(&mut self) -> Result<(), HubStopped> {
-        let changed = self.seen.changed().await;
+    /// Waits until there may be more, or until nothing more is expected. `false` when the hub has
+    /// stopped. May be dropped and called again.
+    pub async fn changed(&mut self) -> bool {
         // Once a task is settled, its followers are let go: their end is not the hub's.
-        if changed.is_err() && !self.is_settled() { Err(HubStopped) } else { Ok(()) }
+        self.seen.changed().await.is_ok() || self.is_settled()
     }
 
     /// Whether nothing more is expected. What came before can be read by now.

@@ -17,6 +17,6 @@ mod writer;
 mod tests;
 
 pub use folder::{LogLimits, QUEUE_BYTES_MAX, RECORD_BYTES_MAX, TAKE_WITHIN};
-pub use hub::{FeedbackError, FeedbackHub, Follower, HubStopped, OpenError};
+pub use hub::{FeedbackError, FeedbackHub, Follower, OpenError};
 pub use reader::{LogContent, LogCursor, LogEntry, LogPage};
 pub use snapshot::Snapshot;

@@ -193,6 +193,7 @@ fn checksum(body: &[u8]) -> [u8; 4] {
     *first
 }
 
+/// Their places are their codes in files.
 const CHANNELS: [Channel; 6] = [
     Channel::Stdout,
     Channel::Stderr,
@@ -203,14 +204,8 @@ const CHANNELS: [Channel; 6] = [
 ];
 
 fn channel_code(channel: Channel) -> u8 {
-    match channel {
-        Channel::Stdout => 0,
-        Channel::Stderr => 1,
-        Channel::Log => 2,
-        Channel::Llm => 3,
-        Channel::Metric => 4,
-        Channel::Custom => 5,
-    }
+    let code = CHANNELS.iter().position(|known| *known == channel);
+    code.and_then(|code| u8::try_from(code).ok()).expect("every channel has a code")
 }
 
 fn channel_of(code: u8) -> Option<Channel> {

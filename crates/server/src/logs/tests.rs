@@ -67,7 +67,7 @@ fn silence() -> Feedback {
 
 /// Takes one chunk of standard output.
 fn take(hub: &FeedbackHub, lease: LeaseId, position: Option<u64>, bytes: &[u8]) {
-    block_on(hub.take(lease, said(Channel::Stdout, position, bytes))).expect("taken");
+    block_on(hub.take(lease, said(Channel::Stdout, position, bytes), None)).expect("taken");
 }
 
 /// Page after page until nothing follows; pages join without holes.

@@ -10,13 +10,9 @@ use model::{LeaseId, TaskId, Timestamp};
 use parking_lot::Mutex;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use super::folder::Folder;
-use super::folder::Index;
-use super::folder::Losses;
-use super::hub::Followers;
-use super::hub::NewChunk;
-use super::task_log::OpenLogs;
-use super::task_log::TaskLog;
+use super::folder::{Folder, Index, Losses};
+use super::hub::{Followers, NewChunk};
+use super::task_log::{OpenLogs, TaskLog};
 
 /// Jobs that are written together.
 const BATCH_JOBS_MAX: usize = 1024;

@@ -6,14 +6,14 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use coordinator::{LoadKey, Refusal, StateWord, SubmittedTask, TaskRecord};
 use model::{IdempotencyMark, NewTask, ShardId, TaskId};
-use serde::Serialize;
+use protocol::rest::actions::{ActionCounts, SubmittedAction};
 use serde_json::value::{RawValue, to_raw_value};
 use shard::documents::ActionHead;
-use shard::report_key::digest_of;
+use shard::report_key::fingerprint;
 use store::{PageQuery, StoreError};
 
-use super::job::{JobProblem, OrderDesk, check_name, name_key};
-use super::kept::{self, KeepError, OPEN};
+use super::job::{OrderDesk, check_name, name_key};
+use super::kept::{self, OPEN, PlanError};
 use crate::app::App;
 use crate::bulk;
 use crate::handle::{AskError, ShardHandle};
@@ -23,23 +23,6 @@ const INPUTS_MAX: usize = 1_000;
 /// Tasks that one read of the store takes.
 const PAGE_TASKS: u32 = 500;
 
-/// Why there is no action.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum ActionError {
-    /// It cannot be read.
-    #[error(transparent)]
-    Invalid(#[from] JobProblem),
-    /// It cannot be remembered.
-    #[error(transparent)]
-    Keep(#[from] KeepError),
-    /// Nobody answered, or the coordinator refused its jobs.
-    #[error(transparent)]
-    Ask(#[from] AskError),
-    /// The store does not answer.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
 /// An action's words: three of its own, and those that all its jobs share.
 struct Words<'a> {
     action_id: String,
@@ -48,55 +31,37 @@ struct Words<'a> {
     shared: BTreeMap<Cow<'a, str>, &'a RawValue>,
 }
 
-/// What came of a submit.
-#[derive(Debug, Serialize)]
-pub(crate) struct SubmittedAction {
-    pub(crate) action_id: String,
-    pub(crate) plan_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) plan_description: Option<String>,
-    pub(crate) jobs_created: usize,
-    pub(crate) job_ids: Vec<String>,
-    /// Whether it is an action that was submitted before.
-    #[serde(skip)]
-    pub(crate) existed: bool,
-}
-
-/// Makes the jobs of an action. The same action again gives the same jobs.
+/// Makes the jobs of an action. The same action again gives the same jobs, which existed: `true`.
 pub(crate) async fn submit(
     app: &App,
     handle: &ShardHandle,
     json: &[u8],
-) -> Result<SubmittedAction, ActionError> {
+) -> Result<(SubmittedAction, bool), PlanError> {
     let now = app.clock.now();
     let words = read(json)?;
     let kept = kept::plan(&*app.store, handle, &words.plan_id).await?;
-    let kept = kept.ok_or_else(|| KeepError::NoPlan(words.plan_id.clone()))?;
+    let kept = kept.ok_or_else(|| PlanError::NoPlan(words.plan_id.clone()))?;
     let tasks = jobs(app, handle, &words, json).await?;
-    let jobs = tasks.len();
+    let jobs_created = tasks.len() as u64;
     let made = match handle.submit(tasks).await {
         Err(AskError::Refused(Refusal::IdempotencyConflict { .. })) => {
-            return Err(KeepError::ActionExists(words.action_id).into());
+            return Err(PlanError::ActionExists(words.action_id));
         }
         made => made?,
     };
     let Words { action_id, plan_id, .. } = words;
-    let head = ActionHead { plan_id: plan_id.clone(), jobs: jobs as u64 };
+    let head = ActionHead { plan_id: plan_id.clone(), jobs: jobs_created };
     kept::add_action(handle, &action_id, head, now).await?;
-    Ok(SubmittedAction {
-        action_id,
-        plan_id,
-        plan_description: kept.plan.plan_description.clone(),
-        jobs_created: jobs,
-        job_ids: made.iter().map(|job| job.task.to_string()).collect(),
-        existed: made.iter().all(|job| job.existed),
-    })
+    let plan_description = kept.plan.plan_description;
+    let job_ids = made.iter().map(|job| job.task.to_string()).collect();
+    let existed = made.iter().all(|job| job.existed);
+    Ok((SubmittedAction { action_id, plan_id, plan_description, jobs_created, job_ids }, existed))
 }
 
-fn read(json: &[u8]) -> Result<Words<'_>, JobProblem> {
+fn read(json: &[u8]) -> Result<Words<'_>, PlanError> {
     let not_an_action = |error: serde_json::Error| {
         let like = r#"{"action_id":"a1","plan_id":"p1","inputs":[{"text":"..."}]}"#;
-        JobProblem::Invalid(format!("an action is a JSON object, like {like}: {error}"))
+        PlanError::Invalid(format!("an action is a JSON object, like {like}: {error}"))
     };
     let mut shared: BTreeMap<Cow<'_, str>, &RawValue> =
         serde_json::from_slice(json).map_err(not_an_action)?;
@@ -108,7 +73,7 @@ fn read(json: &[u8]) -> Result<Words<'_>, JobProblem> {
     let (action_id, plan_id) = (name("action_id")?, name("plan_id")?);
     let inputs: Vec<&RawValue> = match shared.remove("inputs") {
         Some(inputs) => serde_json::from_str(inputs.get()).map_err(|error| {
-            JobProblem::Invalid(format!(
+            PlanError::Invalid(format!(
                 "inputs must be a list with one entry for each job: {error}"
             ))
         })?,
@@ -116,7 +81,7 @@ fn read(json: &[u8]) -> Result<Words<'_>, JobProblem> {
     };
     if inputs.len() > INPUTS_MAX {
         let length = inputs.len();
-        return Err(JobProblem::Invalid(format!(
+        return Err(PlanError::Invalid(format!(
             "inputs has {length} entries; at most {INPUTS_MAX}"
         )));
     }
@@ -128,10 +93,8 @@ async fn jobs(
     handle: &ShardHandle,
     words: &Words<'_>,
     json: &[u8],
-) -> Result<Vec<NewTask>, JobProblem> {
-    let digest = digest_of(b"astra.action.v1", &[json]);
-    let (first, _) = digest.split_first_chunk().expect("32 bytes");
-    let fingerprint = u64::from_be_bytes(*first);
+) -> Result<Vec<NewTask>, PlanError> {
+    let fingerprint = fingerprint(b"astra.action.v1", &[json]);
     let none = vec![None];
     let inputs: Vec<Option<&RawValue>> = words.inputs.iter().copied().map(Some).collect();
     let inputs = if inputs.is_empty() { &none } else { &inputs };
@@ -141,7 +104,7 @@ async fn jobs(
         let job = job_json(words, *input, index);
         let mut order = desk.read(&job, None).await?;
         if !order.after.is_empty() || order.job_id.is_some() {
-            return Err(JobProblem::new("job_id and after belong to single jobs"));
+            return Err(PlanError::invalid("job_id and after belong to single jobs"));
         }
         let key = format!("action:{}:{index}", words.action_id);
         let key = key.parse().expect("a checked name is a key");
@@ -168,67 +131,47 @@ fn job_json(words: &Words<'_>, input: Option<&RawValue>, index: usize) -> Bytes 
 }
 
 /// How many jobs of an action stand where.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    pub(crate) scheduled: usize,
-    pub(crate) pending: usize,
-    pub(crate) running: usize,
-    pub(crate) completed: usize,
-    pub(crate) failed: usize,
-    pub(crate) dead: usize,
-    pub(crate) cancelled: usize,
+pub(crate) fn counts(records: &[TaskRecord]) -> ActionCounts {
+    let mut counts = ActionCounts { total: records.len() as u64, ..ActionCounts::default() };
+    for record in records {
+        let count = match record.progress.state.word() {
+            StateWord::Waiting => &mut counts.waiting,
+            StateWord::Queued | StateWord::Retrying => &mut counts.queued,
+            StateWord::Running => &mut counts.running,
+            StateWord::Completed => &mut counts.completed,
+            StateWord::Failed => &mut counts.failed,
+            StateWord::Dead => &mut counts.dead,
+            StateWord::Stopped => &mut counts.stopped,
+        };
+        *count += 1;
+    }
+    counts
 }
 
-impl Counts {
-    pub(crate) fn of(records: &[TaskRecord]) -> Self {
-        let mut counts = Self::default();
-        for record in records {
-            let slot = match record.progress.state.word() {
-                StateWord::Waiting => &mut counts.scheduled,
-                StateWord::Queued | StateWord::Retrying => &mut counts.pending,
-                StateWord::Running => &mut counts.running,
-                StateWord::Completed => &mut counts.completed,
-                StateWord::Failed => &mut counts.failed,
-                StateWord::Dead => &mut counts.dead,
-                StateWord::Stopped => &mut counts.cancelled,
-            };
-            *slot += 1;
-        }
-        counts
+/// One state for all jobs of an action.
+pub(crate) fn state(counts: &ActionCounts) -> StateWord {
+    let open = counts.waiting + counts.queued + counts.running;
+    if open == counts.total && counts.running == 0 {
+        StateWord::Queued
+    } else if open > 0 {
+        StateWord::Running
+    } else if counts.failed + counts.dead > 0 {
+        StateWord::Failed
+    } else if counts.stopped > 0 {
+        StateWord::Stopped
+    } else {
+        StateWord::Completed
     }
+}
 
-    pub(crate) fn total(&self) -> usize {
-        self.open() + self.completed + self.failed + self.dead + self.cancelled
-    }
-
-    fn open(&self) -> usize {
-        self.scheduled + self.pending + self.running
-    }
-
-    /// One state for all of them.
-    pub(crate) fn state(&self) -> StateWord {
-        if self.open() == self.total() && self.running == 0 {
-            StateWord::Queued
-        } else if self.open() > 0 {
-            StateWord::Running
-        } else if self.failed + self.dead > 0 {
-            StateWord::Failed
-        } else if self.cancelled > 0 {
-            StateWord::Stopped
-        } else {
-            StateWord::Completed
-        }
-    }
-
-    /// One word for all of them, as seed 004 has it.
-    pub(crate) fn status(&self) -> &'static str {
-        match self.state() {
-            StateWord::Running => "running",
-            StateWord::Failed => "failed",
-            StateWord::Stopped => "cancelled",
-            StateWord::Completed => "completed",
-            _ => "pending",
-        }
+/// The same state, as seed 004 has it.
+pub(crate) fn status(counts: &ActionCounts) -> &'static str {
+    match state(counts) {
+        StateWord::Running => "running",
+        StateWord::Failed => "failed",
+        StateWord::Stopped => "cancelled",
+        StateWord::Completed => "completed",
+        _ => "pending",
     }
 }
 
@@ -259,7 +202,7 @@ pub(crate) async fn stop(
     app: &App,
     handle: &ShardHandle,
     action_id: &str,
-) -> Result<usize, ActionError> {
+) -> Result<usize, PlanError> {
     let records = records(app, handle, action_id).await?;
     let open = records.iter().filter(|record| OPEN.contains(&record.progress.state.word()));
     // Those that run go last: to stop them first would only make room for the others.
@@ -273,49 +216,29 @@ pub(crate) async fn stop(
     Ok(stopped)
 }
 
-/// Why there is no job.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum SubmitError {
-    /// It cannot be read.
-    #[error(transparent)]
-    Invalid(#[from] JobProblem),
-    /// A job that it waits for does not exist.
-    #[error("Job not found: {0}")]
-    NoJob(String),
-    /// Another job has the name.
-    #[error("Job already exists: {0}")]
-    Exists(String),
-    /// Nobody answered, or the coordinator refused it.
-    #[error(transparent)]
-    Ask(#[from] AskError),
-    /// The store does not answer.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
 /// Makes the task of a job. The same job again is the same task.
 pub(crate) async fn submit_job(
     app: &App,
     handle: &ShardHandle,
     json: &Bytes,
-) -> Result<SubmittedTask, SubmitError> {
+) -> Result<SubmittedTask, PlanError> {
     let order = OrderDesk::new(app, handle).read(json, None).await?;
     let mut task = order.task;
     wait_for(&mut task, tasks_of(app, handle.shard(), &order.after).await?);
     match handle.submit(vec![task]).await {
         Ok(made) => made.first().copied().ok_or_else(|| AskError::Unavailable.into()),
         Err(AskError::Refused(Refusal::IdempotencyConflict { .. })) => {
-            Err(SubmitError::Exists(order.job_id.unwrap_or_default()))
+            Err(PlanError::JobExists(order.job_id.unwrap_or_default()))
         }
         Err(error) => Err(error.into()),
     }
 }
 
-async fn tasks_of(app: &App, shard: ShardId, names: &[String]) -> Result<Vec<TaskId>, SubmitError> {
+async fn tasks_of(app: &App, shard: ShardId, names: &[String]) -> Result<Vec<TaskId>, PlanError> {
     let mut tasks = Vec::with_capacity(names.len());
     for name in names {
         let found = job(app, shard, name).await?;
-        tasks.push(found.ok_or_else(|| SubmitError::NoJob(name.clone()))?.id);
+        tasks.push(found.ok_or_else(|| PlanError::NoJob(name.clone()))?.id);
     }
     Ok(tasks)
 }

@@ -7,20 +7,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{
-    Demand, IdempotencyKey, IdempotencyMark, NewTask, PRIORITY_LIMIT, QueueName, RetryPolicy,
-    RunName, TagKey, TagValue, TaskSpec, Timestamp, ToolName, TypeName,
+    Demand, IdempotencyKey, IdempotencyMark, InvalidText, NewTask, PRIORITY_LIMIT, QueueName,
+    RetryPolicy, RunName, TagKey, TagValue, TaskSpec, Timestamp, ToolName, TypeName,
 };
 use protocol::plan::{PLAN, PLAN_STEP, Plan, PlanJob, PlanTask};
-use serde::Deserialize;
+use protocol::rest::actions::{JobMoment, JobTags, SubmitJob};
 use serde_json::value::RawValue;
-use shard::report_key::digest_of;
+use shard::report_key::fingerprint;
 
-use super::kept::{self, KeepError};
+use super::kept::{self, PlanError};
 use crate::app::App;
 use crate::handle::ShardHandle;
-use crate::wire_words::payload::describe;
-use crate::wire_words::payload::{DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX};
-use crate::wire_words::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
+use crate::wire_words::payload::{
+    DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX, PAYLOAD_DEPTH_MAX, describe, is_deeper_than,
+};
 
 /// The type of a job that is no plan: its payload means something to its worker alone.
 pub(crate) const FREE_JOB: &str = "job";
@@ -45,36 +45,19 @@ pub(crate) const INLINE_PLAN: &str = "inline";
 /// Jobs that one job may wait for.
 pub(crate) const AFTER_MAX: usize = 1_000;
 
-/// What is wrong with a job: one sentence that names the field.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum JobProblem {
-    /// A field breaks its rule.
-    #[error("{0}")]
-    Invalid(String),
-    /// Its plan is not kept, or cannot be read right now.
-    #[error(transparent)]
-    Plan(#[from] KeepError),
-}
-
-impl JobProblem {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
-        Self::Invalid(text.into())
-    }
-}
-
 /// How often a worker may fail at a job before the failure is final.
 pub(crate) fn retries_of(spec: &TaskSpec) -> u32 {
     spec.retry.max_attempts.saturating_sub(1 + LOSS_ATTEMPTS)
 }
 
 /// Names of jobs, plans and actions: they become parts of keys, so they hold no colon.
-pub(crate) fn check_name(field: &str, name: &str) -> Result<(), JobProblem> {
+pub(crate) fn check_name(field: &str, name: &str) -> Result<(), PlanError> {
     let fits = (1..=NAME_CHARS_MAX).contains(&name.len())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_');
     if fits {
         return Ok(());
     }
-    Err(JobProblem::Invalid(format!(
+    Err(PlanError::Invalid(format!(
         "{field} must be 1 to {NAME_CHARS_MAX} characters of A-Z a-z 0-9 - _"
     )))
 }
@@ -84,181 +67,94 @@ pub(crate) fn name_key(job_id: &str) -> IdempotencyKey {
     format!("job:{job_id}").parse().expect("a checked name is a key")
 }
 
-/// The words of a job. Those that it has not are defaults; those that are unknown stay in the
-/// payload of a free job, and mean nothing in a plan.
-#[derive(Deserialize)]
-struct Words<'a> {
-    #[serde(borrow, default, alias = "id")]
-    job_id: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    action_id: Option<Cow<'a, str>>,
-    #[serde(default)]
-    plan_id: Option<String>,
-    #[serde(default, alias = "description")]
-    plan_description: Option<String>,
-    #[serde(default)]
-    tasks: Option<Vec<PlanTask>>,
-    #[serde(default)]
-    plan: Option<InlinePlan>,
-    #[serde(default)]
-    command: Option<String>,
-    #[serde(default)]
-    args: Vec<String>,
-    #[serde(borrow, default)]
-    input: Option<&'a RawValue>,
-    #[serde(default)]
-    input_index: Option<u32>,
-    #[serde(default)]
-    env: BTreeMap<String, String>,
-    #[serde(borrow, default)]
-    queue: Option<Cow<'a, str>>,
-    #[serde(default)]
-    priority: Option<i64>,
-    #[serde(default)]
-    timeout_secs: Option<u64>,
-    #[serde(default, alias = "retries")]
-    max_retries: Option<u32>,
-    #[serde(default)]
-    tools: Vec<String>,
-    #[serde(default)]
-    agentic_units: Vec<String>,
-    #[serde(default)]
-    tags: Tags,
-    #[serde(default, alias = "scheduled_at", alias = "not_before")]
-    run_at: Option<Moment>,
-    #[serde(default)]
-    delay_secs: Option<u64>,
-    #[serde(default, alias = "dependencies")]
-    after: Vec<String>,
-}
-
-impl<'a> Words<'a> {
-    fn read(json: &'a Bytes) -> Result<Self, JobProblem> {
-        if json.len() > PARAMETERS_BYTES_MAX {
-            let length = json.len();
-            let text = format!("the job has {length} bytes; at most {PARAMETERS_BYTES_MAX} go");
-            return Err(JobProblem::Invalid(text));
-        }
-        let text = std::str::from_utf8(json)
-            .map_err(|_| JobProblem::new("a job is text in UTF-8; put other bytes in as base64"))?;
-        if is_deeper_than(json, PAYLOAD_DEPTH_MAX) {
-            let text = format!("the job nests more than {PAYLOAD_DEPTH_MAX} levels deep");
-            return Err(JobProblem::Invalid(text));
-        }
-        let words: Self = serde_json::from_str(text).map_err(|error| not_a_job(json, &error))?;
-        // A list is read as the fields in their order.
-        if json.trim_ascii_start().first() == Some(&b'[') {
-            return Err(JobProblem::new("a job is a JSON object, like {\"plan_id\":\"p1\"}"));
-        }
-        if let Some(job_id) = &words.job_id {
-            check_name("job_id", job_id)?;
-        }
-        if words.after.len() > AFTER_MAX {
-            let text = format!("after names {} jobs; at most {AFTER_MAX}", words.after.len());
-            return Err(JobProblem::Invalid(text));
-        }
-        Ok(words)
+/// Reads a job. Fields that are unknown stay in the payload of a free job, and mean nothing in a
+/// plan.
+fn read(json: &Bytes) -> Result<SubmitJob<'_>, PlanError> {
+    if json.len() > PARAMETERS_BYTES_MAX {
+        let length = json.len();
+        let text = format!("the job has {length} bytes; at most {PARAMETERS_BYTES_MAX} go");
+        return Err(PlanError::Invalid(text));
     }
-
-    fn priority(&self) -> Result<i16, JobProblem> {
-        let priority = i16::try_from(self.priority.unwrap_or(0)).ok();
-        priority.filter(|one| (-PRIORITY_LIMIT..=PRIORITY_LIMIT).contains(one)).ok_or_else(|| {
-            let text = format!("priority must lie between -{PRIORITY_LIMIT} and {PRIORITY_LIMIT}");
-            JobProblem::Invalid(text)
-        })
+    let text = std::str::from_utf8(json)
+        .map_err(|_| PlanError::invalid("a job is text in UTF-8; put other bytes in as base64"))?;
+    if is_deeper_than(json, PAYLOAD_DEPTH_MAX) {
+        let text = format!("the job nests more than {PAYLOAD_DEPTH_MAX} levels deep");
+        return Err(PlanError::Invalid(text));
     }
-
-    fn timeout(&self) -> Result<Duration, JobProblem> {
-        match self.timeout_secs {
-            None => Ok(JOB_TIMEOUT),
-            Some(secs @ 1..=JOB_TIMEOUT_MAX_SECS) => Ok(Duration::from_secs(secs)),
-            Some(_) => {
-                let text = format!("timeout_secs must be 1 to {JOB_TIMEOUT_MAX_SECS}");
-                Err(JobProblem::Invalid(text))
-            }
-        }
+    let job: SubmitJob<'_> = serde_json::from_str(text).map_err(|error| not_a_job(json, &error))?;
+    // A list is read as the fields in their order.
+    if json.trim_ascii_start().first() == Some(&b'[') {
+        return Err(PlanError::invalid("a job is a JSON object, like {\"plan_id\":\"p1\"}"));
     }
-
-    fn retries(&self) -> Result<u32, JobProblem> {
-        let retries = self.max_retries.unwrap_or(0);
-        if retries > JOB_RETRIES_MAX {
-            return Err(JobProblem::Invalid(format!("max_retries must be 0 to {JOB_RETRIES_MAX}")));
-        }
-        Ok(retries)
+    if let Some(job_id) = &job.job_id {
+        check_name("job_id", job_id)?;
     }
+    if job.after.len() > AFTER_MAX {
+        let text = format!("after names {} jobs; at most {AFTER_MAX}", job.after.len());
+        return Err(PlanError::Invalid(text));
+    }
+    Ok(job)
 }
 
-/// `{"plan": {...}}` inside a job.
-#[derive(Deserialize)]
-struct InlinePlan {
-    #[serde(default)]
-    plan_id: Option<String>,
-    #[serde(default, alias = "description")]
-    plan_description: Option<String>,
-    tasks: Vec<PlanTask>,
+fn priority_of(job: &SubmitJob<'_>) -> Result<i16, PlanError> {
+    let priority = i16::try_from(job.priority.unwrap_or(0)).ok();
+    priority.filter(|one| (-PRIORITY_LIMIT..=PRIORITY_LIMIT).contains(one)).ok_or_else(|| {
+        let text = format!("priority must lie between -{PRIORITY_LIMIT} and {PRIORITY_LIMIT}");
+        PlanError::Invalid(text)
+    })
 }
 
-/// `["gpu"]`, or `{"gpu": true, "zone": "a"}`.
-#[derive(Default, Deserialize)]
-#[serde(untagged)]
-pub(crate) enum Tags {
-    #[default]
-    None,
-    /// Bare tags.
-    List(Vec<String>),
-    /// Tags with values.
-    Map(BTreeMap<String, serde_json::Value>),
-    /// Neither; it is taken in so that the refusal can name the field.
-    Other(serde::de::IgnoredAny),
-}
-
-/// RFC 3339, or seconds since 1970.
-#[derive(Deserialize)]
-#[serde(untagged)]
-enum Moment {
-    Text(String),
-    Seconds(u64),
-    Other(serde::de::IgnoredAny),
-}
-
-impl Moment {
-    fn read(&self) -> Result<Timestamp, JobProblem> {
-        match self {
-            Self::Other(_) => {
-                Err(JobProblem::new("run_at must be a moment in RFC 3339, or seconds since 1970"))
-            }
-            Self::Seconds(seconds) => Ok(Timestamp::from_millis(seconds.saturating_mul(1_000))),
-            Self::Text(text) => text.parse().map_err(|error| {
-                JobProblem::Invalid(format!("run_at: {error}; or seconds since 1970"))
-            }),
+fn timeout_of(job: &SubmitJob<'_>) -> Result<Duration, PlanError> {
+    match job.timeout_secs {
+        None => Ok(JOB_TIMEOUT),
+        Some(secs @ 1..=JOB_TIMEOUT_MAX_SECS) => Ok(Duration::from_secs(secs)),
+        Some(_) => {
+            let text = format!("timeout_secs must be 1 to {JOB_TIMEOUT_MAX_SECS}");
+            Err(PlanError::Invalid(text))
         }
     }
 }
 
-impl Tags {
-    /// A bare tag has the value `true`, so that both forms meet.
-    pub(crate) fn read(self) -> Result<BTreeMap<TagKey, TagValue>, JobProblem> {
-        let text = |value: serde_json::Value| match value {
-            serde_json::Value::String(text) => text,
-            other => other.to_string(),
-        };
-        let pairs: Vec<(String, String)> = match self {
-            Self::Other(_) => {
-                let forms = r#"["gpu"] or {"gpu": true}"#;
-                return Err(JobProblem::Invalid(format!(
-                    "tags must be a list or an object: {forms}"
-                )));
-            }
-            Self::None => Vec::new(),
-            Self::List(tags) => tags.into_iter().map(|tag| (tag, "true".to_owned())).collect(),
-            Self::Map(tags) => tags.into_iter().map(|(key, value)| (key, text(value))).collect(),
-        };
-        let pair = |(key, value): (String, String)| {
-            let problem = |error: model::InvalidText| JobProblem::Invalid(format!("tags: {error}"));
-            Ok((key.parse().map_err(problem)?, value.parse().map_err(problem)?))
-        };
-        pairs.into_iter().map(pair).collect()
+fn retries_in(job: &SubmitJob<'_>) -> Result<u32, PlanError> {
+    let retries = job.max_retries.unwrap_or(0);
+    if retries > JOB_RETRIES_MAX {
+        return Err(PlanError::Invalid(format!("max_retries must be 0 to {JOB_RETRIES_MAX}")));
     }
+    Ok(retries)
+}
+
+fn moment(given: &JobMoment) -> Result<Timestamp, PlanError> {
+    match given {
+        JobMoment::Other(_) => {
+            Err(PlanError::invalid("run_at must be a moment in RFC 3339, or seconds since 1970"))
+        }
+        JobMoment::Seconds(seconds) => Ok(Timestamp::from_millis(seconds.saturating_mul(1_000))),
+        JobMoment::Text(text) => text
+            .parse()
+            .map_err(|error| PlanError::Invalid(format!("run_at: {error}; or seconds since 1970"))),
+    }
+}
+
+/// A bare tag has the value `true`, so that both forms meet.
+pub(crate) fn tags(given: JobTags) -> Result<BTreeMap<TagKey, TagValue>, PlanError> {
+    let text = |value: serde_json::Value| match value {
+        serde_json::Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let pairs: Vec<(String, String)> = match given {
+        JobTags::Other(_) => {
+            let forms = r#"["gpu"] or {"gpu": true}"#;
+            return Err(PlanError::Invalid(format!("tags must be a list or an object: {forms}")));
+        }
+        JobTags::None => Vec::new(),
+        JobTags::List(tags) => tags.into_iter().map(|tag| (tag, "true".to_owned())).collect(),
+        JobTags::Map(tags) => tags.into_iter().map(|(key, value)| (key, text(value))).collect(),
+    };
+    let pair = |(key, value): (String, String)| {
+        let problem = |error: InvalidText| problem("tags", &error);
+        Ok((key.parse().map_err(problem)?, value.parse().map_err(problem)?))
+    };
+    pairs.into_iter().map(pair).collect()
 }
 
 /// A job that is to be a task.
@@ -291,8 +187,8 @@ impl<'a> OrderDesk<'a> {
         &mut self,
         json: &Bytes,
         queue: Option<&str>,
-    ) -> Result<Order, JobProblem> {
-        let mut words = Words::read(json)?;
+    ) -> Result<Order, PlanError> {
+        let mut words = read(json)?;
         let job_id = words.job_id.as_ref().map(|name| name.clone().into_owned());
         let after = std::mem::take(&mut words.after);
         let plan = self.plan_of(&mut words).await?;
@@ -308,9 +204,10 @@ impl<'a> OrderDesk<'a> {
         };
         let not_before = self.start_of(&words)?;
         let spec = self.spec(words, plan.as_ref(), queue)?;
-        let idempotency = job_id
-            .as_deref()
-            .map(|name| IdempotencyMark { key: name_key(name), fingerprint: fingerprint(json) });
+        let idempotency = job_id.as_deref().map(|name| IdempotencyMark {
+            key: name_key(name),
+            fingerprint: fingerprint(b"astra.job.v1", &[json]),
+        });
         let task = NewTask {
             spec,
             parameters,
@@ -324,17 +221,19 @@ impl<'a> OrderDesk<'a> {
         Ok(Order { task, after, job_id })
     }
 
-    fn start_of(&self, words: &Words<'_>) -> Result<Option<Timestamp>, JobProblem> {
+    fn start_of(&self, words: &SubmitJob<'_>) -> Result<Option<Timestamp>, PlanError> {
         match (&words.run_at, words.delay_secs) {
-            (Some(_), Some(_)) => Err(JobProblem::new("run_at and delay_secs exclude each other")),
-            (Some(moment), None) => moment.read().map(Some),
+            (Some(_), Some(_)) => {
+                Err(PlanError::invalid("run_at and delay_secs exclude each other"))
+            }
+            (Some(given), None) => moment(given).map(Some),
             (None, Some(seconds)) => Ok(Some(self.now.after(Duration::from_secs(seconds)))),
             (None, None) => Ok(None),
         }
     }
 
     /// The plan that the job executes, if it is one.
-    async fn plan_of(&mut self, words: &mut Words<'_>) -> Result<Option<PlanJob>, JobProblem> {
+    async fn plan_of(&mut self, words: &mut SubmitJob<'_>) -> Result<Option<PlanJob>, PlanError> {
         let unnamed = || words_plan_id(words.plan_id.as_deref(), words.job_id.as_deref());
         let plan = if let Some(inline) = words.plan.take() {
             let plan_id = inline.plan_id.unwrap_or_else(unnamed);
@@ -365,14 +264,14 @@ impl<'a> OrderDesk<'a> {
             env: std::mem::take(&mut words.env),
             max_retries: words.max_retries.unwrap_or(0),
         };
-        job.check().map_err(|error| JobProblem::Invalid(error.to_string()))?;
+        job.check().map_err(|error| PlanError::Invalid(error.to_string()))?;
         Ok(Some(job))
     }
 
-    async fn kept_plan(&mut self, plan_id: &str) -> Result<&Plan, KeepError> {
+    async fn kept_plan(&mut self, plan_id: &str) -> Result<&Plan, PlanError> {
         if self.last_plan.as_ref().is_none_or(|last| last.plan_id != plan_id) {
             let kept = kept::plan(&*self.app.store, self.handle, plan_id).await?;
-            let kept = kept.ok_or_else(|| KeepError::NoPlan(plan_id.to_owned()))?;
+            let kept = kept.ok_or_else(|| PlanError::NoPlan(plan_id.to_owned()))?;
             self.last_plan = Some(kept.plan);
         }
         Ok(self.last_plan.as_ref().expect("it was just read"))
@@ -380,10 +279,10 @@ impl<'a> OrderDesk<'a> {
 
     fn spec(
         &mut self,
-        words: Words<'_>,
+        words: SubmitJob<'_>,
         plan: Option<&PlanJob>,
         queue: Option<&str>,
-    ) -> Result<Arc<TaskSpec>, JobProblem> {
+    ) -> Result<Arc<TaskSpec>, PlanError> {
         let is_step = plan.is_some_and(PlanJob::is_single_step);
         let task_type = match plan {
             Some(_) if is_step => PLAN_STEP,
@@ -392,14 +291,15 @@ impl<'a> OrderDesk<'a> {
         };
         let usual = if is_step { DEFAULT_QUEUE } else { READY_QUEUE };
         let queue = words.queue.as_deref().or(queue).unwrap_or(usual);
-        let (priority, timeout, retries) = (words.priority()?, words.timeout()?, words.retries()?);
+        let (priority, timeout) = (priority_of(&words)?, timeout_of(&words)?);
+        let retries = retries_in(&words)?;
         let names = words.tools.iter().chain(&words.agentic_units).map(String::as_str);
         let spec = TaskSpec {
             demand: Demand {
                 queue: queue.parse::<QueueName>().map_err(|error| problem("queue", &error))?,
                 task_type: task_type.parse::<TypeName>().expect("our own word"),
                 tools: tools(names, plan)?,
-                tags: words.tags.read()?,
+                tags: tags(words.tags)?,
                 package: None,
             },
             priority,
@@ -424,7 +324,7 @@ fn words_plan_id(plan_id: Option<&str>, job_id: Option<&str>) -> String {
 fn tools<'a>(
     names: impl Iterator<Item = &'a str>,
     plan: Option<&PlanJob>,
-) -> Result<BTreeSet<ToolName>, JobProblem> {
+) -> Result<BTreeSet<ToolName>, PlanError> {
     let mut tools = BTreeSet::new();
     for name in names {
         tools.insert(name.parse::<ToolName>().map_err(|error| problem("tools", &error))?);
@@ -434,20 +334,20 @@ fn tools<'a>(
     }
     if tools.len() > DEMAND_ENTRIES_MAX {
         let text = format!("the job needs {} tools; at most {DEMAND_ENTRIES_MAX}", tools.len());
-        return Err(JobProblem::Invalid(text));
+        return Err(PlanError::Invalid(text));
     }
     Ok(tools)
 }
 
-fn problem(field: &str, error: &model::InvalidText) -> JobProblem {
-    JobProblem::Invalid(format!("{field}: {error}"))
+fn problem(field: &str, error: &InvalidText) -> PlanError {
+    PlanError::Invalid(format!("{field}: {error}"))
 }
 
-fn not_a_job(json: &[u8], error: &serde_json::Error) -> JobProblem {
+fn not_a_job(json: &[u8], error: &serde_json::Error) -> PlanError {
     if error.is_data() {
-        return JobProblem::Invalid(describe(json, error));
+        return PlanError::Invalid(describe(json, error));
     }
-    JobProblem::Invalid(format!("a job is a JSON object, like {{\"plan_id\":\"p1\"}}: {error}"))
+    PlanError::Invalid(format!("a job is a JSON object, like {{\"plan_id\":\"p1\"}}: {error}"))
 }
 
 /// The payload of a free job as it was sent, with its own name first: so it is found again without
@@ -468,10 +368,4 @@ pub(crate) fn job_id_in(parameters: &[u8]) -> Option<&str> {
     let rest = parameters.strip_prefix(b"{\"job_id\":\"")?;
     let end = rest.iter().take(NAME_CHARS_MAX + 1).position(|byte| *byte == b'"')?;
     std::str::from_utf8(&rest[..end]).ok()
-}
-
-fn fingerprint(json: &[u8]) -> u64 {
-    let digest = digest_of(b"astra.job.v1", &[json]);
-    let (first, _) = digest.split_first_chunk().expect("32 bytes");
-    u64::from_be_bytes(*first)
 }

@@ -29,15 +29,15 @@ pub(crate) type ListedPlan = (String, Arc<Entry<PlanHead>>);
 /// An action's name and what is remembered of it.
 pub(crate) type ListedAction = (String, Arc<Entry<ActionHead>>);
 
-/// Why a plan or an action is not kept, or not found.
+/// Why a plan, an action or a job is not taken, not found or not forgotten.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum KeepError {
+pub(crate) enum PlanError {
+    /// A field breaks its rule; one sentence that names it.
+    #[error("{0}")]
+    Invalid(String),
     /// Another plan has the name.
     #[error("Plan already exists: {0}")]
     PlanExists(String),
-    /// Another action has the name.
-    #[error("Action already exists: {0}")]
-    ActionExists(String),
     /// There are too many.
     #[error("{PLANS_MAX} plans are kept already; delete some")]
     PlansFull,
@@ -47,7 +47,19 @@ pub(crate) enum KeepError {
     /// There is no such plan.
     #[error("Plan not found: {0}")]
     NoPlan(String),
-    /// The shard did not answer.
+    /// Jobs of the plan are open, so it stays.
+    #[error("Plan has active jobs: {0}")]
+    PlanActive(String),
+    /// Another action has the name.
+    #[error("Action already exists: {0}")]
+    ActionExists(String),
+    /// Another job has the name.
+    #[error("Job already exists: {0}")]
+    JobExists(String),
+    /// A job that another one waits for does not exist.
+    #[error("Job not found: {0}")]
+    NoJob(String),
+    /// Nobody answered, or the coordinator refused the jobs.
     #[error(transparent)]
     Ask(#[from] AskError),
     /// The store does not answer.
@@ -55,12 +67,18 @@ pub(crate) enum KeepError {
     Store(#[from] StoreError),
 }
 
+impl PlanError {
+    pub(crate) fn invalid(text: impl Into<String>) -> Self {
+        Self::Invalid(text.into())
+    }
+}
+
 /// Keeps a new plan. The same plan again changes nothing: `false`.
 pub(crate) async fn add_plan(
     handle: &ShardHandle,
     plan: &Plan,
     now: Timestamp,
-) -> Result<bool, KeepError> {
+) -> Result<bool, PlanError> {
     let body = Bytes::from(serde_json::to_vec(plan).expect("plans are JSON"));
     let new = NewDocument {
         hash: body_hash(&body),
@@ -76,17 +94,10 @@ pub(crate) async fn add_plan(
     match handle.change(move |documents| documents.plans.put(&key, Some(0), new)).await? {
         Written::Saved(_) => Ok(true),
         Written::Same(_) => Ok(false),
-        Written::Conflict(_) => Err(KeepError::PlanExists(plan.plan_id.clone())),
-        Written::Full => Err(KeepError::PlansFull),
-        Written::TooLarge(bytes) => Err(KeepError::PlanTooLarge(bytes)),
+        Written::Conflict(_) => Err(PlanError::PlanExists(plan.plan_id.clone())),
+        Written::Full => Err(PlanError::PlansFull),
+        Written::TooLarge(bytes) => Err(PlanError::PlanTooLarge(bytes)),
     }
-}
-
-/// Forgets a plan; jobs that were made of it keep their own copy.
-pub(crate) async fn remove_plan(handle: &ShardHandle, plan_id: &str) -> Result<(), KeepError> {
-    let key = plan_id.to_owned();
-    let is_gone = handle.change(move |documents| documents.plans.remove(&key)).await?;
-    is_gone.then_some(()).ok_or_else(|| KeepError::NoPlan(plan_id.to_owned()))
 }
 
 /// A plan with its steps. Those of a long one are read from the store.
@@ -94,7 +105,7 @@ pub(crate) async fn plan(
     store: &dyn Store,
     handle: &ShardHandle,
     plan_id: &str,
-) -> Result<Option<KeptPlan>, KeepError> {
+) -> Result<Option<KeptPlan>, PlanError> {
     let key = plan_id.to_owned();
     let found = handle.look(move |shard| shard.documents().plans.get(&key).cloned()).await?;
     let Some(entry) = found else { return Ok(None) };
@@ -169,33 +180,24 @@ const PAGE_TASKS: u32 = 500;
 pub(crate) const OPEN: [StateWord; 4] =
     [StateWord::Waiting, StateWord::Queued, StateWord::Retrying, StateWord::Running];
 
-/// Why a plan stays.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum DeleteError {
-    /// It cannot be forgotten.
-    #[error(transparent)]
-    Keep(#[from] KeepError),
-    /// Somebody waits for its jobs.
-    #[error("Plan has active jobs: {0}")]
-    Active(String),
-}
-
 /// Forgets a plan, unless jobs of it are open.
 pub(crate) async fn delete(
     app: &App,
     handle: &ShardHandle,
     plan_id: &str,
-) -> Result<(), DeleteError> {
+) -> Result<(), PlanError> {
+    let key = plan_id.to_owned();
     if plan(&*app.store, handle, plan_id).await?.is_none() {
-        return Err(KeepError::NoPlan(plan_id.to_owned()).into());
+        return Err(PlanError::NoPlan(key));
     }
     for task_type in [PLAN, PLAN_STEP] {
-        if is_open(app, handle.shard(), task_type, plan_id).await.map_err(KeepError::Store)? {
-            return Err(DeleteError::Active(plan_id.to_owned()));
+        if is_open(app, handle.shard(), task_type, plan_id).await? {
+            return Err(PlanError::PlanActive(key));
         }
     }
     // A job that is made of it meanwhile has its own copy.
-    Ok(remove_plan(handle, plan_id).await?)
+    let is_gone = handle.change(move |documents| documents.plans.remove(&key)).await?;
+    is_gone.then_some(()).ok_or_else(|| PlanError::NoPlan(plan_id.to_owned()))
 }
 
 /// The name of the plan in a job's parameters.

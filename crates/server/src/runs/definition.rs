@@ -1,12 +1,12 @@
 //! A run's definition, with something put into its nodes. All the rest stays as it was written,
 //! byte for byte.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 
 use protocol::rest::runs::StageState;
 use serde::de::{MapAccess, Visitor};
-use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::value::RawValue;
 use uuid::Uuid;
@@ -16,22 +16,7 @@ use super::run_snapshot::RunSnapshot;
 use crate::logs::FeedbackHub;
 
 /// An object in the order in which it was written; its values stay text.
-pub(crate) struct Object<'a>(Vec<(String, Text<'a>)>);
-
-/// A value: as it was written, or new.
-enum Text<'a> {
-    Old(&'a RawValue),
-    New(Box<RawValue>),
-}
-
-impl Text<'_> {
-    fn raw(&self) -> &RawValue {
-        match self {
-            Self::Old(raw) => raw,
-            Self::New(raw) => raw,
-        }
-    }
-}
+pub(crate) struct Object<'a>(Vec<(String, Cow<'a, RawValue>)>);
 
 impl<'a> Object<'a> {
     /// `None` for what is no object.
@@ -41,14 +26,14 @@ impl<'a> Object<'a> {
 
     /// The value under a key. Of a key that stands twice, the last one counts.
     pub(crate) fn get(&self, key: &str) -> Option<&RawValue> {
-        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| value.raw())
+        self.0.iter().rev().find(|(name, _)| name == key).map(|(_, value)| &**value)
     }
 
     /// Puts a value in the place of the old one, or at the end.
     pub(crate) fn set(&mut self, key: &str, value: Box<RawValue>) {
         match self.0.iter_mut().rev().find(|(name, _)| name == key) {
-            Some((_, old)) => *old = Text::New(value),
-            None => self.0.push((key.to_owned(), Text::New(value))),
+            Some((_, old)) => *old = Cow::Owned(value),
+            None => self.0.push((key.to_owned(), Cow::Owned(value))),
         }
     }
 
@@ -71,7 +56,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object<'de>, A::Error> {
                 let mut entries = Vec::new();
                 while let Some((key, value)) = map.next_entry::<String, &RawValue>()? {
-                    entries.push((key, Text::Old(value)));
+                    entries.push((key, Cow::Borrowed(value)));
                 }
                 Ok(Object(entries))
             }
@@ -82,11 +67,7 @@ impl<'de: 'a, 'a> Deserialize<'de> for Object<'a> {
 
 impl Serialize for Object<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
-        let mut map = to.serialize_map(Some(self.0.len()))?;
-        for (key, value) in &self.0 {
-            map.serialize_entry(key, value.raw())?;
-        }
-        map.end()
+        to.collect_map(self.0.iter().map(|(key, value)| (key, value)))
     }
 }
 

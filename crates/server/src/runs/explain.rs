@@ -25,25 +25,18 @@ fn blocked(run: u64, frame: &SubgraphSnapshot<'_>, place: usize) -> Vec<Reason> 
     let blockers = frame.blockers(place);
     let total = blockers.len() as u64;
     let told = blockers.iter().take(BLOCKERS_TOLD_MAX).map(|node| {
-        let status = frame
-            .graph
-            .nodes
-            .iter()
-            .position(|other| other.id == node.id)
-            .map_or(NodeStatus::Waiting, |other| frame.nodes[other].status);
+        let place = frame.graph.nodes.iter().position(|other| other.id == node.id);
+        let status = place.map_or(NodeStatus::Waiting, |place| frame.nodes[place].status);
         let status = view::wire_word(status);
-        Reason {
-            code: "blocked_by_nodes".to_owned(),
-            message: format!("node {} goes first; it is {}", node.name(), status.word()),
-            hint: Some(format!("see why with `astra explain {run}/{}`", node.handle())),
-            count: Some(total),
-        }
+        let message = format!("node {} goes first; it is {}", node.name(), status.word());
+        Reason::new("blocked_by_nodes", message)
+            .hint(format!("see why with `astra explain {run}/{}`", node.handle()))
+            .count(total)
     });
     let mut reasons: Vec<Reason> = told.collect();
     if reasons.is_empty() {
         let message = view::blocked(frame, place);
-        let code = "blocked_by_nodes".to_owned();
-        reasons.push(Reason { code, message, hint: Some("ask again".to_owned()), count: None });
+        reasons.push(Reason::new("blocked_by_nodes", message).hint("ask again"));
     }
     reasons
 }
@@ -57,15 +50,11 @@ fn inside(snapshot: &RunSnapshot<'_>, frame: &SubgraphSnapshot<'_>, place: usize
         let queued = open(NodeStatus::Waiting) + open(NodeStatus::Queued);
         let running = open(NodeStatus::Running);
         if queued + running > 0 {
-            reasons.push(Reason {
-                code: "subgraph".to_owned(),
-                message: format!(
-                    "in its subgraph (frame {}), {running} nodes run and {queued} wait",
-                    inner.number
-                ),
-                hint: Some("look at them with `astra run show`".to_owned()),
-                count: Some((queued + running) as u64),
-            });
+            let number = inner.number;
+            let message =
+                format!("in its subgraph (frame {number}), {running} nodes run and {queued} wait");
+            let reason = Reason::new("subgraph", message).count((queued + running) as u64);
+            reasons.push(reason.hint("look at them with `astra run show`"));
         }
     }
     let open = parts
@@ -74,12 +63,8 @@ fn inside(snapshot: &RunSnapshot<'_>, frame: &SubgraphSnapshot<'_>, place: usize
         .filter(|task| !NodeStatus::of_task(&task.progress).is_terminal())
         .count();
     if parts.tasks.len() > 1 && open > 0 {
-        reasons.push(Reason {
-            code: "elements".to_owned(),
-            message: format!("{open} of its {} tasks have not ended", parts.tasks.len()),
-            hint: None,
-            count: Some(open as u64),
-        });
+        let message = format!("{open} of its {} tasks have not ended", parts.tasks.len());
+        reasons.push(Reason::new("elements", message).count(open as u64));
     }
     reasons
 }
@@ -111,5 +96,5 @@ fn ended(run: u64, frame: &SubgraphSnapshot<'_>, place: usize, status: NodeStatu
         }
         _ => None,
     };
-    Reason { code: code.to_owned(), message, hint, count: None }
+    Reason { hint, ..Reason::new(code, message) }
 }

@@ -51,13 +51,18 @@ impl Painter<'_> {
     fn host(&self, snapshot: &SubgraphSnapshot<'_>, place: usize) -> RunNode {
         let (node, parts) = snapshot.node(place);
         let task = if node.map.is_some() { None } else { parts.newest(node.host_level()) };
-        let mut row = blank(node.id.to_string(), parts.status, type_of(&node.host.work));
-        row.label.clone_from(&node.label);
-        row.alias.clone_from(&node.alias);
-        row.reason = view::reason(snapshot, place);
-        row.reused = self.is_reused(parts.end);
-        row.map = node.map.as_ref().map(|map| self.map_counts(parts, node, &map.over));
-        row.started_at = self.began(parts).map(|at| at.to_string());
+        let mut row = RunNode {
+            node_id: node.id.to_string(),
+            status: view::wire_word(parts.status),
+            node_type: type_of(&node.host.work),
+            label: node.label.clone(),
+            alias: node.alias.clone(),
+            reason: view::reason(snapshot, place),
+            reused: self.is_reused(parts.end),
+            map: node.map.as_ref().map(|map| self.map_counts(parts, node, &map.over)),
+            started_at: self.began(parts).map(|at| at.to_string()),
+            ..RunNode::default()
+        };
         for task in parts.of_level(node.host_level()) {
             row.artifacts.extend(artifacts(task, &row.node_id));
         }
@@ -76,20 +81,26 @@ impl Painter<'_> {
         let task = parts.newest(level);
         let newest = task.map(|task| &task.progress);
         let status = NodeStatus::of_middleware(newest, parts.status);
-        let mut row = blank(step.id.to_string(), status, type_of(&step.work));
-        row.started_at = parts.of_level(level).next().map(|task| began_at(task).to_string());
+        let metadata = NodeMetadata {
+            host_node_id: Some(node.id.to_string()),
+            chain_index: u32::try_from(level).ok(),
+            role: Some("middleware".to_owned()),
+            ..NodeMetadata::default()
+        };
+        let mut row = RunNode {
+            node_id: step.id.to_string(),
+            status: view::wire_word(status),
+            node_type: type_of(&step.work),
+            started_at: parts.of_level(level).next().map(|task| began_at(task).to_string()),
+            metadata,
+            ..RunNode::default()
+        };
         for task in parts.of_level(level) {
             row.artifacts.extend(artifacts(task, &row.node_id));
         }
         if let Some(task) = task {
             self.add_task(&mut row, task);
         }
-        row.metadata = NodeMetadata {
-            host_node_id: Some(node.id.to_string()),
-            chain_index: u32::try_from(level).ok(),
-            role: Some("middleware".to_owned()),
-            ..NodeMetadata::default()
-        };
         add_stage(&mut row);
         row
     }
@@ -202,34 +213,6 @@ impl Painter<'_> {
             subgraph_name: snapshot.graph.name.clone(),
             index: record.item,
         })
-    }
-}
-
-fn blank(node_id: String, status: NodeStatus, node_type: String) -> RunNode {
-    RunNode {
-        node_id,
-        task_id: None,
-        status: view::wire_word(status),
-        node_type,
-        label: String::new(),
-        alias: None,
-        worker_name: None,
-        started_at: None,
-        finished_at: None,
-        attempts: 0,
-        pending_ack: false,
-        dispatch_id: None,
-        ack_deadline: None,
-        reused: false,
-        reason: None,
-        awaited_event: None,
-        result: None,
-        error: None,
-        artifacts: Vec::new(),
-        map: None,
-        warnings: Vec::new(),
-        state: None,
-        metadata: NodeMetadata::default(),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::fmt::Write;
+use std::ops::Range;
 use std::sync::{Arc, Weak};
 
 use aws_lc_rs::digest;
@@ -15,6 +15,7 @@ use flow::{Compiled, Problem, Program};
 use model::ShardId;
 use parking_lot::Mutex;
 use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use shard::report_key::hex;
 use tokio::sync::Semaphore;
 
 /// Limit: definitions that are compiled at the same time, one of each tenant; further ones wait.
@@ -174,13 +175,7 @@ fn make(source: &Bytes) -> Result<Ready, CompileError> {
 
 /// SHA-256 of the canonical form, in hexadecimal.
 pub(crate) fn hash(json: &[u8]) -> Result<String, serde_json::Error> {
-    let canonical = canonical(json)?;
-    let digest = digest::digest(&digest::SHA256, &canonical);
-    let mut text = String::with_capacity(2 * digest.as_ref().len());
-    for byte in digest.as_ref() {
-        write!(text, "{byte:02x}").expect("a String takes everything");
-    }
-    Ok(text)
+    Ok(hex(digest::digest(&digest::SHA256, &canonical(json)?).as_ref()))
 }
 
 /// The canonical form. Of a key that stands twice in an object, the last one counts.
@@ -255,14 +250,14 @@ impl<'de> Visitor<'de> for Canonical<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<(), A::Error> {
         self.out.push(b'{');
         let start = self.out.len();
-        let mut keys: Vec<Entry> = Vec::new();
+        let mut keys = Vec::new();
         while let Some(key) = entries.next_key::<String>()? {
             let from = self.out.len();
             serde_json::to_writer(&mut *self.out, &key).map_err(A::Error::custom)?;
             self.out.push(b':');
             entries.next_value_seed(Canonical { out: self.out })?;
             self.out.push(b',');
-            keys.push(Entry { key, from, to: self.out.len() });
+            keys.push((key, from..self.out.len()));
         }
         sort(self.out, start, keys);
         close(self.out, start, b'}');
@@ -270,25 +265,18 @@ impl<'de> Visitor<'de> for Canonical<'_> {
     }
 }
 
-/// One `"key":value,` and where it was written.
-struct Entry {
-    key: String,
-    from: usize,
-    to: usize,
-}
-
-/// Puts the entries behind `start` in the order of their keys.
-fn sort(out: &mut Vec<u8>, start: usize, mut entries: Vec<Entry>) {
-    if entries.is_sorted_by(|a, b| a.key < b.key) {
+/// Puts the entries behind `start`, by key and the place of their `"key":value,`, in the order of
+/// their keys.
+fn sort(out: &mut Vec<u8>, start: usize, mut entries: Vec<(String, Range<usize>)>) {
+    if entries.is_sorted_by(|a, b| a.0 < b.0) {
         return;
     }
     // Stable, so that of two equal keys the later one stays last.
-    entries.sort_by(|a, b| a.key.cmp(&b.key));
+    entries.sort_by(|a, b| a.0.cmp(&b.0));
     let mut sorted = Vec::with_capacity(out.len() - start);
-    for (position, entry) in entries.iter().enumerate() {
-        let next = entries.get(position + 1);
-        if next.is_none_or(|next| next.key != entry.key) {
-            sorted.extend_from_slice(&out[entry.from..entry.to]);
+    for (position, (key, place)) in entries.iter().enumerate() {
+        if entries.get(position + 1).is_none_or(|(next, _)| next != key) {
+            sorted.extend_from_slice(&out[place.clone()]);
         }
     }
     out.truncate(start);

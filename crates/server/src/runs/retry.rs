@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 use coordinator::{NodeStatus, NodeWord, Reused, TaskState};
 use flow::{Graph, Program, Work};
+use protocol::error_code::ErrorCode;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::definition::{Object, rewrite};
 use super::run_snapshot::{NodeParts, RunSnapshot, place_of};
+use crate::wire_words::problem::ApiError;
 
 /// From where a run is taken up again.
 pub(crate) struct Again {
@@ -22,34 +24,28 @@ pub(crate) struct Again {
     pub(crate) parameters: BTreeMap<Uuid, Map<String, Value>>,
 }
 
-/// Why a run is not taken up again.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum RetryError {
-    /// It goes on.
-    #[error("the run has not ended")]
-    StillLive,
-    /// The workflow has no such node.
-    #[error("the workflow has no node {0}")]
-    NoNode(Uuid),
-    /// All of it was done.
-    #[error("every node of the run succeeded")]
-    NothingFailed,
-    /// Its definition cannot be changed.
-    #[error("the run's definition cannot be read")]
-    Unreadable,
+fn conflict(message: &str, hint: &str) -> ApiError {
+    ApiError::new(ErrorCode::RunConflict, message).with_hint(hint)
+}
+
+/// Its definition cannot be changed.
+fn unreadable() -> ApiError {
+    conflict("the run's definition cannot be read", "start a new run of the workflow")
 }
 
 /// What the new run need not execute.
-pub(crate) fn reused(snapshot: &RunSnapshot<'_>, again: &Again) -> Result<Vec<Reused>, RetryError> {
+pub(crate) fn reused(snapshot: &RunSnapshot<'_>, again: &Again) -> Result<Vec<Reused>, ApiError> {
     if snapshot.record.end.is_none() {
-        return Err(RetryError::StillLive);
+        let hint = "wait for its end, or stop it with `astra run stop`";
+        return Err(conflict("the run has not ended", hint));
     }
-    let Some(workflow) = snapshot.frames.first() else { return Err(RetryError::Unreadable) };
+    let Some(workflow) = snapshot.frames.first() else { return Err(unreadable()) };
     let mut seeds = BTreeSet::new();
     for id in again.node.iter().chain(again.parameters.keys()) {
         let nodes = nodes_with(snapshot.program, *id);
         if nodes.is_empty() {
-            return Err(RetryError::NoNode(*id));
+            return Err(ApiError::invalid("the workflow", format_args!("has no node {id}"))
+                .with_hint("list its nodes with `astra run show`"));
         }
         seeds.extend(nodes);
     }
@@ -59,7 +55,8 @@ pub(crate) fn reused(snapshot: &RunSnapshot<'_>, again: &Again) -> Result<Vec<Re
     let open = workflow.nodes.iter().enumerate().filter(|(_, parts)| !is_done(parts));
     seeds.extend(open.map(|(place, _)| place));
     if seeds.is_empty() {
-        return Err(RetryError::NothingFailed);
+        let hint = "name the node to begin with: `nodeId`; `fromFailed: false` is all";
+        return Err(conflict("every node of the run succeeded", hint));
     }
     let again = behind(workflow.graph, &seeds);
     let done = workflow.nodes.iter().enumerate().filter(|(place, _)| !again.contains(place));
@@ -139,22 +136,22 @@ fn reuse(place: usize, parts: &NodeParts<'_>) -> Option<Reused> {
 pub(crate) fn patched(
     definition: &Bytes,
     parameters: &BTreeMap<Uuid, Map<String, Value>>,
-) -> Result<Bytes, RetryError> {
+) -> Result<Bytes, ApiError> {
     if parameters.is_empty() {
         return Ok(definition.clone());
     }
-    let text = std::str::from_utf8(definition).map_err(|_| RetryError::Unreadable)?;
-    let mut unreadable = false;
+    let text = std::str::from_utf8(definition).map_err(|_| unreadable())?;
+    let mut is_readable = true;
     let made = rewrite(text, &mut |node| {
         let done = match parameters.get(&node.id) {
             Some(over) => lay_over(node.object, over),
             None => patch_middlewares(node.object, parameters),
         };
-        unreadable |= done.is_none();
+        is_readable &= done.is_some();
     });
     match made {
-        Some(made) if !unreadable => Ok(Box::<str>::from(made).into_boxed_bytes().into()),
-        Some(_) | None => Err(RetryError::Unreadable),
+        Some(made) if is_readable => Ok(Box::<str>::from(made).into_boxed_bytes().into()),
+        Some(_) | None => Err(unreadable()),
     }
 }
 

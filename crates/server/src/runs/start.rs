@@ -9,13 +9,13 @@ use flow::{Node, Problem, RESULT_SENTENCES_MAX, SchemaCheck};
 use model::{IdempotencyKey, IdempotencyMark, RunId, ShardId, TenantId};
 use protocol::rest::runs::{NodeStatus, RunNode};
 use serde_json::Value;
-use shard::report_key::digest_of;
+use shard::report_key::fingerprint;
 use store::{RunKey, RunQuery, Store, StoreError};
 
 use super::programs::{CompileError, Programs, Ready};
 use crate::app::App;
 use crate::handle::{AskError, ShardHandle};
-use crate::workflows::save;
+use crate::workflows;
 
 /// Limit: what a run may be given.
 pub(crate) const RUN_INPUTS_BYTES_MAX: usize = 4 * 1024 * 1024;
@@ -200,7 +200,7 @@ async fn definition_of(
         Source::Inline(definition) => Ok((definition, None)),
         Source::Earlier { definition, version } => Ok((definition, version)),
         Source::Kept { workflow_id, version } => {
-            let found = save::find(store, shard, &workflow_id, version).await?;
+            let found = workflows::find(store, shard, &workflow_id, version).await?;
             let kept = found.ok_or(RunError::NoWorkflow { workflow_id, version })?;
             Ok((kept.definition, Some(kept.entry.version)))
         }
@@ -208,6 +208,11 @@ async fn definition_of(
 }
 
 impl NewRunRequest {
+    /// A run that takes up no other one, without a key.
+    pub(crate) fn new(source: Source, inputs: Bytes, started_by: String) -> Self {
+        Self { source, inputs, client_id: None, mark: None, started_by, retry: None }
+    }
+
     /// The same request under its sender's key, with a digest of what is asked. How the JSON was
     /// laid out makes a difference: who sends the same request again sends the same bytes.
     #[must_use]
@@ -225,9 +230,8 @@ impl NewRunRequest {
         let again = self.retry.as_ref().map(RetryPart::bytes).unwrap_or_default();
         let [one, two, three] = source;
         let parts = [one, two, three, &self.inputs, client.as_bytes(), &again];
-        let digest = digest_of(b"astra run\0", &parts);
-        let first = digest.first_chunk().expect("a digest has 32 bytes");
-        self.mark = Some(IdempotencyMark { key, fingerprint: u64::from_be_bytes(*first) });
+        let fingerprint = fingerprint(b"astra run\0", &parts);
+        self.mark = Some(IdempotencyMark { key, fingerprint });
         self
     }
 }

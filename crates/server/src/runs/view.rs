@@ -22,7 +22,7 @@ pub(crate) fn reference(record: &RunRecord, existed: bool) -> RunRef {
     RunRef {
         run_id: record.id.to_string(),
         number: record.id.number(),
-        status: status_of_row(record),
+        status: status(record),
         definition_hash: record.about.definition_hash.clone(),
         client_id: record.about.client_id.clone(),
         created_at: record.created_at.to_string(),
@@ -56,7 +56,7 @@ pub(crate) fn problem(problem: &flow::Problem) -> FlowProblem {
 }
 
 /// Where a run stands, as far as its own row tells.
-fn status_of_row(record: &RunRecord) -> RunStatus {
+pub(crate) fn status(record: &RunRecord) -> RunStatus {
     match &record.end {
         Some(end) => of_end(end.word),
         None if record.began_at.is_some() => RunStatus::Running,
@@ -68,11 +68,12 @@ fn status_of_row(record: &RunRecord) -> RunStatus {
 pub(crate) fn row(record: &RunRecord) -> Run {
     let about = &record.about;
     let end = record.end.as_deref();
-    let failure = end.and_then(|end| end.failure.as_ref()).map(error);
+    let failure = end.and_then(|end| end.failure.as_ref());
+    let node_id = || end.and_then(|end| end.node.clone());
     Run {
         run_id: record.id.to_string(),
         number: record.id.number(),
-        status: status_of_row(record),
+        status: status(record),
         name: about.name.clone(),
         workflow_id: about.workflow_id.clone(),
         workflow_version: about.workflow_version,
@@ -83,16 +84,8 @@ pub(crate) fn row(record: &RunRecord) -> Run {
         finished_at: end.map(|end| end.at.to_string()),
         started_by: about.started_by.clone(),
         retry_of: about.retry_of.map(|run| run.to_string()),
-        inputs: None,
-        outputs: None,
-        error: failure.map(|error| protocol::rest::runs::RunError {
-            node_id: end.and_then(|end| end.node.clone()),
-            ..error
-        }),
-        counts: None,
-        artifacts: None,
-        bindings: None,
-        nodes: None,
+        error: failure.map(|failure| wire::RunError { node_id: node_id(), ..error(failure) }),
+        ..Run::default()
     }
 }
 

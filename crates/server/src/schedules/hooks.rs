@@ -5,19 +5,20 @@
 //! long as it is durable, and no crash can separate the two.
 
 use std::collections::HashMap;
-use std::fmt::Write;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use aws_lc_rs::{digest, rand};
 use bytes::Bytes;
 use model::{TenantId, Timestamp};
 use parking_lot::Mutex;
+use protocol::error_code::ErrorCode;
 use shard::documents::{Entry, HOOKS_MAX, HookHead, NewDocument, Written};
-use store::StoreError;
+use shard::report_key::hex;
 
 use crate::app::App;
+use crate::auth::{digest_of, random_hex};
 use crate::handle::{AskError, ShardHandle};
+use crate::wire_words::problem::ApiError;
 
 /// Limit: the body of a webhook's call.
 pub(crate) const HOOK_BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -33,30 +34,13 @@ const TOKEN_BYTES_MAX: usize = 128;
 /// A webhook.
 pub(crate) type Hook = Arc<Entry<HookHead>>;
 
-/// Why a webhook is not kept, not found or not called.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum HookError {
-    /// There are too many.
-    #[error("{HOOKS_MAX} webhooks are kept already")]
-    Full,
-    /// There is no such webhook.
-    #[error("no webhook with this secret")]
-    Unknown,
-    /// It is called too often.
-    #[error("the webhook was called {HOOK_CALLS_PER_MINUTE_MAX} times within a minute")]
-    TooOften {
-        /// When it may be called again.
-        again_in: Duration,
-    },
-    /// The system gives no random bytes.
-    #[error("the system gives no random bytes")]
-    NoRandomness,
-    /// The shard did not answer.
-    #[error(transparent)]
-    Ask(#[from] AskError),
-    /// The store does not answer.
-    #[error(transparent)]
-    Store(#[from] StoreError),
+/// The same words for a webhook that never was and for one of another tenant.
+fn unknown() -> ApiError {
+    ApiError::new(ErrorCode::HookNotFound, "no webhook with this secret")
+}
+
+fn no_randomness() -> ApiError {
+    ApiError::internal("the system gives no random bytes")
 }
 
 /// Keeps a new one and gives its id and its secret, which is shown this once. What is kept of it is
@@ -65,19 +49,21 @@ pub(crate) async fn add(
     handle: &ShardHandle,
     mut head: HookHead,
     (by, at): (String, Timestamp),
-) -> Result<(String, String), HookError> {
-    let token = format!("{PREFIX}{}", random_hex::<SECRET_BYTES>()?);
-    head.hook_id = random_hex::<HOOK_ID_BYTES>()?;
-    let (hook_id, digest) = (head.hook_id.clone(), digest_of(&token));
+) -> Result<(String, String), ApiError> {
+    let secret = random_hex::<SECRET_BYTES>().ok_or_else(no_randomness)?;
+    head.hook_id = random_hex::<HOOK_ID_BYTES>().ok_or_else(no_randomness)?;
+    let token = format!("{PREFIX}{secret}");
+    let (hook_id, digest) = (head.hook_id.clone(), hex(&digest_of(&token)));
     let (at_ms, body) = (at.as_millis(), Bytes::new());
     let new = NewDocument { hash: String::new(), by, at_ms, head, body };
     match handle.change(move |documents| documents.hooks.put(&digest, Some(0), new)).await? {
         Written::Saved(_) => Ok((hook_id, token)),
-        Written::Full => Err(HookError::Full),
-        // The same secret twice, or a body that is too large: webhooks have none.
-        Written::Same(_) | Written::Conflict(_) | Written::TooLarge(_) => {
-            Err(HookError::NoRandomness)
+        Written::Full => {
+            let message = format!("{HOOKS_MAX} webhooks are kept already");
+            Err(ApiError::new(ErrorCode::LimitSchedules, message))
         }
+        // The same secret twice, or a body that is too large: webhooks have none.
+        Written::Same(_) | Written::Conflict(_) | Written::TooLarge(_) => Err(no_randomness()),
     }
 }
 
@@ -86,7 +72,7 @@ pub(crate) async fn remove(
     handle: &ShardHandle,
     calls: &HookCalls,
     hook_id: &str,
-) -> Result<(), HookError> {
+) -> Result<(), ApiError> {
     let hook_id = hook_id.to_owned();
     let removed = handle.change(move |documents| {
         let hooks = &mut documents.hooks;
@@ -94,7 +80,7 @@ pub(crate) async fn remove(
         let digest = found.map(|(digest, _)| digest.clone())?;
         hooks.remove(&digest).then_some(digest)
     });
-    let digest = removed.await?.ok_or(HookError::Unknown)?;
+    let digest = removed.await?.ok_or_else(unknown)?;
     calls.forget(&digest);
     Ok(())
 }
@@ -112,15 +98,15 @@ pub(crate) async fn list(handle: &ShardHandle) -> Result<Vec<Hook>, AskError> {
 
 /// The webhook of a secret, if it may be called right now. The digest is looked up, not the secret:
 /// how long that takes says nothing about a secret.
-pub(crate) async fn call(app: &App, token: &str) -> Result<(TenantId, Hook), HookError> {
+pub(crate) async fn call(app: &App, token: &str) -> Result<(TenantId, Hook), ApiError> {
     if token.len() > TOKEN_BYTES_MAX {
-        return Err(HookError::Unknown);
+        return Err(unknown());
     }
-    let digest = digest_of(token);
-    let tenant = app.store.tenant_of_hook(digest.clone()).await?.ok_or(HookError::Unknown)?;
+    let digest = hex(&digest_of(token));
+    let tenant = app.store.tenant_of_hook(digest.clone()).await?.ok_or_else(unknown)?;
     let (handle, key) = (app.directory.of(&tenant).await?, digest.clone());
     let look = move |shard: &shard::Shard| shard.documents().hooks.get(&key).cloned();
-    let hook = handle.look(look).await?.ok_or(HookError::Unknown)?;
+    let hook = handle.look(look).await?.ok_or_else(unknown)?;
     app.hook_calls.count(digest, Instant::now())?;
     Ok((tenant, hook))
 }
@@ -133,7 +119,7 @@ pub(crate) struct HookCalls {
 }
 
 impl HookCalls {
-    fn count(&self, digest: String, now: Instant) -> Result<(), HookError> {
+    fn count(&self, digest: String, now: Instant) -> Result<(), ApiError> {
         let mut calls = self.calls.lock();
         let (since, count) = calls.entry(digest).or_insert((now, 0));
         if now.duration_since(*since) >= MINUTE {
@@ -141,7 +127,10 @@ impl HookCalls {
         }
         if *count >= HOOK_CALLS_PER_MINUTE_MAX {
             let again_in = MINUTE.saturating_sub(now.duration_since(*since));
-            return Err(HookError::TooOften { again_in });
+            let message =
+                format!("the webhook was called {HOOK_CALLS_PER_MINUTE_MAX} times within a minute");
+            let error = ApiError::new(ErrorCode::LimitOverloaded, message);
+            return Err(ApiError { again_in: Some(again_in), ..error });
         }
         *count += 1;
         Ok(())
@@ -150,24 +139,6 @@ impl HookCalls {
     fn forget(&self, digest: &str) {
         self.calls.lock().remove(digest);
     }
-}
-
-fn digest_of(token: &str) -> String {
-    hex(digest::digest(&digest::SHA256, token.as_bytes()).as_ref())
-}
-
-fn random_hex<const N: usize>() -> Result<String, HookError> {
-    let mut bytes = [0; N];
-    rand::fill(&mut bytes).map_err(|_| HookError::NoRandomness)?;
-    Ok(hex(&bytes))
-}
-
-fn hex(bytes: &[u8]) -> String {
-    let mut text = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        write!(text, "{byte:02x}").expect("a String takes everything");
-    }
-    text
 }
 
 #[cfg(test)]
@@ -183,7 +154,7 @@ mod tests {
         }
         let half = MINUTE / 2;
         let refused = count("one", now + half);
-        assert!(matches!(refused, Err(HookError::TooOften { again_in }) if again_in == half));
+        assert!(matches!(refused, Err(error) if error.again_in == Some(half)));
         count("other", now).expect("another one");
         count("one", now + MINUTE).expect("the minute is over");
     }

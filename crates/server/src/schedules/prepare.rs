@@ -6,16 +6,18 @@ use bytes::Bytes;
 use coordinator::{Calendar, Overlap, Preparation, ScheduleId, ScheduleRecord, ScheduleSpec};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use model::{IdempotencyMark, ShardId, TenantId, Timestamp};
+use protocol::error_code::ErrorCode;
 use store::Store;
 
 use crate::app::App;
 use crate::clock::wall_now;
-use crate::handle::{AskError, ShardHandle};
+use crate::handle::ShardHandle;
 use crate::runs::definition::Object;
 use crate::runs::programs::Programs;
 use crate::runs::start::{
     NewRunRequest, RunError, Source, Started, check, earlier, ready_run, start,
 };
+use crate::wire_words::problem::ApiError;
 
 /// The input that tells a run the moment that it was due.
 const DUE_INPUT: &str = "scheduledFor";
@@ -64,14 +66,9 @@ impl Preparer {
 
 /// The run of a moment. The key says which moment: once is enough, whatever crashes.
 pub(crate) fn request(id: ScheduleId, spec: &ScheduleSpec, due: Timestamp) -> NewRunRequest {
-    NewRunRequest {
-        source: source(spec),
-        inputs: inputs_for(&spec.inputs, due),
-        client_id: None,
-        mark: Some(mark(id, due)),
-        started_by: format!("schedule {id}"),
-        retry: None,
-    }
+    let inputs = inputs_for(&spec.inputs, due);
+    let request = NewRunRequest::new(source(spec), inputs, format!("schedule {id}"));
+    NewRunRequest { mark: Some(mark(id, due)), ..request }
 }
 
 /// What a schedule starts.
@@ -112,26 +109,6 @@ pub(crate) const BACKFILL_RUNS_MAX: usize = 1_000;
 /// Limit: runs of a backfill that are being started at the same time, where runs may overlap.
 const BACKFILL_AT_ONCE_MAX: usize = 32;
 
-/// Why nothing is started.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum BackfillError {
-    /// The end is before the beginning.
-    #[error("`to` is before `from`")]
-    Backwards,
-    /// The end is in the future.
-    #[error("`to` is in the future; only moments that have passed are taken up")]
-    Ahead,
-    /// There are too many moments.
-    #[error("more than {BACKFILL_RUNS_MAX} moments are between `from` and `to`")]
-    TooMany,
-    /// A run could not be started; others may exist.
-    #[error(transparent)]
-    Run(#[from] RunError),
-    /// Nobody answered, or the coordinator refused.
-    #[error(transparent)]
-    Ask(#[from] AskError),
-}
-
 /// What came of the moments.
 #[derive(Default)]
 pub(crate) struct TakenUp {
@@ -146,19 +123,23 @@ pub(crate) fn moments(
     calendar: &Calendar,
     from: Timestamp,
     to: Timestamp,
-) -> Result<Vec<Timestamp>, BackfillError> {
+) -> Result<Vec<Timestamp>, ApiError> {
     if to < from {
-        return Err(BackfillError::Backwards);
+        return Err(ApiError::invalid("`to`", "is before `from`"));
     }
     if to > wall_now() {
-        return Err(BackfillError::Ahead);
+        let rule = "is in the future; only moments that have passed are taken up";
+        return Err(ApiError::invalid("`to`", rule));
     }
     let before = Timestamp::from_millis(from.as_millis().saturating_sub(1));
     let mut found = Vec::new();
     let mut next = calendar.after(before);
     while let Some(moment) = next.filter(|moment| *moment <= to) {
         if found.len() == BACKFILL_RUNS_MAX {
-            return Err(BackfillError::TooMany);
+            let message =
+                format!("more than {BACKFILL_RUNS_MAX} moments are between `from` and `to`");
+            return Err(ApiError::new(ErrorCode::LimitBatch, message)
+                .with_hint(format!("split it: {BACKFILL_RUNS_MAX} runs at a time")));
         }
         found.push(moment);
         next = calendar.after(moment);
@@ -175,7 +156,7 @@ pub(crate) async fn backfill(
     (tenant, handle): (&TenantId, &ShardHandle),
     schedule: &ScheduleRecord,
     moments: Vec<Timestamp>,
-) -> Result<TakenUp, BackfillError> {
+) -> Result<TakenUp, RunError> {
     if schedule.spec.overlap == Overlap::Allow {
         // They start at once and share the commits.
         let starting = moments.into_iter().map(|due| request(schedule.id, &schedule.spec, due));
@@ -230,7 +211,7 @@ mod backfill_tests {
         assert_eq!(count("2026-01-31T03:00:00Z", "2026-01-31T05:00:00Z").ok(), Some(3));
         assert_eq!(count("2026-01-31T03:00:01Z", "2026-01-31T04:59:59Z").ok(), Some(1));
         assert_eq!(count("2026-01-31T03:00:01Z", "2026-01-31T03:00:01Z").ok(), Some(0));
-        let wrong = |from: &str, to: &str| count(from, to).expect_err("refused").to_string();
+        let wrong = |from: &str, to: &str| count(from, to).expect_err("refused").message;
         assert!(wrong("2026-01-31T05:00:00Z", "2026-01-31T03:00:00Z").contains("before"));
         assert!(wrong("2026-01-31T05:00:00Z", "9999-01-31T03:00:00Z").contains("future"));
         assert!(wrong("2025-01-31T05:00:00Z", "2026-01-31T03:00:00Z").contains("more than 1000"));

@@ -221,6 +221,14 @@ impl IntoResponse for ApiError {
     }
 }
 
+/// What a request of the HTTP door is answered with.
+pub(crate) type Answer = Result<Response, ApiError>;
+
+/// `200` with this answer.
+pub(crate) fn ok(answer: &impl Serialize) -> Answer {
+    Ok(json(StatusCode::OK, answer))
+}
+
 /// An answer as JSON.
 pub(crate) fn json(status: StatusCode, answer: &impl Serialize) -> Response {
     match serde_json::to_vec(answer) {

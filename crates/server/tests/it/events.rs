@@ -241,7 +241,7 @@ async fn workers_words_about_a_node_are_heard_at_once() {
     let lease = lease["lease_id"].as_str().expect("an id").parse().expect("a lease");
     let app = server.server().app();
     let handle = app.directory.of(&"default".parse().expect("a name")).await.expect("a shard");
-    app.feedback.take_and_tell(lease, feedback, &handle).await.expect("taken");
+    app.feedback.take(lease, feedback, Some(&handle)).await.expect("taken");
     let seen = watcher.until("node.result.delta 1").await;
     assert_eq!(seen[0].data()["state"]["stage"], "train");
     assert_eq!(seen[1].data()["payload"]["text"], "half\n");

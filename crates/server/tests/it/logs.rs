@@ -68,7 +68,7 @@ impl Running {
         };
         self.position += bytes.len() as u64;
         let feedback = Feedback { chunks: Some(vec![chunk]), ..silence() };
-        server.server().app().feedback.take(self.lease, feedback).await.expect("taken");
+        server.server().app().feedback.take(self.lease, feedback, None).await.expect("taken");
     }
 
     async fn complete(&self, server: &TestServer) {
@@ -304,7 +304,7 @@ async fn a_task_shows_how_it_fares() {
         metrics: Some(BTreeMap::from([("loss".to_owned(), Number::from(3))])),
         ..silence()
     };
-    server.server().app().feedback.take(task.lease, feedback).await.expect("taken");
+    server.server().app().feedback.take(task.lease, feedback, None).await.expect("taken");
     let mut shown = server.get(&path).await.expect(200)["feedback"].clone();
     assert!(shown["at"].take().as_str().is_some_and(|at| at.ends_with('Z')));
     let expected = json!({

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Number;
 use serde_json::value::RawValue;
 use serde_with::skip_serializing_none;
+use utoipa::ToSchema;
 
 use super::super::codec::{OpenObject, raw};
 use super::super::rule::{Capitals, Fraction, Positive, Rule, Text};
@@ -228,22 +229,22 @@ pub struct Chunk {
     pub metadata: Option<OpenObject>,
 }
 
-/// Where a task puts something out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Channel {
-    /// The standard output.
-    Stdout,
-    /// The standard error.
-    Stderr,
-    /// A log.
-    Log,
-    /// The words of a language model.
-    Llm,
-    /// Measures.
-    Metric,
-    /// Anything else.
-    Custom,
+model::words! {
+    /// Where a task puts something out.
+    Channel {
+        /// The standard output.
+        Stdout = "stdout",
+        /// The standard error.
+        Stderr = "stderr",
+        /// A log.
+        Log = "log",
+        /// The words of a language model.
+        Llm = "llm",
+        /// Measures.
+        Metric = "metric",
+        /// Anything else.
+        Custom = "custom",
+    }
 }
 
 /// A middleware asks for the next link of its chain to be executed.

@@ -10,9 +10,10 @@ use axum::http::{HeaderMap, HeaderValue, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
+use model::ShardId;
 use protocol::error_code::ErrorCode;
 
-use super::permissions::{Access, EVENTS_PATH, Lookup, Permission, find};
+use super::router::{Access, Lookup, find};
 use crate::app::App;
 use crate::auth::Caller;
 use crate::events::Holder;
@@ -23,6 +24,8 @@ use crate::wire_words::problem::ApiError;
 const UNMATCHED: &str = "unmatched";
 /// Whoever needs no token, in dev mode.
 const DEV_NAME: &str = "dev";
+/// A ticket opens this path too: a browser can send no header there.
+const EVENTS_PATH: &str = "/api/v1/events";
 /// Names of this machine that no other machine's page can be served under.
 const LOOPBACK_NAMES: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
 
@@ -36,7 +39,7 @@ pub(super) async fn auth_layer(
     let started = Instant::now();
     let lookup = matched.map(|path| find(request.method(), path.as_str()));
     let route = match lookup {
-        Some(Lookup::Found(row)) => row.path,
+        Some(Lookup::Found(path, _)) => path,
         Some(Lookup::WrongMethod | Lookup::Missing) | None => UNMATCHED,
     };
     let mut response = match admit(&app, lookup, &mut request) {
@@ -54,22 +57,19 @@ fn admit(app: &App, lookup: Option<Lookup>, request: &mut Request) -> Result<(),
     }
     match lookup {
         // Where there is no route, the router's own answers say so.
-        Some(
-            Lookup::Found(Permission { access: Access::Anyone | Access::Secret, .. })
-            | Lookup::WrongMethod,
-        )
-        | None => Ok(()),
-        Some(Lookup::Found(row)) => {
-            let ticket = (row.path == EVENTS_PATH).then(|| ticket(request.uri())).flatten();
-            let (caller, token_id) = match ticket {
-                Some(ticket) => redeem(app, &ticket)?,
+        Some(Lookup::Found(_, Access::Anyone | Access::Secret) | Lookup::WrongMethod) | None => {
+            Ok(())
+        }
+        Some(Lookup::Found(path, access)) => {
+            let ticket = (path == EVENTS_PATH).then(|| ticket(request.uri())).flatten();
+            let holder = match ticket {
+                Some(ticket) => redeem(app, ticket)?,
                 None => identify(app, request.headers())?,
             };
-            if !row.access.allows(caller.role) {
-                return Err(forbidden(&caller, row.access));
+            if !access.allows(holder.caller.role) {
+                return Err(forbidden(&holder.caller, access));
             }
-            request.extensions_mut().insert(caller);
-            request.extensions_mut().insert(TokenId(token_id));
+            request.extensions_mut().insert(holder);
             Ok(())
         }
         Some(Lookup::Missing) => {
@@ -79,32 +79,35 @@ fn admit(app: &App, lookup: Option<Lookup>, request: &mut Request) -> Result<(),
     }
 }
 
-fn identify(app: &App, headers: &HeaderMap) -> Result<(Caller, Option<String>), ApiError> {
+fn identify(app: &App, headers: &HeaderMap) -> Result<Holder, ApiError> {
     let authorization = headers.get(header::AUTHORIZATION).map(HeaderValue::as_bytes);
-    app.auth.identify(authorization, app.clock.now()).ok_or_else(|| {
+    let found = app.auth.identify(authorization, app.clock.now());
+    let (caller, token_id) = found.ok_or_else(|| {
         ApiError::new(ErrorCode::AuthInvalidToken, "no token, or one that is not valid here")
-    })
+    })?;
+    Ok(Holder { caller, token_id })
 }
 
 /// The ticket in a query. Ours are plain letters and digits, which are written as they are.
-fn ticket(uri: &Uri) -> Option<String> {
+fn ticket(uri: &Uri) -> Option<&str> {
     let mut pairs = uri.query()?.split('&');
     let ticket = pairs.find_map(|pair| pair.strip_prefix("ticket="))?;
-    (!ticket.is_empty()).then(|| ticket.to_owned())
+    (!ticket.is_empty()).then_some(ticket)
 }
 
-fn redeem(app: &App, ticket: &str) -> Result<(Caller, Option<String>), ApiError> {
-    let now = app.clock.now();
-    let holder = app.tickets.redeem(ticket, now);
+fn redeem(app: &App, ticket: &str) -> Result<Holder, ApiError> {
+    let holder = app.tickets.redeem(ticket, app.clock.now());
     // The token may have ended since.
-    let is_live =
-        |holder: &Holder| holder.token_id.as_ref().is_none_or(|id| app.auth.is_live(id, now));
-    let holder = holder.filter(is_live).ok_or_else(|| {
+    holder.filter(|holder| is_live(app, holder.token_id.as_deref())).ok_or_else(|| {
         let message = "no such ticket, or one that was used or is too old";
         ApiError::new(ErrorCode::AuthInvalidToken, message)
             .with_hint("get a new one: POST /api/v1/events/tickets")
-    })?;
-    Ok((holder.caller, holder.token_id))
+    })
+}
+
+/// Whether the token that a request came with still opens this door; without one, dev mode does.
+pub(super) fn is_live(app: &App, token_id: Option<&str>) -> bool {
+    token_id.is_none_or(|id| app.auth.is_live(id, app.clock.now()))
 }
 
 fn forbidden(caller: &Caller, access: Access) -> ApiError {
@@ -155,73 +158,53 @@ fn add_headers(headers: &mut HeaderMap) {
 }
 
 /// Who is asking, for handlers.
-pub(super) struct Asker(pub(super) Caller);
+pub(super) struct Asker {
+    pub(super) app: Arc<App>,
+    pub(super) caller: Caller,
+    /// The token that the request came with, if dev mode did not let it in.
+    pub(super) token_id: Option<String>,
+}
 
 impl FromRequestParts<Arc<App>> for Asker {
     type Rejection = ApiError;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
-        // Only the gate puts a caller here; a route that everyone may use has none.
-        let caller = parts.extensions.get().cloned().map(Self);
-        caller.ok_or_else(|| ApiError::internal("the route asks for a caller and has none"))
-    }
-}
-
-/// The token that the request came with, if dev mode did not let it in.
-#[derive(Clone)]
-struct TokenId(Option<String>);
-
-/// What opened the door, for answers that last longer than it may.
-pub(super) struct Credential(Option<String>);
-
-impl FromRequestParts<Arc<App>> for Credential {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
-        Ok(Self(parts.extensions.get::<TokenId>().and_then(|id| id.0.clone())))
-    }
-}
-
-impl Credential {
-    /// Whether it still would.
-    pub(super) fn is_live(&self, app: &App) -> bool {
-        self.0.as_ref().is_none_or(|id| app.auth.is_live(id, app.clock.now()))
-    }
-
-    pub(super) fn into_token_id(self) -> Option<String> {
-        self.0
-    }
-}
-
-/// What people call whoever is asking.
-pub(super) struct AskerName(pub(super) String);
-
-impl FromRequestParts<Arc<App>> for AskerName {
-    type Rejection = ApiError;
-
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        let token_id = parts.extensions.get::<TokenId>().and_then(|id| id.0.as_deref());
-        Ok(Self(token_id.map_or_else(|| DEV_NAME.to_owned(), |id| app.auth.name_of(id))))
+        // Only the layer puts a holder here; a route that everyone may use has none.
+        let Some(Holder { caller, token_id }) = parts.extensions.remove() else {
+            return Err(ApiError::internal("the route asks for a caller and has none"));
+        };
+        Ok(Self { app: Arc::clone(app), caller, token_id })
     }
 }
 
-/// The coordinator of the caller's tenant.
-pub(super) struct Coordinator {
+/// Who is asking, and the shard of their tenant.
+pub(super) struct Context {
+    pub(super) app: Arc<App>,
     pub(super) caller: Caller,
+    pub(super) token_id: Option<String>,
     pub(super) handle: ShardHandle,
 }
 
-impl FromRequestParts<Arc<App>> for Coordinator {
+impl FromRequestParts<Arc<App>> for Context {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        let Asker(caller) = Asker::from_request_parts(parts, app).await?;
+        let Asker { app, caller, token_id } = Asker::from_request_parts(parts, app).await?;
         let handle = app.directory.of(&caller.tenant).await?;
-        Ok(Self { caller, handle })
+        Ok(Self { app, caller, token_id, handle })
     }
 }
 
-impl Coordinator {
+impl Context {
+    pub(super) fn shard(&self) -> ShardId {
+        self.handle.shard()
+    }
+
+    /// What people call whoever is asking.
+    pub(super) fn asker_name(&self) -> String {
+        self.token_id.as_deref().map_or_else(|| DEV_NAME.to_owned(), |id| self.app.auth.name_of(id))
+    }
+
     /// Refuses who speaks for another worker than the one that its token was made for.
     pub(super) fn speaks_for(&self, worker: &str) -> Result<(), ApiError> {
         let Some(own) = self.caller.bound_elsewhere(worker) else { return Ok(()) };

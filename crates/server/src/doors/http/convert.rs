@@ -1,9 +1,6 @@
-//! From words on the wire to what the coordinator is asked: numbers, texts, reports, offers.
+//! From words on the wire to what the coordinator is asked: numbers, texts, offers, tasks.
 //!
-//! Text is checked here or in the `FromStr` of its type, and nowhere deeper. `convert::tasks`
-//! makes tasks, `convert::reports` makes reports.
-
-pub(crate) mod tasks;
+//! Text is checked here or in the `FromStr` of its type, and nowhere deeper.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Display;
@@ -11,12 +8,23 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use coordinator::{LeaseRequest, StateWord};
-use model::{InvalidText, Offer, PackageRef, TagKey, TagValue, Timestamp};
+use flow::{ResourceConflict, resource_pin};
+use model::{
+    AFTER_MAX, After, Demand, IdempotencyKey, IdempotencyMark, InvalidText, LEASE_TTL_DEFAULT,
+    NewTask, Offer, PackageRef, QueueName, RetryPolicy, TagKey, TagValue, TaskSpec, Timestamp,
+};
+use protocol::error_code::ErrorCode;
 use protocol::rest::leases::RequestLeases;
-use protocol::rest::tasks::Package;
+use protocol::rest::tasks::{Package, Requires, Retry, TaskToSubmit};
+use serde_json::value::RawValue;
+use shard::report_key::fingerprint;
 
 use crate::bulk::TASKS_PER_CALL_MAX;
+use crate::wire_words::payload::{
+    DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX, TASKS_PER_SUBMIT_MAX, payload,
+};
 use crate::wire_words::problem::ApiError;
 
 /// Limit: leases that one request may ask for.
@@ -62,6 +70,7 @@ pub(crate) const LOG_OFFSET: NumberRange = range("offset", 0, i64::MAX);
 pub(crate) const RUNS_LIMIT: NumberRange = range("limit", 1, PAGE_RUNS_MAX);
 pub(crate) const RUN_WAIT: NumberRange = range("wait", 0, WAIT_MS_MAX / 1_000);
 pub(crate) const WORKFLOW_VERSION: NumberRange = range("version", 1, i64::MAX);
+pub(crate) const BASE_VERSION: NumberRange = range("baseVersion", 0, i64::MAX);
 pub(crate) const FRAME: NumberRange = range("frame", 0, u32::MAX as i64);
 pub(crate) const QUEUE_MAX: NumberRange = range("max", 1, TASKS_PER_CALL_MAX);
 
@@ -110,11 +119,6 @@ impl NumberRange {
     /// The same range under another name.
     pub(crate) const fn named(self, name: &'static str) -> Self {
         Self { name, ..self }
-    }
-
-    /// The same range with another beginning.
-    pub(crate) const fn from(self, min: i64) -> Self {
-        Self { min, ..self }
     }
 
     /// The number that a text stands for.
@@ -238,3 +242,173 @@ fn offer(request: &RequestLeases) -> Result<Offer, ApiError> {
         limits: BTreeMap::new(),
     })
 }
+
+const DEFAULT_QUEUE: &str = "default";
+
+/// All tasks of a submit. Neighbours with equal words share one specification.
+pub(crate) fn new_tasks(tasks: Vec<TaskToSubmit>) -> Result<Vec<NewTask>, ApiError> {
+    if tasks.is_empty() {
+        return Err(ApiError::invalid("tasks", "is empty; at least one task is needed"));
+    }
+    if tasks.len() > TASKS_PER_SUBMIT_MAX {
+        return Err(ApiError::batch("tasks", tasks.len(), TASKS_PER_SUBMIT_MAX));
+    }
+    let mut made = Vec::with_capacity(tasks.len());
+    let mut last: Option<(TaskToSubmit, Arc<TaskSpec>)> = None;
+    for (position, mut task) in tasks.into_iter().enumerate() {
+        let place = &format_args!("tasks[{position}].");
+        let idempotency = mark(place, &task)?;
+        if let Some((_, spec)) = last.as_ref().filter(|(last, _)| is_of_one_kind(last, &task)) {
+            made.push(new_task(place, Arc::clone(spec), &mut task, idempotency)?);
+        } else {
+            let spec = Arc::new(spec(place, &task)?);
+            made.push(new_task(place, Arc::clone(&spec), &mut task, idempotency)?);
+            last = Some((task, spec));
+        }
+    }
+    Ok(made)
+}
+
+/// Whether two tasks have the same specification, in their submitter's words.
+fn is_of_one_kind(one: &TaskToSubmit, other: &TaskToSubmit) -> bool {
+    one.task_type == other.task_type
+        && (&one.queue, one.priority) == (&other.queue, other.priority)
+        && (one.timeout_ms, one.lease_ttl_ms) == (other.timeout_ms, other.lease_ttl_ms)
+        && (&one.retry, &one.requires) == (&other.retry, &other.requires)
+}
+
+fn new_task(
+    place: &dyn Display,
+    spec: Arc<TaskSpec>,
+    task: &mut TaskToSubmit,
+    idempotency: Option<IdempotencyMark>,
+) -> Result<NewTask, ApiError> {
+    let not_before = task.not_before.as_deref();
+    let not_before =
+        not_before.map(|text| moment(&format_args!("{place}not_before"), text)).transpose()?;
+    let key = task.concurrency_key.as_deref().map(|key| text(place, key)).transpose()?;
+    let parameters = parameters(place, task.parameters.take())?;
+    let pin = resource_pin(&parameters).map_err(|conflict| {
+        let message = format!("{place}parameters: {conflict}");
+        match conflict {
+            ResourceConflict::TwoWorkers { .. } => {
+                ApiError::new(ErrorCode::ResourceConflict, message)
+            }
+            ResourceConflict::Malformed { .. } => ApiError::new(ErrorCode::RequestInvalid, message),
+        }
+    })?;
+    Ok(NewTask {
+        spec,
+        after: after(place, &task.after)?,
+        pin,
+        parameters,
+        not_before,
+        concurrency_key: key,
+        idempotency,
+        run: task.run.as_deref().map(|run| text(place, run)).transpose()?,
+    })
+}
+
+/// The tasks to run after, by their ids.
+fn after(place: &dyn Display, ids: &[String]) -> Result<Vec<After>, ApiError> {
+    if ids.len() > AFTER_MAX {
+        return Err(ApiError::batch(&format!("{place}after"), ids.len(), AFTER_MAX));
+    }
+    let after = |id: &String| match id.parse() {
+        Ok(task) => Ok(After::Task(task)),
+        Err(_) => Err(ApiError::invalid(format_args!("{place}after"), "names no task id")),
+    };
+    ids.iter().map(after).collect()
+}
+
+fn parameters(place: &dyn Display, given: Option<Box<RawValue>>) -> Result<Bytes, ApiError> {
+    let Some(given) = given else { return Ok(Bytes::from_static(b"{}")) };
+    payload("parameters", given, PARAMETERS_BYTES_MAX).map_err(|mut error| {
+        error.message.insert_str(0, &place.to_string());
+        error
+    })
+}
+
+fn spec(place: &dyn Display, words: &TaskToSubmit) -> Result<TaskSpec, ApiError> {
+    let priority = PRIORITY.check(place, words.priority.unwrap_or(0))?;
+    let lease_ttl = words.lease_ttl_ms.map(|value| LEASE_TTL_MS.check_millis(place, value));
+    let timeout = words.timeout_ms.map(|value| TIMEOUT_MS.check_millis(place, value));
+    Ok(TaskSpec {
+        demand: demand(place, words)?,
+        priority: i16::try_from(priority).expect("at most PRIORITY_LIMIT"),
+        lease_ttl: lease_ttl.transpose()?.unwrap_or(LEASE_TTL_DEFAULT),
+        timeout: timeout.transpose()?,
+        retry: retry(place, words.retry.as_ref())?,
+    })
+}
+
+fn demand(place: &dyn Display, words: &TaskToSubmit) -> Result<Demand, ApiError> {
+    let queue: QueueName = text(place, words.queue.as_deref().unwrap_or(DEFAULT_QUEUE))?;
+    let task_type = text(place, &words.task_type)?;
+    let nothing = Requires::default();
+    let requires = words.requires.as_ref().unwrap_or(&nothing);
+    for (field, length) in [("tools", requires.tools.len()), ("tags", requires.tags.len())] {
+        if length > DEMAND_ENTRIES_MAX {
+            let field = format!("{place}requires.{field}");
+            return Err(ApiError::batch(&field, length, DEMAND_ENTRIES_MAX));
+        }
+    }
+    let prefix = format_args!("{place}requires.");
+    Ok(Demand {
+        queue,
+        task_type,
+        tools: set(&prefix, &requires.tools)?,
+        tags: tags(&prefix, &requires.tags)?,
+        package: requires.package.as_ref().map(|one| package(&prefix, one)).transpose()?,
+    })
+}
+
+fn retry(place: &dyn Display, given: Option<&Retry>) -> Result<RetryPolicy, ApiError> {
+    let mut policy = RetryPolicy::default();
+    let Some(given) = given else { return Ok(policy) };
+    let prefix = format_args!("{place}retry.");
+    if let Some(value) = given.max_attempts {
+        let value = MAX_ATTEMPTS.check(&prefix, value)?;
+        policy.max_attempts = u32::try_from(value).expect("at most ATTEMPTS_MAX");
+    }
+    if let Some(value) = given.backoff_ms {
+        policy.backoff = BACKOFF_MS.check_millis(&prefix, value)?;
+        // Who asks for a longer pause than the default cap did not mean to have it cut.
+        policy.backoff_max = policy.backoff_max.max(policy.backoff);
+    }
+    if let Some(value) = given.backoff_max_ms {
+        policy.backoff_max = BACKOFF_MAX_MS.check_millis(&prefix, value)?;
+        if policy.backoff_max < given_backoff(given, policy.backoff) {
+            let rule = "must not be shorter than backoff_ms";
+            return Err(ApiError::invalid(format_args!("{prefix}backoff_max_ms"), rule));
+        }
+    }
+    policy.backoff = policy.backoff.min(policy.backoff_max);
+    Ok(policy)
+}
+
+/// A default pause never contradicts a cap that was asked for.
+fn given_backoff(given: &Retry, backoff: Duration) -> Duration {
+    if given.backoff_ms.is_some() { backoff } else { Duration::ZERO }
+}
+
+/// Recognises the task when it is submitted again: the key, and a digest of all other words.
+fn mark(place: &dyn Display, task: &TaskToSubmit) -> Result<Option<IdempotencyMark>, ApiError> {
+    let Some(key) = task.idempotency_key.as_deref() else { return Ok(None) };
+    let key: IdempotencyKey = text(place, key)?;
+    let words = (
+        (&task.task_type, &task.queue, task.priority, &task.not_before),
+        (task.timeout_ms, task.lease_ttl_ms, &task.retry, &task.concurrency_key, &task.requires),
+        &task.run,
+    );
+    let words = serde_json::to_vec(&words)
+        .map_err(|_| ApiError::internal("the task cannot be written as JSON"))?;
+    let parameters = task.parameters.as_ref().map_or("{}", |raw| raw.get());
+    let mut parts = vec![words.as_slice(), parameters.as_bytes()];
+    // Only where there are any, so that tasks of older versions keep their digests.
+    parts.extend(task.after.iter().map(String::as_bytes));
+    Ok(Some(IdempotencyMark { key, fingerprint: fingerprint(b"astra.task.v1", &parts) }))
+}
+
+#[cfg(test)]
+mod tests;

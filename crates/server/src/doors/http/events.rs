@@ -7,7 +7,6 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
@@ -18,26 +17,24 @@ use futures_util::stream::unfold;
 use model::{RunId, ShardId, Timestamp};
 use parking_lot::Mutex;
 use protocol::error_code::ErrorCode;
-use protocol::rest::events::{
-    EventError, EventKind, EventScope, EventTicket, RunSnapshotData, RunStatusData,
-};
+use protocol::rest::events::{EventKind, EventScope, EventTicket, RunSnapshotData};
 use protocol::rest::runs::Run;
 use serde_json::value::RawValue;
 use store::RunQuery;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::auth_layer::{Asker, Coordinator, Credential};
-use super::params::QueryPairs;
+use super::auth_layer::{Asker, Context, is_live};
+use super::request::QueryPairs;
 use super::runs::with_snapshot;
 use crate::app::App;
 use crate::events::{
     Came, FRAME_END, Filter, Holder, READERS_MAX, RESULT_BYTES_MAX, Reader, Said, TICKET_LIFETIME,
-    TenantEvents, TicketError, opening_data, opening_head,
+    TenantEvents, opening_data, opening_head, run_status,
 };
 use crate::handle::AskError;
 use crate::runs::{start, view};
-use crate::wire_words::problem::{ApiError, json};
+use crate::wire_words::problem::{Answer, ApiError, json};
 
 /// How long a reader waits for the store to set ids aside, before the first event of all.
 const IDS_WITHIN: Duration = Duration::from_secs(5);
@@ -77,30 +74,31 @@ const PARAMETERS: [&str; 6] =
         (status = 429, description = "E.LIMIT.EVENTS, E.LIMIT.OVERLOADED")
     )
 )]
-pub(super) async fn watch(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    credential: Credential,
-    query: QueryPairs,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let shard = coordinator.handle.shard();
+pub(super) async fn watch(context: Context, query: QueryPairs, headers: HeaderMap) -> Answer {
+    let shard = context.shard();
     let query = query.only(&PARAMETERS)?;
     let seen = last_seen(&headers, &query);
     let run = match query.first("runId") {
-        Some(name) => Some(known_run(&app, name, shard).await?),
+        Some(name) => Some(known_run(&context.app, name, shard).await?),
         None => None,
     };
     let client = query.first("clientSessionId").map(str::to_owned);
     let filter = Filter::new(run, query.first("types"), client)
         .map_err(|error| ApiError::invalid("types:", error))?;
-    let events = events_of(&coordinator).await?;
+    let events = events_of(&context).await?;
     let reader = events.reader(filter, seen).ok_or_else(|| {
         let message = format!("{READERS_MAX} connections of this tenant read events already");
         ApiError::new(ErrorCode::LimitEvents, message)
     })?;
-    let opening = Opening::of(&app, shard, &reader).await?;
-    let stream = EventStream::new(app, reader, opening, credential);
+    let opening = Opening::of(&context.app, shard, &reader).await?;
+    let stream = EventStream {
+        app: context.app,
+        reader,
+        token_id: context.token_id,
+        state: Stage::Opening(opening),
+        pieces: VecDeque::from([Bytes::from_static(COME_BACK)]),
+        look_at_token: Instant::now() + LOOK_AT_TOKEN_EVERY,
+    };
     let mut response = Response::new(Body::from_stream(stream.into_stream()));
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
@@ -122,8 +120,8 @@ async fn known_run(app: &App, name: &str, shard: ShardId) -> Result<RunId, ApiEr
 }
 
 /// The tenant's events, once ids can be given.
-async fn events_of(coordinator: &Coordinator) -> Result<Arc<TenantEvents>, ApiError> {
-    let events = Arc::clone(&coordinator.handle.tenant()?.events);
+async fn events_of(context: &Context) -> Result<Arc<TenantEvents>, ApiError> {
+    let events = Arc::clone(&context.handle.tenant()?.events);
     let ids = tokio::time::timeout(IDS_WITHIN, events.has_ids()).await;
     ids.map_err(|_| AskError::Unavailable)?;
     Ok(events)
@@ -140,19 +138,8 @@ async fn events_of(coordinator: &Coordinator) -> Result<Arc<TenantEvents>, ApiEr
         (status = 429, description = "E.LIMIT.EVENTS")
     )
 )]
-pub(super) async fn create_ticket(
-    State(app): State<Arc<App>>,
-    Asker(caller): Asker,
-    credential: Credential,
-) -> Result<Response, ApiError> {
-    let holder = Holder { caller, token_id: credential.into_token_id() };
-    let ticket = app.tickets.issue(holder, app.clock.now()).map_err(|error| {
-        let code = match error {
-            TicketError::TooMany => ErrorCode::LimitEvents,
-            TicketError::NoRandomness => ErrorCode::Internal,
-        };
-        ApiError::new(code, error.to_string())
-    })?;
+pub(super) async fn create_ticket(Asker { app, caller, token_id }: Asker) -> Answer {
+    let ticket = app.tickets.issue(Holder { caller, token_id }, app.clock.now())?;
     let expires_in = TICKET_LIFETIME.as_secs();
     Ok(json(StatusCode::CREATED, &EventTicket { ticket, expires_in }))
 }
@@ -240,24 +227,11 @@ impl Opening {
         record: &RunRecord,
         id: Option<u64>,
     ) -> Vec<Bytes> {
-        let shown = view::row(record);
-        let scope = scope(reader, &shown.run_id, shown.client_id.as_deref());
+        let run_id = record.id.to_string();
+        let scope = scope(reader, &run_id, record.about.client_id.as_deref());
         let at = record.end.as_ref().map_or_else(|| app.clock.now(), |end| end.at);
-        let error = shown.error.as_ref();
-        let data = opening_data(&RunStatusData {
-            kind: EventKind::RunStatus.name().into(),
-            run_id: shown.run_id.as_str().into(),
-            number: shown.number,
-            status: shown.status,
-            started_at: None,
-            finished_at: shown.finished_at.as_deref().map(Cow::from),
-            reason: error.map(|error| error.message.as_str().into()),
-            node_id: error.and_then(|error| error.node_id.as_deref()).map(Cow::from),
-            error: error.map(|error| EventError {
-                code: error.code.as_str().into(),
-                message: error.message.as_str().into(),
-            }),
-        });
+        let run = (run_id.as_str(), record.id.number());
+        let data = opening_data(&run_status(run, view::status(record), record.end.as_deref()));
         let head = opening_head(EventKind::RunStatus, id, &scope, (at, self.is_gap));
         vec![head.into(), data.into(), Bytes::from_static(FRAME_END)]
     }
@@ -304,7 +278,7 @@ const NO_SNAPSHOT: &[u8] = b": how things stand cannot be read right now\n\n";
 pub(super) struct EventStream {
     app: Arc<App>,
     reader: Reader,
-    credential: Credential,
+    token_id: Option<String>,
     state: Stage,
     /// Bytes that are sent before anything else.
     pieces: VecDeque<Bytes>,
@@ -321,22 +295,6 @@ enum Stage {
 }
 
 impl EventStream {
-    pub(super) fn new(
-        app: Arc<App>,
-        reader: Reader,
-        opening: Opening,
-        credential: Credential,
-    ) -> Self {
-        Self {
-            app,
-            reader,
-            credential,
-            state: Stage::Opening(opening),
-            pieces: VecDeque::from([Bytes::from_static(COME_BACK)]),
-            look_at_token: Instant::now() + LOOK_AT_TOKEN_EVERY,
-        }
-    }
-
     pub(super) fn into_stream(self) -> impl Stream<Item = Result<Bytes, Infallible>> {
         unfold(self, |mut stream| async {
             let bytes = stream.next().await?;
@@ -374,7 +332,7 @@ impl EventStream {
         };
         if Instant::now() >= self.look_at_token {
             self.look_at_token = Instant::now() + LOOK_AT_TOKEN_EVERY;
-            if !self.credential.is_live(&self.app) {
+            if !is_live(&self.app, self.token_id.as_deref()) {
                 return self.end(TOKEN_ENDED);
             }
         }
@@ -474,7 +432,7 @@ fn snapshot(mut run: Run) -> Option<Bytes> {
     }
     let raw = |json: serde_json::Result<Box<RawValue>>| json.ok().map(Cow::Owned);
     let data = RunSnapshotData {
-        kind: EventKind::RunSnapshot.name().into(),
+        kind: EventKind::RunSnapshot.word().into(),
         run: raw(serde_json::value::to_raw_value(&run))?,
         nodes: raw(serde_json::value::to_raw_value(&nodes))?,
     };

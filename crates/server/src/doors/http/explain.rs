@@ -44,7 +44,7 @@ pub(super) fn explain_settled(record: &TaskRecord, now: Timestamp) -> wire::Expl
         age_ms: millis_between(record.created_at, now),
         attempt: record.progress.attempt,
         summary: format!("{}: {message}", state.word()),
-        reasons: vec![wire::Reason { code: "settled".to_owned(), message, hint, count: None }],
+        reasons: vec![wire::Reason { hint, ..wire::Reason::new("settled", message) }],
     }
 }
 
@@ -67,20 +67,20 @@ fn settled_words(settlement: &Settlement) -> (String, Option<String>) {
 fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
     match reason {
         Reason::Paused { queue, by, since } => {
-            words("paused", format!("queue {queue} is paused by {by} since {since}"))
-                .hint("resume the queue; what waits in it is granted at once".to_owned())
+            wire::Reason::new("paused", format!("queue {queue} is paused by {by} since {since}"))
+                .hint("resume the queue; what waits in it is granted at once")
         }
         Reason::HeldBy { worker, expires_at } => {
             let left = seconds_until(*expires_at, now);
-            words("held_by", format!("{worker} runs it; its lease lasts {left} more"))
+            wire::Reason::new("held_by", format!("{worker} runs it; its lease lasts {left} more"))
         }
         Reason::NotBefore { until } => {
             let left = seconds_until(*until, now);
-            words("not_before", format!("it is not to start before {until}, in {left}"))
+            wire::Reason::new("not_before", format!("it is not to start before {until}, in {left}"))
         }
         Reason::Delayed { until } => {
             let left = seconds_until(*until, now);
-            words("delayed", format!("it lets time pass until {until}, {left} more"))
+            wire::Reason::new("delayed", format!("it lets time pass until {until}, {left} more"))
         }
         Reason::NeedsSignal { until, event } => needs_signal(event.as_deref(), *until),
         Reason::BlockedBy { tasks, total } => blocked_by(tasks, *total),
@@ -88,46 +88,47 @@ fn reason(reason: &Reason, now: Timestamp) -> wire::Reason {
             let left = seconds_until(*until, now);
             let text =
                 format!("attempt {attempt} of {max_attempts} failed; the next is due in {left}");
-            words("backoff", text)
+            wire::Reason::new("backoff", text)
         }
-        Reason::KeyHeld { key, by } => {
-            words("key_held", format!("task {by} has the concurrency key `{key}` and goes first"))
-                .hint(format!("wait for it, or stop it with `astra task cancel {by}`"))
-        }
+        Reason::KeyHeld { key, by } => wire::Reason::new(
+            "key_held",
+            format!("task {by} has the concurrency key `{key}` and goes first"),
+        )
+        .hint(format!("wait for it, or stop it with `astra task cancel {by}`")),
         Reason::PinnedAway { worker, because, until } => {
             let text = format!("it needs {because}, and worker {worker} is away");
-            words("pinned_away", give_up(text, *until, now))
+            wire::Reason::new("pinned_away", give_up(text, *until, now))
                 .hint(format!("bring worker {worker} back"))
         }
         Reason::PinnedBusy { worker, because, until } => {
             let text = format!("it needs {because}, and worker {worker} takes nothing right now");
-            words("pinned_busy", give_up(text, *until, now))
+            wire::Reason::new("pinned_busy", give_up(text, *until, now))
                 .hint(format!("wait until {worker} asks for work, or give it more slots"))
         }
-        Reason::NoWorkers => words("no_workers", "no worker has asked for work yet".to_owned())
-            .hint("start one with `astra worker start`".to_owned()),
+        Reason::NoWorkers => wire::Reason::new("no_workers", "no worker has asked for work yet")
+            .hint("start one with `astra worker start`"),
         Reason::Lacking { what, workers } => lacking(what, *workers),
         Reason::Lost { workers } => {
             let text = format!("{} could take it, but went silent", counted(*workers, "worker"));
-            words("workers_lost", text)
+            wire::Reason::new("workers_lost", text)
                 .count(*workers)
-                .hint("look at their machines, or start other workers".to_owned())
+                .hint("look at their machines, or start other workers")
         }
         Reason::Drained { workers } => {
             let is = if *workers == 1 { "is" } else { "are" };
             let text = format!("{} could take it, but {is} drained", counted(*workers, "worker"));
-            words("workers_drained", text)
+            wire::Reason::new("workers_drained", text)
                 .count(*workers)
-                .hint("let one take work again with `astra worker undrain NAME`".to_owned())
+                .hint("let one take work again with `astra worker undrain NAME`")
         }
         Reason::KeptAway { run, package, workers } => kept_away(*run, package, *workers),
         Reason::NoneAsking { workers } => none_asking(*workers),
         Reason::Behind { tasks } => {
             let verb = if *tasks == 1 { "goes" } else { "go" };
             let text = format!("{} of the same kind {verb} first", counted(*tasks, "task"));
-            words("behind", text)
+            wire::Reason::new("behind", text)
                 .count(*tasks)
-                .hint("add workers, or give it a higher priority".to_owned())
+                .hint("add workers, or give it a higher priority")
         }
     }
 }
@@ -136,7 +137,7 @@ fn kept_away(run: RunId, package: &str, workers: u64) -> wire::Reason {
     let (counted, run) = (counted(workers, "worker"), run.number());
     let text = format!("{counted} could take it, but a person keeps run {run} away from there");
     let way_back = format!("astra run rebind {run} --package {package} --to NAME");
-    words("workers_kept_away", text)
+    wire::Reason::new("workers_kept_away", text)
         .count(workers)
         .hint(format!("start another worker, or let one have the work again: `{way_back}`"))
 }
@@ -153,7 +154,7 @@ fn needs_signal(event: Option<&str>, until: Timestamp) -> wire::Reason {
         Some(event) => format!("--event {event}"),
         None => "--approve".to_owned(),
     };
-    words("needs_signal", view::signal_words(event, until))
+    wire::Reason::new("needs_signal", view::signal_words(event, until))
         .hint(format!("send it with `astra run signal RUN NODE {way}`"))
 }
 
@@ -162,7 +163,9 @@ fn blocked_by(tasks: &[TaskId], total: u64) -> wire::Reason {
     let more = if total > tasks.len() as u64 { ", ..." } else { "" };
     let text = format!("it runs after {}: {}{more}", counted(total, "task"), names.join(", "));
     let first = names.first().map_or("ID", String::as_str);
-    words("blocked_by", text).count(total).hint(format!("see why with `astra explain {first}`"))
+    wire::Reason::new("blocked_by", text)
+        .count(total)
+        .hint(format!("see why with `astra explain {first}`"))
 }
 
 fn lacking(what: &Lack, workers: u64) -> wire::Reason {
@@ -189,15 +192,15 @@ fn lacking(what: &Lack, workers: u64) -> wire::Reason {
             (format!("{who} {lack} package {package}"), format!("install {package} on a worker"))
         }
     };
-    words("lacking", text).count(workers).hint(hint)
+    wire::Reason::new("lacking", text).count(workers).hint(hint)
 }
 
 fn none_asking(workers: u64) -> wire::Reason {
     let text =
         format!("{} can take it, and none asks for work right now", counted(workers, "worker"));
-    words("none_asking", text)
+    wire::Reason::new("none_asking", text)
         .count(workers)
-        .hint("wait until one asks for work, or add workers".to_owned())
+        .hint("wait until one asks for work, or add workers")
 }
 
 fn counted(number: u64, noun: &str) -> String {
@@ -211,28 +214,6 @@ fn seconds_until(moment: Timestamp, now: Timestamp) -> String {
 
 fn millis_between(earlier: Timestamp, later: Timestamp) -> u64 {
     u64::try_from(later.since(earlier).as_millis()).unwrap_or(u64::MAX)
-}
-
-fn words(code: &str, message: String) -> wire::Reason {
-    wire::Reason { code: code.to_owned(), message, hint: None, count: None }
-}
-
-/// Additions to a reason.
-trait With {
-    fn hint(self, hint: String) -> Self;
-    fn count(self, count: u64) -> Self;
-}
-
-impl With for wire::Reason {
-    fn hint(mut self, hint: String) -> Self {
-        self.hint = Some(hint);
-        self
-    }
-
-    fn count(mut self, count: u64) -> Self {
-        self.count = Some(count);
-        self
-    }
 }
 
 #[cfg(test)]

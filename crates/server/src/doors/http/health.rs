@@ -5,15 +5,15 @@ use std::sync::Arc;
 use axum::Router;
 use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::{IntoResponse, Response};
+use axum::response::IntoResponse;
 use axum::routing::get;
 use protocol::error_code::ErrorCode;
 use protocol::rest::health::Health;
 use utoipa::openapi::OpenApi;
 
-use super::auth_layer::{Asker, Coordinator};
+use super::auth_layer::Asker;
 use crate::app::App;
-use crate::wire_words::problem::{ApiError, json, json_bytes};
+use crate::wire_words::problem::{Answer, ApiError, json_bytes, ok};
 
 const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
@@ -23,8 +23,8 @@ const METRICS_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset
     security(()),
     responses((status = 200, body = Health, description = "It does."))
 )]
-pub(super) async fn healthz(State(app): State<Arc<App>>) -> Response {
-    json(StatusCode::OK, &health(&app, "ok"))
+pub(super) async fn healthz(State(app): State<Arc<App>>) -> Answer {
+    ok(&health(&app, "ok"))
 }
 
 /// Can it work?
@@ -38,12 +38,12 @@ pub(super) async fn healthz(State(app): State<Arc<App>>) -> Response {
         (status = 503, description = "E.STORE.UNAVAILABLE")
     )
 )]
-pub(super) async fn readyz(State(app): State<Arc<App>>) -> Result<Response, ApiError> {
+pub(super) async fn readyz(State(app): State<Arc<App>>) -> Answer {
     if !app.directory.all_ready() {
         let message = "the store cannot keep anything right now";
         return Err(ApiError::new(ErrorCode::StoreUnavailable, message));
     }
-    Ok(json(StatusCode::OK, &health(&app, "ready")))
+    ok(&health(&app, "ready"))
 }
 
 fn health(app: &App, status: &str) -> Health {
@@ -60,20 +60,16 @@ fn health(app: &App, status: &str) -> Health {
             description = "docs/reference/metrics.md lists them.")
     )
 )]
-pub(super) async fn metrics(
-    State(app): State<Arc<App>>,
-    Asker(caller): Asker,
-) -> Result<Response, ApiError> {
+pub(super) async fn metrics(Asker { app, caller, .. }: Asker) -> Answer {
     // Numbers matter most while the store is away, so its absence must not hide them.
     // And they are no reason to claim a shard.
-    if let Some(handle) = app.directory.find(&caller.tenant) {
-        let coordinator = Coordinator { caller: caller.clone(), handle };
-        if let Ok(views) = coordinator.handle.list_workers().await {
-            app.metrics.set_workers(&caller.tenant, &views);
-            if let Ok([sessions, members]) = coordinator.handle.worker_counts().await {
-                app.metrics.set_known(&caller.tenant, "ws", sessions);
-                app.metrics.set_known(&caller.tenant, "resp", members);
-            }
+    if let Some(handle) = app.directory.find(&caller.tenant)
+        && let Ok(views) = handle.list_workers().await
+    {
+        app.metrics.set_workers(&caller.tenant, &views);
+        if let Ok([sessions, members]) = handle.worker_counts().await {
+            app.metrics.set_known(&caller.tenant, "ws", sessions);
+            app.metrics.set_known(&caller.tenant, "resp", members);
         }
     }
     app.metrics.set_store_available(app.directory.all_ready());

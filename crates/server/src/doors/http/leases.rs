@@ -1,12 +1,8 @@
 //! Leases: ask for work, stay alive, report.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
 use bytes::Bytes;
-use coordinator::{Judgement, Renewal};
+use coordinator::Renewal;
 use model::{Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, WorkerId};
 use protocol::error_code::ErrorCode;
 use protocol::rest::leases::{
@@ -20,13 +16,11 @@ use shard::report_key::{CODE_CHARS_MAX, REASON_CHARS_MAX, content_key, extra, na
 use shard::verdict_words::verdict_answer;
 
 use super::answers::{NoLease, granted_leases, heartbeat_answer};
-use super::auth_layer::Coordinator;
-use super::body::Json;
+use super::auth_layer::Context;
 use super::convert::{lease_request, prose, text};
-use super::params::PathName;
-use crate::app::App;
+use super::request::{Json, PathName};
 use crate::wire_words::payload::{RESULT_BYTES_MAX, payload};
-use crate::wire_words::problem::{ApiError, json, json_bytes};
+use crate::wire_words::problem::{Answer, ApiError, json_bytes, ok};
 
 /// Ask for work
 ///
@@ -40,14 +34,10 @@ use crate::wire_words::problem::{ApiError, json, json_bytes};
         (status = 429, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED")
     )
 )]
-pub(super) async fn request(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    Json(body): Json<RequestLeases>,
-) -> Result<Response, ApiError> {
-    let request = lease_request(&body, app.clock.now())?;
-    coordinator.speaks_for(request.worker.as_str())?;
-    let grants = coordinator.handle.request_leases(request).await?;
+pub(super) async fn request(context: Context, Json(body): Json<RequestLeases>) -> Answer {
+    let request = lease_request(&body, context.app.clock.now())?;
+    context.speaks_for(request.worker.as_str())?;
+    let grants = context.handle.request_leases(request).await?;
     Ok(json_bytes(StatusCode::OK, granted_leases(&grants)))
 }
 
@@ -60,19 +50,19 @@ pub(super) async fn request(
     responses((status = 200, body = HeartbeatAnswer, description = "The verdict, whatever it is."))
 )]
 pub(super) async fn heartbeat(
-    coordinator: Coordinator,
+    context: Context,
     path: PathName,
     Json(body): Json<Heartbeat>,
-) -> Result<Response, ApiError> {
+) -> Answer {
     let worker: WorkerId = text(&"", &body.worker_id)?;
-    coordinator.speaks_for(worker.as_str())?;
-    let lease = match lease(path.as_str(), coordinator.handle.shard()) {
+    context.speaks_for(worker.as_str())?;
+    let lease = match lease(path.as_str(), context.shard()) {
         Ok(lease) => lease,
-        Err(no_lease) => return Ok(json(StatusCode::OK, &no_lease.heartbeat())),
+        Err(no_lease) => return ok(&no_lease.heartbeat()),
     };
-    let beaten = coordinator.handle.heartbeat(worker, Renewal::Listed(vec![lease])).await?;
+    let beaten = context.handle.heartbeat(worker, Renewal::Listed(vec![lease])).await?;
     match beaten.verdicts.as_slice() {
-        [verdict] => Ok(json(StatusCode::OK, &heartbeat_answer(*verdict))),
+        [verdict] => ok(&heartbeat_answer(*verdict)),
         _ => Err(ApiError::internal("one lease got several verdicts")),
     }
 }
@@ -86,14 +76,13 @@ pub(super) async fn heartbeat(
     responses((status = 200, body = VerdictAnswer, description = "The verdict, whatever it is."))
 )]
 pub(super) async fn complete(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
+    context: Context,
     path: PathName,
     Json(body): Json<Complete>,
-) -> Result<Response, ApiError> {
-    coordinator.speaks_for(&body.worker_id)?;
-    let lease = lease(path.as_str(), coordinator.handle.shard());
-    one(&app, &coordinator, read_complete(lease, body)?).await
+) -> Answer {
+    context.speaks_for(&body.worker_id)?;
+    let lease = lease(path.as_str(), context.shard());
+    one(&context, completed(lease, text(&"", &body.worker_id)?, body)?).await
 }
 
 /// Report that the work failed
@@ -103,15 +92,10 @@ pub(super) async fn complete(
     post, path = "/api/v1/leases/{lease_id}/fail", operation_id = "fail", request_body = Fail,
     responses((status = 200, body = VerdictAnswer, description = "The verdict, whatever it is."))
 )]
-pub(super) async fn fail(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-    Json(body): Json<Fail>,
-) -> Result<Response, ApiError> {
-    coordinator.speaks_for(&body.worker_id)?;
-    let lease = lease(path.as_str(), coordinator.handle.shard());
-    one(&app, &coordinator, read_fail(lease, body)?).await
+pub(super) async fn fail(context: Context, path: PathName, Json(body): Json<Fail>) -> Answer {
+    context.speaks_for(&body.worker_id)?;
+    let lease = lease(path.as_str(), context.shard());
+    one(&context, failed(lease, text(&"", &body.worker_id)?, body)?).await
 }
 
 /// Report many attempts
@@ -124,46 +108,35 @@ pub(super) async fn fail(
         (status = 422, description = "E.REQUEST.INVALID, E.LIMIT.BATCH")
     )
 )]
-pub(super) async fn many(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    Json(body): Json<Reports>,
-) -> Result<Response, ApiError> {
+pub(super) async fn many(context: Context, Json(body): Json<Reports>) -> Answer {
     for report in &body.reports {
-        coordinator.speaks_for(&report.worker_id)?;
+        context.speaks_for(&report.worker_id)?;
     }
-    let reports = reports(body.reports, coordinator.handle.shard())?;
-    let verdicts = judge(&app, &coordinator, reports).await?;
-    Ok(json(StatusCode::OK, &Verdicts { verdicts }))
+    let reports = reports(body.reports, context.shard())?;
+    let verdicts = judge(&context, reports).await?;
+    ok(&Verdicts { verdicts })
 }
 
-async fn one(
-    app: &App,
-    coordinator: &Coordinator,
-    report: Judgeable,
-) -> Result<Response, ApiError> {
-    let verdicts = judge(app, coordinator, vec![report]).await?;
+async fn one(context: &Context, report: Judgeable) -> Answer {
+    let verdicts = judge(context, vec![report]).await?;
     match verdicts.as_slice() {
-        [verdict] => Ok(json(StatusCode::OK, verdict)),
+        [verdict] => ok(verdict),
         _ => Err(ApiError::internal("one report got several verdicts")),
     }
 }
 
 /// One verdict per report, in order. Those without a lease are judged here, the rest by the
 /// coordinator.
-async fn judge(
-    app: &App,
-    coordinator: &Coordinator,
-    reports: Vec<Judgeable>,
-) -> Result<Vec<VerdictAnswer>, ApiError> {
+async fn judge(context: &Context, reports: Vec<Judgeable>) -> Result<Vec<VerdictAnswer>, ApiError> {
     let places: Vec<Option<NoLease>> =
         reports.iter().map(|one| one.as_ref().err().copied()).collect();
     let reports: Vec<_> = reports.into_iter().flatten().collect();
     let n_refused = places.len() - reports.len();
     if n_refused > 0 {
-        app.metrics.observe_refused_reports(&coordinator.caller.tenant, n_refused);
+        context.app.metrics.observe_refused_reports(&context.caller.tenant, n_refused);
     }
-    let judgements = ask(coordinator, reports).await?;
+    let judgements =
+        if reports.is_empty() { Vec::new() } else { context.handle.report(reports).await? };
     let mut judgements = judgements.into_iter().map(verdict_answer);
     let verdicts = places.into_iter().map(|place| match place {
         Some(no_lease) => Some(no_lease.verdict()),
@@ -171,16 +144,6 @@ async fn judge(
     });
     let verdicts: Option<Vec<_>> = verdicts.collect();
     verdicts.ok_or_else(|| ApiError::internal("a report got no verdict"))
-}
-
-async fn ask(
-    coordinator: &Coordinator,
-    reports: Vec<model::Report>,
-) -> Result<Vec<Judgement>, ApiError> {
-    if reports.is_empty() {
-        return Ok(Vec::new());
-    }
-    Ok(coordinator.handle.report(reports).await?)
 }
 
 /// Limit: reports in one call.
@@ -197,27 +160,6 @@ pub(crate) fn lease(text: &str, shard: ShardId) -> Result<LeaseId, NoLease> {
 
 /// A report, or why no coordinator needs to see it.
 pub(crate) type Judgeable = Result<Report, NoLease>;
-
-fn read_complete(lease: Result<LeaseId, NoLease>, body: Complete) -> Result<Judgeable, ApiError> {
-    let worker = text(&"", &body.worker_id)?;
-    let words =
-        CompletedWords { result: body.result, artifacts: body.artifacts, skipped: body.skipped };
-    let outcome = completed(words)?;
-    let key = key(body.report_id.as_deref(), &outcome)?;
-    Ok(lease.map(|lease| Report { lease, worker, key, outcome }))
-}
-
-fn read_fail(lease: Result<LeaseId, NoLease>, body: Fail) -> Result<Judgeable, ApiError> {
-    let worker = text(&"", &body.worker_id)?;
-    let outcome = failed(FailedWords {
-        reason: body.reason,
-        code: body.code,
-        retryable: body.retryable,
-        details: body.details,
-    })?;
-    let key = key(body.report_id.as_deref(), &outcome)?;
-    Ok(lease.map(|lease| Report { lease, worker, key, outcome }))
-}
 
 /// All reports of one call. One that cannot be read refuses the call; one whose lease cannot be
 /// found does not.
@@ -246,33 +188,32 @@ fn report(
     shard: ShardId,
     last_worker: &mut Option<WorkerId>,
 ) -> Result<Judgeable, ApiError> {
+    let wire::Report { lease_id, worker_id, result, artifacts, skipped, report_id, .. } = report;
+    let wire::Report { reason, code, retryable, details, .. } = report;
     let worker = match last_worker {
-        Some(last) if last.as_str() == report.worker_id => last.clone(),
-        Some(_) | None => last_worker.insert(text(&"", &report.worker_id)?).clone(),
+        Some(last) if last.as_str() == worker_id => last.clone(),
+        Some(_) | None => last_worker.insert(text(&"", &worker_id)?).clone(),
     };
-    let lease = lease(&report.lease_id, shard);
-    let outcome = match report.outcome {
+    let lease = lease(&lease_id, shard);
+    match report.outcome {
         ReportOutcome::Complete => {
-            refuse("reason", report.reason.is_some())?;
-            refuse("code", report.code.is_some())?;
-            refuse("retryable", report.retryable.is_some())?;
-            refuse("details", report.details.is_some())?;
-            let (result, artifacts) = (report.result, report.artifacts);
-            completed(CompletedWords { result, artifacts, skipped: report.skipped })?
+            refuse("reason", reason.is_some())?;
+            refuse("code", code.is_some())?;
+            refuse("retryable", retryable.is_some())?;
+            refuse("details", details.is_some())?;
+            let body = Complete { worker_id, result, artifacts, skipped, report_id };
+            completed(lease, worker, body)
         }
         ReportOutcome::Fail => {
-            refuse("result", report.result.is_some())?;
-            refuse("artifacts", report.artifacts.is_some())?;
-            refuse("skipped", report.skipped.is_some())?;
-            let reason = report.reason.ok_or_else(|| {
+            refuse("result", result.is_some())?;
+            refuse("artifacts", artifacts.is_some())?;
+            refuse("skipped", skipped.is_some())?;
+            let reason = reason.ok_or_else(|| {
                 ApiError::invalid("reason", "is missing; a failed attempt says why")
             })?;
-            let (code, retryable, details) = (report.code, report.retryable, report.details);
-            failed(FailedWords { reason, code, retryable, details })?
+            failed(lease, worker, Fail { worker_id, reason, code, retryable, details, report_id })
         }
-    };
-    let key = key(report.report_id.as_deref(), &outcome)?;
-    Ok(lease.map(|lease| Report { lease, worker, key, outcome }))
+    }
 }
 
 /// Fields of the other outcome are a misunderstanding, and not silently dropped.
@@ -283,52 +224,48 @@ fn refuse(field: &str, is_given: bool) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// What a completed attempt says of itself.
-struct CompletedWords {
-    result: Option<Box<RawValue>>,
-    artifacts: Option<Vec<Box<RawValue>>>,
-    skipped: Option<bool>,
-}
-
-fn completed(words: CompletedWords) -> Result<ReportedOutcome, ApiError> {
-    let result = match words.result {
+fn completed(
+    lease: Result<LeaseId, NoLease>,
+    worker: WorkerId,
+    body: Complete,
+) -> Result<Judgeable, ApiError> {
+    let result = match body.result {
         Some(result) => payload("result", result, RESULT_BYTES_MAX)?,
         None => Bytes::from_static(b"null"),
     };
-    let artifacts = read_artifacts(&words.artifacts.unwrap_or_default())?;
-    let is_skipped = words.skipped.unwrap_or(false);
-    Ok(ReportedOutcome::Completed { result, extra: extra(is_skipped, artifacts) })
+    let artifacts = read_artifacts(&body.artifacts.unwrap_or_default())?;
+    let extra = extra(body.skipped.unwrap_or(false), artifacts);
+    let outcome = ReportedOutcome::Completed { result, extra };
+    let key = key(body.report_id.as_deref(), &outcome)?;
+    Ok(lease.map(|lease| Report { lease, worker, key, outcome }))
 }
 
 fn read_artifacts(given: &[Box<RawValue>]) -> Result<Option<Bytes>, ApiError> {
-    let read = |(position, raw): (usize, &RawValue)| {
+    let read = |(position, raw): (usize, &Box<RawValue>)| {
         Artifact::decode(raw).map_err(|error| {
             ApiError::new(ErrorCode::RequestInvalid, format!("artifacts[{position}]: {error}"))
         })
     };
-    let artifacts =
-        given.iter().map(AsRef::as_ref).enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+    let artifacts = given.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
     artifacts::kept(&artifacts).map_err(|error| {
         ApiError::new(ErrorCode::RequestTooLarge, error.to_string()).with_hint(artifacts::HINT)
     })
 }
 
-/// What a failed attempt says of itself.
-struct FailedWords {
-    reason: String,
-    code: Option<String>,
-    retryable: Option<bool>,
-    details: Option<Box<RawValue>>,
-}
-
-fn failed(words: FailedWords) -> Result<ReportedOutcome, ApiError> {
-    let FailedWords { reason, code, retryable, details } = words;
+fn failed(
+    lease: Result<LeaseId, NoLease>,
+    worker: WorkerId,
+    body: Fail,
+) -> Result<Judgeable, ApiError> {
+    let Fail { reason, code, retryable, details, report_id, .. } = body;
     prose(&"reason", &reason, REASON_CHARS_MAX)?;
     let code = code.unwrap_or_else(|| DEFAULT_CODE.to_owned());
     prose(&"code", &code, CODE_CHARS_MAX)?;
     let details = details.map(|given| payload("details", given, RESULT_BYTES_MAX)).transpose()?;
     let failure = Failure { code, reason, details };
-    Ok(ReportedOutcome::Failed { failure, retryable: retryable.unwrap_or(true) })
+    let outcome = ReportedOutcome::Failed { failure, retryable: retryable.unwrap_or(true) };
+    let key = key(report_id.as_deref(), &outcome)?;
+    Ok(lease.map(|lease| Report { lease, worker, key, outcome }))
 }
 
 /// Recognises the report when it is sent again: by the worker's own name for it, or by content.

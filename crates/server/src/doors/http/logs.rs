@@ -6,7 +6,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, header};
 use axum::response::Response;
 use base64::Engine as _;
@@ -18,16 +17,15 @@ use futures_util::stream::unfold;
 use model::TaskId;
 use protocol::error_code::ErrorCode;
 use protocol::rest::logs::{LogLine, TaskFeedback};
-use protocol::session::payload::exec::Channel;
 
-use super::auth_layer::Coordinator;
+use super::auth_layer::Context;
 use super::convert::LOG_OFFSET;
-use super::params::{PathName, QueryPairs};
+use super::request::{PathName, QueryPairs};
 use super::tasks::load;
 use crate::app::App;
 use crate::handle::{AskError, ShardHandle};
 use crate::logs::{FeedbackHub, Follower, LogContent, LogCursor, LogEntry};
-use crate::wire_words::problem::ApiError;
+use crate::wire_words::problem::Answer;
 
 /// Read a task's log
 ///
@@ -48,42 +46,34 @@ use crate::wire_words::problem::ApiError;
     )
 )]
 pub(super) async fn show(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
+    context: Context,
     path: PathName,
     query: QueryPairs,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    let task = path.task(coordinator.handle.shard())?;
+) -> Answer {
+    let task = path.task(context.shard())?;
     let query = query.only(&["offset", "follow"])?;
     let offset = query.number(LOG_OFFSET)?.unwrap_or(0).unsigned_abs();
-    let wants_more = flag(&query, "follow")?;
-    let is_settled = matches!(load(&app, task).await?.progress.state, TaskState::Settled(_));
-    let hub = Arc::clone(&app.feedback);
+    let wants_more = query.flag("follow", "it is 0 or 1")?.unwrap_or(false);
+    let is_settled =
+        matches!(load(&context.app, task).await?.progress.state, TaskState::Settled(_));
+    let hub = Arc::clone(&context.app.feedback);
     if is_settled {
         // What was taken before the end must be there; a disk that is too slow costs logs.
         let _ = hub.settled(task).await;
     }
     let (cursor, form) = (LogCursor::new(task, offset), Form::wanted(&headers));
-    let stream = if wants_more && !is_settled {
+    let state = if wants_more && !is_settled {
         let follower = hub.follow(task);
-        let end = Box::pin(task_end(app, coordinator.handle, task));
-        LogStream::follow(hub, cursor, form, (follower, end))
+        Stage::Following { follower, end: Box::pin(task_end(context.app, context.handle, task)) }
     } else {
-        LogStream::once(hub, cursor, form, is_settled)
+        Stage::ToTheEnd { is_settled }
     };
+    let stream = LogStream { hub, cursor, form, state, is_started: false };
     let mut response = Response::new(Body::from_stream(stream.into_stream()));
     let content_type = HeaderValue::from_static(form.content_type());
     response.headers_mut().insert(header::CONTENT_TYPE, content_type);
     Ok(response)
-}
-
-fn flag(query: &QueryPairs, name: &str) -> Result<bool, ApiError> {
-    match query.first(name) {
-        None | Some("0" | "false") => Ok(false),
-        Some("1" | "true") => Ok(true),
-        Some(other) => Err(ApiError::invalid(format_args!("{name} is `{other}`;"), "it is 0 or 1")),
-    }
 }
 
 /// How a task fares, if the hub knows.
@@ -181,20 +171,17 @@ fn write_lines(out: &mut Vec<u8>, entry: &LogEntry) {
             for (piece, is_text) in pieces(bytes) {
                 let next_offset = offset + piece.len() as u64;
                 let text = is_text.then(|| String::from_utf8_lossy(piece).into_owned());
-                write_line(
-                    out,
-                    &LogLine {
-                        offset: Some(offset),
-                        next_offset,
-                        attempt: Some(*attempt),
-                        channel: Some(word(*channel).to_owned()),
-                        at: Some(at.to_string()),
-                        data_base64: text.is_none().then(|| STANDARD.encode(piece)),
-                        text,
-                        dropped: None,
-                        end: None,
-                    },
-                );
+                let line = LogLine {
+                    offset: Some(offset),
+                    next_offset,
+                    attempt: Some(*attempt),
+                    channel: Some(channel.word().to_owned()),
+                    at: Some(at.to_string()),
+                    data_base64: text.is_none().then(|| STANDARD.encode(piece)),
+                    text,
+                    ..LogLine::default()
+                };
+                write_line(out, &line);
                 offset = next_offset;
             }
         }
@@ -223,17 +210,6 @@ fn pieces(bytes: &[u8]) -> Vec<(&[u8], bool)> {
     }
     let all = [(head, false), (text, true), (tail, false)];
     all.into_iter().filter(|(piece, _)| !piece.is_empty()).collect()
-}
-
-fn word(channel: Channel) -> &'static str {
-    match channel {
-        Channel::Stdout => "stdout",
-        Channel::Stderr => "stderr",
-        Channel::Log => "log",
-        Channel::Llm => "llm",
-        Channel::Metric => "metric",
-        Channel::Custom => "custom",
-    }
 }
 
 /// What one follower holds in memory, and what is sent at once.
@@ -271,26 +247,6 @@ enum Next {
 }
 
 impl LogStream {
-    /// What there is.
-    pub(super) fn once(
-        hub: Arc<FeedbackHub>,
-        cursor: LogCursor,
-        form: Form,
-        is_settled: bool,
-    ) -> Self {
-        Self { hub, cursor, form, state: Stage::ToTheEnd { is_settled }, is_started: false }
-    }
-
-    /// What there is, and what comes until the end of the task.
-    pub(super) fn follow(
-        hub: Arc<FeedbackHub>,
-        cursor: LogCursor,
-        form: Form,
-        (follower, end): (Follower, EndFuture),
-    ) -> Self {
-        Self { hub, cursor, form, state: Stage::Following { follower, end }, is_started: false }
-    }
-
     pub(super) fn into_stream(self) -> impl Stream<Item = io::Result<Bytes>> {
         unfold(self, |mut stream| async {
             let sent = stream.next().await.transpose()?;
@@ -345,10 +301,9 @@ async fn wait(follower: &mut Follower, end: &mut EndFuture) -> Next {
     }
     tokio::select! {
         end = end => Next::Finish(end),
-        changed = follower.changed() => match changed {
-            Ok(()) => Next::Read,
-            Err(_) => Next::Finish(LogEnd::ServerStops),
-        },
+        lives = follower.changed() => {
+            if lives { Next::Read } else { Next::Finish(LogEnd::ServerStops) }
+        }
         () = tokio::time::sleep(KEEP_ALIVE_EVERY) => Next::KeepAlive,
     }
 }
@@ -446,7 +401,8 @@ mod stream_tests {
         });
         let follower = hub.follow(task);
         let cursor = LogCursor::new(task, 0);
-        let mut stream = LogStream::follow(hub, cursor, Form::Lines, (follower, end));
+        let state = Stage::Following { follower, end };
+        let mut stream = LogStream { hub, cursor, form: Form::Lines, state, is_started: false };
         let started = tokio::time::Instant::now();
         let mut sent = Vec::new();
         while let Some(bytes) = stream.next().await.expect("readable") {

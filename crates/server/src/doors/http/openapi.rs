@@ -5,12 +5,12 @@ use axum::http::Method;
 use protocol::error_code::ErrorCode;
 use protocol::rest::problem::Problem;
 use protocol::rest::tokens::Role;
-use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn};
+use utoipa::openapi::path::{Operation, ParameterBuilder, ParameterIn, PathItem};
 use utoipa::openapi::schema::{ObjectBuilder, Type};
 use utoipa::openapi::security::{Http, HttpAuthScheme, SecurityScheme};
 use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Required, Response, ResponseBuilder};
 
-use super::permissions::{Access, Lookup, Permission, find};
+use super::router::{Access, Lookup, find};
 
 #[derive(utoipa::OpenApi)]
 #[openapi(
@@ -70,13 +70,7 @@ const PATH_NAMES: [(&str, &str, Option<ErrorCode>); 14] = [
 /// Adds to each operation what follows from its path, its method and who may use it.
 pub(super) fn complete(document: &mut OpenApi) {
     for (path, item) in &mut document.paths.paths {
-        let operations = [
-            (Method::GET, &mut item.get),
-            (Method::POST, &mut item.post),
-            (Method::PATCH, &mut item.patch),
-            (Method::DELETE, &mut item.delete),
-        ];
-        for (method, operation) in operations {
+        for (method, operation) in operations(item) {
             let Some(operation) = operation else { continue };
             operation.tags = Some(vec![tag(path).to_owned()]);
             let mut common = common_errors(&method, path, operation.request_body.is_some());
@@ -91,6 +85,16 @@ pub(super) fn complete(document: &mut OpenApi) {
             responses.values_mut().for_each(add_problem);
         }
     }
+}
+
+/// The operations of a path, by the methods that we have.
+pub(super) fn operations(item: &mut PathItem) -> [(Method, &mut Option<Operation>); 4] {
+    [
+        (Method::GET, &mut item.get),
+        (Method::POST, &mut item.post),
+        (Method::PATCH, &mut item.patch),
+        (Method::DELETE, &mut item.delete),
+    ]
 }
 
 /// The part of the interface that a path belongs to.
@@ -156,7 +160,7 @@ fn common_errors(method: &Method, path: &str, has_body: bool) -> Vec<&'static [E
             &[ErrorCode::RequestMediaType],
         ]);
     }
-    if let Lookup::Found(Permission { access: Access::Roles(roles), .. }) = find(method, path) {
+    if let Lookup::Found(_, Access::Roles(roles)) = find(method, path) {
         codes.push(&[ErrorCode::AuthInvalidToken]);
         if roles.len() < Role::ALL.len() {
             codes.push(&[ErrorCode::AuthForbidden]);

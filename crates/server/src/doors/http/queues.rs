@@ -1,11 +1,7 @@
 //! Queues: how many tasks stand where, who is next, and what people do to all of them.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
 use coordinator::{LoadKey, Pause, QueueView, StateWord};
 use model::QueueName;
 use protocol::rest::queues::{
@@ -14,13 +10,12 @@ use protocol::rest::queues::{
 use store::PageQuery;
 
 use super::answers;
-use super::auth_layer::{AskerName, Coordinator};
-use super::body::Json;
+use super::auth_layer::Context;
 use super::convert::{QUEUE_MAX, text};
-use super::params::{PathName, QueryPairs};
+use super::request::{Json, PathName, QueryPairs};
 use crate::app::App;
 use crate::bulk;
-use crate::wire_words::problem::{ApiError, json};
+use crate::wire_words::problem::{Answer, ApiError, ok};
 
 const PEEKED_TASKS_DEFAULT: i64 = 20;
 
@@ -31,12 +26,9 @@ const PEEKED_TASKS_DEFAULT: i64 = 20;
     get, path = "/api/v1/queues", operation_id = "list_queues",
     responses((status = 200, body = Queues, description = "By name."))
 )]
-pub(super) async fn list(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-) -> Result<Response, ApiError> {
-    let queues = all(&app, &coordinator).await?;
-    Ok(json(StatusCode::OK, &Queues { queues: queues.into_values().collect() }))
+pub(super) async fn list(context: Context) -> Answer {
+    let queues = all(&context).await?;
+    ok(&Queues { queues: queues.into_values().collect() })
 }
 
 /// Who is next in a queue
@@ -51,26 +43,21 @@ pub(super) async fn list(
     ),
     responses((status = 200, body = QueuedTasks, description = "The next one first."))
 )]
-pub(super) async fn peek(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-    query: QueryPairs,
-) -> Result<Response, ApiError> {
+pub(super) async fn peek(context: Context, path: PathName, query: QueryPairs) -> Answer {
     let queue: QueueName = text(&"", path.as_str())?;
     let (skip, limit) = query.only(&["limit", "offset"])?.page(PEEKED_TASKS_DEFAULT)?;
     let number = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let (skip, limit, queues) = (number(skip), number(limit), vec![queue.clone()]);
-    let (tasks, total) = coordinator.handle.peek(queues, None, skip, limit).await?;
+    let (tasks, total) = context.handle.peek(queues, None, skip, limit).await?;
     let keys = tasks.into_iter().map(LoadKey::Task).collect();
-    let found = app.store.load(coordinator.handle.shard(), keys).await?;
+    let found = context.app.store.load(context.shard(), keys).await?;
     // A worker may have taken one since.
     let waiting =
         found.iter().filter(|(_, record)| record.progress.state.word() == StateWord::Queued);
     let tasks = waiting.map(|(_, record)| answers::task(record)).collect::<Result<_, _>>()?;
-    let paused = one(&app, &coordinator, &queue).await?.paused;
+    let paused = one(&context, &queue).await?.paused;
     let shown = QueuedTasks { queue: queue.to_string(), tasks, total, paused };
-    Ok(json(StatusCode::OK, &shown))
+    ok(&shown)
 }
 
 /// Pause a queue
@@ -84,14 +71,10 @@ pub(super) async fn peek(
         (status = 429, description = "E.LIMIT.PAUSES, E.LIMIT.OVERLOADED")
     )
 )]
-pub(super) async fn pause(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    AskerName(by): AskerName,
-    path: PathName,
-) -> Result<Response, ApiError> {
-    let pause = Pause { by, at: app.clock.now() };
-    set_pause(&app, &coordinator, &path, Some(pause)).await
+pub(super) async fn pause(context: Context, path: PathName) -> Answer {
+    let by = context.asker_name();
+    let pause = Pause { by, at: context.app.clock.now() };
+    set_pause(&context, &path, Some(pause)).await
 }
 
 /// Let a queue go on
@@ -101,23 +84,14 @@ pub(super) async fn pause(
     post, path = "/api/v1/queues/{queue}/resume", operation_id = "resume_queue",
     responses((status = 200, body = Queue, description = "The queue is not paused."))
 )]
-pub(super) async fn resume(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-) -> Result<Response, ApiError> {
-    set_pause(&app, &coordinator, &path, None).await
+pub(super) async fn resume(context: Context, path: PathName) -> Answer {
+    set_pause(&context, &path, None).await
 }
 
-async fn set_pause(
-    app: &App,
-    coordinator: &Coordinator,
-    path: &PathName,
-    pause: Option<Pause>,
-) -> Result<Response, ApiError> {
+async fn set_pause(context: &Context, path: &PathName, pause: Option<Pause>) -> Answer {
     let queue: QueueName = text(&"", path.as_str())?;
-    coordinator.handle.set_pause(queue.clone(), pause).await?;
-    Ok(json(StatusCode::OK, &one(app, coordinator, &queue).await?))
+    context.handle.set_pause(queue.clone(), pause).await?;
+    ok(&one(context, &queue).await?)
 }
 
 /// Requeue what ended badly
@@ -133,19 +107,18 @@ async fn set_pause(
     )
 )]
 pub(super) async fn requeue(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
+    context: Context,
     path: PathName,
     Json(body): Json<RequeueQueue>,
-) -> Result<Response, ApiError> {
+) -> Answer {
     let queue: QueueName = text(&"", path.as_str())?;
     let mut states = vec![StateWord::Dead];
     states.extend(body.failed.then_some(StateWord::Failed));
-    let found = find(&app, &coordinator, &queue, states, body.max).await?;
-    let requeued = bulk::requeue(&coordinator.handle, found.tasks).await? as u64;
-    let dead = one(&app, &coordinator, &queue).await?.dead;
+    let found = find(&context, &queue, states, body.max).await?;
+    let requeued = bulk::requeue(&context.handle, found.tasks).await? as u64;
+    let dead = one(&context, &queue).await?.dead;
     let queue = queue.to_string();
-    Ok(json(StatusCode::OK, &RequeuedQueue { queue, requeued, dead, more: found.more }))
+    ok(&RequeuedQueue { queue, requeued, dead, more: found.more })
 }
 
 /// Empty a queue
@@ -160,26 +133,24 @@ pub(super) async fn requeue(
     )
 )]
 pub(super) async fn purge(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
+    context: Context,
     path: PathName,
     Json(body): Json<PurgeQueue>,
-) -> Result<Response, ApiError> {
+) -> Answer {
     let queue: QueueName = text(&"", path.as_str())?;
     let mut states = vec![StateWord::Queued];
     if body.waiting {
         states.extend([StateWord::Waiting, StateWord::Retrying]);
     }
-    let found = find(&app, &coordinator, &queue, states, body.max).await?;
-    let stopped = bulk::stop(&coordinator.handle, found.tasks).await? as u64;
-    let depth = one(&app, &coordinator, &queue).await?.depth;
+    let found = find(&context, &queue, states, body.max).await?;
+    let stopped = bulk::stop(&context.handle, found.tasks).await? as u64;
+    let depth = one(&context, &queue).await?.depth;
     let queue = queue.to_string();
-    Ok(json(StatusCode::OK, &PurgedQueue { queue, stopped, depth, more: found.more }))
+    ok(&PurgedQueue { queue, stopped, depth, more: found.more })
 }
 
 async fn find(
-    app: &App,
-    coordinator: &Coordinator,
+    context: &Context,
     queue: &QueueName,
     states: Vec<StateWord>,
     max: Option<i64>,
@@ -187,16 +158,16 @@ async fn find(
     let max = QUEUE_MAX.check(&"", max.unwrap_or(bulk::TASKS_PER_CALL_MAX))?;
     let max = usize::try_from(max).expect("at most TASKS_PER_CALL_MAX");
     let query = PageQuery { states, queue: Some(queue.clone()), ..PageQuery::default() };
-    Ok(bulk::find(app, coordinator.handle.shard(), query, max).await?)
+    Ok(bulk::find(&context.app, context.shard(), query, max).await?)
 }
 
 /// Every queue. Live tasks are counted by the coordinator, dead ones by the store; a queue may
 /// have only one of the two.
-async fn all(app: &App, coordinator: &Coordinator) -> Result<BTreeMap<QueueName, Queue>, ApiError> {
-    let views = coordinator.handle.list_queues().await?;
-    let dead = app.store.count_dead(coordinator.handle.shard()).await?;
+async fn all(context: &Context) -> Result<BTreeMap<QueueName, Queue>, ApiError> {
+    let views = context.handle.list_queues().await?;
+    let dead = context.app.store.count_dead(context.shard()).await?;
     let mut queues: BTreeMap<QueueName, Queue> =
-        views.into_iter().map(|view| (view.queue.clone(), live(app, view))).collect();
+        views.into_iter().map(|view| (view.queue.clone(), live(&context.app, view))).collect();
     for (name, count) in dead {
         queues.entry(name.clone()).or_insert_with(|| empty(&name)).dead = count;
     }
@@ -204,8 +175,8 @@ async fn all(app: &App, coordinator: &Coordinator) -> Result<BTreeMap<QueueName,
 }
 
 /// One queue; a name that was never used is an empty one.
-async fn one(app: &App, coordinator: &Coordinator, name: &QueueName) -> Result<Queue, ApiError> {
-    let found = all(app, coordinator).await?.remove(name);
+async fn one(context: &Context, name: &QueueName) -> Result<Queue, ApiError> {
+    let found = all(context).await?.remove(name);
     Ok(found.unwrap_or_else(|| empty(name)))
 }
 
@@ -225,15 +196,5 @@ fn live(app: &App, view: QueueView) -> Queue {
 }
 
 fn empty(name: &QueueName) -> Queue {
-    Queue {
-        queue: name.to_string(),
-        depth: 0,
-        oldest_age_ms: None,
-        in_flight: 0,
-        retries_due: 0,
-        scheduled: 0,
-        blocked: 0,
-        dead: 0,
-        paused: None,
-    }
+    Queue { queue: name.to_string(), ..Queue::default() }
 }

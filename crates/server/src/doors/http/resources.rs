@@ -2,10 +2,8 @@
 
 use std::collections::BTreeSet;
 use std::ops::Range;
-use std::sync::Arc;
 
 use axum::body::Body;
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use model::WorkerId;
@@ -15,14 +13,14 @@ use serde::Deserialize;
 use shard::report_key::digest_of;
 use shard::sessions::SessionView;
 
-use super::auth_layer::Coordinator;
+use super::auth_layer::Context;
 use super::convert::RUNS_LIMIT;
-use super::params::{PathName, QueryPairs};
+use super::request::{PathName, QueryPairs};
 use super::runs::limit_of;
 use crate::app::App;
 use crate::handle::ShardHandle;
-use crate::resources::{Download, Known, Source};
-use crate::wire_words::problem::{ApiError, json};
+use crate::resources::{Known, Source};
+use crate::wire_words::problem::{Answer, ApiError, ok};
 
 /// List resources
 ///
@@ -39,11 +37,7 @@ use crate::wire_words::problem::{ApiError, json};
     ),
     responses((status = 200, body = ResourcePage, description = "By name."))
 )]
-pub(super) async fn list(
-    State(app): State<Arc<App>>,
-    Coordinator { handle, .. }: Coordinator,
-    query: QueryPairs,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(Context { app, handle, .. }: Context, query: QueryPairs) -> Answer {
     let query = query.only(&["limit", "cursor", "workerName", "type", "scope"])?;
     let limit = usize::try_from(limit_of(&query, RUNS_LIMIT)?).unwrap_or(usize::MAX);
     let is_meant = |known: &Known| {
@@ -58,7 +52,7 @@ pub(super) async fn list(
     let next_cursor = known.last().filter(|_| has_more).map(|last| last.id.clone());
     let here = connected(&handle, &known).await;
     let items = known.into_iter().map(|one| shown(one, &here)).collect();
-    Ok(json(StatusCode::OK, &ResourcePage { items, next_cursor }))
+    ok(&ResourcePage { items, next_cursor })
 }
 
 /// Look at a resource
@@ -66,14 +60,10 @@ pub(super) async fn list(
     get, path = "/api/v1/resources/{resource_id}", operation_id = "get_resource",
     responses((status = 200, body = Resource, description = "What is known of it."))
 )]
-pub(super) async fn show(
-    State(app): State<Arc<App>>,
-    Coordinator { handle, .. }: Coordinator,
-    path: PathName,
-) -> Result<Response, ApiError> {
+pub(super) async fn show(Context { app, handle, .. }: Context, path: PathName) -> Answer {
     let known = find(&app, &handle, path.as_str())?;
     let here = connected(&handle, std::slice::from_ref(&known)).await;
-    Ok(json(StatusCode::OK, &shown(known, &here)))
+    ok(&shown(known, &here))
 }
 
 /// Fetch a resource
@@ -93,16 +83,15 @@ pub(super) async fn show(
     )
 )]
 pub(super) async fn download(
-    State(app): State<Arc<App>>,
-    Coordinator { caller, handle }: Coordinator,
+    Context { app, caller, handle, .. }: Context,
     path: PathName,
     headers: HeaderMap,
-) -> Result<Response, ApiError> {
+) -> Answer {
     let known = find(&app, &handle, path.as_str())?;
     let Some(size) = known.size_bytes else { return Err(no_such_resource()) };
     let tag = tag_of(&known);
     if says(&headers, header::IF_NONE_MATCH, |said| said == "*" || said.contains(&tag)) {
-        return Ok(with_tag(Response::new(Body::empty()), StatusCode::NOT_MODIFIED, &tag));
+        return Ok(with_tag(Body::empty(), StatusCode::NOT_MODIFIED, &tag));
     }
     if !connected(&handle, std::slice::from_ref(&known)).await.contains(&known.worker) {
         let message = format!("worker {}, which has the resource, is not connected", known.worker);
@@ -119,7 +108,11 @@ pub(super) async fn download(
     Ok(match asked(wanted, size) {
         Asked::All => answer(source, &known, (0..size, size, false)),
         Asked::Part(bytes) => answer(source, &known, (bytes, size, true)),
-        Asked::Nothing => no_such_bytes(size, &tag),
+        Asked::Nothing => {
+            let mut response = with_tag(Body::empty(), StatusCode::RANGE_NOT_SATISFIABLE, &tag);
+            set(&mut response, header::CONTENT_RANGE, &format!("bytes */{size}"));
+            response
+        }
     })
 }
 
@@ -130,9 +123,9 @@ fn answer(
 ) -> Response {
     let length = bytes.end - bytes.start;
     let place = format!("bytes {}-{}/{size}", bytes.start, bytes.end.saturating_sub(1));
-    let body = Body::from_stream(Download::new(source, bytes).into_stream());
+    let body = Body::from_stream(source.stream(bytes));
     let status = if is_part { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
-    let mut response = with_tag(Response::new(body), status, &tag_of(known));
+    let mut response = with_tag(body, status, &tag_of(known));
     set(&mut response, header::CONTENT_LENGTH, &length.to_string());
     set(&mut response, header::CONTENT_TYPE, "application/octet-stream");
     if is_part {
@@ -147,19 +140,13 @@ fn answer(
     response
 }
 
-fn with_tag(mut response: Response, status: StatusCode, tag: &str) -> Response {
+fn with_tag(body: Body, status: StatusCode, tag: &str) -> Response {
+    let mut response = Response::new(body);
     *response.status_mut() = status;
     set(&mut response, header::ETAG, tag);
     set(&mut response, header::ACCEPT_RANGES, "bytes");
     // What has this name may be gone tomorrow, and another thing after that.
     set(&mut response, header::CACHE_CONTROL, "private, no-cache");
-    response
-}
-
-fn no_such_bytes(size: u64, tag: &str) -> Response {
-    let response = Response::new(Body::empty());
-    let mut response = with_tag(response, StatusCode::RANGE_NOT_SATISFIABLE, tag);
-    set(&mut response, header::CONTENT_RANGE, &format!("bytes */{size}"));
     response
 }
 
@@ -251,7 +238,7 @@ pub(super) enum Asked {
     All,
     /// These bytes.
     Part(Range<u64>),
-    /// Bytes that there are none of.
+    /// The range is not satisfiable.
     Nothing,
 }
 
@@ -262,27 +249,22 @@ pub(super) fn asked(header: Option<&HeaderValue>, size: u64) -> Asked {
         return Asked::All;
     };
     let Some((first, last)) = spec.trim().split_once('-') else { return Asked::All };
-    let number = |text: &str| {
-        let is_number = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        // A number that is too large for us is beyond every end.
-        is_number.then(|| text.parse().unwrap_or(u64::MAX))
-    };
-    match (number(first.trim()), number(last.trim())) {
-        (Some(first), Some(last)) if last < first => Asked::All,
-        (Some(first), _) if first >= size && is_end(last) => Asked::Nothing,
-        (Some(first), Some(last)) => Asked::Part(first..last.saturating_add(1).min(size)),
-        (Some(first), None) if last.trim().is_empty() => Asked::Part(first..size),
-        (None, Some(0)) if first.trim().is_empty() => Asked::Nothing,
-        (None, Some(_)) if first.trim().is_empty() && size == 0 => Asked::Nothing,
-        (None, Some(length)) if first.trim().is_empty() => {
-            Asked::Part(size.saturating_sub(length)..size)
+    // Absent, or a number; one that is too large for us is beyond every end.
+    let number = |text: &str| match text.trim() {
+        "" => Some(None),
+        text if text.bytes().all(|byte| byte.is_ascii_digit()) => {
+            Some(Some(text.parse().unwrap_or(u64::MAX)))
         }
-        (Some(_) | None, _) => Asked::All,
-    }
-}
-
-fn is_end(text: &str) -> bool {
-    text.trim().bytes().all(|byte| byte.is_ascii_digit())
+        _ => None,
+    };
+    let (Some(first), Some(last)) = (number(first), number(last)) else { return Asked::All };
+    let bytes = match (first, last) {
+        (None, None) => return Asked::All,
+        (Some(first), Some(last)) if last < first => return Asked::All,
+        (Some(first), last) => first..last.map_or(size, |last| last.saturating_add(1).min(size)),
+        (None, Some(length)) => size.saturating_sub(length)..size,
+    };
+    if bytes.is_empty() { Asked::Nothing } else { Asked::Part(bytes) }
 }
 
 #[cfg(test)]

@@ -4,10 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::{FromRequestParts, State};
+use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use axum::http::{HeaderMap, StatusCode};
-use axum::response::Response;
 use bytes::Bytes;
 use coordinator::Refusal;
 use model::IdempotencyKey;
@@ -17,22 +16,19 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::auth_layer::{AskerName, Coordinator};
-use super::body::{DefinitionBytes, OptionalJson};
+use super::auth_layer::Context;
 use super::convert::{RUN_WAIT, prose, text};
-use super::params::{PathName, QueryPairs};
+use super::request::{DefinitionBytes, OptionalJson, PathName, QueryPairs};
 use super::runs::{row, with_snapshot};
 use crate::app::App;
 use crate::runs::programs::CompileError;
-use crate::runs::retry::{self, Again, RetryError};
+use crate::runs::retry::{self, Again};
 use crate::runs::start::{
     self, CLIENT_ID_CHARS_MAX, NewRunRequest, RUN_INPUTS_BYTES_MAX, RetryPart, RunError, Source,
-    Started,
 };
 use crate::runs::view;
-use crate::wire_words::payload::is_object;
-use crate::wire_words::payload::payload;
-use crate::wire_words::problem::{ApiError, json};
+use crate::wire_words::payload::{is_object, payload};
+use crate::wire_words::problem::{Answer, ApiError, json};
 
 const IDEMPOTENCY_HEADER: &str = "idempotency-key";
 
@@ -57,24 +53,18 @@ const IDEMPOTENCY_HEADER: &str = "idempotency-key";
     )
 )]
 pub(super) async fn submit(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
+    context: Context,
     starter: Starter,
     DefinitionBytes(body): DefinitionBytes,
-) -> Result<Response, ApiError> {
+) -> Answer {
     let request: StartRun = body.read()?;
     // Its bytes live on in the request alone.
     drop(body);
-    let request = NewRunRequest {
-        inputs: inputs_of(request.inputs)?,
-        client_id: checked_client(request.client_id)?,
-        mark: None,
-        started_by: starter.name,
-        retry: None,
-        source: source_of(request.workflow, request.workflow_id, request.version)?,
-    };
-    let made = start::start(&app, &coordinator.caller.tenant, request.under(starter.key)).await?;
-    accepted(&app, &coordinator, made, starter.wait).await
+    let inputs = inputs_of(request.inputs)?;
+    let client_id = checked_client(request.client_id)?;
+    let source = source_of(request.workflow, request.workflow_id, request.version)?;
+    let request = NewRunRequest::new(source, inputs, context.asker_name());
+    start_run(&context, starter, NewRunRequest { client_id, ..request }).await
 }
 
 fn source_of(
@@ -108,31 +98,25 @@ pub(super) fn inputs_of(inputs: Option<Box<RawValue>>) -> Result<Bytes, ApiError
 }
 
 fn checked_client(client_id: Option<String>) -> Result<Option<String>, ApiError> {
-    if let Some(client_id) = &client_id {
-        prose(&"clientId", client_id, CLIENT_ID_CHARS_MAX)?;
-    }
+    prose(&"clientId", client_id.as_deref().unwrap_or_default(), CLIENT_ID_CHARS_MAX)?;
     Ok(client_id)
 }
 
-/// Who asks for a run, and how.
+/// How a run is asked for.
 pub(super) struct Starter {
-    /// What people call whoever asks.
-    pub(super) name: String,
     /// Recognises the same request when it is sent again.
-    pub(super) key: Option<IdempotencyKey>,
+    key: Option<IdempotencyKey>,
     /// How long the answer waits for the end of the run.
-    pub(super) wait: Duration,
+    wait: Duration,
 }
 
 impl FromRequestParts<Arc<App>> for Starter {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
-        let AskerName(name) = AskerName::from_request_parts(parts, app).await?;
         let query = QueryPairs::from_request_parts(parts, app).await?.only(&[RUN_WAIT.name()])?;
         let wait = query.number(RUN_WAIT)?.unwrap_or(0).unsigned_abs();
-        let key = key_of(&parts.headers)?;
-        Ok(Self { name, key, wait: Duration::from_secs(wait) })
+        Ok(Self { key: key_of(&parts.headers)?, wait: Duration::from_secs(wait) })
     }
 }
 
@@ -143,17 +127,18 @@ pub(super) fn key_of(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, ApiE
     text(&"header ", value).map(Some)
 }
 
-/// The answer to whoever asked for a run, after the wait that was asked for.
-pub(super) async fn accepted(
-    app: &App,
-    coordinator: &Coordinator,
-    started: Started,
-    wait: Duration,
-) -> Result<Response, ApiError> {
+/// Starts a run, and answers after the wait that was asked for.
+pub(super) async fn start_run(
+    context: &Context,
+    Starter { key, wait }: Starter,
+    request: NewRunRequest,
+) -> Answer {
+    let app = &context.app;
+    let started = start::start(app, &context.caller.tenant, request.under(key)).await?;
     let mut answer = view::started(&started);
     if !wait.is_zero() && started.record.end.is_none() {
         let run = started.record.id;
-        start::wait(app, &coordinator.handle, run, wait).await?;
+        start::wait(app, &context.handle, run, wait).await?;
         answer.status = view::reference(&row(app, run).await?, false).status;
     }
     Ok(json(StatusCode::ACCEPTED, &answer))
@@ -180,35 +165,30 @@ pub(super) async fn accepted(
     )
 )]
 pub(super) async fn retry(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
+    context: Context,
     path: PathName,
     starter: Starter,
     OptionalJson(body): OptionalJson<RetryRun>,
-) -> Result<Response, ApiError> {
-    let run = path.run(coordinator.handle.shard())?;
-    let Starter { name, key, wait } = starter;
+) -> Answer {
+    let run = path.run(context.shard())?;
+    let name = context.asker_name();
     let new_inputs = body.inputs.is_some();
     let inputs = inputs_of(body.inputs)?;
     let client_id = checked_client(body.client_id)?;
     let again = again(body.from_failed, body.node_id.as_deref(), body.parameters)?;
-    let prepared = with_snapshot(&app, run, move |snapshot| {
+    let prepared = with_snapshot(&context.app, run, move |snapshot| {
         let reused = retry::reused(snapshot, &again)?;
         let definition = retry::patched(&snapshot.record.definition, &again.parameters)?;
         let inputs = if new_inputs { inputs } else { snapshot.record.inputs.clone() };
         let about = &snapshot.record.about;
-        Ok(NewRunRequest {
-            source: Source::Earlier { definition, version: about.workflow_version },
-            inputs,
+        let source = Source::Earlier { definition, version: about.workflow_version };
+        Ok::<_, ApiError>(NewRunRequest {
             client_id: client_id.or_else(|| about.client_id.clone()),
-            mark: None,
-            started_by: name,
             retry: Some(RetryPart { of: run, reused }),
+            ..NewRunRequest::new(source, inputs, name)
         })
     });
-    let request = prepared.await?.map_err(|error: retry::RetryError| ApiError::from(error))?;
-    let made = start::start(&app, &coordinator.caller.tenant, request.under(key)).await?;
-    accepted(&app, &coordinator, made, wait).await
+    start_run(&context, starter, prepared.await??).await
 }
 
 fn again(
@@ -249,22 +229,6 @@ impl From<RunError> for ApiError {
             RunError::Conflict(key) => Refusal::RunConflict { key }.into(),
             RunError::Ask(error) => error.into(),
             RunError::Store(error) => error.into(),
-        }
-    }
-}
-
-impl From<RetryError> for ApiError {
-    fn from(error: RetryError) -> Self {
-        let message = error.to_string();
-        match error {
-            RetryError::StillLive => Self::new(ErrorCode::RunConflict, message)
-                .with_hint("wait for its end, or stop it with `astra run stop`"),
-            RetryError::NothingFailed => Self::new(ErrorCode::RunConflict, message)
-                .with_hint("name the node to begin with: `nodeId`; `fromFailed: false` is all"),
-            RetryError::NoNode(_) => Self::new(ErrorCode::RequestInvalid, message)
-                .with_hint("list its nodes with `astra run show`"),
-            RetryError::Unreadable => Self::new(ErrorCode::RunConflict, message)
-                .with_hint("start a new run of the workflow"),
         }
     }
 }

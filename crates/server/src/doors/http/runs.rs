@@ -1,28 +1,31 @@
-//! Runs: list, look at, stop, give to another worker.
+//! Runs and their nodes: list, look at, stop, give to another worker, send a word to, explain.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::{HeaderValue, StatusCode, header};
-use axum::response::Response;
-use coordinator::{BindingView, Rebind, RunRecord, RunWord};
+use bytes::Bytes;
+use coordinator::{BindingView, NodeStatus, Rebind, Refusal, RunRecord, RunWord, Signal};
 use flow::Program;
-use model::{RunId, ShardId};
+use model::{RunId, ShardId, TaskId};
 use protocol::error_code::ErrorCode;
 use protocol::rest::runs::{
-    Binding, RebindMode, RebindRun, Rebound, Run, RunPage, RunRef, RunStatus,
+    self as wire, Binding, NodeExplanation, RebindMode, RebindRun, Rebound, Run, RunPage, RunRef,
+    RunStatus, SignalNode, Signalled,
 };
+use protocol::rest::tasks::Reason;
 use store::{RunKey, RunQuery};
 
-use super::auth_layer::{AskerName, Coordinator};
-use super::body::Json;
-use super::convert::{NumberRange, RUN_WAIT, RUNS_LIMIT, prose, text};
-use super::params::{PathName, QueryPairs};
+use super::auth_layer::Context;
+use super::convert::{FRAME, NumberRange, RUN_WAIT, RUNS_LIMIT, prose, text};
+use super::explain::explain_live;
+use super::request::{Json, OptionalJson, PathName, QueryPairs, RunNodePath};
 use crate::app::App;
-use crate::runs::run_snapshot::RunSnapshot;
-use crate::runs::{definition, start, view};
-use crate::wire_words::problem::{ApiError, json, json_bytes};
+use crate::handle::AskError;
+use crate::runs::run_snapshot::{RunSnapshot, Spot};
+use crate::runs::{definition, explain, start, view};
+use crate::wire_words::payload::{PARAMETERS_BYTES_MAX, payload};
+use crate::wire_words::problem::{Answer, ApiError, json_bytes, ok};
 
 const PAGE_RUNS_DEFAULT: i64 = 50;
 
@@ -42,16 +45,12 @@ const PAGE_RUNS_DEFAULT: i64 = 50;
     ),
     responses((status = 200, body = RunPage, description = "A page; follow `nextCursor`."))
 )]
-pub(super) async fn list(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    query: QueryPairs,
-) -> Result<Response, ApiError> {
-    let shard = coordinator.handle.shard();
-    let page = app.store.runs(shard, page_query(query, shard)?).await?;
+pub(super) async fn list(context: Context, query: QueryPairs) -> Answer {
+    let shard = context.shard();
+    let page = context.app.store.runs(shard, page_query(query, shard)?).await?;
     let items = page.runs.iter().map(view::row).collect();
     let next_cursor = page.next_before.map(|run| run.to_string());
-    Ok(json(StatusCode::OK, &RunPage { items, next_cursor }))
+    ok(&RunPage { items, next_cursor })
 }
 
 fn page_query(query: QueryPairs, shard: ShardId) -> Result<RunQuery, ApiError> {
@@ -122,29 +121,17 @@ fn end_of(status: RunStatus) -> Option<RunWord> {
         (status = 429, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED")
     )
 )]
-pub(super) async fn show(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-    query: QueryPairs,
-) -> Result<Response, ApiError> {
-    let run = path.run(coordinator.handle.shard())?;
+pub(super) async fn show(context: Context, path: PathName, query: QueryPairs) -> Answer {
+    let run = path.run(context.shard())?;
     let query = query.only(&["nodes", RUN_WAIT.name()])?;
-    let with_nodes = match query.first("nodes") {
-        None | Some("true" | "1") => true,
-        Some("false" | "0") => false,
-        Some(other) => {
-            let field = format!("nodes is `{other}`;");
-            return Err(ApiError::invalid(field, "it is true or false"));
-        }
-    };
+    let with_nodes = query.flag("nodes", "it is true or false")?.unwrap_or(true);
     let wait = Duration::from_secs(query.number(RUN_WAIT)?.unwrap_or(0).unsigned_abs());
     if !wait.is_zero() {
-        start::wait(&app, &coordinator.handle, run, wait).await?;
+        start::wait(&context.app, &context.handle, run, wait).await?;
     }
-    let feedback = Arc::clone(&app.feedback);
-    let underway = coordinator.handle.underway(run).await?;
-    let body = with_snapshot(&app, run, move |snapshot| {
+    let feedback = Arc::clone(&context.app.feedback);
+    let underway = context.handle.underway(run).await?;
+    let body = with_snapshot(&context.app, run, move |snapshot| {
         serde_json::to_vec(&view::whole(snapshot, &feedback, with_nodes, &underway)).ok()
     });
     body.await?
@@ -192,24 +179,18 @@ pub(super) async fn row(app: &App, run: RunId) -> Result<RunRecord, ApiError> {
         (status = 409, description = "E.RUN.CONFLICT: it came to another end.")
     )
 )]
-pub(super) async fn cancel(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    AskerName(by): AskerName,
-    path: PathName,
-) -> Result<Response, ApiError> {
-    let run = path.run(coordinator.handle.shard())?;
-    coordinator.handle.cancel_run(run, by).await?;
-    let reference = view::reference(&row(&app, run).await?, false);
+pub(super) async fn cancel(context: Context, path: PathName) -> Answer {
+    let by = context.asker_name();
+    let run = path.run(context.shard())?;
+    context.handle.cancel_run(run, by).await?;
+    let reference = view::reference(&row(&context.app, run).await?, false);
     match reference.status {
         RunStatus::Succeeded | RunStatus::Failed => {
             let message = format!("the run is already {}", reference.status.word());
             Err(ApiError::new(ErrorCode::RunConflict, message)
                 .with_hint("only a run that has not come to its end can be stopped"))
         }
-        RunStatus::Cancelled | RunStatus::Queued | RunStatus::Running => {
-            Ok(json(StatusCode::OK, &reference))
-        }
+        RunStatus::Cancelled | RunStatus::Queued | RunStatus::Running => ok(&reference),
     }
 }
 
@@ -223,14 +204,10 @@ pub(super) async fn cancel(
             description = "The workflow. `ETag` is the hash of the definition.")
     )
 )]
-pub(super) async fn definition(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-) -> Result<Response, ApiError> {
-    let run = path.run(coordinator.handle.shard())?;
-    let feedback = Arc::clone(&app.feedback);
-    let made = with_snapshot(&app, run, move |snapshot| {
+pub(super) async fn definition(context: Context, path: PathName) -> Answer {
+    let run = path.run(context.shard())?;
+    let feedback = Arc::clone(&context.app.feedback);
+    let made = with_snapshot(&context.app, run, move |snapshot| {
         let hash = snapshot.record.about.definition_hash.clone();
         let text = std::str::from_utf8(&snapshot.record.definition).ok()?;
         Some((hash, definition::with_states(text, snapshot, &feedback)?))
@@ -264,19 +241,17 @@ const PACKAGE_CHARS_MAX: usize = 128;
     )
 )]
 pub(super) async fn rebind(
-    coordinator: Coordinator,
+    context: Context,
     path: PathName,
     Json(body): Json<RebindRun>,
-) -> Result<Response, ApiError> {
-    let run = path.run(coordinator.handle.shard())?;
-    if let Some(package) = &body.package {
-        prose(&"package", package, PACKAGE_CHARS_MAX)?;
-    }
+) -> Answer {
+    let run = path.run(context.shard())?;
+    prose(&"package", body.package.as_deref().unwrap_or_default(), PACKAGE_CHARS_MAX)?;
     let to = body.worker_name.as_deref().map(|worker| text(&"workerName: ", worker)).transpose()?;
     let drain = body.mode == RebindMode::Drain;
     let rebind = Rebind { run, package: body.package, to, drain };
-    let bindings = coordinator.handle.rebind(rebind).await?.iter().map(binding).collect();
-    Ok(json(StatusCode::OK, &Rebound { run_id: run.to_string(), bindings }))
+    let bindings = context.handle.rebind(rebind).await?.iter().map(binding).collect();
+    ok(&Rebound { run_id: run.to_string(), bindings })
 }
 
 fn binding(view: &BindingView) -> Binding {
@@ -285,4 +260,146 @@ fn binding(view: &BindingView) -> Binding {
         worker: view.worker.to_string(),
         bound_at: view.since.to_string(),
     }
+}
+
+/// Limit: the name of an event, in characters.
+const EVENT_CHARS_MAX: usize = 256;
+
+/// Send a word to a node
+///
+/// For `core.wait_event` (with `event`) and `core.approve` (with `approved`). The answer comes when
+/// the word survives a crash.
+#[utoipa::path(
+    post, path = "/api/v1/runs/{run_id}/nodes/{node_id}/signal", operation_id = "signal_node",
+    request_body = SignalNode,
+    responses(
+        (status = 200, body = Signalled, description = "The word was heard."),
+        (status = 404, description = "E.RUN.NOT_FOUND: no such run, or no such node."),
+        (status = 409, description = "E.RUN.NOT_WAITING")
+    )
+)]
+pub(super) async fn signal(
+    context: Context,
+    path: RunNodePath,
+    OptionalJson(body): OptionalJson<SignalNode>,
+) -> Answer {
+    let by = context.asker_name();
+    let (run, node) = path.run_and_node(context.shard())?;
+    prose(&"event", body.event.as_deref().unwrap_or_default(), EVENT_CHARS_MAX)?;
+    let null = || Ok(Bytes::from_static(b"null"));
+    let given = body.payload.map(|given| payload("payload", given, PARAMETERS_BYTES_MAX));
+    let signal = Signal {
+        run,
+        node,
+        frame: body.frame,
+        event: body.event,
+        approved: body.approved,
+        payload: given.unwrap_or_else(null)?,
+        by,
+    };
+    match context.handle.signal(signal).await {
+        Ok(()) => ok(&Signalled { status: "ok".to_owned() }),
+        // Ended, or never there: the store knows which, and what the node came to.
+        Err(AskError::Refused(Refusal::UnknownRun)) => {
+            Err(not_waiting(&context.app, run, node, body.frame).await)
+        }
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Why a node of a run that has ended cannot hear anything.
+async fn not_waiting(
+    app: &App,
+    run: model::RunId,
+    node: uuid::Uuid,
+    frame: Option<u32>,
+) -> ApiError {
+    let status = with_snapshot(app, run, move |snapshot| {
+        let spot = snapshot.find(node, frame)?;
+        Some(view::wire_word(snapshot.frames[spot.frame].nodes[spot.node].status))
+    });
+    match status.await {
+        Err(error) => error,
+        Ok(None) => ApiError::no_such_node(node),
+        Ok(Some(status)) => {
+            let instead = format!("the run has ended, and the node is {}", status.word());
+            Refusal::NotWaiting { instead }.into()
+        }
+    }
+}
+
+/// Explain a node
+///
+/// Why it does not run, also before its turn has come.
+#[utoipa::path(
+    get, path = "/api/v1/runs/{run_id}/nodes/{node_id}/explain", operation_id = "explain_node",
+    params(
+        ("frame" = Option<i64>, Query,
+            description = "Which subgraph, where the node stands in several.")
+    ),
+    responses(
+        (status = 200, body = NodeExplanation, description = "The reasons, most telling first."),
+        (status = 404, description = "E.RUN.NOT_FOUND: no such run, or no such node.")
+    )
+)]
+pub(super) async fn explain(context: Context, path: RunNodePath, query: QueryPairs) -> Answer {
+    let (run, node) = path.run_and_node(context.shard())?;
+    let query = query.only(&[FRAME.name()])?;
+    let frame = query.number(FRAME)?.map(|number| u32::try_from(number).expect("its range"));
+    let found = with_snapshot(&context.app, run, move |snapshot| {
+        snapshot.find(node, frame).map(|spot| known(snapshot, spot))
+    });
+    let Known { status, task, mut reasons, called } =
+        found.await?.ok_or_else(|| ApiError::no_such_node(node))?;
+    if let Some(task) = task.filter(|_| !status.is_terminal()) {
+        reasons.extend(of_task(&context, task).await?);
+    }
+    // A task does not know what its run and its node are called.
+    for hint in reasons.iter_mut().filter_map(|reason| reason.hint.as_mut()) {
+        *hint = hint.replace("RUN NODE", &format!("{} {called}", run.number()));
+    }
+    let why = reasons.first().map_or("its turn comes at once", |reason| &reason.message);
+    let explanation = NodeExplanation {
+        run_id: run.to_string(),
+        node_id: node.to_string(),
+        task_id: task.map(|task| task.to_string()),
+        status,
+        summary: format!("{}: {why}", status.word()),
+        reasons,
+    };
+    ok(&explanation)
+}
+
+/// What the store tells of a node.
+struct Known {
+    status: wire::NodeStatus,
+    /// The newest task that has not ended, else the newest one.
+    task: Option<TaskId>,
+    reasons: Vec<Reason>,
+    /// Its name in commands.
+    called: String,
+}
+
+fn known(snapshot: &RunSnapshot<'_>, spot: Spot) -> Known {
+    let (node, parts) = snapshot.frames[spot.frame].node(spot.node);
+    let of_step = |task: &&&coordinator::TaskRecord| match spot.middleware {
+        None => true,
+        Some(level) => task.link.as_ref().is_some_and(|link| usize::from(link.level) == level),
+    };
+    let mut tasks = parts.tasks.iter().rev().filter(of_step);
+    let open = tasks.clone().find(|task| !NodeStatus::of_task(&task.progress).is_terminal());
+    let task = open.or_else(|| tasks.next());
+    Known {
+        status: view::wire_word(parts.status),
+        task: task.map(|task| task.id),
+        reasons: explain::reasons(snapshot, spot),
+        called: node.handle(),
+    }
+}
+
+async fn of_task(context: &Context, task: TaskId) -> Result<Vec<Reason>, ApiError> {
+    let explained = context.handle.explain(task).await?;
+    // A task that is not live has ended since the store was read.
+    Ok(explained
+        .map_or_else(Vec::new, |why| explain_live(task, &why, context.app.clock.now()).reasons))
 }

@@ -1,10 +1,11 @@
-//! Schedules: keep, look at, change, pause, run now, take up what has passed.
+//! Schedules and webhooks: keep, look at, change, pause, run now, take up what has passed; and calls
+//! from outside.
 
 use std::sync::Arc;
 
-use axum::extract::State;
-use axum::http::StatusCode;
-use axum::response::Response;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, StatusCode, header};
+use bytes::Bytes;
 use coordinator::{
     Calendar, CalendarError, FiredMoment, ScheduleEdit, ScheduleId, ScheduleRecord, ScheduleSpec,
 };
@@ -12,23 +13,26 @@ use model::{RunId, Timestamp};
 use protocol::error_code::ErrorCode;
 use protocol::rest::runs::RunRef;
 use protocol::rest::schedules::{
-    Backfill, Backfilled, NewSchedule, PatchSchedule, Schedule, SchedulePage, ScheduledRun,
+    Backfill, Backfilled, CreatedHook, Hook, HookPage, NewHook, NewSchedule, PatchSchedule,
+    Schedule, SchedulePage, ScheduledRun,
 };
+use serde_json::{Map, Value, json as value};
+use shard::documents::HookHead;
 use uuid::Uuid;
 
-use super::auth_layer::{AskerName, Coordinator};
-use super::body::Json;
+use super::auth_layer::Context;
 use super::convert::{moment, prose};
-use super::params::PathName;
-use super::run_starts::{Starter, accepted, inputs_of};
+use super::request::{Json, PathName, QueryPairs, read_json};
+use super::run_starts::{Starter, inputs_of, key_of, start_run};
 use crate::app::App;
 use crate::clock::wall_now;
 use crate::runs::start::{NewRunRequest, Source, start};
 use crate::runs::view;
+use crate::schedules::hooks::{self, HOOK_BODY_BYTES_MAX};
 use crate::schedules::prepare;
-use crate::schedules::prepare::{BACKFILL_RUNS_MAX, BackfillError};
-use crate::wire_words::problem::{ApiError, json};
-use crate::workflows::save::find;
+use crate::wire_words::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
+use crate::wire_words::problem::{Answer, ApiError, json, ok};
+use crate::workflows::find;
 
 /// Limit: the name of a schedule or a webhook, in characters.
 const SCHEDULE_NAME_CHARS_MAX: usize = 256;
@@ -48,15 +52,11 @@ const ZONE_DEFAULT: &str = "UTC";
         (status = 429, description = "E.LIMIT.SCHEDULES")
     )
 )]
-pub(super) async fn create(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    AskerName(created_by): AskerName,
-    Json(body): Json<NewSchedule>,
-) -> Result<Response, ApiError> {
+pub(super) async fn create(context: Context, Json(body): Json<NewSchedule>) -> Answer {
+    let created_by = context.asker_name();
     let spec = ScheduleSpec {
         name: checked_name(body.name)?,
-        workflow_id: workflow_of(&app, &coordinator, &body.workflow_id, body.version).await?,
+        workflow_id: workflow_of(&context, &body.workflow_id, body.version).await?,
         version: body.version,
         cron: body.cron,
         timezone: body.timezone.unwrap_or_else(|| ZONE_DEFAULT.to_owned()),
@@ -67,22 +67,19 @@ pub(super) async fn create(
         created_by,
     };
     calendar(&spec)?;
-    let kept = coordinator.handle.add_schedule(ScheduleId(Uuid::now_v7()), spec).await?;
+    let kept = context.handle.add_schedule(ScheduleId(Uuid::now_v7()), spec).await?;
     Ok(json(StatusCode::CREATED, &shown(&kept)?))
 }
 
 /// A name for people, if it is not too long.
 pub(super) fn checked_name(name: Option<String>) -> Result<Option<String>, ApiError> {
-    if let Some(name) = &name {
-        prose(&"name", name, SCHEDULE_NAME_CHARS_MAX)?;
-    }
+    prose(&"name", name.as_deref().unwrap_or_default(), SCHEDULE_NAME_CHARS_MAX)?;
     Ok(name)
 }
 
 /// The id of a workflow that is kept, in the one form in which it is.
 pub(super) async fn workflow_of(
-    app: &App,
-    coordinator: &Coordinator,
+    context: &Context,
     workflow_id: &str,
     version: Option<u64>,
 ) -> Result<String, ApiError> {
@@ -91,7 +88,7 @@ pub(super) async fn workflow_of(
         ApiError::new(ErrorCode::WorkflowNotFound, message)
     };
     let id = Uuid::try_parse(workflow_id).map_err(|_| unknown())?.to_string();
-    find(&*app.store, coordinator.handle.shard(), &id, version).await?.ok_or_else(unknown)?;
+    find(&*context.app.store, context.shard(), &id, version).await?.ok_or_else(unknown)?;
     Ok(id)
 }
 
@@ -100,11 +97,11 @@ pub(super) async fn workflow_of(
     get, path = "/api/v1/schedules", operation_id = "list_schedules",
     responses((status = 200, body = SchedulePage, description = "Oldest first."))
 )]
-pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError> {
-    let mut kept = coordinator.handle.list_schedules().await?;
+pub(super) async fn list(context: Context) -> Answer {
+    let mut kept = context.handle.list_schedules().await?;
     kept.sort_by_key(|record| (record.spec.created_at, record.id));
     let items = kept.iter().map(shown).collect::<Result<_, _>>()?;
-    Ok(json(StatusCode::OK, &SchedulePage { items, next_cursor: None }))
+    ok(&SchedulePage { items, next_cursor: None })
 }
 
 /// Look at a schedule
@@ -112,8 +109,8 @@ pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError>
     get, path = "/api/v1/schedules/{schedule_id}", operation_id = "get_schedule",
     responses((status = 200, body = Schedule, description = "With its next times."))
 )]
-pub(super) async fn show(coordinator: Coordinator, path: PathName) -> Result<Response, ApiError> {
-    Ok(json(StatusCode::OK, &shown(&find_one(&coordinator, &path).await?)?))
+pub(super) async fn show(context: Context, path: PathName) -> Answer {
+    ok(&shown(&find_one(&context, &path).await?)?)
 }
 
 fn id_of(path: &PathName) -> Result<ScheduleId, ApiError> {
@@ -123,8 +120,8 @@ fn id_of(path: &PathName) -> Result<ScheduleId, ApiError> {
     id.ok_or_else(|| coordinator::Refusal::UnknownSchedule.into())
 }
 
-async fn find_one(coordinator: &Coordinator, path: &PathName) -> Result<ScheduleRecord, ApiError> {
-    Ok(coordinator.handle.show_schedule(id_of(path)?).await?)
+async fn find_one(context: &Context, path: &PathName) -> Result<ScheduleRecord, ApiError> {
+    Ok(context.handle.show_schedule(id_of(path)?).await?)
 }
 
 fn calendar(spec: &ScheduleSpec) -> Result<Calendar, CalendarError> {
@@ -144,22 +141,21 @@ fn calendar(spec: &ScheduleSpec) -> Result<Calendar, CalendarError> {
     )
 )]
 pub(super) async fn change(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
+    context: Context,
     path: PathName,
     Json(body): Json<PatchSchedule>,
-) -> Result<Response, ApiError> {
-    let before = find_one(&coordinator, &path).await?;
+) -> Answer {
+    let before = find_one(&context, &path).await?;
     let mut edit = edit_of(body)?;
     let new = edit.clone().applied_to(&before.spec);
     if edit.cron.is_some() || edit.timezone.is_some() {
         calendar(&new)?;
     }
     if edit.workflow_id.is_some() || edit.version.is_some() {
-        let id = workflow_of(&app, &coordinator, &new.workflow_id, new.version).await?;
+        let id = workflow_of(&context, &new.workflow_id, new.version).await?;
         edit.workflow_id = Some(id);
     }
-    edited(&coordinator, before.id, edit).await
+    edited(&context, before.id, edit).await
 }
 
 fn edit_of(body: PatchSchedule) -> Result<ScheduleEdit, ApiError> {
@@ -175,13 +171,9 @@ fn edit_of(body: PatchSchedule) -> Result<ScheduleEdit, ApiError> {
     })
 }
 
-async fn edited(
-    coordinator: &Coordinator,
-    schedule: ScheduleId,
-    edit: ScheduleEdit,
-) -> Result<Response, ApiError> {
-    let kept = coordinator.handle.edit_schedule(schedule, edit).await?;
-    Ok(json(StatusCode::OK, &shown(&kept)?))
+async fn edited(context: &Context, schedule: ScheduleId, edit: ScheduleEdit) -> Answer {
+    let kept = context.handle.edit_schedule(schedule, edit).await?;
+    ok(&shown(&kept)?)
 }
 
 /// Forget a schedule
@@ -191,11 +183,8 @@ async fn edited(
     delete, path = "/api/v1/schedules/{schedule_id}", operation_id = "delete_schedule",
     responses((status = 204, description = "It is gone."))
 )]
-pub(super) async fn remove(
-    coordinator: Coordinator,
-    path: PathName,
-) -> Result<StatusCode, ApiError> {
-    coordinator.handle.remove_schedule(id_of(&path)?).await?;
+pub(super) async fn remove(context: Context, path: PathName) -> Result<StatusCode, ApiError> {
+    context.handle.remove_schedule(id_of(&path)?).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
@@ -206,9 +195,9 @@ pub(super) async fn remove(
     post, path = "/api/v1/schedules/{schedule_id}/pause", operation_id = "pause_schedule",
     responses((status = 200, body = Schedule, description = "It is paused."))
 )]
-pub(super) async fn pause(coordinator: Coordinator, path: PathName) -> Result<Response, ApiError> {
+pub(super) async fn pause(context: Context, path: PathName) -> Answer {
     let edit = ScheduleEdit { paused: Some(true), ..ScheduleEdit::default() };
-    edited(&coordinator, id_of(&path)?, edit).await
+    edited(&context, id_of(&path)?, edit).await
 }
 
 /// Resume a schedule
@@ -218,9 +207,9 @@ pub(super) async fn pause(coordinator: Coordinator, path: PathName) -> Result<Re
     post, path = "/api/v1/schedules/{schedule_id}/resume", operation_id = "resume_schedule",
     responses((status = 200, body = Schedule, description = "It starts runs again."))
 )]
-pub(super) async fn resume(coordinator: Coordinator, path: PathName) -> Result<Response, ApiError> {
+pub(super) async fn resume(context: Context, path: PathName) -> Answer {
     let edit = ScheduleEdit { paused: Some(false), ..ScheduleEdit::default() };
-    edited(&coordinator, id_of(&path)?, edit).await
+    edited(&context, id_of(&path)?, edit).await
 }
 
 /// Run a schedule now
@@ -242,24 +231,11 @@ pub(super) async fn resume(coordinator: Coordinator, path: PathName) -> Result<R
             description = "E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED")
     )
 )]
-pub(super) async fn run(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-    starter: Starter,
-) -> Result<Response, ApiError> {
-    let spec = find_one(&coordinator, &path).await?.spec;
-    let request = NewRunRequest {
-        source: Source::Kept { workflow_id: spec.workflow_id.clone(), version: spec.version },
-        inputs: spec.inputs.clone(),
-        client_id: None,
-        mark: None,
-        started_by: starter.name,
-        retry: None,
-    };
-    let tenant = &coordinator.caller.tenant;
-    let made = start(&app, tenant, request.under(starter.key)).await?;
-    accepted(&app, &coordinator, made, starter.wait).await
+pub(super) async fn run(context: Context, path: PathName, starter: Starter) -> Answer {
+    let spec = find_one(&context, &path).await?.spec;
+    let inputs = spec.inputs.clone();
+    let request = NewRunRequest::new(prepare::source(&spec), inputs, context.asker_name());
+    start_run(&context, starter, request).await
 }
 
 /// Take up times that have passed
@@ -282,16 +258,15 @@ pub(super) async fn run(
     )
 )]
 pub(super) async fn backfill(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
+    context: Context,
     path: PathName,
     Json(body): Json<Backfill>,
-) -> Result<Response, ApiError> {
-    let kept = find_one(&coordinator, &path).await?;
+) -> Answer {
+    let kept = find_one(&context, &path).await?;
     let (from, to) = (moment(&"from", &body.from)?, moment(&"to", &body.to)?);
     let moments = prepare::moments(&calendar(&kept.spec)?, from, to)?;
-    let asker = (&coordinator.caller.tenant, &coordinator.handle);
-    let taken = prepare::backfill(&app, asker, &kept, moments).await?;
+    let asker = (&context.caller.tenant, &context.handle);
+    let taken = prepare::backfill(&context.app, asker, &kept, moments).await?;
     let runs = taken.started.iter().map(view::started).collect();
     let waiting = taken.waiting.iter().map(Timestamp::to_string).collect();
     Ok(json(StatusCode::ACCEPTED, &Backfilled { runs, waiting }))
@@ -344,17 +319,127 @@ impl From<CalendarError> for ApiError {
     }
 }
 
-impl From<BackfillError> for ApiError {
-    fn from(error: BackfillError) -> Self {
-        let message = error.to_string();
-        match error {
-            BackfillError::Backwards | BackfillError::Ahead => {
-                Self::new(ErrorCode::RequestInvalid, message)
-            }
-            BackfillError::TooMany => Self::new(ErrorCode::LimitBatch, message)
-                .with_hint(format!("split it: {BACKFILL_RUNS_MAX} runs at a time")),
-            BackfillError::Run(error) => error.into(),
-            BackfillError::Ask(error) => error.into(),
-        }
+/// Headers that are the caller's own business.
+const HIDDEN_HEADERS: [header::HeaderName; 3] =
+    [header::AUTHORIZATION, header::COOKIE, header::PROXY_AUTHORIZATION];
+
+/// Keep a webhook
+///
+/// The answer holds its secret, which is shown this once.
+#[utoipa::path(
+    post, path = "/api/v1/hooks", operation_id = "create_hook", request_body = NewHook,
+    responses(
+        (status = 201, body = CreatedHook, description = "It is kept."),
+        (status = 404, description = "E.WORKFLOW.NOT_FOUND"),
+        (status = 429, description = "E.LIMIT.SCHEDULES")
+    )
+)]
+pub(super) async fn create_hook(context: Context, Json(body): Json<NewHook>) -> Answer {
+    let created_by = context.asker_name();
+    let hook = HookHead {
+        hook_id: String::new(),
+        name: checked_name(body.name)?,
+        workflow_id: workflow_of(&context, &body.workflow_id, None).await?,
+    };
+    let made = hooks::add(&context.handle, hook, (created_by, wall_now())).await?;
+    let (hook_id, token) = made;
+    let url = format!("/hooks/{token}");
+    Ok(json(StatusCode::CREATED, &CreatedHook { hook_id, token, url }))
+}
+
+/// List webhooks
+#[utoipa::path(
+    get, path = "/api/v1/hooks", operation_id = "list_hooks",
+    responses((status = 200, body = HookPage, description = "Oldest first, without secrets."))
+)]
+pub(super) async fn list_hooks(context: Context) -> Answer {
+    let kept = hooks::list(&context.handle).await?;
+    let items = kept.iter().map(|hook| Hook {
+        hook_id: hook.head.hook_id.clone(),
+        name: hook.head.name.clone(),
+        workflow_id: hook.head.workflow_id.clone(),
+        created_at: model::Timestamp::from_millis(hook.at_ms).to_string(),
+        created_by: hook.by.clone(),
+    });
+    ok(&HookPage { items: items.collect(), next_cursor: None })
+}
+
+/// Forget a webhook
+///
+/// Its secret opens nothing any more.
+#[utoipa::path(
+    delete, path = "/api/v1/hooks/{hook_id}", operation_id = "delete_hook",
+    responses((status = 204, description = "It is gone."))
+)]
+pub(super) async fn remove_hook(context: Context, path: PathName) -> Result<StatusCode, ApiError> {
+    hooks::remove(&context.handle, &context.app.hook_calls, path.as_str()).await?;
+    Ok(StatusCode::NO_CONTENT)
+}
+
+/// Call a webhook
+///
+/// Starts a run of its workflow. The secret in the path is all that it takes. The run is given
+/// `body`, `headers` and `query`.
+#[utoipa::path(
+    post, path = "/hooks/{token}", operation_id = "call_hook", request_body = serde_json::Value,
+    security(()),
+    params(
+        ("Idempotency-Key" = Option<String>, Header,
+            description = "The same call with the same key starts no second run.")
+    ),
+    responses(
+        (status = 202, body = RunRef, description = "The run exists."),
+        (status = 404, description = "E.HOOK.NOT_FOUND, E.WORKFLOW.NOT_FOUND"),
+        (status = 409, description = "E.RUN.CONFLICT: another call had the key."),
+        (status = 422, description = "E.FLOW.INVALID, E.REQUEST.INVALID"),
+        (status = 429,
+            description = "E.LIMIT.OVERLOADED, E.LIMIT.RUNS, E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS. \
+                `Retry-After` says in how many seconds it may be called again.")
+    )
+)]
+pub(super) async fn call_hook(
+    State(app): State<Arc<App>>,
+    path: PathName,
+    query: QueryPairs,
+    headers: HeaderMap,
+    request: Request,
+) -> Answer {
+    // Whoever does not know the secret sends nothing.
+    let (tenant, hook) = hooks::call(&app, path.as_str()).await?;
+    let key = key_of(&headers)?;
+    let body = read_json(request.into_body(), HOOK_BODY_BYTES_MAX).await?;
+    let source = Source::Kept { workflow_id: hook.head.workflow_id.clone(), version: None };
+    let started_by = format!("hook {}", hook.head.hook_id);
+    let request = NewRunRequest::new(source, hook_inputs(&body, &headers, &query)?, started_by);
+    let made = start(&app, &tenant, request.under(key)).await?;
+    let mut answer = view::started(&made);
+    // Whoever calls need not know what the workflow looks like inside.
+    answer.warnings.clear();
+    Ok(json(StatusCode::ACCEPTED, &answer))
+}
+
+/// What the run is given. A call without a body gives `null`.
+fn hook_inputs(body: &Bytes, headers: &HeaderMap, query: &QueryPairs) -> Result<Bytes, ApiError> {
+    if is_deeper_than(body, PAYLOAD_DEPTH_MAX) {
+        let rule = format!("nests more than {PAYLOAD_DEPTH_MAX} levels deep");
+        return Err(ApiError::invalid("the body", rule));
     }
+    let body: Value = match body.trim_ascii() {
+        b"" => Value::Null,
+        text => serde_json::from_slice(text).map_err(|error| {
+            let message = format!("the body is not JSON: {error}");
+            ApiError::new(ErrorCode::RequestMalformed, message)
+        })?,
+    };
+    let shown = headers.iter().filter(|(name, _)| !HIDDEN_HEADERS.contains(name));
+    let headers: Map<String, Value> = shown
+        .map(|(name, value)| {
+            let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
+            (name.as_str().to_owned(), Value::String(text))
+        })
+        .collect();
+    let query: Map<String, Value> =
+        query.pairs().map(|(name, text)| (name.to_owned(), text.into())).collect();
+    let inputs = value!({"body": body, "headers": headers, "query": query});
+    Ok(serde_json::to_vec(&inputs).expect("values are JSON").into())
 }

@@ -1,10 +1,6 @@
 //! Tasks: submit, look at, list, stop, requeue, explain.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
 use coordinator::{LoadKey, Outcome, TaskRecord, TaskState};
 use model::{NewTask, ShardId, TaskId};
 use protocol::error_code::ErrorCode;
@@ -15,16 +11,13 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use store::PageQuery;
 
-use super::answers;
-use super::auth_layer::Coordinator;
-use super::body::JsonBytes;
-use super::convert::tasks::new_tasks;
-use super::convert::{PAGE_LIMIT, WAIT_MS, state, text};
+use super::auth_layer::Context;
+use super::convert::{PAGE_LIMIT, WAIT_MS, new_tasks, state};
 use super::explain::{explain_live, explain_settled};
-use super::logs;
-use super::params::{PathName, QueryPairs};
+use super::request::{JsonBytes, PathName, QueryPairs};
+use super::{answers, logs};
 use crate::app::App;
-use crate::wire_words::problem::{ApiError, json};
+use crate::wire_words::problem::{Answer, ApiError, json, ok};
 
 const PAGE_TASKS_DEFAULT: i64 = 50;
 /// A task that is settled when the coordinator looks and live when the store is read was requeued
@@ -44,11 +37,8 @@ const STOP_TRIES: usize = 3;
         (status = 429, description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED")
     )
 )]
-pub(super) async fn submit(
-    coordinator: Coordinator,
-    body: JsonBytes,
-) -> Result<Response, ApiError> {
-    let made = coordinator.handle.submit(tasks_of(&body)?).await?;
+pub(super) async fn submit(context: Context, body: JsonBytes) -> Answer {
+    let made = context.handle.submit(tasks_of(&body)?).await?;
     let tasks = made.into_iter().map(submitted).collect();
     Ok(json(StatusCode::CREATED, &SubmittedTasks { tasks }))
 }
@@ -95,22 +85,17 @@ fn without_place(mut error: ApiError) -> ApiError {
         (status = 429, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED")
     )
 )]
-pub(super) async fn show(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-    query: QueryPairs,
-) -> Result<Response, ApiError> {
-    let task = path.task(coordinator.handle.shard())?;
+pub(super) async fn show(context: Context, path: PathName, query: QueryPairs) -> Answer {
+    let task = path.task(context.shard())?;
     let query = query.only(&["wait_ms"])?;
     let wait_ms = query.number(WAIT_MS)?.unwrap_or(0);
     if wait_ms > 0 {
-        let until = app.clock.now().after(WAIT_MS.check_millis(&"", wait_ms)?);
-        coordinator.handle.watch(task, until).await?;
+        let until = context.app.clock.now().after(WAIT_MS.check_millis(&"", wait_ms)?);
+        context.handle.watch(task, until).await?;
     }
-    let mut shown = answers::task(&load(&app, task).await?)?;
-    shown.feedback = logs::feedback(&app.feedback, task);
-    Ok(json(StatusCode::OK, &shown))
+    let mut shown = answers::task(&load(&context.app, task).await?)?;
+    shown.feedback = logs::feedback(&context.app.feedback, task);
+    ok(&shown)
 }
 
 /// List tasks
@@ -128,15 +113,11 @@ pub(super) async fn show(
     ),
     responses((status = 200, body = TaskPage, description = "A page; follow `next_cursor`."))
 )]
-pub(super) async fn list(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    query: QueryPairs,
-) -> Result<Response, ApiError> {
-    let shard = coordinator.handle.shard();
+pub(super) async fn list(context: Context, query: QueryPairs) -> Answer {
+    let shard = context.shard();
     let query = page_query(query, shard)?;
-    let page = app.store.list(shard, query).await?;
-    Ok(json(StatusCode::OK, &page_of(&page)?))
+    let page = context.app.store.list(shard, query).await?;
+    ok(&page_of(&page)?)
 }
 
 fn page_query(query: QueryPairs, shard: ShardId) -> Result<PageQuery, ApiError> {
@@ -145,14 +126,9 @@ fn page_query(query: QueryPairs, shard: ShardId) -> Result<PageQuery, ApiError> 
     let limit = query.number(PAGE_LIMIT)?.unwrap_or(PAGE_TASKS_DEFAULT);
     Ok(PageQuery {
         states: states.collect::<Result<_, _>>()?,
-        task_types: query
-            .first("type")
-            .map(|word| text(&"", word))
-            .transpose()?
-            .into_iter()
-            .collect(),
-        queue: query.first("queue").map(|word| text(&"", word)).transpose()?,
-        run: query.first("run").map(|word| text(&"", word)).transpose()?,
+        task_types: query.text("type")?.into_iter().collect(),
+        queue: query.text("queue")?,
+        run: query.text("run")?,
         before: query.first("cursor").map(|text| cursor(text, shard)).transpose()?,
         limit: u32::try_from(limit).expect("at most PAGE_TASKS_MAX"),
         ..PageQuery::default()
@@ -183,17 +159,13 @@ fn page_of(page: &store::TaskPage) -> Result<TaskPage, ApiError> {
         (status = 409, description = "E.TASK.CONFLICT: it came to another end.")
     )
 )]
-pub(super) async fn cancel(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-) -> Result<Response, ApiError> {
-    let task = path.task(coordinator.handle.shard())?;
+pub(super) async fn cancel(context: Context, path: PathName) -> Answer {
+    let task = path.task(context.shard())?;
     for _ in 0..STOP_TRIES {
-        if coordinator.handle.stop(task).await? {
-            return found(&load(&app, task).await?);
+        if context.handle.stop(task).await? {
+            return found(&load(&context.app, task).await?);
         }
-        let record = load(&app, task).await?;
+        let record = load(&context.app, task).await?;
         match &record.progress.state {
             TaskState::Settled(settlement) if settlement.outcome == Outcome::Stopped => {
                 return found(&record);
@@ -222,14 +194,10 @@ fn already_settled(record: &TaskRecord) -> ApiError {
         (status = 429, description = "E.LIMIT.LIVE_TASKS, E.LIMIT.DEMANDS, E.LIMIT.OVERLOADED")
     )
 )]
-pub(super) async fn requeue(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-) -> Result<Response, ApiError> {
-    let task = path.task(coordinator.handle.shard())?;
-    coordinator.handle.requeue(task).await?;
-    found(&load(&app, task).await?)
+pub(super) async fn requeue(context: Context, path: PathName) -> Answer {
+    let task = path.task(context.shard())?;
+    context.handle.requeue(task).await?;
+    found(&load(&context.app, task).await?)
 }
 
 /// Explain a task
@@ -239,18 +207,14 @@ pub(super) async fn requeue(
     get, path = "/api/v1/tasks/{task_id}/explain", operation_id = "explain_task",
     responses((status = 200, body = Explanation, description = "The reasons, most telling first."))
 )]
-pub(super) async fn explain(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-) -> Result<Response, ApiError> {
-    let task = path.task(coordinator.handle.shard())?;
-    let now = app.clock.now();
-    let explained = match coordinator.handle.explain(task).await? {
+pub(super) async fn explain(context: Context, path: PathName) -> Answer {
+    let task = path.task(context.shard())?;
+    let now = context.app.clock.now();
+    let explained = match context.handle.explain(task).await? {
         Some(explanation) => explain_live(task, &explanation, now),
-        None => explain_settled(&load(&app, task).await?, now),
+        None => explain_settled(&load(&context.app, task).await?, now),
     };
-    Ok(json(StatusCode::OK, &explained))
+    ok(&explained)
 }
 
 /// The task as it is durable.
@@ -260,6 +224,6 @@ pub(super) async fn load(app: &App, task: TaskId) -> Result<TaskRecord, ApiError
     rows.pop().map(|(_, record)| record).ok_or_else(ApiError::no_such_task)
 }
 
-fn found(record: &TaskRecord) -> Result<Response, ApiError> {
-    Ok(json(StatusCode::OK, &answers::task(record)?))
+fn found(record: &TaskRecord) -> Answer {
+    ok(&answers::task(record)?)
 }

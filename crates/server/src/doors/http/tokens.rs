@@ -1,21 +1,15 @@
 //! Tokens: make, list, revoke. A token makes tokens of its own tenant only.
 
-use std::sync::Arc;
-
-use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
 use protocol::error_code::ErrorCode;
 use protocol::rest::tokens::{CreateToken, CreatedToken, Role, SessionKey, TokenInfo, Tokens};
 use store::TokenRow;
 
 use super::auth_layer::Asker;
-use super::body::Json;
 use super::convert::{moment, prose, text};
-use super::params::PathName;
-use crate::app::App;
+use super::request::{Json, PathName};
 use crate::auth::{Caller, TOKEN_NAME_CHARS_MAX, TokenError};
-use crate::wire_words::problem::{ApiError, json};
+use crate::wire_words::problem::{Answer, ApiError, json, ok};
 
 /// List tokens
 ///
@@ -24,12 +18,9 @@ use crate::wire_words::problem::{ApiError, json};
     get, path = "/api/v1/tokens", operation_id = "list_tokens",
     responses((status = 200, body = Tokens, description = "Oldest first."))
 )]
-pub(super) async fn list(
-    State(app): State<Arc<App>>,
-    Asker(caller): Asker,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(Asker { app, caller, .. }: Asker) -> Answer {
     let tokens = app.auth.list(&caller.tenant).iter().map(info).collect::<Result<_, _>>()?;
-    Ok(json(StatusCode::OK, &Tokens { tokens }))
+    ok(&Tokens { tokens })
 }
 
 /// Make a token
@@ -43,10 +34,9 @@ pub(super) async fn list(
     )
 )]
 pub(super) async fn create(
-    State(app): State<Arc<App>>,
-    Asker(caller): Asker,
+    Asker { app, caller, .. }: Asker,
     Json(body): Json<CreateToken>,
-) -> Result<Response, ApiError> {
+) -> Answer {
     prose(&"name", body.name.as_deref().unwrap_or_default(), TOKEN_NAME_CHARS_MAX)?;
     let now = app.clock.now();
     let expires_at = body.expires_at.map(|text| moment(&"expires_at", &text)).transpose()?;
@@ -66,17 +56,13 @@ pub(super) async fn create(
     delete, path = "/api/v1/tokens/{token_id}", operation_id = "revoke_token",
     responses((status = 200, body = TokenInfo, description = "The token is revoked."))
 )]
-pub(super) async fn revoke(
-    State(app): State<Arc<App>>,
-    Asker(caller): Asker,
-    path: PathName,
-) -> Result<Response, ApiError> {
+pub(super) async fn revoke(Asker { app, caller, .. }: Asker, path: PathName) -> Answer {
     let row = app.auth.revoke(&caller.tenant, path.as_str(), app.clock.now()).await?;
     // Another server that has the tenant finds out when it renews the session.
     if let Some(handle) = app.directory.find(&caller.tenant) {
         handle.credential_gone(row.token_id.clone());
     }
-    Ok(json(StatusCode::OK, &info(&row)?))
+    ok(&info(&row)?)
 }
 
 /// Change the key that signs session tokens
@@ -86,10 +72,7 @@ pub(super) async fn revoke(
     post, path = "/api/v1/session-keys", operation_id = "rotate_session_key",
     responses((status = 201, body = SessionKey, description = "The new key signs from here on."))
 )]
-pub(super) async fn rotate_session_key(
-    State(app): State<Arc<App>>,
-    Asker(caller): Asker,
-) -> Result<Response, ApiError> {
+pub(super) async fn rotate_session_key(Asker { app, caller, .. }: Asker) -> Answer {
     let key_id = app.session_keys.rotate(app.clock.now()).await?;
     tracing::info!(tenant = %caller.tenant, key_id, "session tokens are signed by a new key");
     Ok(json(StatusCode::CREATED, &SessionKey { key_id }))

@@ -1,11 +1,8 @@
 //! Workers: as the coordinator sees them, as their sessions tell, and what people tell them.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
 use coordinator::{
     Drain, DrainCause, LeaseRequest, Renewal, SilenceLimits, WORKER_HEARTBEAT_EVERY, WorkerView,
 };
@@ -22,15 +19,13 @@ use shard::sessions::{Notice, SessionView};
 use uuid::Uuid;
 
 use super::answers::heartbeat_answer;
-use super::auth_layer::{AskerName, Coordinator};
-use super::body::Json;
+use super::auth_layer::Context;
 use super::convert::{lease_request, prose, text};
 use super::leases;
-use super::params::PathName;
-use crate::app::App;
+use super::request::{Json, PathName};
 use crate::handle::WorkerRegistration;
 use crate::links::ToLink;
-use crate::wire_words::problem::{ApiError, json};
+use crate::wire_words::problem::{Answer, ApiError, json, ok};
 
 /// Why a worker is drained, in characters.
 const REASON_CHARS_MAX: usize = 1_024;
@@ -40,10 +35,10 @@ const REASON_CHARS_MAX: usize = 1_024;
     get, path = "/api/v1/workers", operation_id = "list_workers",
     responses((status = 200, body = Workers, description = "By name."))
 )]
-pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError> {
-    let views = coordinator.handle.list_workers().await?;
-    let workers = with_sessions(&coordinator, &views).await?;
-    Ok(json(StatusCode::OK, &Workers { workers }))
+pub(super) async fn list(context: Context) -> Answer {
+    let views = context.handle.list_workers().await?;
+    let workers = with_sessions(&context, &views).await?;
+    ok(&Workers { workers })
 }
 
 /// Look at a worker
@@ -51,12 +46,12 @@ pub(super) async fn list(coordinator: Coordinator) -> Result<Response, ApiError>
     get, path = "/api/v1/workers/{worker_id}", operation_id = "show_worker",
     responses((status = 200, body = Worker, description = "The worker."))
 )]
-pub(super) async fn show(coordinator: Coordinator, path: PathName) -> Result<Response, ApiError> {
-    let mut views = coordinator.handle.list_workers().await?;
+pub(super) async fn show(context: Context, path: PathName) -> Answer {
+    let mut views = context.handle.list_workers().await?;
     views.retain(|view| view.worker.as_str() == path.as_str());
-    let workers = with_sessions(&coordinator, &views).await?;
+    let workers = with_sessions(&context, &views).await?;
     let worker = workers.first().ok_or_else(|| not_found(path.as_str()))?;
-    Ok(json(StatusCode::OK, worker))
+    ok(worker)
 }
 
 /// Tell a worker something
@@ -72,45 +67,41 @@ pub(super) async fn show(coordinator: Coordinator, path: PathName) -> Result<Res
     )
 )]
 pub(super) async fn command(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    AskerName(by): AskerName,
+    context: Context,
     path: PathName,
     Json(body): Json<WorkerCommand>,
-) -> Result<Response, ApiError> {
+) -> Answer {
     let worker: WorkerId = path.as_str().parse().map_err(|_| not_found(path.as_str()))?;
-    let views = coordinator.handle.list_workers().await?;
+    let views = context.handle.list_workers().await?;
     if !views.iter().any(|view| view.worker == worker) {
         return Err(not_found(path.as_str()));
     }
     let command_id = Uuid::new_v4().to_string();
     let word = command_word(&body);
-    let done = carry_out(&app, (&coordinator, by), &worker, body, &command_id).await;
-    tell_command(&coordinator, (&worker, &command_id, word), done.as_ref().err());
+    let done = carry_out(&context, &worker, body, &command_id).await;
+    tell_command(&context, (&worker, &command_id, word), done.as_ref().err());
     Ok(json(StatusCode::ACCEPTED, &done?))
 }
 
 async fn carry_out(
-    app: &App,
-    (coordinator, by): (&Coordinator, String),
+    context: &Context,
     worker: &WorkerId,
     body: WorkerCommand,
     command_id: &str,
 ) -> Result<AcceptedCommand, ApiError> {
-    let now = app.clock.now();
+    let now = context.app.clock.now();
     let (drain, notice) = match body {
         WorkerCommand::Drain { reason, deadline_ms } => {
-            if let Some(reason) = &reason {
-                prose(&"reason", reason, REASON_CHARS_MAX)?;
-            }
+            prose(&"reason", reason.as_deref().unwrap_or_default(), REASON_CHARS_MAX)?;
             let gone_by = deadline_ms.map(|millis| now.after(Duration::from_millis(millis)));
+            let by = context.asker_name();
             let drain = Drain { by, at: now, gone_by, reason: reason.clone() };
             (Some(drain), Notice::Drain { reason, deadline_ms })
         }
         WorkerCommand::Undrain => (None, Notice::Undrain),
     };
-    coordinator.handle.drain(worker.clone(), drain).await?;
-    let delivered = coordinator.handle.tell_worker(worker.clone(), ToLink::Notice(notice)).await;
+    context.handle.drain(worker.clone(), drain).await?;
+    let delivered = context.handle.tell_worker(worker.clone(), ToLink::Notice(notice)).await;
     let accepted = AcceptedCommand {
         command_id: command_id.to_owned(),
         worker_id: worker.to_string(),
@@ -129,14 +120,14 @@ fn command_word(command: &WorkerCommand) -> &'static str {
 
 /// Those who watch hear what became of a command.
 fn tell_command(
-    coordinator: &Coordinator,
+    context: &Context,
     (worker, command_id, command): (&WorkerId, &str, &str),
     error: Option<&ApiError>,
 ) {
-    let Ok(tenant) = coordinator.handle.tenant() else { return };
+    let Ok(tenant) = context.handle.tenant() else { return };
     let kind = if error.is_none() { EventKind::CommandAck } else { EventKind::CommandError };
     tenant.events.tell(kind, worker, || CommandAnswer {
-        kind: kind.name().into(),
+        kind: kind.word().into(),
         command_id: command_id.into(),
         worker_name: worker.as_str().into(),
         command: command.into(),
@@ -160,11 +151,7 @@ fn tell_command(
         (status = 429, description = "E.LIMIT.WORKERS, E.LIMIT.OVERLOADED")
     )
 )]
-pub(super) async fn register(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    Json(body): Json<RegisterWorker>,
-) -> Result<Response, ApiError> {
+pub(super) async fn register(context: Context, Json(body): Json<RegisterWorker>) -> Answer {
     let worker_id = body.worker_id.clone();
     let request = RequestLeases {
         worker_id: body.worker_id,
@@ -175,14 +162,14 @@ pub(super) async fn register(
         packages: body.packages,
         ..RequestLeases::default()
     };
-    let LeaseRequest { worker, offer, .. } = lease_request(&request, app.clock.now())?;
-    coordinator.speaks_for(worker.as_str())?;
+    let LeaseRequest { worker, offer, .. } = lease_request(&request, context.app.clock.now())?;
+    context.speaks_for(worker.as_str())?;
     let (silence_limits, anew) = (SilenceLimits::default(), true);
     let own = WorkerRegistration { worker, offer, silence_limits, anew };
-    coordinator.handle.register(own, None).await?;
+    context.handle.register(own, None).await?;
     let heartbeat_ms = u64::try_from(WORKER_HEARTBEAT_EVERY.as_millis()).unwrap_or(u64::MAX);
     let leases = "/api/v1/leases".to_owned();
-    Ok(json(StatusCode::OK, &RegisteredWorker { worker_id, heartbeat_ms, leases }))
+    ok(&RegisteredWorker { worker_id, heartbeat_ms, leases })
 }
 
 /// A worker that pulls lives
@@ -192,13 +179,10 @@ pub(super) async fn register(
         (status = 200, body = BeatenWorker, description = "One verdict per lease, in order.")
     )
 )]
-pub(super) async fn heartbeat(
-    coordinator: Coordinator,
-    Json(body): Json<BeatWorker>,
-) -> Result<Response, ApiError> {
+pub(super) async fn heartbeat(context: Context, Json(body): Json<BeatWorker>) -> Answer {
     let worker: WorkerId = text(&"", &body.worker_id)?;
-    coordinator.speaks_for(worker.as_str())?;
-    let shard = coordinator.handle.shard();
+    context.speaks_for(worker.as_str())?;
+    let shard = context.shard();
     let listed = body
         .leases
         .map(|leases| leases.iter().map(|lease| leases::lease(lease, shard)).collect::<Vec<_>>());
@@ -206,7 +190,7 @@ pub(super) async fn heartbeat(
         Some(listed) => Renewal::Listed(listed.iter().flatten().copied().collect()),
         None => Renewal::Unlisted { n_active: 0 },
     };
-    let beaten = coordinator.handle.heartbeat(worker, leases).await?;
+    let beaten = context.handle.heartbeat(worker, leases).await?;
     let mut judged = beaten.verdicts.into_iter().map(heartbeat_answer);
     let verdicts = match listed {
         None => judged.collect(),
@@ -218,7 +202,7 @@ pub(super) async fn heartbeat(
             })
             .collect(),
     };
-    Ok(json(StatusCode::OK, &BeatenWorker { verdicts }))
+    ok(&BeatenWorker { verdicts })
 }
 
 fn not_found(name: &str) -> ApiError {
@@ -226,12 +210,9 @@ fn not_found(name: &str) -> ApiError {
 }
 
 /// Workers with what their sessions tell.
-async fn with_sessions(
-    coordinator: &Coordinator,
-    views: &[WorkerView],
-) -> Result<Vec<Worker>, ApiError> {
+async fn with_sessions(context: &Context, views: &[WorkerView]) -> Result<Vec<Worker>, ApiError> {
     let names = views.iter().map(|view| view.worker.clone()).collect();
-    let sessions = coordinator.handle.session_views(names).await?;
+    let sessions = context.handle.session_views(names).await?;
     Ok(views.iter().zip(sessions).map(|(view, session)| worker(view, session)).collect())
 }
 

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::Response;
 use bytes::Bytes;
@@ -16,18 +15,15 @@ use serde_json::Value;
 use shard::documents::{Entry, TenantDocuments, WorkflowHead};
 use uuid::Uuid;
 
-use super::auth_layer::{AskerName, Coordinator};
-use super::body::{DefinitionBytes, Json};
-use super::convert::{NumberRange, RUNS_LIMIT, WORKFLOW_VERSION, prose};
-use super::params::{PathName, QueryPairs};
+use super::auth_layer::Context;
+use super::convert::{BASE_VERSION, RUNS_LIMIT, WORKFLOW_VERSION, prose};
+use super::request::{DefinitionBytes, Json, PathName, QueryPairs};
 use super::runs::limit_of;
-use crate::app::App;
 use crate::runs::definition::Object;
 use crate::runs::view::problem;
-use crate::wire_words::problem::{ApiError, json, json_bytes};
-use crate::workflows::diff;
-use crate::workflows::save::{
-    self, COMMENT_CHARS_MAX, KeptVersion, NewVersion, SaveError, Saved, find, save,
+use crate::wire_words::problem::{Answer, ApiError, json, json_bytes, ok};
+use crate::workflows::{
+    self as kept_workflows, COMMENT_CHARS_MAX, KeptVersion, NewVersion, find, save,
 };
 
 /// Keep a workflow
@@ -52,31 +48,31 @@ use crate::workflows::save::{
     )
 )]
 pub(super) async fn submit(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    saver: Saver,
+    context: Context,
+    query: QueryPairs,
+    headers: HeaderMap,
     DefinitionBytes(body): DefinitionBytes,
-) -> Result<Response, ApiError> {
+) -> Answer {
+    let query = query.only(&[BASE_VERSION.name(), "comment"])?;
+    let comment = query.first("comment").map(str::to_owned);
+    prose(&"comment", comment.as_deref().unwrap_or_default(), COMMENT_CHARS_MAX)?;
+    let asked = query.number(BASE_VERSION)?.map(i64::unsigned_abs);
+    let matched = if_match(&headers)?;
+    if asked.zip(matched).is_some_and(|(asked, matched)| asked != matched) {
+        return Err(ApiError::invalid("baseVersion", "and If-Match name different versions"));
+    }
     // What is not JSON at all is no draft either.
     body.read::<serde::de::IgnoredAny>()?;
-    let new = NewVersion {
-        definition: body.bytes().clone(),
-        base: saver.base,
-        author: saver.name,
-        comment: saver.comment,
-    };
-    Ok(saved(&save(&app, &coordinator.handle, new).await?))
+    let definition = body.bytes().clone();
+    let (base, author) = (asked.or(matched), context.asker_name());
+    let new = NewVersion { definition, base, author, comment };
+    let saved = save(&context.app, &context.handle, new).await?;
+    let status = if saved.version == 1 { StatusCode::CREATED } else { StatusCode::OK };
+    Ok(answer(&saved, status))
 }
 
-fn saved(saved: &Saved) -> Response {
-    let status = if saved.version == 1 { StatusCode::CREATED } else { StatusCode::OK };
-    let answer = SavedWorkflow {
-        workflow_id: saved.id.clone(),
-        version: saved.version,
-        definition_hash: saved.hash.clone(),
-        problems: saved.problems.iter().map(problem).collect(),
-    };
-    let mut response = json(status, &answer);
+fn answer(saved: &SavedWorkflow, status: StatusCode) -> Response {
+    let mut response = json(status, saved);
     tag(&mut response, saved.version);
     response
 }
@@ -87,55 +83,6 @@ fn tag(response: &mut Response, version: u64) {
         response.headers_mut().insert(header::ETAG, value);
     }
 }
-
-impl From<SaveError> for ApiError {
-    fn from(error: SaveError) -> Self {
-        let message = error.to_string();
-        match error {
-            SaveError::NoWorkflow(_) => Self::new(ErrorCode::RequestInvalid, message)
-                .with_hint("a workflow is an object with `id`, `nodes` and `edges`"),
-            SaveError::Conflict { .. } => Self::new(ErrorCode::WorkflowConflict, message),
-            SaveError::Compile(_) => Self::new(ErrorCode::RequestInvalid, message)
-                .with_hint("it nests too deep, or holds something that is no JSON"),
-            SaveError::Full => Self::new(ErrorCode::LimitWorkflows, message),
-            SaveError::Ask(error) => error.into(),
-        }
-    }
-}
-
-/// Who saves, and on top of what.
-pub(super) struct Saver {
-    name: String,
-    base: Option<u64>,
-    comment: Option<String>,
-}
-
-impl axum::extract::FromRequestParts<Arc<App>> for Saver {
-    type Rejection = ApiError;
-
-    async fn from_request_parts(
-        parts: &mut axum::http::request::Parts,
-        app: &Arc<App>,
-    ) -> Result<Self, ApiError> {
-        let AskerName(name) = AskerName::from_request_parts(parts, app).await?;
-        let query = QueryPairs::from_request_parts(parts, app).await?;
-        let query = query.only(&[BASE_VERSION.name(), "comment"])?;
-        let comment = query.first("comment").map(str::to_owned);
-        if let Some(comment) = &comment {
-            prose(&"comment", comment, COMMENT_CHARS_MAX)?;
-        }
-        let asked = query.number(BASE_VERSION)?.map(i64::unsigned_abs);
-        let matched = if_match(&parts.headers)?;
-        match (asked, matched) {
-            (Some(one), Some(other)) if one != other => {
-                Err(ApiError::invalid("baseVersion", "and If-Match name different versions"))
-            }
-            (asked, matched) => Ok(Self { name, base: asked.or(matched), comment }),
-        }
-    }
-}
-
-const BASE_VERSION: NumberRange = WORKFLOW_VERSION.named("baseVersion").from(0);
 
 fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
@@ -161,10 +108,7 @@ fn if_match(headers: &HeaderMap) -> Result<Option<u64>, ApiError> {
     ),
     responses((status = 200, body = WorkflowPage, description = "A page; follow `nextCursor`."))
 )]
-pub(super) async fn list(
-    coordinator: Coordinator,
-    query: QueryPairs,
-) -> Result<Response, ApiError> {
+pub(super) async fn list(context: Context, query: QueryPairs) -> Answer {
     let query = query.only(&["limit", "cursor"])?;
     let limit = limit_of(&query, RUNS_LIMIT)?;
     let after = query.first("cursor").map(str::to_owned);
@@ -181,10 +125,10 @@ pub(super) async fn list(
         let kept = shard.documents().workflows.by_name(after.as_deref().unwrap_or_default());
         kept.take(limit).map(summary).collect()
     };
-    let items = coordinator.handle.look(page).await?;
+    let items = context.handle.look(page).await?;
     let next_cursor =
         items.last().filter(|_| items.len() >= limit).map(|last| last.workflow_id.clone());
-    Ok(json(StatusCode::OK, &WorkflowPage { items, next_cursor }))
+    ok(&WorkflowPage { items, next_cursor })
 }
 
 /// Look at a workflow
@@ -195,28 +139,22 @@ pub(super) async fn list(
     params(("version" = Option<i64>, Query, description = "Default: the newest.")),
     responses((status = 200, body = serde_json::Value, description = "The workflow."))
 )]
-pub(super) async fn show(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-    query: QueryPairs,
-) -> Result<Response, ApiError> {
+pub(super) async fn show(context: Context, path: PathName, query: QueryPairs) -> Answer {
     let query = query.only(&[WORKFLOW_VERSION.name()])?;
     let version = query.number(WORKFLOW_VERSION)?.map(i64::unsigned_abs);
-    let kept = kept(&app, &coordinator, &path, version).await?;
+    let kept = kept(&context, &path, version).await?;
     let mut response = json_bytes(StatusCode::OK, kept.definition.to_vec());
     tag(&mut response, kept.entry.version);
     Ok(response)
 }
 
 async fn kept(
-    app: &App,
-    coordinator: &Coordinator,
+    context: &Context,
     path: &PathName,
     version: Option<u64>,
 ) -> Result<KeptVersion, ApiError> {
-    let shard = coordinator.handle.shard();
-    let found = find(&*app.store, shard, &id_of(path)?, version).await?;
+    let shard = context.shard();
+    let found = find(&*context.app.store, shard, &id_of(path)?, version).await?;
     found.ok_or_else(|| no_workflow(path.as_str(), version))
 }
 
@@ -242,14 +180,10 @@ fn no_workflow(id: &str, version: Option<u64>) -> ApiError {
     delete, path = "/api/v1/workflows/{workflow_id}", operation_id = "delete_workflow",
     responses((status = 204, description = "It is gone."))
 )]
-pub(super) async fn remove(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-) -> Result<StatusCode, ApiError> {
-    let (id, at_ms) = (id_of(&path)?, app.clock.now().as_millis());
+pub(super) async fn remove(context: Context, path: PathName) -> Result<StatusCode, ApiError> {
+    let (id, at_ms) = (id_of(&path)?, context.app.clock.now().as_millis());
     let hide = move |documents: &mut TenantDocuments| documents.workflows.hide(&id, at_ms);
-    if coordinator.handle.change(hide).await? {
+    if context.handle.change(hide).await? {
         return Ok(StatusCode::NO_CONTENT);
     }
     Err(no_workflow(path.as_str(), None))
@@ -260,13 +194,9 @@ pub(super) async fn remove(
     get, path = "/api/v1/workflows/{workflow_id}/versions", operation_id = "list_workflow_versions",
     responses((status = 200, body = WorkflowVersions, description = "Newest first."))
 )]
-pub(super) async fn versions(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-) -> Result<Response, ApiError> {
+pub(super) async fn versions(context: Context, path: PathName) -> Answer {
     let id = id_of(&path)?;
-    let kept = save::versions(&*app.store, coordinator.handle.shard(), &id).await?;
+    let kept = kept_workflows::versions(&*context.app.store, context.shard(), &id).await?;
     if kept.is_empty() {
         return Err(no_workflow(path.as_str(), None));
     }
@@ -278,7 +208,7 @@ pub(super) async fn versions(
         author: entry.by,
         comment: entry.head.comment,
     });
-    Ok(json(StatusCode::OK, &WorkflowVersions { workflow_id: id, items: items.collect() }))
+    ok(&WorkflowVersions { workflow_id: id, items: items.collect() })
 }
 
 /// Compare two versions of a workflow
@@ -290,27 +220,22 @@ pub(super) async fn versions(
     ),
     responses((status = 200, body = WorkflowDiff, description = "What differs."))
 )]
-pub(super) async fn diff(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    path: PathName,
-    query: QueryPairs,
-) -> Result<Response, ApiError> {
+pub(super) async fn diff(context: Context, path: PathName, query: QueryPairs) -> Answer {
     let query = query.only(&["from", "to"])?;
     let number = |name| query.number(WORKFLOW_VERSION.named(name));
     let (from, to) = (number("from")?.map(i64::unsigned_abs), number("to")?.map(i64::unsigned_abs));
-    let new = kept(&app, &coordinator, &path, to).await?;
+    let new = kept(&context, &path, to).await?;
     let from = from.unwrap_or_else(|| new.entry.version.saturating_sub(1).max(1));
-    let old = kept(&app, &coordinator, &path, Some(from)).await?;
+    let old = kept(&context, &path, Some(from)).await?;
     let (from, to) = (old.entry.version, new.entry.version);
     let comparing = tokio::task::spawn_blocking(move || {
         let read = |definition: &Bytes| serde_json::from_slice::<Value>(definition);
-        Some(diff::diff(&read(&old.definition).ok()?, &read(&new.definition).ok()?))
+        Some(kept_workflows::diff(&read(&old.definition).ok()?, &read(&new.definition).ok()?))
     });
     let made = comparing.await.ok().flatten();
     let made = made.ok_or_else(|| ApiError::internal("the versions cannot be compared"))?;
     let workflow_id = id_of(&path)?;
-    Ok(json(StatusCode::OK, &WorkflowDiff { workflow_id, from, to, ..made }))
+    ok(&WorkflowDiff { workflow_id, from, to, ..made })
 }
 
 /// Bring a version back
@@ -322,14 +247,15 @@ pub(super) async fn diff(
     responses((status = 200, body = SavedWorkflow, description = "The newest version."))
 )]
 pub(super) async fn restore(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    AskerName(author): AskerName,
+    context: Context,
     path: PathName,
     Json(body): Json<RestoreWorkflow>,
-) -> Result<Response, ApiError> {
-    let (handle, id) = (&coordinator.handle, id_of(&path)?);
-    let old = save::any_version(&*app.store, handle.shard(), &id, Some(body.version)).await?;
+) -> Answer {
+    let author = context.asker_name();
+    let (handle, id) = (&context.handle, id_of(&path)?);
+    let old =
+        kept_workflows::any_version(&*context.app.store, handle.shard(), &id, Some(body.version))
+            .await?;
     let old = old.ok_or_else(|| no_workflow(path.as_str(), Some(body.version)))?;
     let new = NewVersion {
         definition: old.definition,
@@ -337,10 +263,7 @@ pub(super) async fn restore(
         author,
         comment: Some(format!("version {} again", old.entry.version)),
     };
-    let made = save(&app, handle, new).await?;
-    let mut response = saved(&made);
-    *response.status_mut() = StatusCode::OK;
-    Ok(response)
+    Ok(answer(&save(&context.app, handle, new).await?, StatusCode::OK))
 }
 
 /// Check a workflow
@@ -353,19 +276,15 @@ pub(super) async fn restore(
         (status = 200, body = Validation, description = "What is wrong with it, all at once.")
     )
 )]
-pub(super) async fn validate(
-    State(app): State<Arc<App>>,
-    coordinator: Coordinator,
-    DefinitionBytes(body): DefinitionBytes,
-) -> Result<Response, ApiError> {
+pub(super) async fn validate(context: Context, DefinitionBytes(body): DefinitionBytes) -> Answer {
     body.read::<serde::de::IgnoredAny>()?;
-    let checking = app.programs.check(coordinator.handle.shard(), workflow_in(body.bytes()));
+    let checking = context.app.programs.check(context.shard(), workflow_in(body.bytes()));
     let checked = checking.await.map_err(|_| {
         ApiError::invalid("the workflow", "nests too deep, or holds something that is no JSON")
     })?;
     let problems: Vec<_> = checked.problems.iter().map(problem).collect();
     let valid = problems.iter().all(|problem| problem.severity != "error");
-    Ok(json(StatusCode::OK, &Validation { valid, problems }))
+    ok(&Validation { valid, problems })
 }
 
 /// The workflow itself, where something is wrapped around it.

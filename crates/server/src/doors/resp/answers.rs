@@ -17,8 +17,8 @@ use serde_json::{Map, Value, json};
 use store::StoreError;
 
 use crate::handle::AskError;
-use crate::plans::job::{DEFAULT_QUEUE, FREE_JOB, INLINE_PLAN, JobProblem, READY_QUEUE, job_id_in};
-use crate::plans::kept::KeepError;
+use crate::plans::job::{DEFAULT_QUEUE, FREE_JOB, INLINE_PLAN, READY_QUEUE, job_id_in};
+use crate::plans::kept::PlanError;
 use crate::resp_workers::ABILITIES_MAX;
 use crate::wire_words::problem::ApiError;
 
@@ -337,21 +337,12 @@ impl From<StoreError> for RespError {
     }
 }
 
-impl From<KeepError> for RespError {
-    fn from(error: KeepError) -> Self {
+impl From<PlanError> for RespError {
+    fn from(error: PlanError) -> Self {
         match error {
-            KeepError::Ask(error) => error.into(),
-            KeepError::Store(error) => error.into(),
+            PlanError::Ask(error) => error.into(),
+            PlanError::Store(error) => error.into(),
             other => other.to_string().into(),
-        }
-    }
-}
-
-impl From<JobProblem> for RespError {
-    fn from(problem: JobProblem) -> Self {
-        match problem {
-            JobProblem::Plan(error) => error.into(),
-            JobProblem::Invalid(text) => text.into(),
         }
     }
 }

@@ -11,8 +11,8 @@ use shard::documents::{ActionHead, Entry};
 use super::answers::{Answered, RespError, job_id, json_bulk};
 use super::connection::Connection;
 use super::jobs::{ListWords, text_at};
-use crate::plans::action::{self, ActionError, Counts};
-use crate::plans::kept::{self, DeleteError, KeepError, ListedPlan, delete};
+use crate::plans::action;
+use crate::plans::kept::{self, ListedPlan, PlanError, delete};
 use crate::wire_words::payload::{describe, is_object};
 
 impl Connection {
@@ -40,7 +40,7 @@ impl Connection {
     pub(super) async fn on_plan_get(&mut self, request: &Request) -> Answered {
         let plan_id = text_at(request, 1)?;
         let plan = self.plan_document(plan_id).await?;
-        let mut plan = plan.ok_or_else(|| KeepError::NoPlan(plan_id.to_owned()))?;
+        let mut plan = plan.ok_or_else(|| PlanError::NoPlan(plan_id.to_owned()))?;
         plan["metadata"] =
             json!({ "created_at": plan["created_at"], "task_count": plan["task_count"] });
         if let Some(fields) = plan.as_object_mut() {
@@ -74,11 +74,7 @@ impl Connection {
 
     /// Refused while jobs of the plan are not over.
     pub(super) async fn on_plan_delete(&mut self, request: &Request) -> Answered {
-        let deleted = delete(&self.app, &self.member().handle, text_at(request, 1)?).await;
-        deleted.map_err(|error| match error {
-            DeleteError::Keep(error) => RespError::from(error),
-            active @ DeleteError::Active(_) => active.to_string().into(),
-        })?;
+        delete(&self.app, &self.member().handle, text_at(request, 1)?).await?;
         Ok(Reply::ok())
     }
 }
@@ -86,20 +82,10 @@ impl Connection {
 /// Actions that a list with a status looks at, newest first.
 const LOOKED_AT_MAX: usize = 1_000;
 
-impl From<ActionError> for RespError {
-    fn from(error: ActionError) -> Self {
-        match error {
-            ActionError::Invalid(problem) => problem.into(),
-            ActionError::Keep(error) => error.into(),
-            ActionError::Ask(error) => error.into(),
-            ActionError::Store(error) => error.into(),
-        }
-    }
-}
-
 impl Connection {
     pub(super) async fn on_action_submit(&mut self, request: &Request) -> Answered {
-        let made = action::submit(&self.app, &self.member().handle, &request.arguments[1]).await?;
+        let (handle, json) = (&self.member().handle, &request.arguments[1]);
+        let (made, _) = action::submit(&self.app, handle, json).await?;
         if self.client.is_person {
             let (name, jobs) = (&made.action_id, made.jobs_created);
             return Ok(Reply::simple(format!("OK action_id={name} jobs_created={jobs}")));
@@ -113,20 +99,20 @@ impl Connection {
         action: &Entry<ActionHead>,
     ) -> Answered<(Value, Vec<String>)> {
         let records = action::records(&self.app, &self.member().handle, action_id).await?;
-        let counts = Counts::of(&records);
+        let counts = action::counts(&records);
         let names = records.iter().map(|record| job_id(record.id, &record.parameters)).collect();
         let line = json!({
             "action_id": action_id,
             "plan_id": action.head.plan_id,
-            "status": counts.status(),
+            "status": action::status(&counts),
             "created_at": action.at_ms / 1_000,
-            "jobs_total": counts.total(),
-            "jobs_pending": counts.pending + counts.scheduled,
+            "jobs_total": counts.total,
+            "jobs_pending": counts.queued + counts.waiting,
             "jobs_running": counts.running,
             "jobs_completed": counts.completed,
             "jobs_failed": counts.failed,
             "jobs_dead": counts.dead,
-            "jobs_cancelled": counts.cancelled,
+            "jobs_cancelled": counts.stopped,
         });
         Ok((line, names))
     }

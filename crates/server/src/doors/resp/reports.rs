@@ -182,7 +182,7 @@ impl Connection {
             if let (HeartbeatVerdict::Extended { .. }, Some(feedback)) = (verdict, word.feedback) {
                 // Progress decides nothing: a hub that cannot take it does not fail the job.
                 let hub = &self.app.feedback;
-                let _ = hub.take_and_tell(word.lease, feedback, &member.handle).await;
+                let _ = hub.take(word.lease, feedback, Some(&member.handle)).await;
             }
             replies.push(progress_reply(&word.job, verdict));
         }

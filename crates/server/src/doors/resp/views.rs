@@ -126,13 +126,13 @@ impl Connection {
         let kept = kept::action(&self.member().handle, action_id).await?;
         let Some(kept) = kept else { return Ok(None) };
         let records = action::records(&self.app, &self.member().handle, action_id).await?;
-        let counts = action::Counts::of(&records);
+        let counts = action::counts(&records);
         Ok(Some(View::Document(json!({
             "action_id": action_id,
             "plan_id": kept.head.plan_id,
-            "status": counts.status(),
+            "status": action::status(&counts),
             "created_at": kept.at_ms / 1_000,
-            "jobs_total": counts.total(),
+            "jobs_total": counts.total,
             "jobs_completed": counts.completed,
             "jobs_failed": counts.failed + counts.dead,
         }))))

@@ -49,10 +49,7 @@ impl Driver {
             LinkEvent::Feedback { request, lease, feedback } => {
                 let (hub, handle) = (Arc::clone(&self.app.feedback), self.handle.clone());
                 self.work.later(async move {
-                    let _ = match handle {
-                        Some(handle) => hub.take_and_tell(lease, *feedback, &handle).await,
-                        None => hub.take(lease, *feedback).await,
-                    };
+                    let _ = hub.take(lease, *feedback, handle.as_ref()).await;
                     Done::Stored { request }
                 });
             }
@@ -145,7 +142,7 @@ impl Driver {
                 InstallOutcome::Failed => "failed",
             };
             WorkerPackageData {
-                kind: EventKind::WorkerPackage.name().into(),
+                kind: EventKind::WorkerPackage.word().into(),
                 worker_name: worker.as_str().into(),
                 package: event.name.as_str().into(),
                 version: event.version.as_str().into(),
@@ -197,7 +194,7 @@ fn heartbeat_data<'a>(
     });
     let registered = !version.is_empty();
     WorkerHeartbeatData {
-        kind: EventKind::WorkerHeartbeat.name().into(),
+        kind: EventKind::WorkerHeartbeat.word().into(),
         worker_name: worker.as_str().into(),
         at: at.into(),
         queues,

@@ -6,10 +6,9 @@ use coordinator::{Change, RunWord};
 use tokio::time::Instant;
 
 use super::super::reader::{
-    BEHIND_EVENTS, CHUNK_BYTES_MAX, FLOOD_EVENTS, LOOK_EVERY, READERS_MAX, RING_BYTES_MAX,
-    RING_EVENTS_MAX, SHARED_BYTES_MAX,
+    BEHIND_EVENTS, CHUNK_BYTES_MAX, Came, FLOOD_EVENTS, LOOK_EVERY, READERS_MAX, RING_BYTES_MAX,
+    RING_EVENTS_MAX, Reader, SHARED_BYTES_MAX, Said,
 };
-use super::super::reader::{Came, Reader, Said};
 use super::facts::{AT, completed, ended, granted, run, started, submitted};
 use super::{World, next, next_n};
 use crate::events::reader::Filter;

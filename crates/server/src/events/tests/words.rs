@@ -106,7 +106,7 @@ async fn words_are_made_into_events_only_while_somebody_listens() {
     let last = world.events.last_id();
     overhear(&world, lease(1, 1), &said);
     let command = || CommandAnswer {
-        kind: EventKind::CommandAck.name().into(),
+        kind: EventKind::CommandAck.word().into(),
         command_id: "c1".into(),
         worker_name: "w1".into(),
         command: "drain".into(),

@@ -128,7 +128,7 @@ fn send(
     position: Option<u64>,
     bytes: &[u8],
 ) {
-    block_on(hub.take(lease(7, epoch), said(channel, position, bytes))).expect("taken");
+    block_on(hub.take(lease(7, epoch), said(channel, position, bytes), None)).expect("taken");
     model.take(epoch, channel, position, bytes);
 }
 

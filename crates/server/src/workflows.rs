@@ -1,10 +1,160 @@
-//! What differs between two versions of a workflow.
+//! Workflows that are kept: a new version, those that there are, and what differs between two.
+//!
+//! A draft may have errors: they are told beside, and keep it from running only.
 
 use std::collections::BTreeMap;
 
-use protocol::rest::workflows::{ChangedNode, DiffEdge, DiffField, DiffNode, WorkflowDiff};
+use bytes::Bytes;
+use model::ShardId;
+use protocol::error_code::ErrorCode;
+use protocol::rest::workflows::{
+    ChangedNode, DiffEdge, DiffField, DiffNode, SavedWorkflow, WorkflowDiff,
+};
+use serde::Deserialize;
 use serde_json::value::to_raw_value;
 use serde_json::{Map, Value};
+use shard::DocumentKind;
+use shard::documents::{Entry, NewDocument, WORKFLOWS_MAX, WorkflowHead, Written};
+use store::{DocumentVersion, Store, StoreError};
+use uuid::Uuid;
+
+use crate::app::App;
+use crate::handle::ShardHandle;
+use crate::runs::view::problem;
+use crate::wire_words::problem::ApiError;
+
+/// Limit: a workflow's name, as lists show it, in characters; the rest is cut off.
+const WORKFLOW_NAME_CHARS_MAX: usize = 256;
+/// Limit: a comment on a version.
+pub(crate) const COMMENT_CHARS_MAX: usize = 1_024;
+
+/// A version that someone wants to keep.
+pub(crate) struct NewVersion {
+    /// The workflow, as authored.
+    pub(crate) definition: Bytes,
+    /// The version that it builds on; `None` takes what is there.
+    pub(crate) base: Option<u64>,
+    /// Who saves it.
+    pub(crate) author: String,
+    /// What changed, in the author's words.
+    pub(crate) comment: Option<String>,
+}
+
+/// Keeps a version. The same workflow again makes no new one.
+pub(crate) async fn save(
+    app: &App,
+    handle: &ShardHandle,
+    new: NewVersion,
+) -> Result<SavedWorkflow, ApiError> {
+    let (id, name) = head(&new.definition)?;
+    let checking = app.programs.check(handle.shard(), new.definition.clone());
+    let checked = checking.await.map_err(|error| {
+        ApiError::new(ErrorCode::RequestInvalid, error.to_string())
+            .with_hint("it nests too deep, or holds something that is no JSON")
+    })?;
+    let (id, base, hash) = (id.to_string(), new.base, checked.hash);
+    let document = NewDocument {
+        hash: hash.clone(),
+        by: new.author,
+        at_ms: app.clock.now().as_millis(),
+        head: WorkflowHead { name, comment: new.comment },
+        body: new.definition,
+    };
+    let key = id.clone();
+    match handle.change(move |documents| documents.workflows.put(&key, base, document)).await? {
+        Written::Saved(version) | Written::Same(version) => {
+            let problems = checked.problems.iter().map(problem).collect();
+            Ok(SavedWorkflow { workflow_id: id, version, definition_hash: hash, problems })
+        }
+        Written::Conflict(0) => Err(conflict("there is no such workflow to build on".to_owned())),
+        Written::Conflict(newest) => Err(conflict(format!("the newest version is {newest}"))),
+        // The doors take no definition that is too long.
+        Written::Full | Written::TooLarge(_) => {
+            let message = format!("{WORKFLOWS_MAX} workflows are kept already");
+            Err(ApiError::new(ErrorCode::LimitWorkflows, message))
+        }
+    }
+}
+
+fn conflict(message: String) -> ApiError {
+    ApiError::new(ErrorCode::WorkflowConflict, message)
+}
+
+/// The id of a workflow, and its name as lists show it.
+fn head(definition: &[u8]) -> Result<(Uuid, String), ApiError> {
+    #[derive(Deserialize)]
+    struct Wire {
+        #[serde(default)]
+        id: Value,
+        #[serde(default)]
+        metadata: Value,
+    }
+    let no_workflow = |message: &str| {
+        ApiError::new(ErrorCode::RequestInvalid, message)
+            .with_hint("a workflow is an object with `id`, `nodes` and `edges`")
+    };
+    let wire: Wire = serde_json::from_slice(definition)
+        .map_err(|_| no_workflow("the workflow is not an object"))?;
+    let id = wire.id.as_str().and_then(|id| Uuid::try_parse(id).ok());
+    let id = id.ok_or_else(|| no_workflow("id must be a UUID"))?;
+    let name = wire.metadata.get("name").and_then(Value::as_str).unwrap_or_default();
+    Ok((id, name.chars().take(WORKFLOW_NAME_CHARS_MAX).collect()))
+}
+
+/// A version of a workflow that is kept.
+pub(crate) struct KeptVersion {
+    /// What is known of it without its definition.
+    pub(crate) entry: Entry<WorkflowHead>,
+    /// As authored; empty in lists.
+    pub(crate) definition: Bytes,
+    /// Whether the workflow was deleted since.
+    pub(crate) is_deleted: bool,
+}
+
+impl KeptVersion {
+    fn read(id: &str, stored: DocumentVersion) -> Result<Self, StoreError> {
+        let read = |json: &str| {
+            let damaged = || StoreError::Damaged(format!("workflow {id}"));
+            Entry::<WorkflowHead>::read(json).ok_or_else(damaged)
+        };
+        let is_deleted = read(&stored.newest)?.hidden_ms.is_some();
+        Ok(Self { entry: read(&stored.json)?, definition: stored.body, is_deleted })
+    }
+}
+
+/// A version of a workflow, the newest unless a number says which; also of a deleted one.
+pub(crate) async fn any_version(
+    store: &dyn Store,
+    shard: ShardId,
+    id: &str,
+    version: Option<u64>,
+) -> Result<Option<KeptVersion>, StoreError> {
+    let read = store.document_version(shard, DocumentKind::Workflow, id.to_owned(), version);
+    read.await?.map(|stored| KeptVersion::read(id, stored)).transpose()
+}
+
+/// The same, unless the workflow is deleted.
+pub(crate) async fn find(
+    store: &dyn Store,
+    shard: ShardId,
+    id: &str,
+    version: Option<u64>,
+) -> Result<Option<KeptVersion>, StoreError> {
+    Ok(any_version(store, shard, id, version).await?.filter(|kept| !kept.is_deleted))
+}
+
+/// Every version of a workflow that is not deleted, newest first, without definitions.
+pub(crate) async fn versions(
+    store: &dyn Store,
+    shard: ShardId,
+    id: &str,
+) -> Result<Vec<KeptVersion>, StoreError> {
+    let stored = store.document_versions(shard, DocumentKind::Workflow, id.to_owned()).await?;
+    let versions = stored.into_iter().map(|stored| KeptVersion::read(id, stored));
+    let mut versions: Vec<_> = versions.collect::<Result<_, _>>()?;
+    versions.retain(|version| !version.is_deleted);
+    Ok(versions)
+}
 
 /// Limit: values that one comparison lists.
 const DIFF_FIELDS_MAX: usize = 10_000;
@@ -13,17 +163,7 @@ const GRAPH_KEYS: [&str; 3] = ["nodes", "edges", "subgraphs"];
 
 /// Two versions, side by side. The caller adds which workflow, and which versions.
 pub(crate) fn diff(from: &Value, to: &Value) -> WorkflowDiff {
-    let mut diff = WorkflowDiff {
-        workflow_id: String::new(),
-        from: 0,
-        to: 0,
-        added: Vec::new(),
-        removed: Vec::new(),
-        changed: Vec::new(),
-        edges_added: Vec::new(),
-        edges_removed: Vec::new(),
-        other: Vec::new(),
-    };
+    let mut diff = WorkflowDiff::default();
     let mut room = DIFF_FIELDS_MAX;
     let (old, new) = (graphs(from), graphs(to));
     compare_nodes(&old, &new, &mut diff, &mut room);
@@ -194,6 +334,24 @@ impl Fields<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    #[test]
+    fn a_workflow_has_an_id_at_least() {
+        let read = |text: &str| head(text.as_bytes()).map(|(id, name)| (id.to_string(), name));
+        let id = "ba55c67a-9ad4-4b6f-a719-b84e774c2d11";
+        let whole = format!(r#"{{"id":"{}","metadata":{{"name":"Smoke"}}}}"#, id.to_uppercase());
+        assert_eq!(read(&whole).ok(), Some((id.to_owned(), "Smoke".to_owned())));
+        let bare = format!(r#"{{"id":"{id}","metadata":7}}"#);
+        assert_eq!(read(&bare).ok(), Some((id.to_owned(), String::new())));
+        for wrong in ["[]", "7", "{}", r#"{"id":7}"#, r#"{"id":"smoke"}"#] {
+            assert!(read(wrong).is_err(), "{wrong}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod diff_tests {
     use serde_json::json;
 
     use super::*;

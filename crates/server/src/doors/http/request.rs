@@ -1,20 +1,143 @@
-//! The body of a request: bounded bytes, then JSON, then the type that is asked for.
+//! What a request carries: the names in its path, its query, and its body: bounded bytes, then JSON,
+//! then the type that is asked for.
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
-use axum::extract::{FromRequest, Request};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
+use axum::http::request::Parts;
 use axum::http::{HeaderMap, HeaderValue, header};
 use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
+use model::{InvalidText, RunId, ShardId, TaskId};
 use protocol::error_code::ErrorCode;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use uuid::Uuid;
 
-use super::convert::range_words;
+use super::convert::{NumberRange, PAGE_LIMIT, PAGE_OFFSET, range_words, text};
 use crate::app::App;
+use crate::runs::start;
 use crate::wire_words::payload::{offset_of, path_at};
 use crate::wire_words::problem::ApiError;
+
+/// The names in a path, as they were sent. Text that is not UTF-8 names nothing, as empty text.
+pub(super) struct PathNames<T>(T);
+
+/// The one name in a path.
+pub(super) type PathName = PathNames<String>;
+/// The two names in a path: a run and one of its nodes.
+pub(super) type RunNodePath = PathNames<(String, String)>;
+
+impl<T: DeserializeOwned + Default + Send> FromRequestParts<Arc<App>> for PathNames<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, ApiError> {
+        let names = Path::<T>::from_request_parts(parts, app).await;
+        Ok(Self(names.map(|Path(names)| names).unwrap_or_default()))
+    }
+}
+
+impl PathName {
+    pub(super) fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The task of this shard that the path names.
+    pub(super) fn task(&self, shard: ShardId) -> Result<TaskId, ApiError> {
+        let task: TaskId = self.0.parse().map_err(|_| ApiError::no_such_task())?;
+        if task.shard() == shard { Ok(task) } else { Err(ApiError::no_such_task()) }
+    }
+
+    /// The run of this shard that the path names, by its id or its number.
+    pub(super) fn run(&self, shard: ShardId) -> Result<RunId, ApiError> {
+        start::by_name(&self.0, shard).ok_or_else(ApiError::no_such_run)
+    }
+}
+
+impl RunNodePath {
+    /// The run, and the id of the node, which may still be none of its nodes.
+    pub(super) fn run_and_node(&self, shard: ShardId) -> Result<(RunId, Uuid), ApiError> {
+        let (run, node) = &self.0;
+        let run = start::by_name(run, shard).ok_or_else(ApiError::no_such_run)?;
+        Ok((run, Uuid::try_parse(node).map_err(|_| ApiError::no_such_node(node))?))
+    }
+}
+
+/// The pairs behind the question mark; each must be taken by name.
+pub(super) struct QueryPairs(Vec<(String, String)>);
+
+impl FromRequestParts<Arc<App>> for QueryPairs {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, ApiError> {
+        let pairs = Query::try_from_uri(&parts.uri).map_err(|_| {
+            ApiError::new(ErrorCode::RequestInvalid, "the query is not `name=value&...`")
+        })?;
+        Ok(Self(pairs.0))
+    }
+}
+
+impl QueryPairs {
+    /// Refuses names that are not asked for: a typing error must not silently widen a list.
+    pub(super) fn only(self, names: &[&str]) -> Result<Self, ApiError> {
+        match self.0.iter().find(|(name, _)| !names.contains(&name.as_str())) {
+            None => Ok(self),
+            Some((stranger, _)) => Err(ApiError::invalid(
+                format_args!("query parameter `{stranger}`"),
+                format_args!("is not known here; known: {}", names.join(", ")),
+            )),
+        }
+    }
+
+    /// All of them, for whoever takes what comes.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// Every value of this name; an empty one counts as absent.
+    pub(super) fn all<'a>(&'a self, name: &'a str) -> impl Iterator<Item = &'a str> {
+        let of_name = move |pair: &&(String, String)| pair.0 == name && !pair.1.is_empty();
+        self.0.iter().filter(of_name).map(|(_, value)| value.as_str())
+    }
+
+    pub(super) fn first(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|pair| pair.0 == name && !pair.1.is_empty()).map(|pair| pair.1.as_str())
+    }
+
+    /// The value of this name, as a type that checks its text.
+    pub(super) fn text<T>(&self, name: &str) -> Result<Option<T>, ApiError>
+    where
+        T: FromStr<Err = InvalidText>,
+    {
+        self.first(name).map(|value| text(&"", value)).transpose()
+    }
+
+    /// Yes or no, if it is given.
+    pub(super) fn flag(&self, name: &str, rule: &str) -> Result<Option<bool>, ApiError> {
+        match self.first(name) {
+            None => Ok(None),
+            Some("1" | "true") => Ok(Some(true)),
+            Some("0" | "false") => Ok(Some(false)),
+            Some(other) => Err(ApiError::invalid(format_args!("{name} is `{other}`;"), rule)),
+        }
+    }
+
+    /// How many are passed over, and how many are shown after them.
+    pub(super) fn page(&self, limit_default: i64) -> Result<(usize, usize), ApiError> {
+        let skip = self.number(PAGE_OFFSET)?.unwrap_or(0);
+        let limit = self.number(PAGE_LIMIT)?.unwrap_or(limit_default);
+        let whole = |number: i64| usize::try_from(number).unwrap_or(usize::MAX);
+        Ok((whole(skip), whole(limit)))
+    }
+
+    /// A number of this name, if it is given.
+    pub(super) fn number(&self, range: NumberRange) -> Result<Option<i64>, ApiError> {
+        self.first(range.name()).map(|value| range.parse(value)).transpose()
+    }
+}
 
 /// Limit: the body of one request.
 pub(crate) const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -50,12 +173,12 @@ impl JsonBytes {
     }
 
     /// The body as this type.
-    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<T, ApiError> {
+    pub(crate) fn read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, ApiError> {
         self.try_read().map_err(|error| self.explain(&error))
     }
 
     /// A list is refused: serde would take it for the fields of an object, in their order.
-    pub(crate) fn try_read<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+    pub(crate) fn try_read<'a, T: Deserialize<'a>>(&'a self) -> Result<T, serde_json::Error> {
         if self.0.trim_ascii_start().first() == Some(&b'[') {
             return Err(serde::de::Error::custom("must be a JSON object, not a list"));
         }
@@ -103,17 +226,17 @@ pub(crate) struct OptionalJson<T>(pub(crate) T);
 impl<T: DeserializeOwned + Default> FromRequest<Arc<App>> for OptionalJson<T> {
     type Rejection = ApiError;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, ApiError> {
-        if request.headers().contains_key(header::CONTENT_TYPE) {
-            let bytes = JsonBytes::from_request(request, app).await?;
-            return if bytes.0.is_empty() {
-                Ok(Self(T::default()))
-            } else {
-                bytes.read().map(Self)
-            };
+    async fn from_request(request: Request, _: &Arc<App>) -> Result<Self, ApiError> {
+        let is_declared = request.headers().contains_key(header::CONTENT_TYPE);
+        if is_declared {
+            check_media_type(request.headers())?;
         }
         let bytes = JsonBytes::of(request.into_body(), BODY_BYTES_MAX).await?;
-        if bytes.0.is_empty() { Ok(Self(T::default())) } else { Err(no_media_type()) }
+        match (bytes.0.is_empty(), is_declared) {
+            (true, _) => Ok(Self(T::default())),
+            (false, true) => bytes.read().map(Self),
+            (false, false) => Err(no_media_type()),
+        }
     }
 }
 
