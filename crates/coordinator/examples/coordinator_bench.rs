@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use coordinator::{
-    Answer, Command, Coordinator, Effect, LeaseRequest, Moment, Renewal, Step, Ticket,
+    Answer, Command, Coordinator, Effect, LeaseRequest, Moment, Question, Renewal, Step, Ticket,
 };
 use model::{
     Demand, LEASE_TTL_DEFAULT, LeaseId, NewTask, Offer, Report, ReportKey, ReportedOutcome,
@@ -61,7 +61,7 @@ fn grant_among_types(n_types: usize) -> Duration {
     let mut bench = Bench::new();
     let specs: Vec<_> = (0..n_types).map(|number| spec(&format!("type-{number}"))).collect();
     let tasks = specs.iter().cycle().take(n_types.max(GRANTS_AMONG_TYPES)).map(task_of).collect();
-    bench.handle(Command::Submit { ticket: Ticket(0), tasks });
+    bench.handle(Command::Ask(Ticket(0), Question::Submit { tasks }));
     bench.grant(GRANTS_AMONG_TYPES, 1).0
 }
 
@@ -91,7 +91,7 @@ impl Bench {
         for _ in 0..N_TASKS / SUBMIT_BATCH {
             let tasks = (0..SUBMIT_BATCH).map(|_| task_of(&spec)).collect();
             let begin = Instant::now();
-            black_box(self.handle(Command::Submit { ticket: Ticket(0), tasks }));
+            black_box(self.handle(Command::Ask(Ticket(0), Question::Submit { tasks })));
             took += begin.elapsed();
         }
         took
@@ -112,7 +112,7 @@ impl Bench {
                 is_loss_noticed: true,
             };
             let begin = Instant::now();
-            let step = self.handle(Command::RequestLeases { ticket: Ticket(0), request });
+            let step = self.handle(Command::Ask(Ticket(0), Question::RequestLeases { request }));
             took += begin.elapsed();
             leases.extend(granted(&step));
         }
@@ -125,7 +125,7 @@ impl Bench {
         for leases in leases.chunks(100) {
             let (worker, leases) = (self.worker.clone(), Renewal::Listed(leases.to_vec()));
             let begin = Instant::now();
-            black_box(self.handle(Command::Heartbeat { ticket: Ticket(0), worker, leases }));
+            black_box(self.handle(Command::Ask(Ticket(0), Question::Heartbeat { worker, leases })));
             took += begin.elapsed();
         }
         took
@@ -143,7 +143,7 @@ impl Bench {
             leases.chunks(batch).map(|leases| leases.iter().map(report).collect()).collect();
         let begin = Instant::now();
         for reports in batches {
-            black_box(self.handle(Command::Report { ticket: Ticket(0), reports }));
+            black_box(self.handle(Command::Ask(Ticket(0), Question::Report { reports })));
         }
         begin.elapsed()
     }

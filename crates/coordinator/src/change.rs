@@ -241,6 +241,22 @@ pub struct Settlement {
     pub extra: Option<Box<ResultExtra>>,
 }
 
+impl Settlement {
+    /// The end of a task that nobody executed, and that gave nothing.
+    pub(crate) fn unexecuted(outcome: Outcome, at: Timestamp) -> Self {
+        Self {
+            outcome,
+            at,
+            holder: None,
+            granted_at: None,
+            report: None,
+            result: None,
+            failure: None,
+            extra: None,
+        }
+    }
+}
+
 /// The ends that a task can come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {

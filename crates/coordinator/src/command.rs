@@ -33,23 +33,11 @@ pub struct Moment {
     pub entropy: u64,
 }
 
-/// A question or an order.
+/// A question, or an order that nobody waits for.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Command {
-    /// Make these tasks, all or none. Answered by `Submitted`.
-    Submit {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// What to make.
-        tasks: Vec<NewTask>,
-    },
-    /// Give a worker up to so many leases; wait for the first one. Answered by `Leases`.
-    RequestLeases {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// What is asked for.
-        request: LeaseRequest,
-    },
+    /// Answer this, to whoever has the ticket.
+    Ask(Ticket, Question),
     /// The asker has gone: forget its request. Answered by nothing.
     Withdraw {
         /// The request's or the watch's ticket.
@@ -59,15 +47,6 @@ pub enum Command {
     ReturnLeases {
         /// What could not be delivered.
         leases: Vec<LeaseId>,
-    },
-    /// A worker lives and still works on these leases. Answered by `Heartbeats`, in order.
-    Heartbeat {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Who lives.
-        worker: WorkerId,
-        /// What it works on.
-        leases: Renewal,
     },
     /// A worker gives up what it holds: it leaves before it is done. Answered by nothing.
     GiveBack {
@@ -80,236 +59,6 @@ pub enum Command {
     LoseWorker {
         /// Whose process ended.
         worker: WorkerId,
-    },
-    /// A worker says what it can do, without asking for work. Answered by `Registered`.
-    Register {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Who it is.
-        worker: WorkerId,
-        /// What it can do.
-        offer: Arc<Offer>,
-        /// How long it may be silent, from here on.
-        silence_limits: SilenceLimits,
-        /// Whether its process may be a new one: what its tools showed before is forgotten, and what
-        /// it holds is doubtful, see [`Renewal::Unlisted`].
-        anew: bool,
-    },
-    /// A worker executed a tool that it claims to have. Answered by `Verified`.
-    NoteVerified {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which worker.
-        worker: WorkerId,
-        /// Which tool.
-        tool: ToolName,
-        /// What the tool said.
-        output: String,
-    },
-    /// A worker leaves: what it holds goes back at once, and it is forgotten. Answered by
-    /// `Unregistered`.
-    Unregister {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Who leaves.
-        worker: WorkerId,
-    },
-    /// A person drains a worker, or lets it take work again. Answered by `DrainSet`.
-    Drain {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which worker.
-        worker: WorkerId,
-        /// Who drained it, and by when it is to leave; `None` where it takes work again.
-        drain: Option<Drain>,
-    },
-    /// A worker says of itself that it wants nothing new, or that it does again. Answered by
-    /// `DrainSet`.
-    SetDrain {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which worker.
-        worker: WorkerId,
-        /// Why; the causes of one worker are independent of each other.
-        cause: DrainCause,
-        /// Whether it is drained from here on.
-        on: bool,
-    },
-    /// Grant nothing of a queue, or grant from it again. Answered by `PauseSet`.
-    SetPause {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which queue.
-        queue: QueueName,
-        /// Who paused it, and when; `None` where it goes on.
-        pause: Option<Pause>,
-    },
-    /// What workers say about their attempts. Answered by `Judgements`, in order.
-    Report {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// What they say.
-        reports: Vec<Report>,
-    },
-    /// Stop a task. Answered by `Stopped` or `NotLive`.
-    Stop {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which task.
-        task: TaskId,
-    },
-    /// Put a failed, dead or stopped task back into the queue. Answered by `Requeued`.
-    Requeue {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which task.
-        task: TaskId,
-    },
-    /// Wait until a task is settled. Answered by `WatchEnded` or `NotLive`.
-    Watch {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which task.
-        task: TaskId,
-        /// No longer than this.
-        until: Timestamp,
-    },
-    /// Why does a task not run? Answered by `Explained` or `NotLive`.
-    Explain {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which task.
-        task: TaskId,
-    },
-    /// Which tasks would be granted next? Nothing is granted. Answered by `Peeked`.
-    Peek {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Only tasks of these queues; empty means all.
-        queues: Vec<QueueName>,
-        /// Only tasks of these types; `None` means all.
-        types: Option<BTreeSet<TypeName>>,
-        /// So many are passed over.
-        skip: u32,
-        /// At most so many are told; no call looks beyond the first `PEEK_MAX`.
-        limit: u32,
-    },
-    /// Start a run. Answered by `RunStarted`.
-    StartRun {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// What to run.
-        run: Box<NewRun>,
-    },
-    /// Stop a run and everything in it. Answered by `Stopped` or `NotLive`.
-    CancelRun {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which run.
-        run: RunId,
-        /// Who said so.
-        by: String,
-    },
-    /// Wait until a run has ended. Answered by `WatchEnded` or `NotLive`.
-    WatchRun {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which run.
-        run: RunId,
-        /// No longer than this.
-        until: Timestamp,
-    },
-    /// A middleware hands on to the next in line, and waits for it. Answered by `Next`, when that
-    /// has come to its end.
-    Next {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// The call.
-        call: Box<NextCall>,
-    },
-    /// What of a run is under way and stands in no fact? Answered by `Underway`.
-    Underway {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which run.
-        run: RunId,
-    },
-    /// Someone says the word that a node waits for. Answered by `Signalled`.
-    Signal {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// The word.
-        signal: Box<Signal>,
-    },
-    /// Which workers have the work of a run? Answered by `Bindings` or `NotLive`.
-    Bindings {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which run.
-        run: RunId,
-    },
-    /// Give the work of a run to another worker. Answered by `Bindings`.
-    Rebind {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// What goes where.
-        rebind: Box<Rebind>,
-    },
-    /// Which workers are there? Answered by `Workers`.
-    ListWorkers {
-        /// Whom to answer.
-        ticket: Ticket,
-    },
-    /// How do the queues stand? Answered by `Queues`.
-    ListQueues {
-        /// Whom to answer.
-        ticket: Ticket,
-    },
-    /// Which schedules are there? Answered by `Schedules`.
-    ListSchedules {
-        /// Whom to answer.
-        ticket: Ticket,
-    },
-    /// Show one schedule. Answered by `Schedule`.
-    ShowSchedule {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which one.
-        schedule: ScheduleId,
-    },
-    /// Keep a new schedule. Answered by `Schedule`.
-    AddSchedule {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// A fresh id.
-        schedule: ScheduleId,
-        /// What its author wrote.
-        spec: Box<ScheduleSpec>,
-    },
-    /// Change a schedule. Answered by `Schedule`.
-    EditSchedule {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which one.
-        schedule: ScheduleId,
-        /// What changes.
-        edit: Box<ScheduleEdit>,
-    },
-    /// Forget a schedule; its runs go on. Answered by `ScheduleRemoved`.
-    RemoveSchedule {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Which one.
-        schedule: ScheduleId,
-    },
-    /// Start runs for moments of the past, one after another. Answered by `Schedule`.
-    Backfill {
-        /// Whom to answer.
-        ticket: Ticket,
-        /// Whose moments.
-        schedule: ScheduleId,
-        /// The moments; those that wait already are not added again.
-        moments: Vec<Timestamp>,
     },
     /// The shell did what an `Effect::Prepare` asked for. Answered by nothing.
     Prepared {
@@ -332,50 +81,197 @@ pub enum Command {
     },
 }
 
-impl Command {
-    /// Who waits for the answer, if anyone does.
-    pub fn ticket(&self) -> Option<Ticket> {
-        match self {
-            Self::Submit { ticket, .. }
-            | Self::RequestLeases { ticket, .. }
-            | Self::Heartbeat { ticket, .. }
-            | Self::Register { ticket, .. }
-            | Self::NoteVerified { ticket, .. }
-            | Self::Unregister { ticket, .. }
-            | Self::Drain { ticket, .. }
-            | Self::SetDrain { ticket, .. }
-            | Self::SetPause { ticket, .. }
-            | Self::Report { ticket, .. }
-            | Self::Stop { ticket, .. }
-            | Self::Requeue { ticket, .. }
-            | Self::Watch { ticket, .. }
-            | Self::Explain { ticket, .. }
-            | Self::Peek { ticket, .. }
-            | Self::StartRun { ticket, .. }
-            | Self::CancelRun { ticket, .. }
-            | Self::WatchRun { ticket, .. }
-            | Self::Next { ticket, .. }
-            | Self::Signal { ticket, .. }
-            | Self::Underway { ticket, .. }
-            | Self::Bindings { ticket, .. }
-            | Self::Rebind { ticket, .. }
-            | Self::ShowSchedule { ticket, .. }
-            | Self::AddSchedule { ticket, .. }
-            | Self::EditSchedule { ticket, .. }
-            | Self::RemoveSchedule { ticket, .. }
-            | Self::Backfill { ticket, .. }
-            | Self::ListSchedules { ticket }
-            | Self::ListWorkers { ticket }
-            | Self::ListQueues { ticket } => Some(*ticket),
-            Self::Withdraw { .. }
-            | Self::ReturnLeases { .. }
-            | Self::LoseWorker { .. }
-            | Self::GiveBack { .. }
-            | Self::Prepared { .. }
-            | Self::Loaded { .. }
-            | Self::LoadFailed { .. } => None,
-        }
-    }
+/// What is asked of the coordinator, and answered.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Question {
+    /// Make these tasks, all or none. Answered by `Submitted`.
+    Submit {
+        /// What to make.
+        tasks: Vec<NewTask>,
+    },
+    /// Give a worker up to so many leases; wait for the first one. Answered by `Leases`.
+    RequestLeases {
+        /// What is asked for.
+        request: LeaseRequest,
+    },
+    /// A worker lives and still works on these leases. Answered by `Heartbeats`, in order.
+    Heartbeat {
+        /// Who lives.
+        worker: WorkerId,
+        /// What it works on.
+        leases: Renewal,
+    },
+    /// A worker says what it can do, without asking for work. Answered by `Registered`.
+    Register {
+        /// Who it is.
+        worker: WorkerId,
+        /// What it can do.
+        offer: Arc<Offer>,
+        /// How long it may be silent, from here on.
+        silence_limits: SilenceLimits,
+        /// Whether its process may be a new one: what its tools showed before is forgotten, and what
+        /// it holds is doubtful, see [`Renewal::Unlisted`].
+        anew: bool,
+    },
+    /// A worker executed a tool that it claims to have. Answered by `Verified`.
+    NoteVerified {
+        /// Which worker.
+        worker: WorkerId,
+        /// Which tool.
+        tool: ToolName,
+        /// What the tool said.
+        output: String,
+    },
+    /// A worker leaves: what it holds goes back at once, and it is forgotten. Answered by
+    /// `Unregistered`.
+    Unregister {
+        /// Who leaves.
+        worker: WorkerId,
+    },
+    /// A person drains a worker, or lets it take work again. Answered by `DrainSet`.
+    Drain {
+        /// Which worker.
+        worker: WorkerId,
+        /// Who drained it, and by when it is to leave; `None` where it takes work again.
+        drain: Option<Drain>,
+    },
+    /// A worker says of itself that it wants nothing new, or that it does again. Answered by
+    /// `DrainSet`.
+    SetDrain {
+        /// Which worker.
+        worker: WorkerId,
+        /// Why; the causes of one worker are independent of each other.
+        cause: DrainCause,
+        /// Whether it is drained from here on.
+        on: bool,
+    },
+    /// Grant nothing of a queue, or grant from it again. Answered by `PauseSet`.
+    SetPause {
+        /// Which queue.
+        queue: QueueName,
+        /// Who paused it, and when; `None` where it goes on.
+        pause: Option<Pause>,
+    },
+    /// What workers say about their attempts. Answered by `Judgements`, in order.
+    Report {
+        /// What they say.
+        reports: Vec<Report>,
+    },
+    /// Stop a task. Answered by `Stopped` or `NotLive`.
+    Stop {
+        /// Which task.
+        task: TaskId,
+    },
+    /// Put a failed, dead or stopped task back into the queue. Answered by `Requeued`.
+    Requeue {
+        /// Which task.
+        task: TaskId,
+    },
+    /// Wait until a task is settled. Answered by `WatchEnded` or `NotLive`.
+    Watch {
+        /// Which task.
+        task: TaskId,
+        /// No longer than this.
+        until: Timestamp,
+    },
+    /// Why does a task not run? Answered by `Explained` or `NotLive`.
+    Explain {
+        /// Which task.
+        task: TaskId,
+    },
+    /// Which tasks would be granted next? Nothing is granted. Answered by `Peeked`.
+    Peek {
+        /// Only tasks of these queues; empty means all.
+        queues: Vec<QueueName>,
+        /// Only tasks of these types; `None` means all.
+        types: Option<BTreeSet<TypeName>>,
+        /// So many are passed over.
+        skip: u32,
+        /// At most so many are told; no call looks beyond the first `PEEK_MAX`.
+        limit: u32,
+    },
+    /// Start a run. Answered by `RunStarted`.
+    StartRun {
+        /// What to run.
+        run: Box<NewRun>,
+    },
+    /// Stop a run and everything in it. Answered by `Stopped` or `NotLive`.
+    CancelRun {
+        /// Which run.
+        run: RunId,
+        /// Who said so.
+        by: String,
+    },
+    /// Wait until a run has ended. Answered by `WatchEnded` or `NotLive`.
+    WatchRun {
+        /// Which run.
+        run: RunId,
+        /// No longer than this.
+        until: Timestamp,
+    },
+    /// A middleware hands on to the next in line, and waits for it. Answered by `Next`, when that
+    /// has come to its end.
+    Next {
+        /// The call.
+        call: Box<NextCall>,
+    },
+    /// What of a run is under way and stands in no fact? Answered by `Underway`.
+    Underway {
+        /// Which run.
+        run: RunId,
+    },
+    /// Someone says the word that a node waits for. Answered by `Signalled`.
+    Signal {
+        /// The word.
+        signal: Box<Signal>,
+    },
+    /// Which workers have the work of a run? Answered by `Bindings` or `NotLive`.
+    Bindings {
+        /// Which run.
+        run: RunId,
+    },
+    /// Give the work of a run to another worker. Answered by `Bindings`.
+    Rebind {
+        /// What goes where.
+        rebind: Box<Rebind>,
+    },
+    /// Which workers are there? Answered by `Workers`.
+    ListWorkers,
+    /// How do the queues stand? Answered by `Queues`.
+    ListQueues,
+    /// Which schedules are there? Answered by `Schedules`.
+    ListSchedules,
+    /// Show one schedule. Answered by `Schedule`.
+    ShowSchedule {
+        /// Which one.
+        schedule: ScheduleId,
+    },
+    /// Keep a new schedule. Answered by `Schedule`.
+    AddSchedule {
+        /// A fresh id.
+        schedule: ScheduleId,
+        /// What its author wrote.
+        spec: Box<ScheduleSpec>,
+    },
+    /// Change a schedule. Answered by `Schedule`.
+    EditSchedule {
+        /// Which one.
+        schedule: ScheduleId,
+        /// What changes.
+        edit: Box<ScheduleEdit>,
+    },
+    /// Forget a schedule; its runs go on. Answered by `ScheduleRemoved`.
+    RemoveSchedule {
+        /// Which one.
+        schedule: ScheduleId,
+    },
+    /// Start runs for moments of the past, one after another. Answered by `Schedule`.
+    Backfill {
+        /// Whose moments.
+        schedule: ScheduleId,
+        /// The moments; those that wait already are not added again.
+        moments: Vec<Timestamp>,
+    },
 }
 
 /// A run that is to be.

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use model::{RunId, ShardId, TaskId, Timestamp};
 
-use crate::change::{Change, EndedAttempt, Progress, TaskRecord, TaskState, WaitReason};
-use crate::command::{Command, Moment, Ticket};
+use crate::change::{
+    Change, EndedAttempt, Progress, Settlement, TaskRecord, TaskState, WaitReason,
+};
+use crate::command::{Command, Moment, Question, Ticket};
 use crate::effect::{Answer, Effect, LoadKey, LoadTicket, Refusal, Step};
 use crate::run::apply::After;
 use crate::run::change::{RestoredRun, RunChange};
@@ -94,7 +96,7 @@ impl Coordinator {
     pub fn handle(&mut self, at: Moment, command: Command) -> Step {
         let mut decision = Decision::new(&mut self.state, at);
         decision.number_runs();
-        decision.dispatch(command);
+        decision.carry_out(command);
         decision.advance_runs();
         decision.advance_schedules();
         decision.place();
@@ -173,90 +175,81 @@ impl<'a> Decision<'a> {
         self.at.now
     }
 
-    fn dispatch(&mut self, command: Command) {
-        let missing = self.state.missing_for(&command);
-        if missing.is_empty() {
-            self.carry_out(command);
-        } else {
-            let load = self.state.loads.begin(command);
-            self.step.effects.push(Effect::Load { load, keys: missing });
-        }
-    }
-
     fn carry_out(&mut self, command: Command) {
         match command {
-            Command::Submit { ticket, tasks } => self.on_submit(ticket, tasks),
-            Command::RequestLeases { ticket, request } => self.on_request(ticket, request),
+            Command::Ask(ticket, question) => {
+                let missing = self.state.missing_for(&question);
+                if missing.is_empty() {
+                    return self.on_question(ticket, question);
+                }
+                let load = self.state.loads.begin((ticket, question));
+                self.step.effects.push(Effect::Load { load, keys: missing });
+            }
             Command::Withdraw { ticket } => self.on_withdraw(ticket),
             Command::ReturnLeases { leases } => self.on_return(&leases),
-            Command::Heartbeat { ticket, worker, leases } => {
-                self.on_heartbeat(ticket, &worker, leases);
-            }
             Command::GiveBack { worker, leases } => self.on_give_back(&worker, &leases),
             Command::LoseWorker { worker } => self.on_lose_worker(&worker),
-            Command::Register { ticket, worker, offer, silence_limits, anew } => {
-                self.on_register(ticket, &worker, &offer, (silence_limits, anew));
-            }
-            Command::NoteVerified { ticket, worker, tool, output } => {
-                self.on_verified(ticket, worker, tool, output);
-            }
-            Command::Unregister { ticket, worker } => self.on_unregister(ticket, &worker),
-            Command::Drain { ticket, worker, drain } => self.on_drain(ticket, worker, drain),
-            Command::SetDrain { ticket, worker, cause, on } => {
-                self.on_set_drain(ticket, &worker, cause, on);
-            }
-            Command::SetPause { ticket, queue, pause } => self.on_set_pause(ticket, queue, pause),
-            Command::Report { ticket, reports } => self.on_reports(ticket, reports),
-            Command::Stop { ticket, task } => self.on_stop(ticket, task),
-            Command::Requeue { ticket, task } => self.on_requeue(ticket, task),
-            Command::Watch { ticket, task, until } => self.on_watch(ticket, task, until),
-            Command::Explain { ticket, task } => self.on_explain(ticket, task),
-            Command::Peek { ticket, queues, types, skip, limit } => {
-                let wanted = Wanted { queues: queues.into_iter().collect(), types };
-                self.on_peek(ticket, &wanted, skip, limit);
-            }
-            Command::StartRun { ticket, run } => self.on_start_run(ticket, *run),
-            Command::CancelRun { ticket, run, by } => self.on_cancel_run(ticket, run, &by),
-            Command::WatchRun { ticket, run, until } => self.on_watch_run(ticket, run, until),
-            Command::Next { ticket, call } => self.on_next(ticket, &call),
-            Command::Underway { ticket, run } => self.on_underway(ticket, run),
-            Command::Signal { ticket, signal } => self.on_signal(ticket, &signal),
-            Command::Bindings { ticket, run } => self.on_bindings(ticket, run),
-            Command::Rebind { ticket, rebind } => self.on_rebind(ticket, &rebind),
-            Command::ListSchedules { ticket } => self.on_list_schedules(ticket),
-            Command::ShowSchedule { ticket, schedule } => self.on_show_schedule(ticket, schedule),
-            Command::AddSchedule { ticket, schedule, spec } => {
-                self.on_add_schedule(ticket, schedule, *spec);
-            }
-            Command::EditSchedule { ticket, schedule, edit } => {
-                self.on_edit_schedule(ticket, schedule, *edit);
-            }
-            Command::RemoveSchedule { ticket, schedule } => {
-                self.on_remove_schedule(ticket, schedule);
-            }
-            Command::Backfill { ticket, schedule, moments } => {
-                self.on_backfill(ticket, schedule, &moments);
-            }
             Command::Prepared { prepare, preparation } => self.on_prepared(prepare, preparation),
-            Command::ListWorkers { ticket } => self.on_list_workers(ticket),
-            Command::ListQueues { ticket } => self.on_list_queues(ticket),
             Command::Loaded { load, found } => self.on_loaded(load, found),
             Command::LoadFailed { load } => self.on_load_failed(load),
         }
     }
 
+    fn on_question(&mut self, ticket: Ticket, question: Question) {
+        let answer = match question {
+            // These may be answered later.
+            Question::RequestLeases { request } => return self.on_request(ticket, request),
+            Question::Watch { task, until } => return self.on_watch(ticket, task, until),
+            Question::WatchRun { run, until } => return self.on_watch_run(ticket, run, until),
+            Question::Next { call } => return self.on_next(ticket, &call),
+            Question::Submit { tasks } => self.on_submit(tasks),
+            Question::Heartbeat { worker, leases } => Ok(self.on_heartbeat(&worker, leases)),
+            Question::Register { worker, offer, silence_limits, anew } => {
+                self.on_register(&worker, &offer, (silence_limits, anew))
+            }
+            Question::NoteVerified { worker, tool, output } => {
+                self.on_verified(worker, tool, output)
+            }
+            Question::Unregister { worker } => Ok(self.on_unregister(&worker)),
+            Question::Drain { worker, drain } => self.on_drain(worker, drain),
+            Question::SetDrain { worker, cause, on } => self.on_set_drain(&worker, cause, on),
+            Question::SetPause { queue, pause } => self.on_set_pause(queue, pause),
+            Question::Report { reports } => Ok(self.on_reports(reports)),
+            Question::Stop { task } => Ok(self.on_stop(task)),
+            Question::Requeue { task } => self.on_requeue(task),
+            Question::Explain { task } => Ok(self.on_explain(task)),
+            Question::Peek { queues, types, skip, limit } => {
+                let wanted = Wanted { queues: queues.into_iter().collect(), types };
+                Ok(self.on_peek(&wanted, skip, limit))
+            }
+            Question::StartRun { run } => self.on_start_run(*run),
+            Question::CancelRun { run, by } => Ok(self.on_cancel_run(run, &by)),
+            Question::Underway { run } => Ok(self.on_underway(run)),
+            Question::Signal { signal } => self.on_signal(&signal),
+            Question::Bindings { run } => Ok(self.on_bindings(run)),
+            Question::Rebind { rebind } => self.on_rebind(&rebind),
+            Question::ListSchedules => Ok(self.on_list_schedules()),
+            Question::ShowSchedule { schedule } => self.on_show_schedule(schedule),
+            Question::AddSchedule { schedule, spec } => self.on_add_schedule(schedule, *spec),
+            Question::EditSchedule { schedule, edit } => self.on_edit_schedule(schedule, *edit),
+            Question::RemoveSchedule { schedule } => self.on_remove_schedule(schedule),
+            Question::Backfill { schedule, moments } => self.on_backfill(schedule, &moments),
+            Question::ListWorkers => Ok(self.on_list_workers()),
+            Question::ListQueues => Ok(self.on_list_queues()),
+        };
+        self.answer(ticket, answer.unwrap_or_else(Answer::Refused));
+    }
+
     fn on_loaded(&mut self, load: LoadTicket, found: Vec<(LoadKey, TaskRecord)>) {
-        let Some(command) = self.state.loads.end(load) else { return };
+        let Some((ticket, question)) = self.state.loads.end(load) else { return };
         self.facts = found.into_iter().collect();
-        self.carry_out(command);
+        self.on_question(ticket, question);
         self.state.loads.forget_old();
     }
 
     fn on_load_failed(&mut self, load: LoadTicket) {
-        let Some(command) = self.state.loads.end(load) else { return };
-        if let Some(ticket) = command.ticket() {
-            self.answer(ticket, Answer::Refused(Refusal::StoreUnavailable));
-        }
+        let Some((ticket, _)) = self.state.loads.end(load) else { return };
+        self.answer(ticket, Answer::Refused(Refusal::StoreUnavailable));
         self.state.loads.forget_old();
     }
 
@@ -297,6 +290,19 @@ impl<'a> Decision<'a> {
         let task = self.state.tasks.get(id).expect("only live tasks settle");
         let fact = self.state.next_fact_of(task);
         self.change(Change::TaskSettled { task: id, attempt, progress, fact });
+    }
+
+    /// A task comes to an end that no report tells.
+    pub(crate) fn settle_as(
+        &mut self,
+        id: TaskId,
+        attempt: Option<EndedAttempt>,
+        settlement: Settlement,
+    ) {
+        let task = self.state.tasks.get(id).expect("only live tasks settle");
+        let state = TaskState::Settled(Box::new(settlement));
+        let progress = Progress { state, ..task.progress };
+        self.settle(id, attempt, progress);
     }
 
     /// Records a fact about a run and makes it true.

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{
-    After, ConcurrencyKey, Failure, IdempotencyKey, LeaseId, NodeLink, NodeWord, Offer, QueueName,
-    RunId, RunName, StateWord, TaskId, TaskSpec, Timestamp, ToolName, WorkerHealth, WorkerId,
+    ConcurrencyKey, Failure, IdempotencyKey, LeaseId, NodeLink, NodeWord, Offer, QueueName, RunId,
+    RunName, StateWord, TaskId, TaskSpec, Timestamp, ToolName, WorkerHealth, WorkerId,
 };
 use uuid::Uuid;
 
@@ -206,21 +206,6 @@ pub struct SubmittedTask {
     pub existed: bool,
 }
 
-impl Outcome {
-    /// The end that a word stands for, if it stands for one.
-    pub(crate) fn of_word(word: StateWord) -> Option<Self> {
-        match word {
-            StateWord::Waiting | StateWord::Queued | StateWord::Retrying | StateWord::Running => {
-                None
-            }
-            StateWord::Completed => Some(Self::Completed),
-            StateWord::Failed => Some(Self::Failed),
-            StateWord::Dead => Some(Self::Dead),
-            StateWord::Stopped => Some(Self::Stopped),
-        }
-    }
-}
-
 impl From<Outcome> for StateWord {
     fn from(outcome: Outcome) -> Self {
         match outcome {
@@ -375,7 +360,7 @@ pub enum Refusal {
     /// A task is to run after one that is not known.
     UnknownDependency {
         /// Which one.
-        after: After,
+        after: TaskId,
     },
     /// A task is to run after more tasks than it may.
     TooManyDependencies {

@@ -29,8 +29,8 @@ pub use change::{
     TaskState, WaitReason,
 };
 pub use command::{
-    Command, Drain, DrainCause, LeaseRequest, Moment, NewRun, NextCall, Pause, Rebind, Renewal,
-    Reused, Signal, Ticket,
+    Command, Drain, DrainCause, LeaseRequest, Moment, NewRun, NextCall, Pause, Question, Rebind,
+    Renewal, Reused, Signal, Ticket,
 };
 pub use coordinator::{Coordinator, Load};
 pub use effect::{
@@ -43,7 +43,7 @@ pub use placement::DEMANDS_MAX;
 pub use placement::PAUSES_MAX;
 pub use run::change::{
     BoundPackage, EndedCall, FactNumber, ItemEnd, ListRecord, NodeEnd, RestoredRun, RunAbout,
-    RunBindings, RunChange, RunEnd, RunNumbers, RunRecord, SubgraphRecord,
+    RunBindings, RunChange, RunEnd, RunNumbers, RunParts, RunRecord, SubgraphRecord,
 };
 pub use run::middleware::CALLS_MAX;
 pub use run::node_status::{NodeSeen, NodeStatus, has_begun, is_plain};

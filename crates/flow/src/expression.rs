@@ -16,7 +16,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use minijinja::tests::{is_filter, is_test};
-use minijinja::value::Object;
+use minijinja::value::{Object, Serde};
 use minijinja::{Environment, Error, ErrorKind, UndefinedBehavior, Value as EngineValue};
 use serde_json::Value;
 
@@ -25,7 +25,7 @@ use path::Origin;
 pub(crate) use path::{View, kind_of};
 pub(crate) use scan::bare;
 use scan::{Code, Piece, character, pieces, place_of, scan};
-use value::{from_json, hold, invalid, start, to_json, weight_of};
+use value::{hold, invalid, start, to_json, weight_of};
 
 /// Limit: the longest text of one expression.
 const EXPRESSION_BYTES_MAX: usize = 16 * 1024;
@@ -130,7 +130,8 @@ fn work_out(code: Code<'_>, view: View<'_>) -> Result<Value, String> {
         return view.at(path).map(Cow::into_owned).ok_or_else(|| view.explain(path));
     }
     start(code.operations);
-    let value = |path| view.at(path).map(|json| (from_json(&json), weight_of(&json)));
+    let value =
+        |path| view.at(path).map(|json| (EngineValue::from(Serde(&*json)), weight_of(&json)));
     let places = Places(code.paths.iter().map(value).collect());
     let work = || {
         ENGINE.with(|engine| {

@@ -1,10 +1,11 @@
 //! The parameters of a step, when its turn comes; and what it may look at then.
 
 use bytes::Bytes;
+use model::is_deeper_than;
 use serde_json::{Map, Value, json};
 
 use crate::expression::{View, evaluate, kind_of, render};
-use crate::path::{get, set};
+use crate::path::{put_value, value_at};
 use crate::problem::cut;
 use crate::program::{Endpoint, Expression, Graph, Map as MapOver, Parameters, Root, Step};
 
@@ -118,7 +119,7 @@ pub fn fill(step: &Step, scope: &Scope<'_>) -> Result<Bytes, EvalError> {
     };
     for (to, value) in arrivals {
         room.take(value).map_err(wrong)?;
-        set(&mut filled, to, value.clone());
+        put_value(&mut filled, to, value.clone());
     }
     if let Some(payload) = payload {
         lay_over(&mut filled, payload, &mut room).map_err(wrong)?;
@@ -257,7 +258,7 @@ fn source<'a>(facts: NodeFacts<'a>, from: &Endpoint) -> Option<&'a Value> {
         // What a middleware was given is not kept.
         (Some(_), Root::Parameters) => None,
     };
-    get(root?, &from.path)
+    value_at(root?, &from.path)
 }
 
 /// What may still be put in. A value is weighed before it is copied, so that a thousand mentions
@@ -380,41 +381,4 @@ fn name(at: &str, way: &[Place<'_>]) -> String {
         }
     }
     name
-}
-
-/// Whether valid JSON nests deeper than this; brackets inside texts do not count.
-pub(crate) fn is_deeper_than(json: &[u8], depth_max: usize) -> bool {
-    // Each level takes two brackets, so most parameters are too short to be deep.
-    if json.len() < 2 * (depth_max + 1) {
-        return false;
-    }
-    let (mut depth, mut in_text, mut escaped) = (0_usize, false, false);
-    for byte in json {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = true,
-            b'"' => in_text = !in_text,
-            b'[' | b'{' if !in_text => depth += 1,
-            b']' | b'}' if !in_text => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > depth_max {
-            return true;
-        }
-    }
-    false
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn depth_counts_brackets_outside_of_texts() {
-        let deep = |n: usize| "[".repeat(n) + &"]".repeat(n);
-        assert!(!is_deeper_than(deep(64).as_bytes(), 64));
-        assert!(is_deeper_than(deep(65).as_bytes(), 64));
-        let text = format!(r#"["{}\"[{}"]"#, "[".repeat(40), "[".repeat(40));
-        assert!(!is_deeper_than(text.as_bytes(), 64));
-    }
 }

@@ -24,6 +24,7 @@ pub use expression::{evaluate_input, render_input};
 pub use fill::{
     EvalError, Item, NodeFacts, NodesView, Scope, fill, list_of, outputs_of, says_yes, text_of,
 };
+pub use path::{put_value, value_at};
 pub use problem::{Problem, Severity};
 pub use program::{
     Affinity, AffinityMode, ContainerPorts, Endpoint, Expression, Graph, Map, Node, OnError,

@@ -62,7 +62,7 @@ fn bracketed(inside: &str) -> Option<(String, &str)> {
 }
 
 /// The value at a path: through objects by key, through lists by number.
-pub(crate) fn get<'a>(value: &'a Value, path: &[impl AsRef<str>]) -> Option<&'a Value> {
+pub fn value_at<'a>(value: &'a Value, path: &[impl AsRef<str>]) -> Option<&'a Value> {
     path.iter().try_fold(value, |value, segment| match value {
         Value::Object(fields) => fields.get(segment.as_ref()),
         Value::Array(items) => items.get(place(segment.as_ref())?),
@@ -73,7 +73,7 @@ pub(crate) fn get<'a>(value: &'a Value, path: &[impl AsRef<str>]) -> Option<&'a 
 /// Puts a value at a path. Objects are made on the way; what is in the way gives way. An element
 /// of a list is replaced where the list has such a place. The empty path replaces the whole, but
 /// only by an object: parameters stay an object.
-pub(crate) fn set(target: &mut Value, path: &[String], value: Value) {
+pub fn put_value(target: &mut Value, path: &[String], value: Value) {
     let Some((last, way)) = path.split_last() else {
         if value.is_object() {
             *target = value;
@@ -163,7 +163,7 @@ mod tests {
             (&["a", "b", "0", "x"], None),
             (&["x"], None),
         ] {
-            assert_eq!(get(&value, path).cloned(), expected, "{path:?}");
+            assert_eq!(value_at(&value, path).cloned(), expected, "{path:?}");
         }
     }
 
@@ -180,7 +180,7 @@ mod tests {
             (json!({"a": 1}), "results", json!([2]), json!({"a": 1})),
         ] {
             let mut target = before;
-            set(&mut target, &parse(path).unwrap().1, value);
+            put_value(&mut target, &parse(path).unwrap().1, value);
             assert_eq!(target, after, "{path}");
         }
     }
@@ -207,8 +207,8 @@ mod tests {
             path in prop::collection::vec("[a-c0-2]{1,2}", 1..5),
             value in any_value(),
         ) {
-            set(&mut target, &path, value.clone());
-            prop_assert_eq!(get(&target, &path), Some(&value));
+            put_value(&mut target, &path, value.clone());
+            prop_assert_eq!(value_at(&target, &path), Some(&value));
         }
 
         #[test]

@@ -234,12 +234,8 @@ pub(crate) fn kind_of(value: &Value) -> &'static str {
 }
 
 /// A text of the author in a message, cut where it gets long.
-pub(crate) struct Quoted<'a>(pub(crate) &'a str);
-
-impl Display for Quoted<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&cut(self.0, QUOTED_CHARACTERS_MAX))
-    }
+pub(crate) fn quoted(text: &str) -> Cow<'_, str> {
+    cut(text, QUOTED_CHARACTERS_MAX)
 }
 
 /// A text, cut after so many characters.
@@ -285,8 +281,8 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        assert_eq!(Quoted("short").to_string(), "short");
+        assert_eq!(quoted("short").to_string(), "short");
         let long = "ü".repeat(QUOTED_CHARACTERS_MAX + 1);
-        assert_eq!(Quoted(&long).to_string(), "ü".repeat(QUOTED_CHARACTERS_MAX) + "...");
+        assert_eq!(quoted(&long).to_string(), "ü".repeat(QUOTED_CHARACTERS_MAX) + "...");
     }
 }

@@ -135,24 +135,6 @@ pub struct IdempotencyMark {
     pub fingerprint: u64,
 }
 
-/// A task that must complete before another may start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum After {
-    /// The task with this id, live or settled.
-    Task(TaskId),
-    /// The task at this place of the same submit, from 0; it must stand earlier.
-    Nth(usize),
-}
-
-impl std::fmt::Display for After {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Task(task) => write!(f, "{task}"),
-            Self::Nth(place) => write!(f, "number {place} of the same submit"),
-        }
-    }
-}
-
 /// Which worker a task belongs to. An unknown field may be a condition, so it is refused.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -198,7 +180,7 @@ pub struct NewTask {
     /// The run that it belongs to.
     pub run: Option<RunName>,
     /// It does not start before all of these are completed; it fails if one of them does not.
-    pub after: Vec<After>,
+    pub after: Vec<TaskId>,
     /// Which worker it belongs to.
     pub pin: Option<Box<Pin>>,
 }

@@ -6,8 +6,7 @@ use std::hint::black_box;
 use std::time::{Duration, Instant};
 
 use protocol::session::envelope::Reader;
-use protocol::session::kind::Kind;
-use protocol::session::payload::Payload;
+use protocol::session::kind::{Kind, Payload};
 
 const GOLDENS: [(&str, &str); 6] = [
     ("dispatch", include_str!("../testdata/session/prefixed-exec.dispatch.json")),

@@ -7,7 +7,7 @@ mod commands;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Weak};
 
-use coordinator::{Answer, Command, Refusal, Ticket};
+use coordinator::{Answer, Command, Question, Refusal, Ticket};
 use model::{ShardId, WorkerId};
 use shard::documents::TenantDocuments;
 use shard::sessions::{
@@ -45,8 +45,8 @@ struct Inner {
 
 /// What travels to the loop.
 pub(crate) enum Message {
-    /// A question; the answer goes back through `reply`.
-    Ask { command: Command, ticket: Ticket, reply: oneshot::Sender<Answer> },
+    /// A question.
+    Ask(Asking),
     /// An order without an answer.
     Tell(Command),
     /// What a connection says of its worker.
@@ -59,11 +59,7 @@ pub(crate) enum Message {
         mailbox: Box<Mailbox>,
     },
     /// A worker without a session says who it is, perhaps with a question about it.
-    Member {
-        worker: WorkerId,
-        message: MemberMessage,
-        ask: Option<(Command, Ticket, oneshot::Sender<Answer>)>,
-    },
+    Member { worker: WorkerId, message: MemberMessage, ask: Option<Asking> },
     /// Something for the connection of a worker; the reply says whether there is one.
     ToWorker { worker: WorkerId, word: ToLink, reply: oneshot::Sender<bool> },
     /// A credential is no longer good.
@@ -72,6 +68,13 @@ pub(crate) enum Message {
     Look(Look),
     /// Someone changes documents. What came of it is told when it is durable.
     Change(Change),
+}
+
+/// A question, and the way of its answer.
+pub(crate) struct Asking {
+    pub(crate) question: Question,
+    pub(crate) ticket: Ticket,
+    pub(crate) reply: oneshot::Sender<Answer>,
 }
 
 /// Looks at a shard, and gives how that is told.
@@ -139,35 +142,30 @@ impl ShardHandle {
     ///
     /// When the caller goes away while it waits, the coordinator is told to forget the request;
     /// leases that were granted meanwhile are taken back.
-    async fn ask(&self, command: impl FnOnce(Ticket) -> Command) -> Result<Answer, AskError> {
-        let message = |command, ticket, reply| Message::Ask { command, ticket, reply };
-        self.ask_in(command, message).await
+    async fn ask(&self, question: Question) -> Result<Answer, AskError> {
+        self.ask_in(question, Message::Ask).await
     }
 
     /// Asks on behalf of a worker that says who it is; refused where that is.
     async fn ask_as_member(
         &self,
         (worker, message): (WorkerId, MemberMessage),
-        command: impl FnOnce(Ticket) -> Command,
+        question: Question,
     ) -> Result<Answer, AskError> {
-        let message = |command, ticket, reply| Message::Member {
-            worker,
-            message,
-            ask: Some((command, ticket, reply)),
-        };
-        self.ask_in(command, message).await
+        let message = |asking| Message::Member { worker, message, ask: Some(asking) };
+        self.ask_in(question, message).await
     }
 
     async fn ask_in(
         &self,
-        command: impl FnOnce(Ticket) -> Command,
-        message: impl FnOnce(Command, Ticket, oneshot::Sender<Answer>) -> Message,
+        question: Question,
+        message: impl FnOnce(Asking) -> Message,
     ) -> Result<Answer, AskError> {
         let ticket = Ticket(self.inner.tickets.fetch_add(1, Ordering::Relaxed));
         let (reply, answer) = oneshot::channel();
-        self.send(message(command(ticket), ticket, reply))?;
-        let mut question = Question { handle: self, ticket, answer: Some(answer) };
-        let answer = question.answered().await;
+        self.send(message(Asking { question, ticket, reply }))?;
+        let mut waiting = Waiting { handle: self, ticket, answer: Some(answer) };
+        let answer = waiting.answered().await;
         self.heard(answer)
     }
 
@@ -297,15 +295,15 @@ impl ShardHandle {
     }
 }
 
-/// A question under way. Tells the coordinator when its asker goes before it has the answer.
-struct Question<'a> {
+/// Someone who waits for an answer. Tells the coordinator when it goes before it has the answer.
+struct Waiting<'a> {
     handle: &'a ShardHandle,
     ticket: Ticket,
     /// `None` once the answer is with the asker.
     answer: Option<oneshot::Receiver<Answer>>,
 }
 
-impl Question<'_> {
+impl Waiting<'_> {
     async fn answered(&mut self) -> Result<Answer, oneshot::error::RecvError> {
         let answer = self.answer.as_mut().expect("a question is waited for once").await;
         self.answer = None;
@@ -313,7 +311,7 @@ impl Question<'_> {
     }
 }
 
-impl Drop for Question<'_> {
+impl Drop for Waiting<'_> {
     fn drop(&mut self) {
         let Some(mut answer) = self.answer.take() else { return };
         // From here on the loop finds nobody, and takes back what it grants. What it handed over

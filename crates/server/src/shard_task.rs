@@ -10,7 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use coordinator::{
-    Answer, Command, LoadKey, LoadTicket, Moment, Preparation, PrepareTicket, TaskRecord, Ticket,
+    Answer, Command, Effect as Decided, LoadKey, LoadTicket, Moment, Preparation, PrepareTicket,
+    TaskRecord, Ticket,
 };
 use foldhash::fast::RandomState;
 use futures_util::stream::FuturesUnordered;
@@ -26,7 +27,7 @@ use uuid::Uuid;
 
 use crate::clock::wall_now;
 use crate::directory::Tenant;
-use crate::handle::Message;
+use crate::handle::{Asking, Message};
 use crate::links::{Links, ToLink};
 use crate::schedules::prepare::Preparer;
 
@@ -208,8 +209,8 @@ impl<'a> Driver<'a> {
 
     fn take(&mut self, at: Moment, message: Message) {
         match message {
-            Message::Ask { command, ticket, reply } => {
-                self.replies.insert(ticket, reply);
+            Message::Ask(asking) => {
+                let command = self.expect(asking);
                 self.shard.on_message(at, command);
             }
             Message::Tell(command) => {
@@ -237,10 +238,7 @@ impl<'a> Driver<'a> {
                 let _ = reply.send(self.tell_worker(&worker, word));
             }
             Message::Member { worker, message, ask } => {
-                let command = ask.map(|(command, ticket, reply)| {
-                    self.replies.insert(ticket, reply);
-                    command
-                });
+                let command = ask.map(|asking| self.expect(asking));
                 self.shard.on_member(at, (&worker, message), command);
             }
             Message::CredentialGone { token_id } => self.shard.on_credential_gone(&token_id),
@@ -251,6 +249,11 @@ impl<'a> Driver<'a> {
             }
             Message::Change(change) => self.shard.on_documents(change),
         }
+    }
+
+    fn expect(&mut self, Asking { question, ticket, reply }: Asking) -> Command {
+        self.replies.insert(ticket, reply);
+        Command::Ask(ticket, question)
     }
 
     fn tell_seen(&mut self) {
@@ -289,12 +292,12 @@ impl<'a> Driver<'a> {
         self.shard.on_committed(number);
         while let Some(effect) = self.shard.poll_effect() {
             match effect {
-                Effect::Answer { ticket, answer } => self.deliver(ticket, answer),
-                Effect::Load { load, keys } => {
+                Effect::Decided(Decided::Answer { ticket, answer }) => self.deliver(ticket, answer),
+                Effect::Decided(Decided::Load { load, keys }) => {
                     let shard = self.shard.claim().shard;
                     self.loads.push(read(&*self.tenant.common.store, shard, load, keys));
                 }
-                Effect::Prepare { prepare, schedule, due, spec } => {
+                Effect::Decided(Decided::Prepare { prepare, schedule, due, spec }) => {
                     let preparing = self.preparer().prepare(schedule, due, spec);
                     self.preparing.push(Box::pin(async move { (prepare, preparing.await) }));
                 }

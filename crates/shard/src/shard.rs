@@ -8,11 +8,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
-use std::sync::Arc;
 
 use coordinator::{
     Answer, Command, Coordinator, Effect as Decided, LeaseRequest, LoadKey, LoadTicket, Moment,
-    Preparation, PrepareTicket, ScheduleId, ScheduleSpec, Step, TaskRecord, Ticket,
+    Preparation, PrepareTicket, Question, Step, TaskRecord,
 };
 use model::{Timestamp, WorkerId};
 
@@ -65,31 +64,10 @@ impl Default for Limits {
 /// What the driver carries out.
 #[derive(Debug)]
 pub enum Effect {
-    /// Tell the asker. If that is impossible, call [`Shard::on_undelivered`].
-    Answer {
-        /// Names the asker.
-        ticket: Ticket,
-        /// The answer.
-        answer: Answer,
-    },
-    /// Read settled tasks from the store, then call [`Shard::on_loaded`].
-    Load {
-        /// Names the load.
-        load: LoadTicket,
-        /// What to read.
-        keys: Vec<LoadKey>,
-    },
-    /// Compile what the run of a schedule's moment executes, then call [`Shard::on_prepared`].
-    Prepare {
-        /// Names the preparation.
-        prepare: PrepareTicket,
-        /// Which schedule.
-        schedule: ScheduleId,
-        /// Which moment of the wall clock.
-        due: Timestamp,
-        /// What to start.
-        spec: Arc<ScheduleSpec>,
-    },
+    /// What the coordinator decided. An answer that finds nobody comes back by
+    /// [`Shard::on_undelivered`], a load by [`Shard::on_loaded`], and a preparation by
+    /// [`Shard::on_prepared`].
+    Decided(Decided),
     /// Tell everyone outside who follows what becomes true.
     Publish(Box<Publication>),
     /// Tell a connection. If a claim finds nobody, what it was granted is to be parked.
@@ -291,7 +269,7 @@ impl<T: Tap> Shard<T> {
         self.handle(at, command);
     }
 
-    /// The store read what [`Effect::Load`] asked for, or could not (`None`).
+    /// The store read what a load asked for, or could not (`None`).
     pub fn on_loaded(
         &mut self,
         at: Moment,
@@ -354,7 +332,7 @@ impl<T: Tap> Shard<T> {
         self.take_session_effects();
         let Some(command) = command else { return };
         let Err(refusal) = taken_in else { return self.handle(at, command) };
-        if let Some(ticket) = command.ticket() {
+        if let Command::Ask(ticket, _) = command {
             let answer = Answer::Refused(refusal);
             self.open.step.effects.push(Decided::Answer { ticket, answer });
         }
@@ -421,8 +399,11 @@ impl<T: Tap> Shard<T> {
 
     fn handle(&mut self, at: Moment, command: Command) {
         self.tap.before(at, Some(&command));
-        if let Command::Heartbeat { worker, .. }
-        | Command::RequestLeases { request: LeaseRequest { worker, .. }, .. } = &command
+        if let Command::Ask(_, Question::Heartbeat { worker, .. })
+        | Command::Ask(
+            _,
+            Question::RequestLeases { request: LeaseRequest { worker, .. }, .. },
+        ) = &command
         {
             self.sessions.hear(at.now, worker);
         }
@@ -475,7 +456,7 @@ impl<T: Tap> Shard<T> {
             let n_ready = self.ready.len();
             let notices = std::mem::take(&mut turn.publication.notices);
             self.ready.push_back(Effect::Publish(Box::new(turn.publication)));
-            self.ready.extend(turn.effects.into_iter().map(Effect::from));
+            self.ready.extend(turn.effects.into_iter().map(Effect::Decided));
             let words = turn.words.into_iter();
             self.ready.extend(words.map(|(link, word)| Effect::ToLink { link, word }));
             self.ready.extend(turn.tells.into_iter().map(Effect::Tell));
@@ -506,17 +487,5 @@ impl<T: Tap> Shard<T> {
     /// The next thing to carry out.
     pub fn poll_effect(&mut self) -> Option<Effect> {
         self.ready.pop_front()
-    }
-}
-
-impl From<Decided> for Effect {
-    fn from(decided: Decided) -> Self {
-        match decided {
-            Decided::Answer { ticket, answer } => Self::Answer { ticket, answer },
-            Decided::Load { load, keys } => Self::Load { load, keys },
-            Decided::Prepare { prepare, schedule, due, spec } => {
-                Self::Prepare { prepare, schedule, due, spec }
-            }
-        }
     }
 }

@@ -27,9 +27,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::Command;
+use coordinator::{Command, Question};
 use model::{LeaseId, Report, Timestamp, WorkerId};
-use protocol::session::control::ResetCode;
+use protocol::error_code::ErrorCode;
 use protocol::session::envelope::{Envelope, SenderRole};
 use protocol::session::event::ServerEvent;
 use protocol::session::kind::Kind;
@@ -43,8 +43,8 @@ pub use self::handshake::{
     Applicant, Authenticate, OPENING_WITHIN, Opening, Refusal, SessionAsk, SessionSeat,
     UNKNOWN_SESSION,
 };
+pub use self::in_flight::RequestId;
 use self::in_flight::{InFlight, Reported};
-pub use self::in_flight::{LinkCommand, RequestId};
 use self::session_leases::{BEAT_EVERY, SessionLeases};
 pub use self::work::read_number;
 use crate::sessions::{Call, Carried, Notice};
@@ -78,7 +78,7 @@ pub enum LinkAsk {
         /// Names the question.
         request: RequestId,
         /// What is asked.
-        command: LinkCommand,
+        question: Question,
     },
     /// A question is no longer wanted: take it back, and answer it with no leases.
     Withdraw {
@@ -231,7 +231,7 @@ impl WorkerLink {
         }
         self.release_claim();
         self.machine.tick(now);
-        self.machine.reset(ResetCode::Malformed, why, None);
+        self.machine.reset(ErrorCode::RequestInvalid, why, None);
     }
 
     /// Counts what leads nowhere; too much of it ends the connection.
@@ -296,7 +296,11 @@ impl WorkerLink {
             Notice::Rebound(rebind) => self.rebind(now, *rebind),
             Notice::CredentialGone => {
                 self.machine.tick(now);
-                self.machine.reset(ResetCode::InvalidToken, "the worker's token was revoked", None);
+                self.machine.reset(
+                    ErrorCode::AuthInvalidToken,
+                    "the worker's token was revoked",
+                    None,
+                );
             }
         }
         self.take_events(now);

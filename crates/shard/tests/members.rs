@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Answer, Command, Moment, Refusal, Renewal, SilenceLimits, Ticket};
+use coordinator::{
+    Answer, Command, Effect as Decided, Moment, Question, Refusal, Renewal, SilenceLimits, Ticket,
+};
 use model::{Offer, ShardId, Timestamp, WorkerId};
 use serde_json::value::RawValue;
 use shard::sessions::{DEAD_AFTER, MEMBER_KEPT_FOR, MemberMessage, Registration};
@@ -51,7 +53,9 @@ fn a_sign_of_life_keeps_the_name_and_silence_gives_it_away() {
     let later = NOW.after(DEAD_AFTER / 2);
     let (worker, leases) = (name("w"), Renewal::Unlisted { n_active: 0 });
     let ticket = tenant.next_ticket();
-    tenant.shard.on_message(moment(later), Command::Heartbeat { ticket, worker, leases });
+    tenant
+        .shard
+        .on_message(moment(later), Command::Ask(ticket, Question::Heartbeat { worker, leases }));
     tenant.register(NOW.after(DEAD_AFTER), "w", "bob");
     tenant.turn();
     assert_eq!(tenant.answers().last(), Some(&REFUSED));
@@ -170,13 +174,15 @@ impl Tenant {
         let own = Registration { credential, metadata, registered_ms: now.as_millis() };
         let offer = Arc::new(Offer::default());
         let named = worker.clone();
-        let command = Command::Register {
+        let command = Command::Ask(
             ticket,
-            worker: named,
-            offer,
-            silence_limits: SilenceLimits::SLOW,
-            anew: true,
-        };
+            Question::Register {
+                worker: named,
+                offer,
+                silence_limits: SilenceLimits::SLOW,
+                anew: true,
+            },
+        );
         let message = (&worker, MemberMessage::Register(Arc::new(own)));
         self.shard.on_member(moment(now), message, Some(command));
         self.shard.sessions().check_invariants();
@@ -184,7 +190,7 @@ impl Tenant {
 
     fn leave(&mut self, now: Timestamp, worker: &str, credential: &str) {
         let (ticket, worker) = (self.next_ticket(), name(worker));
-        let command = Command::Unregister { ticket, worker: worker.clone() };
+        let command = Command::Ask(ticket, Question::Unregister { worker: worker.clone() });
         let message = (&worker, MemberMessage::Leave { credential: credential.to_owned() });
         self.shard.on_member(moment(now), message, Some(command));
     }
@@ -210,7 +216,7 @@ impl Tenant {
         let mut answers = Vec::new();
         while let Some(effect) = self.shard.poll_effect() {
             match effect {
-                Effect::Answer { answer, .. } => answers.push(answer),
+                Effect::Decided(Decided::Answer { answer, .. }) => answers.push(answer),
                 Effect::Publish(publication) => {
                     let told = publication.members.into_iter().map(|(worker, own)| {
                         (worker.to_string(), own.map(|own| own.credential.clone()))

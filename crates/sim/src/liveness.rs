@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use coordinator::{Command, Effect, Moment, Ticket};
+use coordinator::{Command, Effect, Moment, Question, Ticket};
 use model::TaskId;
 
 use crate::oracle::{Place, TaskModel};
@@ -85,7 +85,10 @@ impl World {
         let moment = Moment { now, wall: now, entropy: 0 };
         let Some(live) = &mut self.served(at).live else { return "no coordinator".into() };
         let ticket = Ticket(u64::MAX);
-        let step = live.shard.coordinator_mut().handle(moment, Command::Explain { ticket, task });
+        let step = live
+            .shard
+            .coordinator_mut()
+            .handle(moment, Command::Ask(ticket, Question::Explain { task }));
         let answers = step.effects.into_iter().filter_map(|effect| match effect {
             Effect::Answer { answer, .. } => Some(format!("{answer:?}")),
             Effect::Load { .. } | Effect::Prepare { .. } => None,

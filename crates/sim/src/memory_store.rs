@@ -4,7 +4,7 @@ use std::future::ready;
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{LoadKey, RunRecord, TaskRecord};
+use coordinator::{LoadKey, RunParts, RunRecord, TaskRecord};
 use keyspace::Row;
 use model::{QueueName, RunId, ShardId, TenantId};
 use parking_lot::Mutex;
@@ -12,7 +12,7 @@ use parking_lot::Mutex;
 use shard::{ClaimedShard, DocumentKind, Restored, Turn};
 use store::{
     Claims, CommitError, Committed, DocumentVersion, KeyspaceTurn, Note, NoteKind, PageQuery,
-    RunKey, RunPage, RunParts, RunQuery, Store, StoreError, StoreFuture, TaskPage, TokenRow,
+    RunKey, RunPage, RunQuery, Store, StoreError, StoreFuture, TaskPage, TokenRow, TurnKind,
 };
 
 use crate::tables::Tables;
@@ -58,7 +58,7 @@ impl MemoryStore {
 
 impl Inner {
     fn raise_epoch(&mut self, claim: ClaimedShard) -> Result<ClaimedShard, CommitError> {
-        self.claims.check(claim)?;
+        self.claims.check(claim, TurnKind::Tasks)?;
         if self.is_unavailable {
             return Err(CommitError::Unavailable(TOLD_TO_FAIL.into()));
         }
@@ -68,7 +68,7 @@ impl Inner {
     }
 
     fn commit(&mut self, turn: &Turn) -> Result<Committed, CommitError> {
-        self.claims.check(turn.claim)?;
+        self.claims.check(turn.claim, TurnKind::Tasks)?;
         let kept = if turn.is_empty() {
             Ok(())
         } else if self.is_unavailable {
@@ -76,12 +76,12 @@ impl Inner {
         } else {
             self.tables.commit(turn)
         };
-        kept.inspect_err(|error| self.claims.broke(turn.claim, error))?;
+        kept.inspect_err(|error| self.claims.broke(turn.claim, TurnKind::Tasks, error))?;
         Ok(Committed { took: Duration::ZERO })
     }
 
     fn commit_keys(&mut self, turn: &KeyspaceTurn) -> Result<Committed, CommitError> {
-        self.claims.check_keys(turn.claim)?;
+        self.claims.check(turn.claim, TurnKind::Keys)?;
         let kept = if turn.writes.is_empty() {
             Ok(())
         } else if self.is_unavailable {
@@ -89,7 +89,7 @@ impl Inner {
         } else {
             self.tables.commit_keys(turn.claim, &turn.writes)
         };
-        kept.inspect_err(|error| self.claims.broke_keys(turn.claim, error))?;
+        kept.inspect_err(|error| self.claims.broke(turn.claim, TurnKind::Keys, error))?;
         Ok(Committed { took: Duration::ZERO })
     }
 }

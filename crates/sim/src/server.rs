@@ -6,12 +6,12 @@ use std::fmt;
 use std::time::Duration;
 
 use coordinator::{
-    Answer, Command, Drain, LeaseRequest, LoadKey, LoadTicket, Moment, Pause, Refusal, TaskRecord,
-    TaskState, Ticket,
+    Answer, Command, Drain, Effect as Decided, LeaseRequest, LoadKey, LoadTicket, Moment, Pause,
+    Question, Refusal, TaskRecord, TaskState, Ticket,
 };
 use model::{LeaseId, QueueName, RunId, Timestamp, WorkerId};
 use shard::sessions::{LinkId, LinkMessage};
-use shard::worker_link::{LinkCommand, RequestId};
+use shard::worker_link::RequestId;
 use shard::{Effect, Limits, Shard, Turn};
 use store::{CommitError, RunKey};
 
@@ -118,7 +118,7 @@ pub(crate) enum Inbound {
     /// A question of a connection.
     Link {
         asker: (LinkId, RequestId),
-        command: LinkCommand,
+        question: Question,
         sent_at: u64,
     },
     /// A connection speaks of its worker.
@@ -239,9 +239,10 @@ impl World {
             Inbound::Own(command) => {
                 self.with_shard(at, now, |shard, at| shard.on_message(at, command));
             }
-            Inbound::Link { asker: (link, request), command, sent_at } => {
+            Inbound::Link { asker: (link, request), question, sent_at } => {
                 let Some(live) = &mut self.served(at).live else { return };
-                let command = command.with_ticket(live.ticket_for(Asker::Link(link, request)));
+                let ticket = live.ticket_for(Asker::Link(link, request));
+                let command = Command::Ask(ticket, question);
                 self.with_shard(at, sent_at, |shard, at| shard.on_message(at, command));
             }
             Inbound::LinkMessage(link, message) => {
@@ -286,32 +287,39 @@ impl World {
         let now = self.server_now(at.server);
         let ticket = self.served(at).live.as_mut()?.ticket_for(Asker::Call(call));
         let command = match ask {
-            Ask::Submit(tasks) => Command::Submit { ticket, tasks },
-            Ask::Lease(ask) => Command::RequestLeases { ticket, request: lease_request(ask, now) },
-            Ask::Heartbeat { worker, leases } => Command::Heartbeat { ticket, worker, leases },
-            Ask::Report(reports) => Command::Report { ticket, reports },
-            Ask::Stop(task) => Command::Stop { ticket, task },
-            Ask::Requeue(task) => Command::Requeue { ticket, task },
-            Ask::Watch(task, wait) => Command::Watch { ticket, task, until: now.after(wait) },
-            Ask::Explain(task) => Command::Explain { ticket, task },
-            Ask::ListWorkers => Command::ListWorkers { ticket },
-            Ask::ListQueues => Command::ListQueues { ticket },
+            Ask::Submit(tasks) => Command::Ask(ticket, Question::Submit { tasks }),
+            Ask::Lease(ask) => {
+                Command::Ask(ticket, Question::RequestLeases { request: lease_request(ask, now) })
+            }
+            Ask::Heartbeat { worker, leases } => {
+                Command::Ask(ticket, Question::Heartbeat { worker, leases })
+            }
+            Ask::Report(reports) => Command::Ask(ticket, Question::Report { reports }),
+            Ask::Stop(task) => Command::Ask(ticket, Question::Stop { task }),
+            Ask::Requeue(task) => Command::Ask(ticket, Question::Requeue { task }),
+            Ask::Watch(task, wait) => {
+                Command::Ask(ticket, Question::Watch { task, until: now.after(wait) })
+            }
+            Ask::Explain(task) => Command::Ask(ticket, Question::Explain { task }),
+            Ask::ListWorkers => Command::Ask(ticket, Question::ListWorkers),
+            Ask::ListQueues => Command::Ask(ticket, Question::ListQueues),
             Ask::Peek => {
                 let (queues, types) = (Vec::new(), None);
-                Command::Peek { ticket, queues, types, skip: 0, limit: u32::MAX }
+                Command::Ask(ticket, Question::Peek { queues, types, skip: 0, limit: u32::MAX })
             }
-            Ask::Register { worker, offer, silence_limits } => {
-                Command::Register { ticket, worker, offer, silence_limits, anew: true }
-            }
-            Ask::Unregister(worker) => Command::Unregister { ticket, worker },
+            Ask::Register { worker, offer, silence_limits } => Command::Ask(
+                ticket,
+                Question::Register { worker, offer, silence_limits, anew: true },
+            ),
+            Ask::Unregister(worker) => Command::Ask(ticket, Question::Unregister { worker }),
             Ask::Pause(queue, on) => {
                 // When the faults are over nobody pauses any more, or nothing would ever end.
                 let on = on && self.has_faults;
                 pause_command(ticket, queue, on, now)
             }
-            Ask::StartRun(run) => Command::StartRun { ticket, run },
-            Ask::Signal(signal) => Command::Signal { ticket, signal },
-            Ask::Next(call) => Command::Next { ticket, call },
+            Ask::StartRun(run) => Command::Ask(ticket, Question::StartRun { run }),
+            Ask::Signal(signal) => Command::Ask(ticket, Question::Signal { signal }),
+            Ask::Next(call) => Command::Ask(ticket, Question::Next { call }),
             Ask::Drain(worker, wish) => {
                 // As with pauses, nobody drains any more when the faults are over.
                 let wish = wish.filter(|_| self.has_faults);
@@ -366,9 +374,11 @@ impl World {
             && let Some(effect) = live.shard.poll_effect()
         {
             match effect {
-                Effect::Answer { ticket, answer } => self.send_answer(at, ticket, answer),
-                Effect::Load { load, keys } => self.begin_load(at, load, keys),
-                Effect::Prepare { prepare, schedule, due, .. } => {
+                Effect::Decided(Decided::Answer { ticket, answer }) => {
+                    self.send_answer(at, ticket, answer)
+                }
+                Effect::Decided(Decided::Load { load, keys }) => self.begin_load(at, load, keys),
+                Effect::Decided(Decided::Prepare { prepare, schedule, due, .. }) => {
                     self.begin_prepare(at, prepare, (schedule, due));
                 }
                 Effect::ToLink { link, word } => {
@@ -524,7 +534,7 @@ fn lease_request(ask: LeaseAsk, now: Timestamp) -> LeaseRequest {
 
 pub(crate) fn pause_command(ticket: Ticket, queue: QueueName, on: bool, now: Timestamp) -> Command {
     let pause = on.then(|| Pause { by: "someone".into(), at: now });
-    Command::SetPause { ticket, queue, pause }
+    Command::Ask(ticket, Question::SetPause { queue, pause })
 }
 
 pub(crate) fn drain_command(
@@ -539,7 +549,7 @@ pub(crate) fn drain_command(
         gone_by: gone_in.map(|gone_in| now.after(gone_in)),
         reason: None,
     });
-    Command::Drain { ticket, worker, drain }
+    Command::Ask(ticket, Question::Drain { worker, drain })
 }
 
 fn before(now: Timestamp, millis: u64) -> Timestamp {

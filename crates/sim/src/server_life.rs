@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use coordinator::{Command, Moment, TaskState, Ticket, WaitReason};
+use coordinator::{Command, Moment, Question, TaskState, Ticket, WaitReason};
 use model::WorkerId;
 use shard::{Limits, Restored, Shard};
 use store::CommitError;
@@ -70,7 +70,7 @@ impl World {
         let schedule = schedule_id(tenant);
         if self.has_faults && !restored.settings.schedules.contains_key(&schedule) {
             let spec = Box::new(schedule_spec(self.seed, tenant, wall));
-            let add = Command::AddSchedule { ticket: Ticket(u64::MAX), schedule, spec };
+            let add = Command::Ask(Ticket(u64::MAX), Question::AddSchedule { schedule, spec });
             self.served(at).inbox.push_back(Inbound::Own(add));
         }
         let live = restored.tasks.len() as u64;
@@ -275,7 +275,7 @@ impl World {
                 .map(resume)
                 .into_iter()
                 .chain(self.worker_names(tenant).into_iter().map(undrain))
-                .chain([Command::RemoveSchedule { ticket, schedule }])
+                .chain([Command::Ask(ticket, Question::RemoveSchedule { schedule })])
                 .collect();
             self.served(at).inbox.extend(orders.into_iter().map(Inbound::Own));
             self.plan_turn(at);

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, VecDeque};
 use coordinator::{Change, LoadKey, TaskRecord, TaskState};
 use model::{LeaseId, TenantId};
 use shard::{ClaimedShard, Restored, Turn};
-use store::{Claims, CommitError};
+use store::{Claims, CommitError, TurnKind};
 
 use crate::agenda::Event;
 use crate::consequence::Consequence;
@@ -251,7 +251,7 @@ impl World {
     fn apply_turn(&mut self, fate: Fate, commit: &Commit) -> Result<(), CommitError> {
         let Commit { at, turn, .. } = commit;
         let claims = self.store.writers.get(&at.server).map(|writer| writer.claims.clone());
-        let known = claims.map_or(Ok(()), |claims| claims.check(turn.claim));
+        let known = claims.map_or(Ok(()), |claims| claims.check(turn.claim, TurnKind::Tasks));
         let failed = |why: &str| Err(CommitError::Unavailable(why.to_owned()));
         let end = match fate {
             _ if known.is_err() => known,
@@ -274,7 +274,7 @@ impl World {
         if let Err(error) = &end
             && let Some(writer) = self.store.writers.get_mut(&at.server)
         {
-            writer.claims.broke(turn.claim, error);
+            writer.claims.broke(turn.claim, TurnKind::Tasks, error);
         }
         if end == Err(CommitError::Fenced) {
             self.notes.happened(Consequence::FencedTurn);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use coordinator::{Answer, Signal, SubmittedTask};
-use model::{After, NewTask, QueueName, TaskId, Timestamp, WorkerId};
+use model::{NewTask, QueueName, TaskId, Timestamp, WorkerId};
 
 use crate::agenda::Event;
 use crate::consequence::Consequence;
@@ -53,7 +53,7 @@ enum Wish {
         key_suffix: u32,
         is_keyed: bool,
         /// What each is to run after; empty when the tasks exist already.
-        after: Vec<Vec<After>>,
+        after: Vec<Vec<TaskId>>,
     },
     /// A task that is to run after one that nobody made.
     Orphan(u64),
@@ -187,11 +187,10 @@ impl World {
         }
     }
 
-    fn to_run_after(&self, submitter: usize, intents: &[u64]) -> Vec<Vec<After>> {
+    fn to_run_after(&self, submitter: usize, intents: &[u64]) -> Vec<Vec<TaskId>> {
         let known: Vec<TaskId> =
             self.submitters[submitter].acknowledged.iter().map(|(_, task)| *task).collect();
-        let after = |(place, number): (usize, &u64)| after_of(self.seed, *number, place, &known);
-        intents.iter().enumerate().map(after).collect()
+        intents.iter().map(|number| after_of(self.seed, *number, &known)).collect()
     }
 
     fn submitter_asks(&mut self, submitter: usize, wish: Wish, tries: u32) {
@@ -221,7 +220,7 @@ impl World {
             }
             Wish::Orphan(number) => {
                 let nobody = TaskId::of(shard_of(tenant), NUMBER_OF_NOBODY);
-                let after = vec![After::Task(nobody)];
+                let after = vec![nobody];
                 Ask::Submit(vec![NewTask { after, ..self.to_task(*number, None) }])
             }
             Wish::Pause(queue, on) => Ask::Pause(queue.clone(), *on),

@@ -4,15 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use coordinator::{
-    Change, EndedAttempt, LoadKey, Progress, RestoredRun, RunChange, RunRecord, StateWord,
-    TaskFacts, TaskRecord, TaskState, TenantChange, TenantSettings,
+    Change, EndedAttempt, LoadKey, Progress, RestoredRun, RunChange, RunParts, RunRecord,
+    StateWord, TaskFacts, TaskRecord, TaskState, TenantChange, TenantSettings,
 };
 use keyspace::{Row, Write};
 use model::{IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId};
 use shard::{ClaimedShard, Document, DocumentBody, DocumentKind, Restored, Turn};
 use store::{
-    CommitError, Contradiction, DocumentVersion, Note, NoteKind, RunKey, RunParts, TokenRow,
-    add_facts, check_order, check_runs_are_own,
+    CommitError, Contradiction, DocumentVersion, Note, NoteKind, RunKey, TokenRow, add_facts,
+    check_order, check_runs_are_own,
 };
 
 mod runs;

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use model::{
-    After, ConcurrencyKey, Demand, IdempotencyKey, IdempotencyMark, NewTask, Offer, PackageRef,
-    QueueName, RetryPolicy, TaskId, TaskSpec, Timestamp, TypeName, WorkerId,
+    ConcurrencyKey, Demand, IdempotencyKey, IdempotencyMark, NewTask, Offer, PackageRef, QueueName,
+    RetryPolicy, TaskId, TaskSpec, Timestamp, TypeName, WorkerId,
 };
 
 use crate::rng::{Dice, scatter};
@@ -132,21 +132,19 @@ pub(crate) fn queue_name(name: &str) -> QueueName {
     text(name)
 }
 
-/// What a wish is to run after: earlier wishes of its submit, and tasks that exist.
-pub(crate) fn after_of(seed: u64, number: u64, place: usize, known: &[TaskId]) -> Vec<After> {
+/// What a wish is to run after: tasks that exist.
+pub(crate) fn after_of(seed: u64, number: u64, known: &[TaskId]) -> Vec<TaskId> {
     let mut dice = Dice::of_parts(seed, scatter(number), 19);
     if !dice.chance(350) {
         return Vec::new();
     }
     let count = dice.between(1, 3);
-    let mut pick = |_| {
-        if dice.chance(500) && place > 0 {
-            Some(After::Nth(dice.index(place)))
-        } else {
-            dice.pick(known).copied().map(After::Task)
-        }
+    let newest = &known[known.len().saturating_sub(4)..];
+    let pick = |_| {
+        let from = if dice.chance(500) { newest } else { known };
+        dice.pick(from).copied()
     };
-    (0..count).filter_map(&mut pick).collect()
+    (0..count).filter_map(pick).collect()
 }
 
 /// Which wish a task's parameters name.

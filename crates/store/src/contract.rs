@@ -6,10 +6,7 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use bytes::Bytes;
-use coordinator::{
-    EndedCall, ItemEnd, ListRecord, LoadKey, NodeEnd, RunBindings, RunRecord, RunWord, StateWord,
-    SubgraphRecord, TaskRecord,
-};
+use coordinator::{LoadKey, RunParts, RunRecord, RunWord, StateWord, TaskRecord};
 use keyspace::{Row, Write};
 use model::{
     IdempotencyKey, QueueName, RunId, RunName, ShardId, TaskId, TenantId, Timestamp, TypeName,
@@ -19,52 +16,48 @@ use shard::{ClaimedShard, DocumentKind, Restored, Turn};
 
 /// What an asynchronous call gives.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+/// What a question to the store gives.
+pub type Asked<T> = StoreFuture<Result<T, StoreError>>;
+/// What becomes of something that is to be kept under a claim.
+pub type Kept<T> = StoreFuture<Result<T, CommitError>>;
 
 /// A durable, fenced memory. Cheap to share; every method may be called from any thread.
 pub trait Store: Send + Sync + 'static {
     /// Takes a tenant's shard over: creates it if it is new, and raises its epoch by one, so that
     /// whatever a former owner still commits fails as a whole.
-    fn claim(&self, tenant: TenantId) -> StoreFuture<Result<ClaimedShard, StoreError>>;
+    fn claim(&self, tenant: TenantId) -> Asked<ClaimedShard>;
 
     /// Raises the epoch of a shard that the caller owns; fails like a commit if it does not.
-    fn raise_epoch(&self, claim: ClaimedShard) -> StoreFuture<Result<ClaimedShard, CommitError>>;
+    fn raise_epoch(&self, claim: ClaimedShard) -> Kept<ClaimedShard>;
 
     /// What a claimed shard holds: live tasks and runs, the numbers that the next new ones get, and
     /// what people set.
-    fn restore(&self, shard: ClaimedShard) -> StoreFuture<Result<Restored, StoreError>>;
+    fn restore(&self, shard: ClaimedShard) -> Asked<Restored>;
 
     /// Makes a turn's changes durable, all or none.
     ///
     /// The order of the calls is the order of the commits. The turn is queued before this returns;
     /// the future only waits for it. After one failed turn every later turn of the same claim
     /// fails too, because it builds on facts that were never kept: claim and restore again.
-    fn commit(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>>;
+    fn commit(&self, turn: Turn) -> Kept<Committed>;
 
     /// The same, on the calling thread where that is possible at once: a hand-off to a writer and
     /// back costs more than a small transaction. The thread is blocked for as long as a sync takes.
-    fn commit_here(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {
+    fn commit_here(&self, turn: Turn) -> Kept<Committed> {
         self.commit(turn)
     }
 
     /// The tasks that these keys name, live or settled, as they are durable now.
-    fn load(
-        &self,
-        shard: ShardId,
-        keys: Vec<LoadKey>,
-    ) -> StoreFuture<Result<Vec<(LoadKey, TaskRecord)>, StoreError>>;
+    fn load(&self, shard: ShardId, keys: Vec<LoadKey>) -> Asked<Vec<(LoadKey, TaskRecord)>>;
 
     /// A run, live or ended, as it is durable now.
-    fn run(
-        &self,
-        shard: ShardId,
-        key: RunKey,
-    ) -> StoreFuture<Result<Option<RunRecord>, StoreError>>;
+    fn run(&self, shard: ShardId, key: RunKey) -> Asked<Option<RunRecord>>;
 
     /// A page of runs, newest first. A page may be short and still have a next one, as with `list`.
-    fn runs(&self, shard: ShardId, query: RunQuery) -> StoreFuture<Result<RunPage, StoreError>>;
+    fn runs(&self, shard: ShardId, query: RunQuery) -> Asked<RunPage>;
 
     /// Everything that belongs to a run, as it is durable now; empty for one that is not known.
-    fn run_parts(&self, shard: ShardId, run: RunId) -> StoreFuture<Result<RunParts, StoreError>>;
+    fn run_parts(&self, shard: ShardId, run: RunId) -> Asked<RunParts>;
 
     /// The newest version of a document whose body has a row of its own, unless a number says which,
     /// as it is durable now.
@@ -74,7 +67,7 @@ pub trait Store: Send + Sync + 'static {
         kind: DocumentKind,
         key: String,
         version: Option<u64>,
-    ) -> StoreFuture<Result<Option<DocumentVersion>, StoreError>>;
+    ) -> Asked<Option<DocumentVersion>>;
 
     /// Every such version of a document, newest first, without bodies.
     fn document_versions(
@@ -82,32 +75,32 @@ pub trait Store: Send + Sync + 'static {
         shard: ShardId,
         kind: DocumentKind,
         key: String,
-    ) -> StoreFuture<Result<Vec<DocumentVersion>, StoreError>>;
+    ) -> Asked<Vec<DocumentVersion>>;
 
     /// The tenant whose webhook has this digest. It is looked up in the documents themselves, so it
     /// is found exactly as long as the webhook is durable.
-    fn tenant_of_hook(&self, digest: String) -> StoreFuture<Result<Option<TenantId>, StoreError>>;
+    fn tenant_of_hook(&self, digest: String) -> Asked<Option<TenantId>>;
 
     /// A page of tasks, newest first.
-    fn list(&self, shard: ShardId, query: PageQuery) -> StoreFuture<Result<TaskPage, StoreError>>;
+    fn list(&self, shard: ShardId, query: PageQuery) -> Asked<TaskPage>;
 
     /// How many tasks of each queue are dead.
-    fn count_dead(&self, shard: ShardId) -> StoreFuture<Result<Vec<(QueueName, u64)>, StoreError>>;
+    fn count_dead(&self, shard: ShardId) -> Asked<Vec<(QueueName, u64)>>;
 
     /// Every tenant that has a shard or a token, by name.
-    fn tenants(&self) -> StoreFuture<Result<Vec<TenantId>, StoreError>>;
+    fn tenants(&self) -> Asked<Vec<TenantId>>;
 
     /// Keeps a new token, or a token's new state (same `token_id`).
-    fn put_token(&self, token: TokenRow) -> StoreFuture<Result<(), StoreError>>;
+    fn put_token(&self, token: TokenRow) -> Asked<()>;
 
     /// Every token, oldest first.
-    fn tokens(&self) -> StoreFuture<Result<Vec<TokenRow>, StoreError>>;
+    fn tokens(&self) -> Asked<Vec<TokenRow>>;
 
     /// Keeps a small document under its name; an empty one is forgotten.
-    fn put_note(&self, note: Note) -> StoreFuture<Result<(), StoreError>>;
+    fn put_note(&self, note: Note) -> Asked<()>;
 
     /// Every document of a kind, of all tenants, by name.
-    fn notes(&self, kind: NoteKind) -> StoreFuture<Result<Vec<Note>, StoreError>>;
+    fn notes(&self, kind: NoteKind) -> Asked<Vec<Note>>;
 
     /// Makes a turn of a shard's keyspace durable, all or none.
     ///
@@ -116,17 +109,17 @@ pub trait Store: Send + Sync + 'static {
     /// claim fails too, until [`Store::restore_keys`] or a new claim. The coordinator's turns
     /// have a standing of their own: a failure of either breaks nothing of the other, because
     /// neither builds on what the other wrote.
-    fn commit_keys(&self, turn: KeyspaceTurn) -> StoreFuture<Result<Committed, CommitError>>;
+    fn commit_keys(&self, turn: KeyspaceTurn) -> Kept<Committed>;
 
     /// Every key of a shard's keyspace, by name, as it is durable now.
     ///
     /// This takes its place among the turns before it returns. Turns from before still share the
     /// fate of a failed one; turns from after it are tried again, so whoever calls this must
     /// throw away what it had in memory and build on the rows.
-    fn restore_keys(&self, shard: ShardId) -> StoreFuture<Result<Vec<Row>, StoreError>>;
+    fn restore_keys(&self, shard: ShardId) -> Asked<Vec<Row>>;
 
     /// Whether the store can keep something right now: writes and syncs a probe.
-    fn probe(&self) -> StoreFuture<Result<(), StoreError>>;
+    fn probe(&self) -> Asked<()>;
 }
 
 /// What became true in a keyspace.
@@ -204,28 +197,6 @@ pub struct RunPage {
     pub runs: Vec<RunRecord>,
     /// Where to go on.
     pub next_before: Option<RunId>,
-}
-
-/// What belongs to a run.
-#[derive(Debug, Default, PartialEq)]
-pub struct RunParts {
-    /// Every frame that was opened, by number.
-    pub frames: Vec<SubgraphRecord>,
-    /// Frames that came to their end, by number.
-    pub closed: Vec<(u32, NodeEnd)>,
-    /// Nodes whose end no single task tells: frame, node, end.
-    pub ended: Vec<(u32, u32, NodeEnd)>,
-    /// Lists that began, by frame and node.
-    pub lists: Vec<ListRecord>,
-    /// Elements that could not be begun, by frame, node and element.
-    pub items: Vec<ItemEnd>,
-    /// Calls that ended before what they called for, by caller and request.
-    pub calls: Vec<EndedCall>,
-    /// What a person said last of the workers that have its work; gone when the run has ended.
-    pub rebound: Option<Box<RunBindings>>,
-    /// The tasks that it made, live and settled, oldest first. A task that a person submitted
-    /// under its name has no link and is not among them.
-    pub tasks: Vec<TaskRecord>,
 }
 
 /// A version of a document whose body has a row of its own.

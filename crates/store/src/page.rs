@@ -17,6 +17,11 @@ pub const ROWS_PER_LIST_MAX: usize = 50_000;
 /// much.
 pub const PAGE_BYTES_MAX: usize = 16 * 1024 * 1024;
 
+/// A page holds at least one entry, so that following the cursors always ends.
+pub(crate) fn page_size(limit: u32) -> usize {
+    usize::try_from(limit.max(1)).unwrap_or(ROWS_PER_LIST_MAX)
+}
+
 /// How full a page is.
 #[derive(Debug, Default)]
 pub(crate) struct PageFill {
@@ -57,11 +62,6 @@ impl PageQuery {
             && (self.task_types.is_empty()
                 || self.task_types.iter().any(|wanted| wanted.as_str() == task_type))
             && self.queue.as_ref().is_none_or(|wanted| wanted.as_str() == queue)
-    }
-
-    /// A page holds at least one task, so that following the cursors always ends.
-    pub(crate) fn page_size(&self) -> usize {
-        usize::try_from(self.limit.max(1)).unwrap_or(ROWS_PER_LIST_MAX)
     }
 }
 
@@ -136,10 +136,5 @@ impl RunQuery {
             && (end.is_some() || self.begun.is_none_or(|wanted| wanted == has_begun))
             && self.client_id.as_deref().is_none_or(|wanted| Some(wanted) == client_id)
             && self.workflow_id.as_deref().is_none_or(|wanted| wanted == workflow_id)
-    }
-
-    /// A page holds at least one run, so that following the cursors always ends.
-    pub(crate) fn page_size(&self) -> usize {
-        usize::try_from(self.limit.max(1)).unwrap_or(ROWS_PER_LIST_MAX)
     }
 }

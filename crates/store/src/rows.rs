@@ -8,12 +8,9 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
 use coordinator::{
-    Change, EndedAttempt, Ending, Progress, RunChange, TaskFacts, TaskRecord, TaskState,
-    TenantChange,
+    Change, EndedAttempt, Progress, RunChange, TaskFacts, TaskRecord, TaskState, TenantChange,
 };
-use model::{Failure, LeaseId, ReportKey, ResultExtra, RunId, ShardId, TaskId};
-
-use crate::words::{ending_text, wait_text};
+use model::{LeaseId, RunId, ShardId, TaskId};
 use shard::{Document, Turn};
 
 /// A change that cannot follow from what the store holds: an error in the coordinator.
@@ -225,118 +222,4 @@ pub fn check_order(before: Option<&Progress>, change: &Change) -> Result<(), Con
         return Err(Contradiction::OutOfOrder(task));
     }
     Ok(())
-}
-
-/// The mutable columns of a task's row.
-#[derive(Debug)]
-pub(crate) struct ProgressRow<'a> {
-    pub state: &'static str,
-    pub wait_until: Option<i64>,
-    pub attempt: u32,
-    pub epoch: u32,
-    pub losses: u32,
-    pub holder: Option<&'a str>,
-    pub granted_at: Option<i64>,
-    pub expires_at: Option<i64>,
-    pub attempt_ends_at: Option<i64>,
-    pub wait_for: Option<&'static str>,
-    pub settled_at: Option<i64>,
-    pub report_key: Option<[u8; 16]>,
-    pub failure_code: Option<&'a str>,
-    pub failure_reason: Option<&'a str>,
-    pub failure_details: Option<&'a [u8]>,
-    pub result: Option<&'a [u8]>,
-    pub extra: Option<&'a ResultExtra>,
-    pub held_since: Option<i64>,
-}
-
-impl<'a> From<&'a Progress> for ProgressRow<'a> {
-    fn from(progress: &'a Progress) -> Self {
-        let mut row = Self {
-            state: progress.state.word().word(),
-            wait_until: None,
-            attempt: progress.attempt,
-            epoch: progress.epoch,
-            losses: progress.losses,
-            holder: None,
-            granted_at: None,
-            expires_at: None,
-            attempt_ends_at: None,
-            wait_for: None,
-            settled_at: None,
-            report_key: None,
-            failure_code: None,
-            failure_reason: None,
-            failure_details: None,
-            result: None,
-            extra: None,
-            held_since: None,
-        };
-        row.fill(&progress.state);
-        row
-    }
-}
-
-impl<'a> ProgressRow<'a> {
-    fn fill(&mut self, state: &'a TaskState) {
-        match state {
-            TaskState::Waiting { until, why } => {
-                self.wait_until = Some(until.to_integer());
-                self.wait_for = wait_text(*why);
-            }
-            TaskState::Ready => {}
-            // `confirm_by` has no column. Signs of life are not written, so after a restart nobody
-            // knows whether the holder confirmed; the lease gets a fresh term instead.
-            TaskState::Leased(lease) => {
-                self.holder = Some(lease.holder.as_str());
-                self.granted_at = Some(lease.granted_at.to_integer());
-                self.expires_at = Some(lease.expires_at.to_integer());
-                self.attempt_ends_at = lease.attempt_ends_at.map(model::Timestamp::to_integer);
-            }
-            TaskState::Settled(settlement) => {
-                self.holder = settlement.holder.as_ref().map(model::WorkerId::as_str);
-                self.settled_at = Some(settlement.at.to_integer());
-                self.report_key = settlement.report.map(report_key_bytes);
-                self.result = settlement.result.as_deref();
-                self.extra = settlement.extra.as_deref();
-                self.held_since = settlement.granted_at.map(model::Timestamp::to_integer);
-                self.set_failure(settlement.failure.as_ref());
-            }
-        }
-    }
-
-    fn set_failure(&mut self, failure: Option<&'a Failure>) {
-        self.failure_code = failure.map(|failure| failure.code.as_str());
-        self.failure_reason = failure.map(|failure| failure.reason.as_str());
-        self.failure_details = failure.and_then(|failure| failure.details.as_deref());
-    }
-}
-
-/// The columns of an ended attempt that depend on how it ended.
-#[derive(Debug)]
-pub(crate) struct EndingRow<'a> {
-    pub ending: &'static str,
-    pub report_key: Option<[u8; 16]>,
-    pub failure: Option<&'a Failure>,
-}
-
-impl<'a> From<&'a Ending> for EndingRow<'a> {
-    fn from(ending: &'a Ending) -> Self {
-        let word = ending_text(ending);
-        match ending {
-            Ending::Failed { report, failure } => Self {
-                ending: word,
-                report_key: Some(report_key_bytes(*report)),
-                failure: Some(failure),
-            },
-            Ending::Expired | Ending::TimedOut | Ending::Undelivered | Ending::Stopped => {
-                Self { ending: word, report_key: None, failure: None }
-            }
-        }
-    }
-}
-
-/// Report keys are kept as 16 bytes, the most significant one first.
-pub(crate) fn report_key_bytes(key: ReportKey) -> [u8; 16] {
-    key.0.to_be_bytes()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use model::QueueName;
 
 use super::{DemandIdx, Placement, index};
-use crate::command::{Pause, Ticket};
+use crate::command::Pause;
 use crate::coordinator::Decision;
 use crate::effect::{Answer, Refusal};
 use crate::tenant_change::TenantChange;
@@ -50,18 +50,22 @@ impl Placement {
 pub const PAUSES_MAX: usize = 10_000;
 
 impl Decision<'_> {
-    pub(crate) fn on_set_pause(&mut self, ticket: Ticket, queue: QueueName, pause: Option<Pause>) {
+    pub(crate) fn on_set_pause(
+        &mut self,
+        queue: QueueName,
+        pause: Option<Pause>,
+    ) -> Result<Answer, Refusal> {
         let placement = &self.state.placement;
         let is_new = placement.pause(&queue).is_none();
         if pause.is_some() && is_new && placement.pauses().len() >= PAUSES_MAX {
-            return self.answer(ticket, Answer::Refused(Refusal::PausesFull));
+            return Err(Refusal::PausesFull);
         }
         match pause {
             Some(pause) => self.record_tenant(TenantChange::QueuePaused { queue, pause }),
             None if is_new => {}
             None => self.record_tenant(TenantChange::QueueResumed { queue }),
         }
-        self.answer(ticket, Answer::PauseSet);
+        Ok(Answer::PauseSet)
     }
 }
 

@@ -21,19 +21,6 @@ use crate::run::run_state::{
 use crate::state::State;
 use crate::task::record::Task;
 
-/// Puts a value at a path, and makes the objects on the way.
-pub(crate) fn put(value: &mut Value, path: &[String], new: Value) {
-    let mut place = value;
-    for key in path {
-        if !place.is_object() {
-            *place = Value::Object(serde_json::Map::new());
-        }
-        let keys = place.as_object_mut().expect("just made one");
-        place = keys.entry(key.clone()).or_insert(Value::Null);
-    }
-    *place = new;
-}
-
 /// What follows when something of a run has ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum After {
@@ -581,10 +568,8 @@ impl Frame {
                 flow::Root::Results => facts.results,
                 flow::Root::Parameters => facts.parameters,
             };
-            let found =
-                source.and_then(|value| from.iter().try_fold(value, |value, key| value.get(key)));
-            if let Some(value) = found {
-                put(&mut drawn, to, value.clone());
+            if let Some(value) = source.and_then(|value| flow::value_at(value, from)) {
+                flow::put_value(&mut drawn, to, value.clone());
             }
         }
         drawn
@@ -592,8 +577,7 @@ impl Frame {
 
     fn pour(&mut self, ports: &[(Vec<String>, u32, Vec<String>)]) {
         for (from, node, to) in ports {
-            let found = from.iter().try_fold(&*self.inputs, |value, key| value.get(key));
-            if let Some(value) = found.cloned() {
+            if let Some(value) = flow::value_at(&self.inputs, from).cloned() {
                 self.poured.entry(*node).or_default().push((to.clone(), value));
             }
         }

@@ -339,6 +339,13 @@ pub struct BoundPackage {
 pub struct RestoredRun {
     /// The run; it has no end.
     pub record: RunRecord,
+    /// What belongs to it; of its tasks the settled ones, as the live ones are among the shard's.
+    pub parts: RunParts,
+}
+
+/// What belongs to a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct RunParts {
     /// Every frame that was opened, by number.
     pub frames: Vec<SubgraphRecord>,
     /// Frames that came to their end, by number.
@@ -351,8 +358,9 @@ pub struct RestoredRun {
     pub items: Vec<ItemEnd>,
     /// Calls that ended before what they called for, by caller and request.
     pub calls: Vec<EndedCall>,
-    /// What a person said last of the workers that have its work.
+    /// What a person said last of the workers that have its work; gone when the run has ended.
     pub rebound: Option<Box<RunBindings>>,
-    /// Its settled tasks, oldest first; the live ones are among the shard's.
-    pub settled: Vec<crate::change::TaskRecord>,
+    /// The tasks that it made, oldest first. A task that a person submitted under its name has no
+    /// link and is not among them.
+    pub tasks: Vec<crate::change::TaskRecord>,
 }

@@ -9,17 +9,17 @@ use model::{Failure, LeaseId, NodeLink, NodeWord, Pin, RunId, TaskId, TaskSpec, 
 use serde_json::Value;
 
 use super::node_status::{NodeDecision, node_decision};
-use crate::change::{Change, Progress, Settlement, TaskFacts, TaskRecord, TaskState};
+use crate::change::{Change, Progress, TaskFacts, TaskRecord, TaskState};
 use crate::command::{NewRun, Ticket};
 use crate::coordinator::Decision;
 use crate::effect::{Answer, Chain, Refusal, Underway};
-use crate::run::apply::{After, put};
+use crate::run::apply::After;
 use crate::run::change::{ListRecord, NodeEnd, RunChange, RunRecord};
 use crate::run::run_state::{
     Due, Frame, LIVE_DEFINITION_BYTES_MAX, LIVE_RUNS_MAX, Place, RUN_TASKS_MAX, Run, UnitEnd,
     bytes_of, parsed,
 };
-use crate::run::signal::OwnSpec;
+use crate::run::signal::own_spec;
 use crate::state::Deadline;
 use crate::state::State;
 use crate::task::load::WATCHES_MAX;
@@ -41,12 +41,8 @@ impl State {
 }
 
 impl Decision<'_> {
-    pub(crate) fn on_start_run(&mut self, ticket: Ticket, new: NewRun) {
-        let answer = match self.start_run(new) {
-            Ok((run, existed)) => Answer::RunStarted { run, existed },
-            Err(refusal) => Answer::Refused(refusal),
-        };
-        self.answer(ticket, answer);
+    pub(crate) fn on_start_run(&mut self, new: NewRun) -> Result<Answer, Refusal> {
+        self.start_run(new).map(|(run, existed)| Answer::RunStarted { run, existed })
     }
 
     pub(crate) fn start_run(&mut self, new: NewRun) -> Result<(RunId, bool), Refusal> {
@@ -107,12 +103,12 @@ impl Decision<'_> {
         }
     }
 
-    pub(crate) fn on_cancel_run(&mut self, ticket: Ticket, run: RunId, by: &str) {
+    pub(crate) fn on_cancel_run(&mut self, run: RunId, by: &str) -> Answer {
         if !self.state.runs.live.contains_key(&run) {
-            return self.answer(ticket, Answer::NotLive);
+            return Answer::NotLive;
         }
         self.cancel_run(run, by);
-        self.answer(ticket, Answer::Stopped);
+        Answer::Stopped
     }
 
     /// Stops a live run and everything in it.
@@ -137,7 +133,7 @@ impl Decision<'_> {
     }
 
     /// Looks at the live tasks of one run, which are few.
-    pub(crate) fn on_underway(&mut self, ticket: Ticket, run: RunId) {
+    pub(crate) fn on_underway(&self, run: RunId) -> Answer {
         let live = self.state.runs.live.get(&run);
         let tasks = live.into_iter().flat_map(|run| run.tasks.keys());
         let unconfirmed = |id: &TaskId| {
@@ -145,8 +141,9 @@ impl Decision<'_> {
             let TaskState::Leased(lease) = &task.progress.state else { return None };
             Some((LeaseId { task: *id, epoch: task.progress.epoch }, lease.confirm_by?))
         };
-        let unconfirmed = tasks.filter_map(unconfirmed).collect();
-        self.answer(ticket, Answer::Underway(Box::new(Underway { unconfirmed })));
+        Answer::Underway(Box::new(Underway {
+            unconfirmed: tasks.filter_map(unconfirmed).collect(),
+        }))
     }
 
     // ----- what is to begin
@@ -244,7 +241,7 @@ impl Decision<'_> {
             }
             Work::Delay | Work::WaitEvent { .. } | Work::Approve { .. } => {
                 let state = self.first_wait(&step.work, &parameters)?;
-                let spec = &step.work.own_spec();
+                let spec = &own_spec(&step.work);
                 let new = UnitTask { spec, parameters, state, key: None, pin: None };
                 self.begin_run(id);
                 self.submit_unit(id, place, step.id, new);
@@ -398,7 +395,7 @@ fn item_of<'a>(frame: &'a Frame, place: &Place) -> Option<Item<'a>> {
 fn pour(parameters: &Bytes, poured: &[(Vec<String>, Value)]) -> Bytes {
     let mut value = parsed(parameters);
     for (path, new) in poured {
-        put(&mut value, path, new.clone());
+        flow::put_value(&mut value, path, new.clone());
     }
     bytes_of(&value)
 }
@@ -426,19 +423,5 @@ impl UnitEnd {
     pub(crate) fn at(self, at: Timestamp) -> NodeEnd {
         let Self { word, result, failure } = self;
         NodeEnd { word, at, result, failure, reused: None, fact: None }
-    }
-}
-
-/// The settlement of a task that nobody executed.
-pub(crate) fn unexecuted(outcome: crate::change::Outcome, at: Timestamp) -> Settlement {
-    Settlement {
-        outcome,
-        at,
-        holder: None,
-        granted_at: None,
-        report: None,
-        result: None,
-        failure: None,
-        extra: None,
     }
 }

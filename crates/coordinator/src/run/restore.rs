@@ -10,7 +10,7 @@ use model::{NodeLink, RunId, TaskId, Timestamp};
 use crate::change::{TaskFacts, TaskState};
 use crate::coordinator::Decision;
 use crate::run::apply::RunFact;
-use crate::run::change::{FactNumber, RestoredRun, RunChange};
+use crate::run::change::{FactNumber, RestoredRun, RunChange, RunParts};
 
 /// A live task of a run that comes back.
 pub(crate) struct LiveTask {
@@ -65,19 +65,19 @@ impl Decision<'_> {
             return self.state.runs.unreadable.push((id, reason));
         };
         self.state.insert_run(&restored.record, Arc::new(compiled.program));
-        for record in &restored.settled {
+        for record in &restored.parts.tasks {
             self.remember_holder(record);
         }
-        let facts = facts_of(&restored, &live);
+        let facts = facts_of(&restored.parts, &live);
         if !facts.is_empty() && facts.iter().all(|(number, _)| number.is_none()) {
             drop(facts);
-            self.number_run(&mut restored, &mut live);
+            self.number_run(id, &mut restored.parts, &mut live);
         } else if !self.replay(id, facts) {
             self.state.remove_run(id);
             let reason = "the numbers of its stored facts are damaged";
             return self.state.runs.unreadable.push((id, reason));
         }
-        self.restore_bindings(&restored);
+        self.restore_bindings(id, &restored.parts);
     }
 
     /// `false` when the numbers cannot be those of one history.
@@ -104,7 +104,7 @@ impl Decision<'_> {
 }
 
 /// Every fact of a run that is stored.
-pub(crate) fn facts_of<'a>(restored: &'a RestoredRun, live: &'a [LiveTask]) -> Facts<'a> {
+pub(crate) fn facts_of<'a>(restored: &'a RunParts, live: &'a [LiveTask]) -> Facts<'a> {
     let mut facts: Facts<'a> = Vec::new();
     for task in live {
         let LiveTask { id, link, parameters, epoch, .. } = task;
@@ -114,7 +114,7 @@ pub(crate) fn facts_of<'a>(restored: &'a RestoredRun, live: &'a [LiveTask]) -> F
             facts.push((task.facts.granted, RunFact::TaskGranted { task: *id, epoch: *epoch }));
         }
     }
-    for record in &restored.settled {
+    for record in &restored.tasks {
         let (Some(link), TaskState::Settled(settlement)) = (&record.link, &record.progress.state)
         else {
             continue;

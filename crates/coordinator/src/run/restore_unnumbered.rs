@@ -5,12 +5,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use model::{NodeLink, Timestamp};
+use model::{NodeLink, RunId, Timestamp};
 
 use crate::change::TaskState;
 use crate::coordinator::Decision;
 use crate::run::apply::RunFact;
-use crate::run::change::{FactNumber, ListRecord, RestoredRun, RunNumbers, SubgraphRecord};
+use crate::run::change::{FactNumber, ListRecord, RunNumbers, RunParts, SubgraphRecord};
 use crate::run::restore::LiveTask;
 use crate::run::run_state::{Due, Phase, Run};
 
@@ -45,7 +45,7 @@ type Later = BTreeMap<(u32, u32), Vec<Past>>;
 
 /// A run whose facts get their numbers.
 struct Numbering<'a> {
-    restored: &'a mut RestoredRun,
+    restored: &'a mut RunParts,
     live: &'a mut [LiveTask],
     /// The frame around each frame, and the node there.
     places: BTreeMap<u32, (u32, u32)>,
@@ -55,8 +55,7 @@ struct Numbering<'a> {
 impl Decision<'_> {
     /// Replays the facts of a run in the order in which they must have become true, and numbers
     /// them.
-    pub(crate) fn number_run(&mut self, restored: &mut RestoredRun, live: &mut [LiveTask]) {
-        let id = restored.record.id;
+    pub(crate) fn number_run(&mut self, id: RunId, restored: &mut RunParts, live: &mut [LiveTask]) {
         let mut run = self.state.runs.live.remove(&id).expect("just inserted");
         let place = |frame: &SubgraphRecord| (frame.number, (frame.parent, frame.node));
         let places = restored.frames.iter().map(place).collect();
@@ -120,7 +119,7 @@ impl Numbering<'_> {
                 run.apply(number, RunFact::TaskBegun { task: *id, link, parameters });
             }
             Past::Begun(TaskSource::Settled(place)) => {
-                let record = &mut self.restored.settled[place];
+                let record = &mut self.restored.tasks[place];
                 record.facts.begun = fact;
                 let Some(link) = &record.link else { return };
                 let (task, parameters) = (record.id, &record.parameters);
@@ -128,7 +127,7 @@ impl Numbering<'_> {
             }
             Past::Granted(source) => self.apply_grant(run, number, source),
             Past::Settled(place) => {
-                let record = &mut self.restored.settled[place];
+                let record = &mut self.restored.tasks[place];
                 record.facts.settled = fact;
                 let TaskState::Settled(settlement) = &record.progress.state else { return };
                 run.apply(number, RunFact::TaskSettled { task: record.id, settlement });
@@ -154,7 +153,7 @@ impl Numbering<'_> {
                 (task.id, task.epoch)
             }
             TaskSource::Settled(place) => {
-                let record = &mut self.restored.settled[place];
+                let record = &mut self.restored.tasks[place];
                 record.facts.granted = Some(number);
                 (record.id, record.progress.epoch)
             }
@@ -195,7 +194,7 @@ impl Numbering<'_> {
     fn link(&self, source: TaskSource) -> Option<&NodeLink> {
         match source {
             TaskSource::Live(place) => Some(&self.live[place].link),
-            TaskSource::Settled(place) => self.restored.settled[place].link.as_deref(),
+            TaskSource::Settled(place) => self.restored.tasks[place].link.as_deref(),
         }
     }
 
@@ -210,7 +209,7 @@ impl Numbering<'_> {
             let order = (frame.opened_at, OPENED, 0, 0, u64::from(frame.number));
             past.push((order, Past::Opened(place)));
         }
-        for (place, record) in restored.settled.iter().enumerate() {
+        for (place, record) in restored.tasks.iter().enumerate() {
             let (Some(link), TaskState::Settled(end)) = (&record.link, &record.progress.state)
             else {
                 continue;
@@ -266,7 +265,7 @@ impl Numbering<'_> {
     }
 
     fn numbers(self) -> RunNumbers {
-        let settled = self.restored.settled.iter().map(|record| (record.id, record.facts));
+        let settled = self.restored.tasks.iter().map(|record| (record.id, record.facts));
         let live = self.live.iter().map(|task| (task.id, task.facts));
         let opened = self.restored.frames.iter();
         let ended = self.restored.ended.iter();

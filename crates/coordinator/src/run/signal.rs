@@ -9,45 +9,37 @@ use flow::Work;
 use model::{Demand, Failure, LEASE_TTL_DEFAULT, RetryPolicy, TaskId, TaskSpec, Timestamp};
 use serde_json::{Value, json};
 
-use crate::change::{Outcome, Progress, TaskState, WaitReason};
-use crate::command::{Signal, Ticket};
+use crate::change::{Outcome, Settlement, TaskState, WaitReason};
+use crate::command::Signal;
 use crate::coordinator::Decision;
 use crate::effect::{Answer, Refusal};
-use crate::run::dag::unexecuted;
 use crate::run::run_state::{UnitEnd, bytes_of, parsed};
 
 /// The longest that a node may let pass.
 const DELAY_MAX: Duration = Duration::from_hours(10 * 365 * 24);
 
 /// The spec of a task that the coordinator itself carries out.
-pub(crate) trait OwnSpec {
-    fn own_spec(&self) -> Arc<TaskSpec>;
-}
-
-impl OwnSpec for Work {
-    fn own_spec(&self) -> Arc<TaskSpec> {
-        let task_type = match self {
-            Self::Delay => "core.delay",
-            Self::WaitEvent { .. } => "core.wait_event",
-            Self::Approve { .. } => "core.approve",
-            Self::Task { spec, .. } => return Arc::clone(spec),
-            Self::Container { .. } => "workflow.container",
-        };
-        let demand = Demand {
-            queue: "default".parse().expect("a name that fits"),
-            task_type: task_type.parse().expect("a name that fits"),
-            tools: BTreeSet::new(),
-            tags: BTreeMap::new(),
-            package: None,
-        };
-        Arc::new(TaskSpec {
-            demand,
-            priority: 0,
-            lease_ttl: LEASE_TTL_DEFAULT,
-            timeout: None,
-            retry: RetryPolicy::default(),
-        })
-    }
+pub(crate) fn own_spec(work: &Work) -> Arc<TaskSpec> {
+    let task_type = match work {
+        Work::Delay => "core.delay",
+        Work::WaitEvent { .. } => "core.wait_event",
+        Work::Approve { .. } => "core.approve",
+        Work::Task { .. } | Work::Container { .. } => panic!("workers and subgraphs carry it out"),
+    };
+    let demand = Demand {
+        queue: "default".parse().expect("a name that fits"),
+        task_type: task_type.parse().expect("a name that fits"),
+        tools: BTreeSet::new(),
+        tags: BTreeMap::new(),
+        package: None,
+    };
+    Arc::new(TaskSpec {
+        demand,
+        priority: 0,
+        lease_ttl: LEASE_TTL_DEFAULT,
+        timeout: None,
+        retry: RetryPolicy::default(),
+    })
 }
 
 impl Decision<'_> {
@@ -69,7 +61,7 @@ impl Decision<'_> {
 
     /// The moment of such a task has come.
     pub(crate) fn end_own_wait(&mut self, id: TaskId, why: WaitReason) {
-        let mut settlement = unexecuted(Outcome::Completed, self.now());
+        let mut settlement = Settlement::unexecuted(Outcome::Completed, self.now());
         if why == WaitReason::Delay {
             settlement.result = Some(Bytes::from_static(b"{\"done\":true}"));
         } else {
@@ -77,25 +69,10 @@ impl Decision<'_> {
             let reason = "nobody said the word that it waited for in time";
             settlement.failure = Some(Failure::new("E.TIMEOUT", reason));
         }
-        self.settle_own(id, settlement);
+        self.settle_as(id, None, settlement);
     }
 
-    fn settle_own(&mut self, id: TaskId, settlement: crate::change::Settlement) {
-        let task = self.state.tasks.get(id).expect("a waiting task is live");
-        let state = TaskState::Settled(Box::new(settlement));
-        let progress = Progress { state, ..task.progress };
-        self.settle(id, None, progress);
-    }
-
-    pub(crate) fn on_signal(&mut self, ticket: Ticket, signal: &Signal) {
-        let answer = match self.take_signal(signal) {
-            Ok(()) => Answer::Signalled,
-            Err(refusal) => Answer::Refused(refusal),
-        };
-        self.answer(ticket, answer);
-    }
-
-    fn take_signal(&mut self, signal: &Signal) -> Result<(), Refusal> {
+    pub(crate) fn on_signal(&mut self, signal: &Signal) -> Result<Answer, Refusal> {
         let run = self.state.runs.live.get(&signal.run).ok_or(Refusal::UnknownRun)?;
         let mut found: Option<TaskId> = None;
         let mut instead = String::from("no such node is under way");
@@ -122,17 +99,17 @@ impl Decision<'_> {
         }
         let task = found.ok_or(Refusal::NotWaiting { instead })?;
         let settlement = self.answered(task, signal);
-        self.settle_own(task, settlement);
-        Ok(())
+        self.settle_as(task, None, settlement);
+        Ok(Answer::Signalled)
     }
 
     /// What the word means to the node.
-    fn answered(&self, id: TaskId, signal: &Signal) -> crate::change::Settlement {
+    fn answered(&self, id: TaskId, signal: &Signal) -> Settlement {
         let task = self.state.tasks.get(id).expect("just found");
         let spec = self.state.placement.spec(task.spec);
         let is_approval = spec.demand.task_type.as_str() == "core.approve";
         let payload = parsed(&signal.payload);
-        let mut settlement = unexecuted(Outcome::Completed, self.now());
+        let mut settlement = Settlement::unexecuted(Outcome::Completed, self.now());
         if is_approval && signal.approved == Some(false) {
             settlement.outcome = Outcome::Failed;
             let comment = payload.get("comment").and_then(Value::as_str);

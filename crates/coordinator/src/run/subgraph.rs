@@ -8,9 +8,8 @@ use flow::OnError;
 use model::{Failure, NodeWord, RunId, RunWord, TaskId};
 
 use super::change::{ItemEnd, RunChange, RunEnd, SubgraphRecord};
-use super::dag::unexecuted;
 use super::run_state::{Many, Place, RUN_TASKS_MAX, UnitEnd};
-use crate::change::{EndedAttempt, Ending, Outcome, Progress, TaskState};
+use crate::change::{EndedAttempt, Ending, Outcome, Settlement, TaskState};
 use crate::coordinator::Decision;
 use crate::effect::Answer;
 use crate::state::Deadline;
@@ -112,12 +111,12 @@ impl Decision<'_> {
             TaskState::Waiting { .. } | TaskState::Ready => None,
             TaskState::Settled(_) => panic!("a settled task left memory"),
         };
-        let mut settlement = unexecuted(Outcome::Stopped, now);
-        settlement.holder = attempt.as_ref().map(|attempt| attempt.worker.clone());
-        settlement.granted_at = task.progress.state.granted_at();
-        let state = TaskState::Settled(Box::new(settlement));
-        let progress = Progress { state, ..task.progress };
-        self.settle(id, attempt, progress);
+        let settlement = Settlement {
+            holder: attempt.as_ref().map(|attempt| attempt.worker.clone()),
+            granted_at: task.progress.state.granted_at(),
+            ..Settlement::unexecuted(Outcome::Stopped, now)
+        };
+        self.settle_as(id, attempt, settlement);
         true
     }
 

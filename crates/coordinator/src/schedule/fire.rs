@@ -14,7 +14,7 @@ use super::record::{
     ScheduleSpec,
 };
 use super::table::NextStep;
-use crate::command::{NewRun, Ticket};
+use crate::command::NewRun;
 use crate::coordinator::Decision;
 use crate::effect::{Answer, Effect, Refusal};
 use crate::run::change::RunChange;
@@ -150,28 +150,34 @@ pub const SCHEDULES_MAX: usize = 1_000;
 pub const BACKFILL_WAITING_MAX: usize = 1_000;
 
 impl Decision<'_> {
-    pub(crate) fn on_list_schedules(&mut self, ticket: Ticket) {
-        let found = self.state.schedules.records().cloned().collect();
-        self.answer(ticket, Answer::Schedules(found));
+    pub(crate) fn on_list_schedules(&self) -> Answer {
+        Answer::Schedules(self.state.schedules.records().cloned().collect())
     }
 
-    pub(crate) fn on_show_schedule(&mut self, ticket: Ticket, id: ScheduleId) {
-        let Some(record) = self.known_schedule(ticket, id) else { return };
-        self.answer(ticket, Answer::Schedule(Box::new(record)));
+    pub(crate) fn on_show_schedule(&self, id: ScheduleId) -> Result<Answer, Refusal> {
+        self.known_schedule(id).map(|record| Answer::Schedule(Box::new(record)))
     }
 
-    pub(crate) fn on_add_schedule(&mut self, ticket: Ticket, id: ScheduleId, spec: ScheduleSpec) {
+    pub(crate) fn on_add_schedule(
+        &mut self,
+        id: ScheduleId,
+        spec: ScheduleSpec,
+    ) -> Result<Answer, Refusal> {
         if self.state.schedules.len() >= SCHEDULES_MAX {
-            return self.answer(ticket, Answer::Refused(Refusal::SchedulesFull));
+            return Err(Refusal::SchedulesFull);
         }
         let progress = ScheduleProgress { handled: self.at.wall, ..ScheduleProgress::default() };
         let (spec, progress) = (Arc::new(spec), Arc::new(progress));
-        self.set_schedule(ticket, ScheduleRecord { id, spec, progress });
+        Ok(self.set_schedule(ScheduleRecord { id, spec, progress }))
     }
 
     /// The author changed something; what the clock did so far stays.
-    pub(crate) fn on_edit_schedule(&mut self, ticket: Ticket, id: ScheduleId, edit: ScheduleEdit) {
-        let Some(before) = self.known_schedule(ticket, id) else { return };
+    pub(crate) fn on_edit_schedule(
+        &mut self,
+        id: ScheduleId,
+        edit: ScheduleEdit,
+    ) -> Result<Answer, Refusal> {
+        let before = self.known_schedule(id)?;
         let spec = edit.applied_to(&before.spec);
         let has_new_times =
             (&before.spec.cron, &before.spec.timezone) != (&spec.cron, &spec.timezone);
@@ -187,42 +193,40 @@ impl Decision<'_> {
         if has_new_times {
             Arc::make_mut(&mut progress).backfill.clear();
         }
-        self.set_schedule(ticket, ScheduleRecord { id, spec: Arc::new(spec), progress });
+        Ok(self.set_schedule(ScheduleRecord { id, spec: Arc::new(spec), progress }))
     }
 
-    pub(crate) fn on_remove_schedule(&mut self, ticket: Ticket, id: ScheduleId) {
-        if self.known_schedule(ticket, id).is_some() {
-            self.record_tenant(TenantChange::ScheduleRemoved { schedule: id });
-            self.answer(ticket, Answer::ScheduleRemoved);
-        }
+    pub(crate) fn on_remove_schedule(&mut self, id: ScheduleId) -> Result<Answer, Refusal> {
+        self.known_schedule(id)?;
+        self.record_tenant(TenantChange::ScheduleRemoved { schedule: id });
+        Ok(Answer::ScheduleRemoved)
     }
 
     /// People want runs for these moments of the past, one after another.
-    pub(crate) fn on_backfill(&mut self, ticket: Ticket, id: ScheduleId, moments: &[Timestamp]) {
-        let Some(mut record) = self.known_schedule(ticket, id) else { return };
+    pub(crate) fn on_backfill(
+        &mut self,
+        id: ScheduleId,
+        moments: &[Timestamp],
+    ) -> Result<Answer, Refusal> {
+        let mut record = self.known_schedule(id)?;
         let progress = Arc::make_mut(&mut record.progress);
         progress.backfill.extend(moments);
         progress.backfill.sort_unstable();
         progress.backfill.dedup();
         if progress.backfill.len() > BACKFILL_WAITING_MAX {
-            return self.answer(ticket, Answer::Refused(Refusal::BackfillFull));
+            return Err(Refusal::BackfillFull);
         }
         let progress = Arc::clone(&record.progress);
         self.record_tenant(TenantChange::ScheduleWaits { schedule: id, progress });
-        self.answer(ticket, Answer::Schedule(Box::new(record)));
+        Ok(Answer::Schedule(Box::new(record)))
     }
 
-    fn set_schedule(&mut self, ticket: Ticket, record: ScheduleRecord) {
+    fn set_schedule(&mut self, record: ScheduleRecord) -> Answer {
         self.record_tenant(TenantChange::ScheduleSet(Box::new(record.clone())));
-        self.answer(ticket, Answer::Schedule(Box::new(record)));
+        Answer::Schedule(Box::new(record))
     }
 
-    /// A schedule that someone named; if there is none, they hear it.
-    fn known_schedule(&mut self, ticket: Ticket, id: ScheduleId) -> Option<ScheduleRecord> {
-        let found = self.state.schedules.record(id).cloned();
-        if found.is_none() {
-            self.answer(ticket, Answer::Refused(Refusal::UnknownSchedule));
-        }
-        found
+    fn known_schedule(&self, id: ScheduleId) -> Result<ScheduleRecord, Refusal> {
+        self.state.schedules.record(id).cloned().ok_or(Refusal::UnknownSchedule)
     }
 }

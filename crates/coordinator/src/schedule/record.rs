@@ -189,27 +189,18 @@ impl fmt::Debug for Calendar {
 }
 
 /// Why a rule gives no moments.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CalendarError {
     /// The rule cannot be parsed: its text, and why.
+    #[error("cron `{0}` is no rule: {1}")]
     Rule(String, String),
     /// The rule can be parsed, and never matches.
+    #[error("cron `{0}` never matches")]
     Never(String),
     /// The time zone is unknown.
+    #[error("timezone `{0}` is not known")]
     Zone(String),
 }
-
-impl fmt::Display for CalendarError {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rule(cron, why) => write!(formatter, "cron `{cron}` is no rule: {why}"),
-            Self::Never(cron) => write!(formatter, "cron `{cron}` never matches"),
-            Self::Zone(zone) => write!(formatter, "timezone `{zone}` is not known"),
-        }
-    }
-}
-
-impl std::error::Error for CalendarError {}
 
 impl Calendar {
     /// Reads a rule, and looks whether it matches any moment after `wall`.

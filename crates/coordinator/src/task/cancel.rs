@@ -13,20 +13,14 @@ use crate::effect::{Answer, Refusal};
 use crate::state::Deadline;
 
 impl Decision<'_> {
-    pub(crate) fn on_stop(&mut self, ticket: Ticket, id: TaskId) {
-        let answer = if self.stop_task(id) { Answer::Stopped } else { Answer::NotLive };
-        self.answer(ticket, answer);
+    pub(crate) fn on_stop(&mut self, id: TaskId) -> Answer {
+        if self.stop_task(id) { Answer::Stopped } else { Answer::NotLive }
     }
 
-    pub(crate) fn on_requeue(&mut self, ticket: Ticket, id: TaskId) {
-        let answer = match self.requeued(id) {
-            Ok(record) => {
-                self.change(Change::TaskRequeued(Box::new(record)));
-                Answer::Requeued
-            }
-            Err(refusal) => Answer::Refused(refusal),
-        };
-        self.answer(ticket, answer);
+    pub(crate) fn on_requeue(&mut self, id: TaskId) -> Result<Answer, Refusal> {
+        let record = self.requeued(id)?;
+        self.change(Change::TaskRequeued(Box::new(record)));
+        Ok(Answer::Requeued)
     }
 
     /// The task as it is when it is back: fresh attempts, but epochs only rise.

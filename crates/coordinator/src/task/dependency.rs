@@ -6,12 +6,12 @@
 
 use std::collections::VecDeque;
 
-use model::{AFTER_MAX, After, Failure, LeaseId, NewTask, TaskId};
+use model::{AFTER_MAX, Failure, LeaseId, NewTask, TaskId};
 
 use super::record::Task;
 use crate::change::{Change, Outcome, Progress, Settlement, TaskState};
 use crate::coordinator::Decision;
-use crate::effect::{Refusal, SubmittedTask};
+use crate::effect::Refusal;
 use crate::state::State;
 
 /// The code of a task that failed because another one did.
@@ -94,47 +94,30 @@ pub(crate) struct Dependencies {
 }
 
 impl Decision<'_> {
-    /// Whether every task that the one at `place` is to run after is known.
-    pub(crate) fn check_after(&self, place: usize, task: &NewTask) -> Result<(), Refusal> {
+    /// Whether every task that a new one is to run after is known.
+    pub(crate) fn check_after(&self, task: &NewTask) -> Result<(), Refusal> {
         if task.after.len() > AFTER_MAX {
             return Err(Refusal::TooManyDependencies { count: task.after.len() });
         }
-        for after in &task.after {
-            let is_known = match after {
-                After::Nth(earlier) => *earlier < place,
-                After::Task(task) if self.state.tasks.get(*task).is_some() => true,
-                After::Task(task) => match self.state.settled(*task, &self.facts) {
-                    // The store was read before the task's last change: nobody knows its end.
-                    Some(record) if record.progress.state.outcome().is_none() => {
-                        return Err(Refusal::StoreUnavailable);
-                    }
-                    found => found.is_some(),
-                },
-            };
-            if !is_known {
-                return Err(Refusal::UnknownDependency { after: *after });
-            }
+        for &after in task.after.iter().filter(|after| self.state.tasks.get(**after).is_none()) {
+            let settled = self.state.settled(after, &self.facts);
+            let settled = settled.ok_or(Refusal::UnknownDependency { after })?;
+            // The store was read before the task's last change: nobody knows its end.
+            settled.progress.state.outcome().ok_or(Refusal::StoreUnavailable)?;
         }
         Ok(())
     }
 
-    /// What became of the tasks that a new one is to run after; `earlier` are those of its submit.
-    pub(crate) fn dependencies(&self, after: &[After], earlier: &[SubmittedTask]) -> Dependencies {
-        let mut found = Dependencies::default();
-        for after in after {
-            let (task, state) = match after {
-                After::Nth(place) => (earlier[*place].task, Some(earlier[*place].state)),
-                After::Task(task) => (*task, None),
-            };
-            found.after.push(task);
+    /// What became of the tasks that a new one is to run after.
+    pub(crate) fn dependencies(&self, after: Vec<TaskId>) -> Dependencies {
+        let mut found = Dependencies { after, ..Dependencies::default() };
+        for &task in &found.after {
             if self.state.tasks.get(task).is_some() {
                 found.is_blocked = true;
                 continue;
             }
             let settled = self.state.settled(task, &self.facts);
-            let outcome = settled.and_then(|record| record.progress.state.outcome());
-            let outcome = outcome.or_else(|| state.and_then(Outcome::of_word));
-            match outcome {
+            match settled.and_then(|record| record.progress.state.outcome()) {
                 Some(Outcome::Completed) | None => {}
                 Some(other) => found.failed = found.failed.or(Some((task, other))),
             }
@@ -176,14 +159,8 @@ impl Decision<'_> {
     /// Settles a task that waits for one that did not complete. Nobody ever held it.
     pub(crate) fn fail_dependent(&mut self, id: TaskId, (other, outcome): (TaskId, Outcome)) {
         let settlement = Settlement {
-            outcome: Outcome::Failed,
-            at: self.now(),
-            holder: None,
-            granted_at: None,
-            report: None,
-            result: None,
             failure: Some(dependency_failed(other, outcome)),
-            extra: None,
+            ..Settlement::unexecuted(Outcome::Failed, self.now())
         };
         let task = self.state.tasks.get(id).expect("waiting tasks are live");
         let state = TaskState::Settled(Box::new(settlement));

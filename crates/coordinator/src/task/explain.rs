@@ -10,7 +10,6 @@ use model::{
 
 use super::record::Task;
 use crate::change::{TaskState, WaitReason};
-use crate::command::Ticket;
 use crate::coordinator::Decision;
 use crate::effect::Answer;
 use crate::placement::{LaneKey, Placement};
@@ -194,17 +193,14 @@ impl Lack {
 }
 
 impl Decision<'_> {
-    pub(crate) fn on_explain(&mut self, ticket: Ticket, id: TaskId) {
-        let Some(task) = self.state.tasks.get(id) else {
-            return self.answer(ticket, Answer::NotLive);
-        };
-        let explanation = Explanation {
+    pub(crate) fn on_explain(&self, id: TaskId) -> Answer {
+        let Some(task) = self.state.tasks.get(id) else { return Answer::NotLive };
+        Answer::Explained(Box::new(Explanation {
             state: task.progress.state.word(),
             created_at: task.created_at,
             attempt: task.progress.attempt,
             reasons: self.reasons(task),
-        };
-        self.answer(ticket, Answer::Explained(Box::new(explanation)));
+        }))
     }
 
     fn reasons(&self, task: &Task) -> Vec<Reason> {
@@ -361,12 +357,12 @@ impl Wanted {
 }
 
 impl Decision<'_> {
-    pub(crate) fn on_peek(&mut self, ticket: Ticket, wanted: &Wanted, skip: u32, limit: u32) {
+    pub(crate) fn on_peek(&self, wanted: &Wanted, skip: u32, limit: u32) -> Answer {
         let (skip, limit) = (skip as usize, limit as usize);
         let reach = skip.saturating_add(limit).min(PEEK_MAX);
         let (mut tasks, total) = self.state.placement.peek(wanted, reach);
         tasks.drain(..skip.min(tasks.len()));
-        self.answer(ticket, Answer::Peeked { tasks, total });
+        Answer::Peeked { tasks, total }
     }
 }
 

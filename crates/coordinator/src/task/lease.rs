@@ -262,7 +262,7 @@ impl Decision<'_> {
 
     // ----- heartbeats
 
-    pub(crate) fn on_heartbeat(&mut self, ticket: Ticket, worker: &WorkerId, leases: Renewal) {
+    pub(crate) fn on_heartbeat(&mut self, worker: &WorkerId, leases: Renewal) -> Answer {
         self.touch_worker(worker);
         let (leases, is_listed) = match leases {
             Renewal::Listed(leases) => (leases, true),
@@ -280,7 +280,7 @@ impl Decision<'_> {
             self.state.loads.let_go();
         }
         let drain = self.state.drains.order_at(worker, self.now());
-        self.answer(ticket, Answer::Heartbeats { verdicts, drain });
+        Answer::Heartbeats { verdicts, drain }
     }
 
     pub(crate) fn leases_of(&self, worker: &WorkerId) -> Vec<LeaseId> {

@@ -1,4 +1,4 @@
-//! Commands that need a settled task from the store wait here until the shell has read it.
+//! Questions that need a settled task from the store wait here until the shell has read it.
 //!
 //! A fact that was read may be stale when it arrives: the task may have been requeued and settled
 //! again meanwhile. So while any load is outstanding, what settles is remembered, and memory is
@@ -6,10 +6,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use model::{After, IdempotencyKey, NewTask, TaskId, Timestamp};
+use model::{IdempotencyKey, NewTask, TaskId, Timestamp};
 
 use crate::change::TaskRecord;
-use crate::command::{Command, Renewal, Ticket};
+use crate::command::{Question, Renewal, Ticket};
 use crate::effect::{LoadKey, LoadTicket};
 use crate::state::State;
 
@@ -17,8 +17,8 @@ use crate::state::State;
 #[derive(Debug, Default)]
 pub(crate) struct Loads {
     last: u64,
-    outstanding: BTreeMap<LoadTicket, Command>,
-    /// Whether the command that is carried out may come back to a task that it settles.
+    outstanding: BTreeMap<LoadTicket, (Ticket, Question)>,
+    /// Whether the question that is answered may come back to a task that it settles.
     is_holding: bool,
     /// What settled while a load was outstanding, with the newest load at that time.
     recent: BTreeMap<TaskId, (LoadTicket, TaskRecord)>,
@@ -41,15 +41,15 @@ impl Loads {
         self.forget_old();
     }
 
-    pub(crate) fn begin(&mut self, command: Command) -> LoadTicket {
+    pub(crate) fn begin(&mut self, asked: (Ticket, Question)) -> LoadTicket {
         self.last += 1;
         let load = LoadTicket(self.last);
-        self.outstanding.insert(load, command);
+        self.outstanding.insert(load, asked);
         load
     }
 
-    /// The command that waited, if the load is known.
-    pub(crate) fn end(&mut self, load: LoadTicket) -> Option<Command> {
+    /// The question that waited, if the load is known.
+    pub(crate) fn end(&mut self, load: LoadTicket) -> Option<(Ticket, Question)> {
         self.outstanding.remove(&load)
     }
 
@@ -84,12 +84,12 @@ impl FromIterator<(LoadKey, TaskRecord)> for Facts {
 }
 
 impl State {
-    /// What must be read from the store before `command` can be judged.
+    /// What must be read from the store before a question can be answered.
     ///
     /// If anything must be read, then all that is settled: what is remembered now may be forgotten
     /// when the read comes back.
-    pub(crate) fn missing_for(&self, command: &Command) -> Vec<LoadKey> {
-        let settled = self.settled_keys(command);
+    pub(crate) fn missing_for(&self, question: &Question) -> Vec<LoadKey> {
+        let settled = self.settled_keys(question);
         let is_at_hand = |key: &LoadKey| match key {
             LoadKey::Task(task) => self.loads.recent.contains_key(task),
             LoadKey::Idempotency(key) => self.loads.recent_by_key.contains_key(key),
@@ -97,11 +97,11 @@ impl State {
         if settled.iter().all(is_at_hand) { Vec::new() } else { settled }
     }
 
-    /// What `command` names and memory has not among its live tasks.
-    fn settled_keys(&self, command: &Command) -> Vec<LoadKey> {
+    /// What a question names and memory has not among its live tasks.
+    fn settled_keys(&self, question: &Question) -> Vec<LoadKey> {
         let by_task = |task: TaskId| self.could_be_settled(task).then_some(LoadKey::Task(task));
-        match command {
-            Command::Submit { tasks, .. } => {
+        match question {
+            Question::Submit { tasks } => {
                 let mark_of = |task: &NewTask| {
                     let mark = task.idempotency.as_ref()?;
                     Some(LoadKey::Idempotency(mark.key.clone()))
@@ -111,48 +111,15 @@ impl State {
                 keys.extend(self.settled_dependencies(new()));
                 keys
             }
-            Command::Report { reports, .. } => {
+            Question::Report { reports } => {
                 reports.iter().filter_map(|report| by_task(report.lease.task)).collect()
             }
-            Command::Heartbeat { leases: Renewal::Listed(leases), .. } => {
+            Question::Heartbeat { leases: Renewal::Listed(leases), .. } => {
                 leases.iter().filter_map(|lease| by_task(lease.task)).collect()
             }
-            Command::Requeue { task, .. } => by_task(*task).into_iter().collect(),
-            Command::RequestLeases { .. }
-            | Command::Heartbeat { leases: Renewal::Unlisted { .. }, .. }
-            | Command::Withdraw { .. }
-            | Command::ReturnLeases { .. }
-            | Command::LoseWorker { .. }
-            | Command::GiveBack { .. }
-            | Command::Register { .. }
-            | Command::NoteVerified { .. }
-            | Command::Unregister { .. }
-            | Command::Drain { .. }
-            | Command::SetDrain { .. }
-            | Command::SetPause { .. }
-            | Command::Stop { .. }
-            | Command::Watch { .. }
-            | Command::Explain { .. }
-            | Command::Peek { .. }
-            | Command::StartRun { .. }
-            | Command::CancelRun { .. }
-            | Command::WatchRun { .. }
-            | Command::Next { .. }
-            | Command::Signal { .. }
-            | Command::Underway { .. }
-            | Command::Bindings { .. }
-            | Command::Rebind { .. }
-            | Command::ListSchedules { .. }
-            | Command::ShowSchedule { .. }
-            | Command::AddSchedule { .. }
-            | Command::EditSchedule { .. }
-            | Command::RemoveSchedule { .. }
-            | Command::Backfill { .. }
-            | Command::Prepared { .. }
-            | Command::ListWorkers { .. }
-            | Command::ListQueues { .. }
-            | Command::Loaded { .. }
-            | Command::LoadFailed { .. } => Vec::new(),
+            Question::Requeue { task } => by_task(*task).into_iter().collect(),
+            // All others are about live tasks, runs, workers and the tenant.
+            _ => Vec::new(),
         }
     }
 
@@ -166,10 +133,7 @@ impl State {
         &self,
         new: impl Iterator<Item = &'t NewTask>,
     ) -> BTreeSet<LoadKey> {
-        let tasks = new.flat_map(|task| &task.after).filter_map(|after| match after {
-            After::Task(task) => Some(*task),
-            After::Nth(_) => None,
-        });
+        let tasks = new.flat_map(|task| &task.after).copied();
         tasks.filter(|task| self.could_be_settled(*task)).map(LoadKey::Task).collect()
     }
 

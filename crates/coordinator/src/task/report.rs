@@ -6,7 +6,6 @@ use model::{
 };
 
 use crate::change::{EndedAttempt, Ending, Outcome, Progress, Settlement, TaskRecord, TaskState};
-use crate::command::Ticket;
 use crate::coordinator::Decision;
 use crate::effect::{Answer, Judgement, LostAuthority, Verdict, Violation};
 
@@ -29,7 +28,7 @@ pub(crate) enum Standing {
 }
 
 impl Decision<'_> {
-    pub(crate) fn on_reports(&mut self, ticket: Ticket, reports: Vec<Report>) {
+    pub(crate) fn on_reports(&mut self, reports: Vec<Report>) -> Answer {
         let tasks = || reports.iter().map(|report| report.lease.task);
         let is_holding =
             names_a_task_twice(tasks()) || self.state.any_may_end_with_another(tasks());
@@ -40,7 +39,7 @@ impl Decision<'_> {
         if is_holding {
             self.state.loads.let_go();
         }
-        self.answer(ticket, Answer::Judgements(judgements));
+        Answer::Judgements(judgements)
     }
 
     fn judge(&mut self, report: Report) -> Judgement {
@@ -129,14 +128,12 @@ impl Decision<'_> {
         let now = self.now();
         let progress = &self.state.tasks.get(id).expect("held tasks are live").progress;
         let settlement = Settlement {
-            outcome: Outcome::Completed,
-            at: now,
             holder: Some(worker),
             granted_at: progress.state.granted_at(),
             report: Some(key),
             result: Some(result),
-            failure: None,
             extra,
+            ..Settlement::unexecuted(Outcome::Completed, now)
         };
         let progress = Progress {
             state: TaskState::Settled(Box::new(settlement)),

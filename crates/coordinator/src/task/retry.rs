@@ -156,14 +156,11 @@ impl Decision<'_> {
             }
         };
         let settlement = Settlement {
-            outcome,
-            at: now,
             holder: Some(worker),
             granted_at: progress.state.granted_at(),
             report,
-            result: None,
             failure: Some(failure),
-            extra: None,
+            ..Settlement::unexecuted(outcome, now)
         };
         let state = TaskState::Settled(Box::new(settlement));
         let progress = Progress { state, attempt, epoch, losses };

@@ -8,7 +8,6 @@ use model::{IdempotencyKey, IdempotencyMark, NewTask, StateWord, TaskId, TaskSpe
 use super::dependency::Dependencies;
 use super::record::live_bytes;
 use crate::change::{Change, Progress, TaskFacts, TaskRecord, TaskState, WaitReason};
-use crate::command::Ticket;
 use crate::coordinator::Decision;
 use crate::effect::{Answer, Refusal, SubmittedTask};
 
@@ -18,11 +17,8 @@ const LIVE_TASKS_MAX: usize = 10_000_000;
 pub const LIVE_BYTES_MAX: usize = 8 << 30;
 
 impl Decision<'_> {
-    pub(crate) fn on_submit(&mut self, ticket: Ticket, tasks: Vec<NewTask>) {
-        let known = match self.known_tasks(&tasks) {
-            Ok(known) => known,
-            Err(refusal) => return self.answer(ticket, Answer::Refused(refusal)),
-        };
+    pub(crate) fn on_submit(&mut self, tasks: Vec<NewTask>) -> Result<Answer, Refusal> {
+        let known = self.known_tasks(&tasks)?;
         let mut made: BTreeMap<IdempotencyKey, SubmittedTask> = BTreeMap::new();
         let mut answers: Vec<SubmittedTask> = Vec::with_capacity(tasks.len());
         for (task, known) in tasks.into_iter().zip(known) {
@@ -32,13 +28,13 @@ impl Decision<'_> {
                 answers.push(SubmittedTask { existed: true, ..existing });
                 continue;
             }
-            let submitted = self.submit(task, &answers);
+            let submitted = self.submit(task);
             if let Some(key) = key {
                 made.insert(key, submitted);
             }
             answers.push(submitted);
         }
-        self.answer(ticket, Answer::Submitted(answers));
+        Ok(Answer::Submitted(answers))
     }
 
     /// For each task the one that an earlier submit made under the same key; or why nothing of
@@ -60,11 +56,7 @@ impl Decision<'_> {
         let new = || tasks.iter().zip(&known).filter(|(_, known)| known.is_none());
         let bytes = new().map(|(task, _)| live_bytes(&task.parameters, task.after.len())).sum();
         self.check_room(new().count(), bytes, new().map(|(task, _)| &task.spec))?;
-        for (place, (task, known)) in tasks.iter().zip(&known).enumerate() {
-            if known.is_none() {
-                self.check_after(place, task)?;
-            }
-        }
+        new().try_for_each(|(task, _)| self.check_after(task))?;
         Ok(known)
     }
 
@@ -113,10 +105,10 @@ impl Decision<'_> {
         SubmittedTask { task, state: live.progress.state.word(), existed: true }
     }
 
-    fn submit(&mut self, task: NewTask, earlier: &[SubmittedTask]) -> SubmittedTask {
+    fn submit(&mut self, task: NewTask) -> SubmittedTask {
         let now = self.now();
         let id = TaskId::of(self.state.shard, self.state.next_number);
-        let dependencies = self.dependencies(&task.after, earlier);
+        let dependencies = self.dependencies(task.after);
         let not_before = task.not_before.filter(|until| *until > now);
         let state = first_state(&dependencies, not_before);
         let word: StateWord = state.word();

@@ -9,10 +9,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{Demand, RunId, TaskId, Timestamp, WorkerId};
 
 use crate::change::{EndedAttempt, TaskState};
-use crate::command::{Rebind, Ticket};
+use crate::command::Rebind;
 use crate::coordinator::Decision;
 use crate::effect::{Answer, BindingView, Refusal};
-use crate::run::change::{BoundPackage, FactNumber, RestoredRun, RunBindings, RunChange};
+use crate::run::change::{BoundPackage, FactNumber, RunBindings, RunChange, RunParts};
 use crate::run::run_state::Run;
 use crate::state::State;
 use crate::task::record::Task;
@@ -161,24 +161,15 @@ impl State {
 }
 
 impl Decision<'_> {
-    pub(crate) fn on_bindings(&mut self, ticket: Ticket, run: RunId) {
-        let answer = if self.state.runs.live.contains_key(&run) {
+    pub(crate) fn on_bindings(&self, run: RunId) -> Answer {
+        if self.state.runs.live.contains_key(&run) {
             Answer::Bindings(self.state.bindings.views(run))
         } else {
             Answer::NotLive
-        };
-        self.answer(ticket, answer);
+        }
     }
 
-    pub(crate) fn on_rebind(&mut self, ticket: Ticket, rebind: &Rebind) {
-        let answer = match self.rebind(rebind) {
-            Ok(()) => Answer::Bindings(self.state.bindings.views(rebind.run)),
-            Err(refusal) => Answer::Refused(refusal),
-        };
-        self.answer(ticket, answer);
-    }
-
-    fn rebind(&mut self, rebind: &Rebind) -> Result<(), Refusal> {
+    pub(crate) fn on_rebind(&mut self, rebind: &Rebind) -> Result<Answer, Refusal> {
         let Rebind { run, to, drain, .. } = rebind;
         if !self.state.runs.live.contains_key(run) {
             return Err(Refusal::UnknownRun);
@@ -192,7 +183,7 @@ impl Decision<'_> {
         }
         let bindings = Box::new(self.rebound(rebind, left)?);
         self.record_run(RunChange::Rebound { run: *run, bindings });
-        Ok(())
+        Ok(Answer::Bindings(self.state.bindings.views(*run)))
     }
 
     /// How the run is bound when a person's word is carried out.
@@ -254,8 +245,7 @@ impl Decision<'_> {
     }
 
     /// A restart: what a person said last, and then whoever got a task since, in order.
-    pub(crate) fn restore_bindings(&mut self, restored: &RestoredRun) {
-        let run = restored.record.id;
+    pub(crate) fn restore_bindings(&mut self, run: RunId, restored: &RunParts) {
         let said = restored.rebound.as_deref().cloned().unwrap_or_default();
         self.state.apply_bindings(run, &said);
         let live = self.state.runs.live.get(&run).into_iter().flat_map(|run| run.tasks.keys());
@@ -264,7 +254,7 @@ impl Decision<'_> {
             let held = holder(&task.progress.state, task.ended_attempts())?;
             Some((task.facts().granted, &spec.demand, held))
         });
-        let settled = restored.settled.iter().filter_map(|record| {
+        let settled = restored.tasks.iter().filter_map(|record| {
             let held = holder(&record.progress.state, &record.ended_attempts)?;
             Some((record.facts.granted, &record.spec.demand, held))
         });

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use model::{Timestamp, ToolName, WorkerId};
 
 use super::presence::WORKERS_MAX;
-use crate::command::{Drain, DrainCause, Ticket};
+use crate::command::{Drain, DrainCause};
 use crate::coordinator::Decision;
 use crate::effect::{Answer, DrainOrder, Refusal};
 use crate::state::State;
@@ -95,32 +95,35 @@ impl Decision<'_> {
     /// A worker says of itself that it wants nothing new, or that it does again.
     pub(crate) fn on_set_drain(
         &mut self,
-        ticket: Ticket,
         worker: &WorkerId,
         cause: DrainCause,
         on: bool,
-    ) {
+    ) -> Result<Answer, Refusal> {
         let own = &self.state.drains.own;
         if on && !own.contains_key(worker) && own.len() >= WORKERS_MAX {
-            return self.answer(ticket, Answer::Refused(Refusal::WorkersFull));
+            return Err(Refusal::WorkersFull);
         }
         self.state.set_drains(worker, |drains| drains.set_own(worker, cause, on));
-        self.answer(ticket, Answer::DrainSet);
+        Ok(Answer::DrainSet)
     }
 
     /// A person drains a worker, or lets it take work again.
-    pub(crate) fn on_drain(&mut self, ticket: Ticket, worker: WorkerId, drain: Option<Drain>) {
+    pub(crate) fn on_drain(
+        &mut self,
+        worker: WorkerId,
+        drain: Option<Drain>,
+    ) -> Result<Answer, Refusal> {
         let ordered = &self.state.drains.ordered;
         let is_new = !ordered.contains_key(&worker);
         if drain.is_some() && is_new && ordered.len() >= WORKERS_MAX {
-            return self.answer(ticket, Answer::Refused(Refusal::WorkersFull));
+            return Err(Refusal::WorkersFull);
         }
         match drain {
             Some(drain) => self.record_tenant(TenantChange::WorkerDrained { worker, drain }),
             None if is_new => {}
             None => self.record_tenant(TenantChange::WorkerUndrained { worker }),
         }
-        self.answer(ticket, Answer::DrainSet);
+        Ok(Answer::DrainSet)
     }
 }
 
@@ -143,20 +146,19 @@ impl Decision<'_> {
     /// A worker has executed a tool that it claims to have.
     pub(crate) fn on_verified(
         &mut self,
-        ticket: Ticket,
         worker: WorkerId,
         tool: ToolName,
         output: String,
-    ) {
+    ) -> Result<Answer, Refusal> {
         let verified = &self.state.verified;
         let is_new = !verified.get(&worker).is_some_and(|own| own.contains_key(&tool));
         let count: usize = verified.values().map(BTreeMap::len).sum();
         if is_new && count >= VERIFIED_TOOLS_MAX {
-            return self.answer(ticket, Answer::Refused(Refusal::VerifiedToolsFull));
+            return Err(Refusal::VerifiedToolsFull);
         }
         let verified = VerifiedTool { output, at: self.now() };
         self.record_tenant(TenantChange::ToolVerified { worker, tool, verified });
-        self.answer(ticket, Answer::Verified);
+        Ok(Answer::Verified)
     }
 
     /// What an earlier process of the worker showed says nothing about the next one.

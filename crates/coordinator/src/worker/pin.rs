@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use model::{Failure, Pin, TaskId, Timestamp, WorkerId};
 
-use crate::change::{Outcome, Progress, Settlement, TaskState};
+use crate::change::{Outcome, Settlement, TaskState};
 use crate::command::Ticket;
 use crate::coordinator::Decision;
 use crate::placement::{LaneKey, WaitingRequest};
@@ -198,19 +198,9 @@ impl Decision<'_> {
         if self.state.placement.pause(queue).is_some() {
             return self.state.set_deadline(id, self.state.now.after(*waited));
         }
-        let settlement = Settlement {
-            outcome: Outcome::Failed,
-            at: self.now(),
-            holder: None,
-            granted_at: None,
-            report: None,
-            result: None,
-            failure: Some(self.worker_away(worker, because, *waited)),
-            extra: None,
-        };
-        let state = TaskState::Settled(Box::new(settlement));
-        let progress = Progress { state, ..task.progress };
-        self.settle(id, None, progress);
+        let failure = Some(self.worker_away(worker, because, *waited));
+        let end = Settlement::unexecuted(Outcome::Failed, self.now());
+        self.settle_as(id, None, Settlement { failure, ..end });
     }
 
     fn worker_away(&self, worker: &WorkerId, because: &str, waited: Duration) -> Failure {

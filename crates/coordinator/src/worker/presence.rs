@@ -203,24 +203,23 @@ impl Decision<'_> {
     /// A worker comes with what it can do, or says it anew.
     pub(crate) fn on_register(
         &mut self,
-        ticket: Ticket,
         worker: &WorkerId,
         offer: &Arc<Offer>,
         (silence_limits, anew): (SilenceLimits, bool),
-    ) {
+    ) -> Result<Answer, Refusal> {
         if !self.hear_of(worker, Some(silence_limits)) {
-            return self.answer(ticket, Answer::Refused(Refusal::WorkersFull));
+            return Err(Refusal::WorkersFull);
         }
         self.note_offer(worker, offer);
         if anew {
             self.forget_verified(worker);
             self.doubt_leases(worker);
         }
-        self.answer(ticket, Answer::Registered);
+        Ok(Answer::Registered)
     }
 
     /// A worker leaves for good: what it holds and what it asked for ends with it.
-    pub(crate) fn on_unregister(&mut self, ticket: Ticket, worker: &WorkerId) {
+    pub(crate) fn on_unregister(&mut self, worker: &WorkerId) -> Answer {
         let held = self.leases_of(worker);
         self.on_give_back(worker, &held);
         let asking: Vec<Ticket> = self.state.workers.asking(worker).collect();
@@ -235,7 +234,7 @@ impl Decision<'_> {
             self.state.deadlines.remove(at, Deadline::Worker(worker.clone()));
             self.forget_worker(worker);
         }
-        self.answer(ticket, Answer::Unregistered { was_known: deadline.is_some() });
+        Answer::Unregistered { was_known: deadline.is_some() }
     }
 
     /// Nothing of the worker is left but what it holds; its deadline has gone before.
@@ -272,7 +271,7 @@ impl Decision<'_> {
         }
     }
 
-    pub(crate) fn on_list_workers(&mut self, ticket: Ticket) {
+    pub(crate) fn on_list_workers(&self) -> Answer {
         let State { workers, placement, .. } = &*self.state;
         let view = |(worker, known): (&WorkerId, &KnownWorker)| WorkerView {
             worker: worker.clone(),
@@ -286,11 +285,10 @@ impl Decision<'_> {
             offer: known.offer.map(|offer| placement.offer(offer).clone()).unwrap_or_default(),
             verified: self.state.verified.get(worker).cloned().unwrap_or_default(),
         };
-        let views = workers.known.iter().map(view).collect();
-        self.answer(ticket, Answer::Workers(views));
+        Answer::Workers(workers.known.iter().map(view).collect())
     }
 
-    pub(crate) fn on_list_queues(&mut self, ticket: Ticket) {
+    pub(crate) fn on_list_queues(&self) -> Answer {
         let mut oldest: BTreeMap<_, Timestamp> = BTreeMap::new();
         for (demand, task) in self.state.placement.oldest_ready() {
             let since = self.state.tasks.get(task).expect("ready tasks are live").created_at;
@@ -313,8 +311,7 @@ impl Decision<'_> {
         };
         let paused = placement.pauses().map(|(queue, _)| queue);
         let names: BTreeSet<&QueueName> = queues.keys().chain(paused).collect();
-        let views = names.into_iter().map(view).collect();
-        self.answer(ticket, Answer::Queues(views));
+        Answer::Queues(names.into_iter().map(view).collect())
     }
 }
 

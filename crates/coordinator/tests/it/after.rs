@@ -1,12 +1,11 @@
 //! Tasks that wait for others.
 
 use coordinator::{
-    Answer, Change, Command, Coordinator, Effect, LeaseRequest, Moment, Refusal, Step, Ticket,
+    Answer, Change, Command, Coordinator, Effect, LeaseRequest, Moment, Question, Refusal, Step,
+    Ticket,
 };
 use expect_test::expect;
-use model::{
-    AFTER_MAX, After, LeaseId, NewTask, Report, ReportKey, ReportedOutcome, TaskId, WorkerId,
-};
+use model::{AFTER_MAX, LeaseId, NewTask, Report, ReportKey, ReportedOutcome, TaskId, WorkerId};
 
 use crate::story::{START, check, plain_request, plain_task, shard};
 
@@ -426,7 +425,7 @@ fn as_many_as_may_be_and_not_one_more() {
     let mut coordinator = Coordinator::restore(shard(), 0, [], at());
     submit(&mut coordinator, vec![plain_task(); AFTER_MAX + 1]);
     let all = |count: usize| NewTask {
-        after: (0..count).map(|n| After::Task(TaskId::of(shard(), n as u64))).collect(),
+        after: (0..count).map(|n| TaskId::of(shard(), n as u64)).collect(),
         ..plain_task()
     };
     let refused = submit(&mut coordinator, vec![all(AFTER_MAX + 1)]);
@@ -442,11 +441,13 @@ fn as_many_as_may_be_and_not_one_more() {
 fn a_long_line_falls_in_one_step() {
     const LENGTH: usize = 100_000;
     let mut coordinator = Coordinator::restore(shard(), 0, [], at());
-    let behind = |place: usize| (place > 0).then(|| After::Nth(place - 1)).into_iter().collect();
-    let line = (0..LENGTH).map(|place| NewTask { after: behind(place), ..plain_task() });
-    submit(&mut coordinator, line.collect());
-    let first = TaskId::of(shard(), 0);
-    let step = coordinator.handle(at(), Command::Stop { ticket: Ticket(0), task: first });
+    let task = |place: usize| TaskId::of(shard(), place as u64);
+    for place in 0..LENGTH {
+        let after = place.checked_sub(1).map(task).into_iter().collect();
+        submit(&mut coordinator, vec![NewTask { after, ..plain_task() }]);
+    }
+    let first = task(0);
+    let step = coordinator.handle(at(), Command::Ask(Ticket(0), Question::Stop { task: first }));
     assert_eq!(step.changes.len(), LENGTH, "the first is stopped, all others fail");
     assert_eq!(coordinator.load().live, 0);
 }
@@ -456,13 +457,14 @@ fn a_long_line_falls_in_one_step() {
 fn a_completion_costs_the_same_however_many_others_wait() {
     const WIDTH: usize = 20_000;
     let mut coordinator = Coordinator::restore(shard(), 0, [], at());
-    let after = |place: usize| (place > 0).then_some(After::Nth(0)).into_iter().collect();
-    let star = (0..WIDTH).map(|place| NewTask { after: after(place), ..plain_task() });
-    submit(&mut coordinator, star.collect());
+    submit(&mut coordinator, vec![plain_task()]);
+    let after = vec![TaskId::of(shard(), 0)];
+    submit(&mut coordinator, vec![NewTask { after, ..plain_task() }; WIDTH - 1]);
     let worker: WorkerId = "w1".parse().expect("a worker");
     let request = LeaseRequest { max: 10, ..plain_request(worker.clone(), START) };
-    let granted =
-        coordinator.handle(at(), Command::RequestLeases { ticket: Ticket(0), request }).changes;
+    let granted = coordinator
+        .handle(at(), Command::Ask(Ticket(0), Question::RequestLeases { request }))
+        .changes;
     assert_eq!(granted.len(), 1, "all others wait for the first");
     let report = Report {
         lease: LeaseId { task: granted[0].task(), epoch: 1 },
@@ -470,8 +472,8 @@ fn a_completion_costs_the_same_however_many_others_wait() {
         key: ReportKey(1),
         outcome: ReportedOutcome::Completed { result: "1".into(), extra: None },
     };
-    let step =
-        coordinator.handle(at(), Command::Report { ticket: Ticket(0), reports: vec![report] });
+    let step = coordinator
+        .handle(at(), Command::Ask(Ticket(0), Question::Report { reports: vec![report] }));
     let is_release = |change: &&Change| matches!(change, Change::TaskReleased { .. });
     assert_eq!(step.changes.iter().filter(is_release).count(), WIDTH - 1);
     coordinator.check_invariants();
@@ -482,5 +484,5 @@ fn at() -> Moment {
 }
 
 fn submit(coordinator: &mut Coordinator, tasks: Vec<NewTask>) -> Step {
-    coordinator.handle(at(), Command::Submit { ticket: Ticket(0), tasks })
+    coordinator.handle(at(), Command::Ask(Ticket(0), Question::Submit { tasks }))
 }

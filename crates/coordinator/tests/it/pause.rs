@@ -1,7 +1,7 @@
 //! Queues from which nothing is granted.
 
 use coordinator::{
-    Answer, Command, Coordinator, Effect, Moment, PAUSES_MAX, Pause, Refusal, Ticket,
+    Answer, Command, Coordinator, Effect, Moment, PAUSES_MAX, Pause, Question, Refusal, Ticket,
 };
 use expect_test::expect;
 
@@ -197,7 +197,7 @@ fn one_pause_too_many_is_refused_and_a_known_one_can_change() {
     let mut set = |number: usize| {
         let queue = format!("q{number}").parse().expect("a queue");
         let pause = Some(Pause { by: "ada".into(), at: START });
-        let command = Command::SetPause { ticket: Ticket(0), queue, pause };
+        let command = Command::Ask(Ticket(0), Question::SetPause { queue, pause });
         match coordinator.handle(at, command).effects.remove(0) {
             Effect::Answer { answer, .. } => answer,
             Effect::Load { .. } | Effect::Prepare { .. } => panic!("nothing to load"),

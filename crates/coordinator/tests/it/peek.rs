@@ -1,6 +1,6 @@
 //! A look at what would be granted next.
 
-use coordinator::{Answer, Command, Coordinator, Effect, Moment, PEEK_MAX, Ticket};
+use coordinator::{Answer, Command, Coordinator, Effect, Moment, PEEK_MAX, Question, Ticket};
 use expect_test::expect;
 use model::TaskId;
 
@@ -94,10 +94,10 @@ fn no_call_looks_further_than_it_may() {
     let at = Moment { now: START, wall: START, entropy: 0 };
     let mut coordinator = Coordinator::restore(shard(), 0, [], at);
     let tasks = vec![plain_task(); PEEK_MAX + 10];
-    coordinator.handle(at, Command::Submit { ticket: Ticket(0), tasks });
+    coordinator.handle(at, Command::Ask(Ticket(0), Question::Submit { tasks }));
     let mut peek = |skip, limit| {
         let (ticket, queues, types) = (Ticket(0), Vec::new(), None);
-        let command = Command::Peek { ticket, queues, types, skip, limit };
+        let command = Command::Ask(ticket, Question::Peek { queues, types, skip, limit });
         match coordinator.handle(at, command).effects.remove(0) {
             Effect::Answer { answer: Answer::Peeked { tasks, total }, .. } => (tasks, total),
             effect => panic!("not a look: {effect:?}"),

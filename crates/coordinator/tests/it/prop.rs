@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::model::{NewTask, TaskId};
-use coordinator::{Command, Coordinator, Effect, LeaseRequest, Moment, Ticket};
+use coordinator::{Command, Coordinator, Effect, LeaseRequest, Moment, Question, Ticket};
 use proptest::prelude::*;
 
 use self::deed::any_history;
@@ -46,7 +46,7 @@ fn queue_of(n_tasks: usize) -> Coordinator {
     let mut coordinator = Coordinator::restore(shard(), 0, [], at());
     let task = plain_task();
     let tasks: Vec<NewTask> = vec![NewTask { spec: Arc::clone(&task.spec), ..task }; n_tasks];
-    coordinator.handle(at(), Command::Submit { ticket: Ticket(0), tasks });
+    coordinator.handle(at(), Command::Ask(Ticket(0), Question::Submit { tasks }));
     coordinator
 }
 
@@ -55,7 +55,8 @@ fn time_of_grants(coordinator: &mut Coordinator) -> Duration {
     let worker = "w1".parse().expect("a worker");
     let request = LeaseRequest { max: 100, ..plain_request(worker, START) };
     let begin = Instant::now();
-    let step = coordinator.handle(at(), Command::RequestLeases { ticket: Ticket(0), request });
+    let step =
+        coordinator.handle(at(), Command::Ask(Ticket(0), Question::RequestLeases { request }));
     let took = begin.elapsed();
     assert_eq!(step.changes.len(), 100);
     let tasks: Vec<TaskId> = step.changes.iter().map(coordinator::Change::task).collect();

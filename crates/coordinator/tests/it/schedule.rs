@@ -1,7 +1,7 @@
 //! Workflows that the clock starts: once for each moment, whatever crashes and however clocks are
 //! set.
 
-use coordinator::{BACKFILL_WAITING_MAX, Command, SCHEDULES_MAX, WAITING_MOMENTS_MAX};
+use coordinator::{BACKFILL_WAITING_MAX, Command, Question, SCHEDULES_MAX, WAITING_MOMENTS_MAX};
 use expect_test::{Expect, expect};
 use model::{RunId, Timestamp};
 
@@ -555,12 +555,17 @@ fn too_many_moments_of_the_past_are_refused() {
     let moments = |count: usize| (0..count as u64).map(Timestamp::from_millis).collect();
     let schedule = world.id;
     let full = moments(BACKFILL_WAITING_MAX);
-    world.ask("full", |ticket| Command::Backfill { ticket, schedule, moments: full });
+    world
+        .ask("full", |ticket| Command::Ask(ticket, Question::Backfill { schedule, moments: full }));
     let again = vec![Timestamp::from_millis(0)];
-    world.ask("again", |ticket| Command::Backfill { ticket, schedule, moments: again });
+    world.ask("again", |ticket| {
+        Command::Ask(ticket, Question::Backfill { schedule, moments: again })
+    });
     assert!(world.transcript.ends_with("again: done\n"), "what waits already is not added");
     let one_more = vec![Timestamp::from_millis(99_999)];
-    world.ask("one more", |ticket| Command::Backfill { ticket, schedule, moments: one_more });
+    world.ask("one more", |ticket| {
+        Command::Ask(ticket, Question::Backfill { schedule, moments: one_more })
+    });
     assert!(world.transcript.ends_with("one more: Refused(BackfillFull)\n"));
 }
 

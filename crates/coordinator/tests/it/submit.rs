@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use coordinator::{
-    Answer, Command, Coordinator, DEMANDS_MAX, Effect, LIVE_BYTES_MAX, Moment, REQUESTS_MAX,
-    Refusal, Step, Ticket, WATCHES_MAX,
+    Answer, Command, Coordinator, DEMANDS_MAX, Effect, LIVE_BYTES_MAX, Moment, Question,
+    REQUESTS_MAX, Refusal, Step, Ticket, WATCHES_MAX,
 };
 use expect_test::expect;
 use model::{NewTask, TaskId};
@@ -175,7 +175,7 @@ fn one_kind_of_demand_too_many_is_refused_until_one_is_free() {
     assert_refused(&submit(&mut coordinator, too_many), &Refusal::DemandsFull);
     assert_eq!(submit(&mut coordinator, vec![task_of_type(1)]).changes.len(), 1);
 
-    let stop = Command::Stop { ticket: Ticket(0), task: TaskId::of(shard(), 0) };
+    let stop = Command::Ask(Ticket(0), Question::Stop { task: TaskId::of(shard(), 0) });
     coordinator.handle(at(), stop);
     assert_eq!(submit(&mut coordinator, vec![task_of_type(DEMANDS_MAX)]).changes.len(), 1);
     coordinator.check_invariants();
@@ -189,13 +189,14 @@ fn a_requeue_that_would_bring_one_kind_of_demand_too_many_is_refused() {
         panic!("one task: {step:?}");
     };
     let mut record = (**record).clone();
-    let stopped = coordinator.handle(at(), Command::Stop { ticket: Ticket(0), task: record.id });
+    let stopped =
+        coordinator.handle(at(), Command::Ask(Ticket(0), Question::Stop { task: record.id }));
     record.progress = stopped.changes[0].progress().clone();
     let others = (1..=DEMANDS_MAX).map(task_of_type).collect();
     assert_eq!(submit(&mut coordinator, others).changes.len(), DEMANDS_MAX);
 
     let task = record.id;
-    let step = coordinator.handle(at(), Command::Requeue { ticket: Ticket(0), task });
+    let step = coordinator.handle(at(), Command::Ask(Ticket(0), Question::Requeue { task }));
     let [Effect::Load { load, keys }] = step.effects.as_slice() else {
         panic!("a load: {step:?}");
     };
@@ -214,7 +215,7 @@ fn parameters_beyond_the_limit_are_refused_and_room_comes_back() {
     assert_eq!(submit(&mut coordinator, big(n_fitting)).changes.len(), n_fitting);
     assert_refused(&submit(&mut coordinator, big(1)), &Refusal::LiveBytesFull);
 
-    let stop = Command::Stop { ticket: Ticket(0), task: TaskId::of(shard(), 3) };
+    let stop = Command::Ask(Ticket(0), Question::Stop { task: TaskId::of(shard(), 3) });
     coordinator.handle(at(), stop);
     assert_refused(&submit(&mut coordinator, big(2)), &Refusal::LiveBytesFull);
     assert_eq!(submit(&mut coordinator, big(1)).changes.len(), 1);
@@ -227,7 +228,8 @@ fn one_waiting_request_too_many_is_refused() {
     let ask = |coordinator: &mut Coordinator, number: usize, wait_s: u64| {
         let wait_until = START.after(std::time::Duration::from_secs(wait_s));
         let request = plain_request("w1".parse().expect("a worker"), wait_until);
-        coordinator.handle(at(), Command::RequestLeases { ticket: Ticket(number as u64), request })
+        coordinator
+            .handle(at(), Command::Ask(Ticket(number as u64), Question::RequestLeases { request }))
     };
     for number in 0..REQUESTS_MAX {
         assert_eq!(ask(&mut coordinator, number, 10), Step::default());
@@ -245,7 +247,7 @@ fn one_watch_too_many_is_refused() {
     let watch = |coordinator: &mut Coordinator, number: usize| {
         let until = START.after(std::time::Duration::from_secs(10));
         let (ticket, task) = (Ticket(number as u64), TaskId::of(shard(), 0));
-        coordinator.handle(at(), Command::Watch { ticket, task, until })
+        coordinator.handle(at(), Command::Ask(ticket, Question::Watch { task, until }))
     };
     for number in 0..WATCHES_MAX {
         assert_eq!(watch(&mut coordinator, number), Step::default());
@@ -263,7 +265,7 @@ fn empty() -> Coordinator {
 }
 
 fn submit(coordinator: &mut Coordinator, tasks: Vec<NewTask>) -> Step {
-    coordinator.handle(at(), Command::Submit { ticket: Ticket(0), tasks })
+    coordinator.handle(at(), Command::Ask(Ticket(0), Question::Submit { tasks }))
 }
 
 fn task_of_type(number: usize) -> NewTask {

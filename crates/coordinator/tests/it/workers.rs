@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use coordinator::{
-    Command, Coordinator, Effect, Moment, Renewal, SilenceLimits, Ticket, WORKERS_MAX,
+    Command, Coordinator, Effect, Moment, Question, Renewal, SilenceLimits, Ticket, WORKERS_MAX,
 };
 use expect_test::expect;
 use model::WorkerId;
@@ -410,13 +410,14 @@ fn one_worker_too_many_is_refused_by_every_way_in() {
     let mut coordinator = Coordinator::restore(shard(), 0, [], at());
     for number in 0..WORKERS_MAX {
         let request = plain_request(worker(number), at().now);
-        let command = Command::RequestLeases { ticket: Ticket(0), request };
+        let command = Command::Ask(Ticket(0), Question::RequestLeases { request });
         coordinator.handle(at(), command);
     }
     assert_eq!(n_workers(&mut coordinator), WORKERS_MAX);
 
     let request = plain_request(worker(WORKERS_MAX), at().now);
-    let step = coordinator.handle(at(), Command::RequestLeases { ticket: Ticket(0), request });
+    let step =
+        coordinator.handle(at(), Command::Ask(Ticket(0), Question::RequestLeases { request }));
     expect![[r#"
         Step {
             changes: [],
@@ -437,22 +438,21 @@ fn one_worker_too_many_is_refused_by_every_way_in() {
     .assert_debug_eq(&step);
 
     let (offer, silence_limits) = (Arc::default(), SilenceLimits::SLOW);
-    let command = Command::Register {
-        ticket: Ticket(0),
-        worker: worker(WORKERS_MAX),
-        offer,
-        silence_limits,
-        anew: true,
-    };
+    let command = Command::Ask(
+        Ticket(0),
+        Question::Register { worker: worker(WORKERS_MAX), offer, silence_limits, anew: true },
+    );
     assert_eq!(coordinator.handle(at(), command), step, "a register is refused like a request");
 
     let stranger = worker(WORKERS_MAX + 1);
     let (ticket, leases) = (Ticket(0), Renewal::Unlisted { n_active: 0 });
-    coordinator.handle(at(), Command::Heartbeat { ticket, worker: stranger, leases });
+    coordinator
+        .handle(at(), Command::Ask(ticket, Question::Heartbeat { worker: stranger, leases }));
     assert_eq!(n_workers(&mut coordinator), WORKERS_MAX);
 
     let request = plain_request(worker(0), at().now);
-    let step = coordinator.handle(at(), Command::RequestLeases { ticket: Ticket(0), request });
+    let step =
+        coordinator.handle(at(), Command::Ask(Ticket(0), Question::RequestLeases { request }));
     expect![[r#"
         Step {
             changes: [],
@@ -482,7 +482,7 @@ fn worker(number: usize) -> WorkerId {
 }
 
 fn n_workers(coordinator: &mut Coordinator) -> usize {
-    let step = coordinator.handle(at(), Command::ListWorkers { ticket: Ticket(0) });
+    let step = coordinator.handle(at(), Command::Ask(Ticket(0), Question::ListWorkers));
     match step.effects.as_slice() {
         [Effect::Answer { answer: coordinator::Answer::Workers(workers), .. }] => workers.len(),
         effects => panic!("one list of workers: {effects:?}"),

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use crate::compile::{Context, Links, Source, place_of};
-use crate::problem::{Problems, Quoted, code};
+use crate::problem::{Problems, code, quoted};
 
 /// Limit: subgraphs within subgraphs.
 const NESTING_MAX: usize = 16;
@@ -27,7 +27,7 @@ pub(crate) fn check(context: &Context<'_>, links: &[Links]) {
     }
     for cycle in cycles(links, &order) {
         let around = cycle.iter().chain(cycle.first());
-        let names = around.map(|node| Quoted(source.name_of(*node)).to_string()).collect();
+        let names = around.map(|node| quoted(source.name_of(*node)).to_string()).collect();
         let names = path_of(names);
         let id = source.node(cycle[0]).map_or("", |node| node.id.text());
         let message = format_args!(
@@ -90,7 +90,7 @@ fn tell_nested_in_itself(sources: &[Source<'_>], cycle: &[usize], problems: &Pro
     let name = |graph: &usize| {
         let source = &sources[*graph];
         let name = if source.name.is_empty() { source.id } else { source.name };
-        Quoted(name).to_string()
+        quoted(name).to_string()
     };
     // From the outside in; the circle of those who wait runs the other way.
     let names = cycle.first().into_iter().chain(cycle.iter().rev()).map(name).collect();

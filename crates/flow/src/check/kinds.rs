@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::compile::{APPROVE, Context, DELAY, PackageHints, WAIT_EVENT, hints, is_container};
 use crate::definition::{Loose, Node};
-use crate::problem::{Place, Quoted, code};
+use crate::problem::{Place, code, quoted};
 
 /// Types of this prefix are served without a package.
 const BUILTIN_PREFIX: &str = "core.";
@@ -58,7 +58,7 @@ fn package<'s>(
             let message = format_args!(
                 "{error}; a worker needs both name and version to find the code of {}, or a \
                  workerHints.minVersion for the package",
-                Quoted(kind)
+                quoted(kind)
             );
             at.key(key).error(code::PACKAGE, message);
         }
@@ -68,7 +68,7 @@ fn package<'s>(
         && !is_container(node)
         && told.insert(kind)
     {
-        let kind = Quoted(kind);
+        let kind = quoted(kind);
         let message = format_args!(
             "{kind} names no package; only workers that serve {kind} on their own can take it"
         );

@@ -16,7 +16,7 @@ use crate::compile::{
     CONTAINER_KEY, Context, GraphDraft, StepDraft, each_expression, inputs, is_container,
 };
 use crate::problem::{
-    Place, Problems, Quoted, SENTENCE_CHARACTERS_MAX, code, cut, escaped, kind_of, type_name,
+    Place, Problems, SENTENCE_CHARACTERS_MAX, code, cut, escaped, kind_of, quoted, type_name,
 };
 
 /// Limit: steps that the check of one node may take.
@@ -123,7 +123,7 @@ fn tell_unusable(unusable: &Unusable, at: &Place<'_>) {
             let message = format_args!(
                 "the schema refers to {}; only places of its own, like #/$defs/name, are followed, \
                  so copy what it needs into it",
-                Quoted(reference)
+                quoted(reference)
             );
             at.error(code::PARAMETERS, message);
         }
@@ -180,7 +180,7 @@ fn tell(error: &ValidationError<'_>, at: &Place<'_>) {
     let place = at.pointer(pointer);
     if let ValidationErrorKind::Required { property } = error.kind() {
         let property = property.as_str().unwrap_or_default();
-        let message = format_args!("{} is missing; the node needs it", Quoted(property));
+        let message = format_args!("{} is missing; the node needs it", quoted(property));
         place.key(property).error(code::PARAMETERS, message);
         return;
     }
@@ -197,16 +197,16 @@ fn verdict(name: &str, error: &ValidationError<'_>) -> String {
         }
         ValidationErrorKind::Enum { options: all } => {
             let all = options(all.as_array().map_or(&[], Vec::as_slice));
-            format!(" is {}; it must be one of {all}", Quoted(&value.to_string()))
+            format!(" is {}; it must be one of {all}", quoted(&value.to_string()))
         }
         ValidationErrorKind::AdditionalProperties { unexpected } => {
             let unexpected = unexpected.join(", ");
-            let unexpected = Quoted(&unexpected);
+            let unexpected = quoted(&unexpected);
             format!(" does not know {unexpected}; remove it, or look for a typing error")
         }
         _ => format!(": {}", error.masked_with("the value")),
     };
-    format!("{}{}", Quoted(name), cut(&verdict, SENTENCE_CHARACTERS_MAX))
+    format!("{}{}", quoted(name), cut(&verdict, SENTENCE_CHARACTERS_MAX))
 }
 
 fn wanted(kind: &TypeKind) -> String {
@@ -222,7 +222,7 @@ fn wanted(kind: &TypeKind) -> String {
 fn sentence(error: &ValidationError<'_>) -> String {
     let place = format!("results{}", error.instance_path().as_str().replace('/', "."));
     if let ValidationErrorKind::Required { property } = error.kind() {
-        let property = Quoted(property.as_str().unwrap_or_default());
+        let property = quoted(property.as_str().unwrap_or_default());
         return format!("{place}.{property} is missing; the node promises it");
     }
     verdict(&place, error)

@@ -4,9 +4,8 @@
 use std::collections::BTreeMap;
 
 use jsonschema::{PatternOptions, Validator};
+use model::is_deeper_than;
 use serde_json::Value;
-
-use crate::fill::is_deeper_than;
 
 /// Limit: the schema of one node; a larger one is passed over.
 const SCHEMA_BYTES_MAX: usize = 256 * 1024;

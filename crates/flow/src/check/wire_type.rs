@@ -1,5 +1,7 @@
 //! Whether what flows along an edge fits where it goes.
 
+use std::borrow::Cow;
+
 use jsonschema::JsonType;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -7,7 +9,7 @@ use serde_json::value::RawValue;
 use super::schema::{Schemas, options};
 use crate::compile::{Bound, Context, GraphDraft};
 use crate::definition::Node;
-use crate::problem::{Quoted, Severity, code, type_name};
+use crate::problem::{Severity, code, quoted, type_name};
 use crate::program::Root;
 
 /// References behind references; a circle ends here.
@@ -35,8 +37,8 @@ pub(crate) fn check<'s>(context: &Context<'s>, draft: &GraphDraft<'s>, schemas: 
 }
 
 /// What people call a port; of a middleware's the last part.
-fn key(port: &str) -> Quoted<'_> {
-    Quoted(port.rsplit(':').next().unwrap_or(port))
+fn key(port: &str) -> Cow<'_, str> {
+    quoted(port.rsplit(':').next().unwrap_or(port))
 }
 
 /// What the schema says about the value behind a port; `None` where it says nothing.
@@ -115,12 +117,7 @@ impl Type {
     }
 
     /// Why some values of this type do not fit there, or none, in a sentence about both ports.
-    fn misfit(
-        &self,
-        to: &Self,
-        begin: &Quoted<'_>,
-        end: &Quoted<'_>,
-    ) -> Option<(Severity, String)> {
+    fn misfit(&self, to: &Self, begin: &str, end: &str) -> Option<(Severity, String)> {
         let takes = |kind: &String| {
             to.kinds
                 .iter()

@@ -11,7 +11,7 @@ use super::sources::{CONTAINER_KEY, is_container, place_of};
 use crate::check;
 use crate::definition::{Condition, Node};
 use crate::expression;
-use crate::problem::{Place, Quoted, code};
+use crate::problem::{Place, code, quoted};
 use crate::program::{Expression, Map, Root};
 
 /// So many aliases are offered to who mistyped one.
@@ -368,7 +368,7 @@ fn add(list: &mut Vec<u32>, node: u32) {
 }
 
 fn unknown(context: &Context<'_>, name: &str, at: &Place<'_>) {
-    let name = Quoted(name);
+    let name = quoted(name);
     let aliases: Vec<_> = context.source().aliases.keys().copied().take(ALIASES_TOLD_MAX).collect();
     if aliases.is_empty() {
         let message = format_args!(
@@ -380,7 +380,7 @@ fn unknown(context: &Context<'_>, name: &str, at: &Place<'_>) {
         let aliases = aliases.join(", ");
         let message = format_args!(
             "no node of this graph has the alias or id {name}; there are {}",
-            Quoted(&aliases)
+            quoted(&aliases)
         );
         at.error(code::EXPRESSION, message);
     }

@@ -6,7 +6,7 @@ use super::Context;
 use super::sources::{IdKey, name_of, place_of};
 use crate::definition::{End, Node, Port};
 use crate::path;
-use crate::problem::{Place, Problems, Quoted, code};
+use crate::problem::{Place, Problems, code, quoted};
 use crate::program::{ContainerPorts, Endpoint, Root, Wire};
 
 /// So many ports are offered to who named one that is not there.
@@ -72,7 +72,7 @@ fn node_of(context: &Context<'_>, end: &End<'_>, at: &Place<'_>) -> Option<u32> 
     if found.is_none() {
         let message = format_args!(
             "there is no node {} in this graph; remove the edge, or name the id of a node",
-            Quoted(id)
+            quoted(id)
         );
         at.key("node").about(id).error(code::UNKNOWN_NODE, message);
     }
@@ -187,7 +187,7 @@ fn of_middleware<'p>(
     };
     let is_it = |node: &Node<'_>| IdKey::from(node.id.text()) == IdKey::from(id);
     let Some((level, _)) = host.levels().find(|(_, middleware)| is_it(middleware)) else {
-        let (name, id) = (Quoted(name_of(host)), Quoted(id));
+        let (name, id) = (quoted(name_of(host)), quoted(id));
         let message = format_args!(
             "{name} has no middleware {id}; add it, or connect the edge to a port of the node"
         );
@@ -206,7 +206,7 @@ fn find<'s>(owner: &'s Node<'s>, side: Side, key: &str, at: &Place<'_>) -> Optio
         return Some(port);
     }
     let side = if side == Side::Output { "output" } else { "input" };
-    let (name, key) = (Quoted(name_of(owner)), Quoted(key));
+    let (name, key) = (quoted(name_of(owner)), quoted(key));
     let known: Vec<_> = ports.map(|port| port.key.text()).take(PORTS_TOLD_MAX).collect();
     if known.is_empty() {
         let message = format_args!(
@@ -216,7 +216,7 @@ fn find<'s>(owner: &'s Node<'s>, side: Side, key: &str, at: &Place<'_>) -> Optio
         at.warning(code::UNKNOWN_PORT, message);
     } else {
         let known = known.join(", ");
-        let known = Quoted(&known);
+        let known = quoted(&known);
         let message = format_args!("{name} has no {side} port {key}; it has {known}");
         at.error(code::UNKNOWN_PORT, message);
     }
@@ -239,7 +239,7 @@ fn bound(
     let Some((node, inner)) = retarget(context, node, prefix) else {
         let message = format_args!(
             "the port's prefix {} leads to no node here; the edge only says what comes first",
-            Quoted(prefix)
+            quoted(prefix)
         );
         at.warning(code::UNKNOWN_PORT, message);
         return None;
@@ -259,7 +259,7 @@ fn path_of(text: &str, side: Side, at: &Place<'_>) -> Option<(Root, Vec<String>)
         Some((Root::Results, _)) if side == Side::Input => "and nothing flows into results",
         Some(found) => return Some(found),
     };
-    let text = Quoted(text);
+    let text = quoted(text);
     let message =
         format_args!("the port is bound to {text}, {why}; the edge only says what comes first");
     at.warning(code::UNKNOWN_PORT, message);

@@ -8,7 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::definition::{Node, Text, Workflow};
-use crate::problem::{Place, Problems, Quoted, code};
+use crate::problem::{Place, Problems, code, quoted};
 
 /// How long a UUID is as people write it.
 const UUID_LENGTH: usize = 36;
@@ -91,7 +91,7 @@ fn add_subgraphs(sources: &mut Vec<Source<'_>>, above: usize, problems: &Problem
             }
             Entry::Occupied(_) if id.is_empty() => {}
             Entry::Occupied(_) => {
-                let id = Quoted(id);
+                let id = quoted(id);
                 let message =
                     format_args!("the id {id} is used by two subgraphs; give each its own");
                 problems.at(&pointer).key("id").error(code::DUPLICATE_ID, message);
@@ -186,7 +186,7 @@ fn unique_id<'s>(node: &'s Node<'_>, seen: &mut BTreeSet<IdKey<'s>>, place: &Pla
 }
 
 fn duplicate(place: &Place<'_>, what: &str, name: &str) {
-    let name = Quoted(name);
+    let name = quoted(name);
     let message = format_args!(
         "the {what} {name} is used twice in this graph; give each node and middleware its own"
     );
@@ -231,7 +231,7 @@ fn subgraph_of(
     let mut found = around.filter_map(|graph| sources[graph].subgraphs.get(&IdKey::from(id)));
     let found = found.next().copied();
     if found.is_none() {
-        let id = Quoted(id);
+        let id = quoted(id);
         let message =
             format_args!("there is no subgraph {id}; add it to subgraphs, or name another one");
         at.key("subgraphId").error(code::SUBGRAPH, message);

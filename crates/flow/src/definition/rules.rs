@@ -4,14 +4,14 @@ use std::borrow::Cow;
 use std::str::FromStr;
 use std::time::Duration;
 
-use model::{ConcurrencyKey, InvalidText, TagKey, TagValue, TypeName};
+use model::{ConcurrencyKey, InvalidText, TagKey, TagValue, TypeName, is_deeper_than};
 use serde_json::value::RawValue;
 
 use super::read::{Shape, Whole};
 use super::{List, Loose, Node, Pairs, Raw, Retry, Runtime, Text, Workflow};
 use crate::compile::uuid;
-use crate::fill::{NESTING_MAX, PARAMETERS_BYTES_MAX, is_deeper_than};
-use crate::problem::{Place, Quoted, code};
+use crate::fill::{NESTING_MAX, PARAMETERS_BYTES_MAX};
+use crate::problem::{Place, code, quoted};
 
 /// Limit: tools or labels that a node may demand, of each.
 pub(super) const DEMAND_ENTRIES_MAX: usize = 64;
@@ -142,7 +142,7 @@ fn is_uuid(text: &str, at: &Place<'_>) {
         let message = format_args!(
             "\"{}\" is not a UUID; write one with hyphens, like \
              2b2c3fcb-9c18-4ca2-9b5a-8ad4deb1f164",
-            Quoted(text)
+            quoted(text)
         );
         at.error(code::INVALID, message);
     }
@@ -164,7 +164,7 @@ pub(super) fn needs<T: FromStr<Err = InvalidText>>(value: &Text<'_>, at: &Place<
 
 fn follows<T: FromStr<Err = InvalidText>>(text: &str, at: &Place<'_>) {
     if let Err(InvalidText { rule, .. }) = text.parse::<T>() {
-        let (name, text) = (at.name(), Quoted(text));
+        let (name, text) = (at.name(), quoted(text));
         at.error(code::INVALID, format_args!("{name} is \"{text}\"; it must be {rule}"));
     }
 }
@@ -175,7 +175,7 @@ pub(super) fn one_of(words: &'static [&str]) -> impl Fn(&Text<'_>, &Place<'_>) {
         if let Some(text) = given(value, at, "text")
             && !words.contains(&text.as_ref())
         {
-            let (name, text, words) = (at.name(), Quoted(text), words.join(", "));
+            let (name, text, words) = (at.name(), quoted(text), words.join(", "));
             let message = format_args!("{name} is \"{text}\"; it must be one of {words}");
             at.error(code::INVALID, message);
         }
@@ -218,7 +218,7 @@ pub(super) fn alias(value: &Text<'_>, at: &Place<'_>) {
         let message = format_args!(
             "alias is \"{}\"; it must be a word that expressions can use: at most {ALIAS_BYTES_MAX} \
              of A-Z a-z 0-9 _, not beginning with a digit",
-            Quoted(alias)
+            quoted(alias)
         );
         at.error(code::INVALID, message);
     }
@@ -238,7 +238,7 @@ pub(super) fn labels(labels: &Pairs<'_, Cow<'_, str>>, at: &Place<'_>) {
     for (key, value) in labels.items() {
         let at = at.key(key);
         if let Err(InvalidText { rule, .. }) = key.parse::<TagKey>() {
-            at.error(code::INVALID, format_args!("the label \"{}\" must be {rule}", Quoted(key)));
+            at.error(code::INVALID, format_args!("the label \"{}\" must be {rule}", quoted(key)));
         }
         needs::<TagValue>(value, &at);
     }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::scan::{Fault, string_end};
 use crate::fill::{NodeFacts, Scope};
-use crate::path::get;
+use crate::path::value_at;
 use crate::problem;
 
 /// What an expression looks at.
@@ -187,8 +187,8 @@ impl<'a> View<'a> {
     pub(super) fn at(&self, path: &Path) -> Option<Cow<'a, Value>> {
         let (root, rest) = self.root(path)?;
         match root {
-            Cow::Borrowed(root) => get(root, rest).map(Cow::Borrowed),
-            Cow::Owned(root) => get(&root, rest).cloned().map(Cow::Owned),
+            Cow::Borrowed(root) => value_at(root, rest).map(Cow::Borrowed),
+            Cow::Owned(root) => value_at(&root, rest).cloned().map(Cow::Owned),
         }
     }
 
@@ -295,13 +295,13 @@ fn explain_node(name: &str, facts: NodeFacts<'_>, path: &Path) -> String {
         return format!("\"{name}\" has {} and has no {first}", facts.status);
     }
     // The last place on the way that is there.
-    let depth = (0..way.len()).rev().find(|&depth| get(&root, &way[..depth]).is_some());
+    let depth = (0..way.len()).rev().find(|&depth| value_at(&root, &way[..depth]).is_some());
     match depth {
         None | Some(0) => has(&format!("{first} of \"{name}\""), "have", &root),
         Some(depth) => {
             let mut known = path.clone();
             known.segments.truncate(depth + 1);
-            has(&known.to_string(), "has", get(&root, &way[..depth]).unwrap_or(&Value::Null))
+            has(&known.to_string(), "has", value_at(&root, &way[..depth]).unwrap_or(&Value::Null))
         }
     }
 }

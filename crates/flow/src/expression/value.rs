@@ -91,25 +91,7 @@ fn too_deep() -> Error {
     invalid(format!("the values in it nest more than {NESTING_MAX} levels deep"))
 }
 
-/// A value for the engine.
-pub(super) fn from_json(json: &Json) -> Value {
-    match json {
-        Json::Null => Value::from(()),
-        Json::Bool(bool) => Value::from(*bool),
-        Json::Number(number) => match (number.as_i64(), number.as_u64()) {
-            (Some(number), _) => Value::from(number),
-            (None, Some(number)) => Value::from(number),
-            (None, None) => Value::from(number.as_f64()),
-        },
-        Json::String(text) => Value::from(text.as_str()),
-        Json::Array(items) => items.iter().map(from_json).collect(),
-        Json::Object(fields) => {
-            Value::from_pairs(fields.iter().map(|(key, field)| (key.as_str(), from_json(field))))
-        }
-    }
-}
-
-/// What it weighs there.
+/// What a value from outside weighs in the engine.
 pub(super) fn weight_of(json: &Json) -> usize {
     let below: usize = match json {
         Json::Null | Json::Bool(_) | Json::Number(_) => 0,

@@ -89,7 +89,8 @@ pub(super) async fn hold_sessions(target: &Target, count: u64) -> Result<()> {
     let mut workers = Vec::new();
     for number in 0..count {
         let nobody: Listener = Arc::new(|_| {});
-        workers.push(RunningWorker::start(options(target, &format!("s-{number}"), 1, nobody)?).await?);
+        workers
+            .push(RunningWorker::start(options(target, &format!("s-{number}"), 1, nobody)?).await?);
     }
     let is_last = Arc::new(AtomicBool::new(false));
     watch_stdin(Arc::clone(&is_last));

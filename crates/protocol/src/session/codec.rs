@@ -68,61 +68,14 @@ impl DecodeError {
     }
 }
 
-/// Whether brackets stand deeper within each other than `depth`. Text that is no JSON gets any
-/// answer.
-///
-/// Values that are not looked into are only skipped, so no parser would notice.
-pub(super) fn is_nested_deeper_than(text: &str, depth: usize) -> bool {
-    // Most frames have fewer brackets than they could be deep, which is quick to see.
-    if n_opening(text.as_bytes()) <= depth {
-        return false;
-    }
-    let (mut level, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in text.bytes() {
-        match byte {
-            _ if escaped => escaped = false,
-            b'\\' => escaped = in_string,
-            b'"' => in_string = !in_string,
-            b'{' | b'[' if !in_string => level += 1,
-            b'}' | b']' if !in_string => level = level.saturating_sub(1),
-            _ => {}
-        }
-        if level > depth {
-            return true;
-        }
-    }
-    false
-}
-
-/// How many opening brackets there are, counted in chunks whose sum fits a byte: so the compiler
-/// looks at many bytes at once.
-fn n_opening(bytes: &[u8]) -> usize {
-    // The two brackets differ in one bit.
-    let count = |sum: u8, byte: &u8| sum.wrapping_add(u8::from(*byte | 0x20 == b'{'));
-    let in_chunk = |chunk: &[u8]| usize::from(chunk.iter().fold(0, count));
-    bytes.chunks(usize::from(u8::MAX)).map(in_chunk).sum()
-}
-
-/// Why a frame cannot be sent.
+/// The peer would hang up on a frame of this size.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum EncodeError {
-    /// The peer would hang up on a frame of this size.
-    #[error("frame {id} must be at most {FRAME_BYTES_MAX} bytes, not {bytes}")]
-    TooLarge {
-        /// Which frame.
-        id: String,
-        /// How large it is.
-        bytes: usize,
-    },
-}
-
-impl EncodeError {
-    /// The code of this refusal.
-    pub fn code(&self) -> ErrorCode {
-        match self {
-            Self::TooLarge { .. } => ErrorCode::RequestTooLarge,
-        }
-    }
+#[error("frame {id} must be at most {FRAME_BYTES_MAX} bytes, not {bytes}")]
+pub struct EncodeError {
+    /// Which frame.
+    pub id: String,
+    /// How large it is.
+    pub bytes: usize,
 }
 
 /// A payload as raw JSON.

@@ -4,13 +4,13 @@ use std::borrow::Cow;
 use std::fmt::Write;
 use std::sync::Arc;
 
+use model::is_deeper_than;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use super::codec::{
     DEPTH_MAX, DecodeError, EncodeError, FRAME_BYTES_MAX, INTEGER_MAX, NAME_CHARS_MAX,
-    is_nested_deeper_than,
 };
 use super::kind;
 use super::read::{Object, Str, read};
@@ -116,7 +116,7 @@ impl Reader {
     /// Reads a frame. Keys that are not known are passed over.
     pub fn read_text(&mut self, text: &str) -> Result<Envelope, DecodeError> {
         check_size(text.len())?;
-        if is_nested_deeper_than(text, DEPTH_MAX) {
+        if is_deeper_than(text.as_bytes(), DEPTH_MAX) {
             return Err(DecodeError::TooDeep);
         }
         match EnvelopeText::of_ours(text) {
@@ -267,7 +267,7 @@ impl Envelope {
         let bytes = out.len() - from;
         if bytes > FRAME_BYTES_MAX {
             out.truncate(from);
-            return Err(EncodeError::TooLarge { id: self.id.clone(), bytes });
+            return Err(EncodeError { id: self.id.clone(), bytes });
         }
         Ok(())
     }

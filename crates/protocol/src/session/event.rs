@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 
-use super::control::ResetCode;
 use super::control_queue::Named;
 use super::frame::BusinessFrame;
 use super::payload::control::Resume;
 use super::worker_machine::Connection;
+use crate::error_code::ErrorCode;
 
 /// Lets the server confirm a frame that it was given, once what the frame caused is durable.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -86,7 +86,7 @@ pub enum ServerEvent {
         /// Which session.
         session_id: String,
         /// Why.
-        code: ResetCode,
+        code: ErrorCode,
         /// Frames that the worker may or may not have.
         unconfirmed: Vec<BusinessFrame>,
     },

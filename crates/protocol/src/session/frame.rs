@@ -7,7 +7,7 @@ use model::Timestamp;
 use serde_json::value::RawValue;
 
 use super::envelope::{AckMark, Envelope, Sender};
-use super::kind::{Kind, Vocabulary};
+use super::kind::{Kind, Payload, Vocabulary};
 use super::window::{NumberField, Numbering};
 
 /// A business frame before it has a place in the stream.
@@ -25,6 +25,20 @@ pub struct BusinessFrame {
     pub wants_ack: bool,
     /// What is said.
     pub payload: Box<RawValue>,
+}
+
+impl BusinessFrame {
+    /// A frame that says this to a peer of that vocabulary, and need not be named in an ack.
+    pub fn saying(payload: &Payload, vocabulary: Vocabulary, id: String, corr: String) -> Self {
+        Self {
+            kind: Cow::Borrowed(payload.kind().name()),
+            id,
+            corr: Some(corr),
+            seq: None,
+            wants_ack: false,
+            payload: payload.encode_for(vocabulary).1,
+        }
+    }
 }
 
 /// Who speaks, for whom and in whose words: what all frames of one end have in common.

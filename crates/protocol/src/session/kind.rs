@@ -1,60 +1,124 @@
-//! The kinds of frames, and what frames and keys are called by peers of different ages.
+//! The kinds of frames with their payloads, and what frames and keys are called by peers of
+//! different ages.
 //!
 //! Every name is understood, always. Answers are in the vocabulary of the peer's first frame.
 
 use std::borrow::Cow;
 
-/// What a frame says, whatever its peer calls it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::codec::{DecodeError, raw};
+use super::payload::control::{Accept, Ack, Drain, Handshake, Heartbeat, Register, Reset, Resume};
+use super::payload::exec::{
+    Cancel, Dispatch, ExecError, ExecResult, Feedback, NextRequest, NextResponse, Rebind, Verdict,
+};
+use super::payload::package::{Catalog, Install, PackageEvent, Uninstall};
+use super::payload::resource::{ReadRequest, Release, ResourceChunk};
+use super::read::read;
+
+/// The table of all frames: what a frame says, its payload, its prefixed name, its plain name, and
+/// names that are understood and never sent.
+macro_rules! frames {
+    ($(
+        $(#[$about:meta])*
+        $kind:ident($payload:ty) = $prefixed:literal, $plain:literal $(, $other:literal)*;
+    )+) => {
+        /// What a frame says, whatever its peer calls it.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        pub enum Kind {
+            $( $(#[$about])* $kind, )+
+        }
+
+        /// In the order of [`Kind`], which is the index of its row.
+        static FRAMES: [Row; [$(Kind::$kind),+].len()] = [$(
+            Row { kind: Kind::$kind, prefixed: $prefixed, plain: $plain, others: &[$($other),*] },
+        )+];
+
+        /// What a frame says.
+        #[derive(Clone, Debug)]
+        pub enum Payload {
+            $( $(#[$about])* $kind($payload), )+
+        }
+
+        impl Payload {
+            /// The kind of frame that carries it.
+            pub fn kind(&self) -> Kind {
+                match self {
+                    $( Self::$kind(_) => Kind::$kind, )+
+                }
+            }
+
+            /// Reads the payload of a frame of this kind.
+            ///
+            /// Keys that are not known are passed over, older spellings are understood, and `null`
+            /// is as good as a missing key. What is left must follow the schema.
+            pub fn decode(kind: Kind, payload: &RawValue) -> Result<Self, DecodeError> {
+                Ok(match kind {
+                    $( Kind::$kind => Self::$kind(decode_as(payload)?), )+
+                })
+            }
+
+            /// The kind of frame that carries it, and its text with exactly the keys of its schema:
+            /// older peers drop frames with any other.
+            pub fn encode(&self) -> (Kind, Box<RawValue>) {
+                match self {
+                    $( Self::$kind(payload) => (Kind::$kind, raw(payload)), )+
+                }
+            }
+        }
+    };
+}
+
+frames! {
     /// The worker names itself and shows its credential.
-    Handshake,
+    Handshake(Handshake) = "control.handshake", "handshake";
     /// The worker says what it can do.
-    Register,
+    Register(Register) = "control.register", "register";
     /// The server opens or continues a session.
-    Accept,
+    Accept(Accept) = "control.session.accept", "session.accept";
     /// The worker asks to go on with a session.
-    Resume,
+    Resume(Resume) = "control.resume", "resume", "session.resume";
     /// The server ends a session; the worker begins anew.
-    Reset,
+    Reset(Reset) = "control.reset", "reset", "session.reset";
     /// The server asks the worker to finish and take nothing new.
-    Drain,
+    Drain(Drain) = "control.drain", "cmd.drain";
     /// Either end confirms frames.
-    Ack,
+    Ack(Ack) = "control.ack", "ack";
     /// The worker says that it lives.
-    Heartbeat,
+    Heartbeat(Heartbeat) = "control.heartbeat", "heartbeat";
     /// The server has work.
-    ExecDispatch,
+    ExecDispatch(Box<Dispatch>) = "biz.exec.dispatch", "cmd.dispatch", "task.dispatch";
     /// The worker is done with it.
-    ExecResult,
+    ExecResult(ExecResult) = "biz.exec.result", "result", "task.result";
     /// The worker says how it goes.
-    ExecFeedback,
+    ExecFeedback(Feedback) = "biz.exec.feedback", "feedback";
     /// The worker could not do it.
-    ExecError,
+    ExecError(ExecError) = "biz.exec.error", "error", "command.error";
     /// The server wants work to be stopped.
-    ExecCancel,
+    ExecCancel(Cancel) = "biz.exec.cancel", "cmd.cancel";
     /// The server says what became of a report.
-    ExecVerdict,
+    ExecVerdict(Verdict) = "biz.exec.verdict", "verdict";
     /// A middleware asks for the next link of its chain.
-    NextRequest,
+    NextRequest(NextRequest) = "biz.exec.next.request", "middleware.next_request";
     /// The server answers a middleware.
-    NextResponse,
+    NextResponse(NextResponse) = "biz.exec.next.response", "middleware.next_response";
     /// The server wants a part of a resource.
-    ResourceReadRequest,
+    ResourceReadRequest(ReadRequest) = "biz.resource.read.request", "resource.read.request";
     /// The worker sends a part of a resource.
-    ResourceReadChunk,
+    ResourceReadChunk(ResourceChunk) = "biz.resource.read.chunk", "resource.read.chunk";
     /// The server says that a run needs its resources no more.
-    ResourceRelease,
+    ResourceRelease(Release) = "biz.resource.release", "resource.release";
     /// The server says who has the work of a run from here on.
-    RunRebind,
+    RunRebind(Rebind) = "biz.run.rebind", "cmd.rebind";
     /// The server wants a package to be installed.
-    PackageInstall,
+    PackageInstall(Install) = "biz.pkg.install", "pkg.install", "package.install";
     /// The server wants a package to be removed.
-    PackageUninstall,
+    PackageUninstall(Uninstall) = "biz.pkg.uninstall", "pkg.uninstall", "package.uninstall";
     /// The worker says what became of a package.
-    PackageEvent,
+    PackageEvent(PackageEvent) = "biz.pkg.event", "pkg.event", "package.event";
     /// The packages that there are.
-    PackageCatalog,
+    PackageCatalog(Catalog) = "biz.pkg.catalog", "pkg.catalog", "package.catalog";
 }
 
 /// The names that a peer uses for frames.
@@ -85,11 +149,6 @@ impl Kind {
         FRAMES.iter().map(|row| row.kind)
     }
 
-    /// Whether it belongs to the session itself, and so carries no number.
-    pub fn is_control(self) -> bool {
-        self.name().starts_with("control.")
-    }
-
     /// The kind that has this name in any vocabulary.
     pub fn from_name(name: &str) -> Option<Self> {
         row_of(name).map(|row| row.kind)
@@ -110,6 +169,30 @@ impl Kind {
     }
 }
 
+/// Reads a payload whose type the caller knows, by the rules of [`Payload::decode`].
+pub fn decode_as<'a, T: Deserialize<'a>>(payload: &'a RawValue) -> Result<T, DecodeError> {
+    read("payload", payload)
+}
+
+impl Payload {
+    /// The `type` and the payload of the frame that says this to a peer of that vocabulary.
+    pub fn encode_for(&self, vocabulary: Vocabulary) -> (&'static str, Box<RawValue>) {
+        match (vocabulary, self) {
+            // Seed 001 section 2 knows no reset: a worker is turned away by an `error`.
+            (Vocabulary::Plain, Self::Reset(reset)) => {
+                (Kind::ExecError.name_in(vocabulary), raw(&reset.as_error()))
+            }
+            (Vocabulary::Plain, Self::ExecDispatch(dispatch)) => {
+                (Kind::ExecDispatch.name_in(vocabulary), dispatch.encode_plain())
+            }
+            (Vocabulary::Plain | Vocabulary::Prefixed, _) => {
+                let (kind, payload) = self.encode();
+                (kind.name_in(vocabulary), payload)
+            }
+        }
+    }
+}
+
 /// The names of one kind of frame.
 struct Row {
     kind: Kind,
@@ -118,43 +201,6 @@ struct Row {
     // Understood, never sent.
     others: &'static [&'static str],
 }
-
-const fn row(
-    kind: Kind,
-    prefixed: &'static str,
-    plain: &'static str,
-    others: &'static [&'static str],
-) -> Row {
-    Row { kind, prefixed, plain, others }
-}
-
-/// In the order of [`Kind`], which is the index of its row.
-static FRAMES: [Row; 24] = [
-    row(Kind::Handshake, "control.handshake", "handshake", &[]),
-    row(Kind::Register, "control.register", "register", &[]),
-    row(Kind::Accept, "control.session.accept", "session.accept", &[]),
-    row(Kind::Resume, "control.resume", "resume", &["session.resume"]),
-    row(Kind::Reset, "control.reset", "reset", &["session.reset"]),
-    row(Kind::Drain, "control.drain", "cmd.drain", &[]),
-    row(Kind::Ack, "control.ack", "ack", &[]),
-    row(Kind::Heartbeat, "control.heartbeat", "heartbeat", &[]),
-    row(Kind::ExecDispatch, "biz.exec.dispatch", "cmd.dispatch", &["task.dispatch"]),
-    row(Kind::ExecResult, "biz.exec.result", "result", &["task.result"]),
-    row(Kind::ExecFeedback, "biz.exec.feedback", "feedback", &[]),
-    row(Kind::ExecError, "biz.exec.error", "error", &["command.error"]),
-    row(Kind::ExecCancel, "biz.exec.cancel", "cmd.cancel", &[]),
-    row(Kind::ExecVerdict, "biz.exec.verdict", "verdict", &[]),
-    row(Kind::NextRequest, "biz.exec.next.request", "middleware.next_request", &[]),
-    row(Kind::NextResponse, "biz.exec.next.response", "middleware.next_response", &[]),
-    row(Kind::ResourceReadRequest, "biz.resource.read.request", "resource.read.request", &[]),
-    row(Kind::ResourceReadChunk, "biz.resource.read.chunk", "resource.read.chunk", &[]),
-    row(Kind::ResourceRelease, "biz.resource.release", "resource.release", &[]),
-    row(Kind::RunRebind, "biz.run.rebind", "cmd.rebind", &[]),
-    row(Kind::PackageInstall, "biz.pkg.install", "pkg.install", &["package.install"]),
-    row(Kind::PackageUninstall, "biz.pkg.uninstall", "pkg.uninstall", &["package.uninstall"]),
-    row(Kind::PackageEvent, "biz.pkg.event", "pkg.event", &["package.event"]),
-    row(Kind::PackageCatalog, "biz.pkg.catalog", "pkg.catalog", &["package.catalog"]),
-];
 
 /// A name without a copy of its own, if it is in any vocabulary.
 pub(super) fn shared_name(name: &str) -> Cow<'static, str> {

@@ -12,18 +12,17 @@ use std::time::Duration;
 use model::Timestamp;
 
 use super::codec::raw;
-use super::control::ResetCode;
 use super::control_queue::{ControlQueue, Named};
 use super::envelope::{Envelope, SenderRole};
 use super::event::{CommitToken, ServerEvent};
 use super::frame::BusinessFrame;
-use super::kind::{Kind, Vocabulary};
+use super::kind::{Kind, Payload, Vocabulary};
 use super::outgoing::{Gap, SendError};
-use super::payload::Payload;
 use super::payload::control::{Accept, Drain, Reset};
 use super::server_session::{AskedResume, Session, SessionAccept};
 use super::state::State;
 use super::window::Windows;
+use crate::error_code::ErrorCode;
 
 /// A reset that a peer seems not to have heard is repeated no more often than this.
 const RESET_INTERVAL: Duration = Duration::from_secs(1);
@@ -124,12 +123,10 @@ impl ServerMachine {
     /// The credential is good.
     pub fn accept_handshake(&mut self, now: Timestamp) {
         self.controls.at(now);
-        match self.question.take() {
-            Some(Question::Handshake(named)) => {
-                self.controls.ack(named.clone(), None);
-                self.handshake = Some(named);
-            }
-            other => self.question = other,
+        let question = self.question.take_if(|one| matches!(one, Question::Handshake(_)));
+        if let Some(Question::Handshake(named)) = question {
+            self.controls.ack(named.clone(), None);
+            self.handshake = Some(named);
         }
         if let Some(register) = self.early_register.take() {
             self.on_register(register);
@@ -139,18 +136,15 @@ impl ServerMachine {
     /// Opens a new session for the worker that registered.
     pub fn accept(&mut self, now: Timestamp, accept: SessionAccept) {
         self.controls.at(now);
-        match self.question.take() {
-            Some(Question::Register(named)) => {
-                self.end_session(ResetCode::Superseded);
-                self.session = Some(Session {
-                    id: accept.session_id.as_str().into(),
-                    window: self.window,
-                    windows: Some(Windows::fresh(self.window)),
-                });
-                self.open(named, accept, false);
-            }
-            other => self.question = other,
-        }
+        let question = self.question.take_if(|one| matches!(one, Question::Register(_)));
+        let Some(Question::Register(named)) = question else { return };
+        self.end_session(ErrorCode::SessionStaleBinding);
+        self.session = Some(Session {
+            id: accept.session_id.as_str().into(),
+            window: self.window,
+            windows: Some(Windows::fresh(self.window)),
+        });
+        self.open(named, accept, false);
     }
 
     fn open(&mut self, opener: Named, accept: SessionAccept, is_resumed: bool) {
@@ -176,14 +170,9 @@ impl ServerMachine {
     /// openly if frames are missing that nobody has any more.
     pub fn resume(&mut self, now: Timestamp, mut session: Session, accept: SessionAccept) {
         let now = self.controls.at(now);
-        let (named, asked) = match self.question.take() {
-            Some(Question::Resume(named, asked)) => (named, asked),
-            other => {
-                self.question = other;
-                return;
-            }
-        };
-        self.end_session(ResetCode::Superseded);
+        let question = self.question.take_if(|one| matches!(one, Question::Resume(..)));
+        let Some(Question::Resume(named, asked)) = question else { return };
+        self.end_session(ErrorCode::SessionStaleBinding);
         let place = session.find_place(now, &asked, self.controls.speaker.vocabulary);
         self.session = Some(session);
         match place {
@@ -191,7 +180,9 @@ impl ServerMachine {
                 self.confirm(confirmed);
                 self.open(named, accept, true);
             }
-            Err(Gap) => self.reset(ResetCode::Gap, "frames of the session are lost", None),
+            Err(Gap) => {
+                self.reset(ErrorCode::ResultSequenceGap, "frames of the session are lost", None)
+            }
         }
     }
 
@@ -200,7 +191,7 @@ impl ServerMachine {
     pub fn refuse(
         &mut self,
         now: Timestamp,
-        code: ResetCode,
+        code: ErrorCode,
         reason: &str,
         retry_after_ms: Option<u64>,
     ) {
@@ -258,7 +249,7 @@ impl ServerMachine {
     }
 
     /// Ends the session openly; the connection stays for the worker to close.
-    pub fn reset(&mut self, code: ResetCode, reason: &str, retry_after_ms: Option<u64>) {
+    pub fn reset(&mut self, code: ErrorCode, reason: &str, retry_after_ms: Option<u64>) {
         self.end_session(code);
         if self.state == State::Closed {
             return;
@@ -290,7 +281,7 @@ impl ServerMachine {
         }
     }
 
-    fn end_session(&mut self, code: ResetCode) {
+    fn end_session(&mut self, code: ErrorCode) {
         if let Some(session) = self.session.take() {
             self.events.push_back(ServerEvent::SessionEnded {
                 session_id: session.id.to_string(),
@@ -349,9 +340,9 @@ impl ServerMachine {
         }
         if let Some(id) = gave_up {
             self.events.push_back(ServerEvent::GaveUp { id });
-            self.reset(ResetCode::Unconfirmed, "frame was repeated and never confirmed", None);
+            self.reset(ErrorCode::Timeout, "frame was repeated and never confirmed", None);
         } else if wants_rotation {
-            self.reset(ResetCode::Exhausted, "numbers of the session are used up", None);
+            self.reset(ErrorCode::SessionRotated, "numbers of the session are used up", None);
         }
     }
 

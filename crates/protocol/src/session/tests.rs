@@ -12,12 +12,12 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::codec::DecodeError;
-use super::kind::Kind;
-use super::payload::Payload;
+use super::kind::{Kind, Payload};
 
 /// The schema of a payload, or with `None` that of the envelope.
 fn schema_of(kind: Option<Kind>) -> Value {
-    let folder = if kind.is_none_or(Kind::is_control) { "session" } else { "biz" };
+    let folder =
+        if kind.is_none_or(|kind| kind.name().starts_with("control.")) { "session" } else { "biz" };
     let name = match kind.map(Kind::name) {
         Some(name) => name.split_once('.').expect("a prefix").1,
         None => "envelope",

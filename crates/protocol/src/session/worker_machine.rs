@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use super::backoff::Backoff;
 use super::codec::raw;
-use super::control::{self, ResetCode};
+use super::control;
 use super::control_queue::ControlQueue;
 use super::envelope::{AckMark, Envelope, SenderRole};
 use super::event::WorkerEvent;
@@ -21,6 +21,7 @@ use super::outgoing::{REPEATS_MAX, SendError, repeat_delay};
 use super::payload::control::{Accept, Resume};
 use super::state::State;
 use super::window::{Receipt, Windows};
+use crate::error_code::ErrorCode;
 
 /// How long the server may take from its ack to its accept.
 pub const ACCEPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -171,7 +172,7 @@ impl WorkerMachine {
         self.connection.0 += 1;
         self.controls.clear();
         if self.resumes_unanswered >= RESUMES_UNANSWERED_MAX {
-            self.lose_session(ResetCode::Unconfirmed.name(), "nobody answers the resume");
+            self.lose_session(ErrorCode::Timeout.name(), "nobody answers the resume");
         }
         let ask = if let Some(session) = self.session.clone() {
             self.ask_resume(session)
@@ -369,10 +370,10 @@ impl WorkerMachine {
         }
         if let Some(id) = self.windows.outgoing.tick(now) {
             self.events.push_back(WorkerEvent::GaveUp { id });
-            self.lose_session(ResetCode::Unconfirmed.name(), "frame was never confirmed");
+            self.lose_session(ErrorCode::Timeout.name(), "frame was never confirmed");
             self.drop_connection("frame was repeated and never confirmed", None);
         } else if self.windows.outgoing.wants_rotation() {
-            self.lose_session(ResetCode::Exhausted.name(), "numbers are used up");
+            self.lose_session(ErrorCode::SessionRotated.name(), "numbers are used up");
             self.drop_connection("numbers of the session are used up", None);
         }
     }

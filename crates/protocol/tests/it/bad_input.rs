@@ -1,14 +1,13 @@
 //! What comes in that should not, and what becomes of it.
 
 use model::Timestamp;
+use protocol::error_code::ErrorCode;
 use protocol::session::codec::{DEPTH_MAX, FRAME_BYTES_MAX, NAME_CHARS_MAX};
-use protocol::session::control::ResetCode;
 use protocol::session::envelope::{Envelope, Reader};
 use protocol::session::event::ServerEvent;
 use protocol::session::frame::BusinessFrame;
-use protocol::session::kind::Kind;
+use protocol::session::kind::{Kind, Payload};
 use protocol::session::outgoing::{PAYLOAD_BYTES_MAX, SendError};
-use protocol::session::payload::Payload;
 use protocol::session::state::State;
 use serde_json::{Value, json};
 
@@ -57,7 +56,7 @@ fn a_list_is_no_frame_although_its_items_would_fit() {
 fn a_door_resets_the_session_of_a_peer_that_sends_no_frames() {
     let mut both = Both::open(4);
     let error = Envelope::from_text("{}").expect_err("no frame");
-    both.server.reset(ResetCode::Malformed, &error.to_string(), None);
+    both.server.reset(ErrorCode::RequestInvalid, &error.to_string(), None);
     let reset = both.drain_server().pop().expect("a reset");
     let reset: Value = serde_json::from_str(reset.payload.get()).expect("JSON");
     assert_eq!(reset["code"], "E.REQUEST.INVALID");
@@ -102,7 +101,8 @@ fn a_frame_of_another_tenant_ends_the_session() {
     both.give_server([frame(|frame| frame["tenant"] = json!("other")).into()]);
     let given = both.given();
     assert!(given.ids.is_empty());
-    let [ServerEvent::SessionEnded { code: ResetCode::TenantMismatch, .. }] = given.others[..]
+    let [ServerEvent::SessionEnded { code: ErrorCode::SessionTenantMismatch, .. }] =
+        given.others[..]
     else {
         panic!("{:?}", given.others)
     };

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
+use protocol::error_code::ErrorCode;
 use protocol::session::codec::INTEGER_MAX;
-use protocol::session::control::ResetCode;
 use protocol::session::envelope::Envelope;
 use protocol::session::event::{ServerEvent, WorkerEvent};
 use protocol::session::incoming::REORDER_BYTES_MAX;
@@ -249,7 +249,7 @@ fn w10_a_place_that_cannot_be_is_reset_openly() {
     both.server = server_machine(4);
     let ended = resume(&mut both, session);
     let [ServerEvent::SessionEnded { code, .. }] = &ended[..] else { panic!("{ended:?}") };
-    assert_eq!(*code, ResetCode::Gap);
+    assert_eq!(*code, ErrorCode::ResultSequenceGap);
     let reset = both.drain_server().pop().expect("a reset");
     assert_eq!(reset.kind, "control.reset");
     both.give_worker([reset]);
@@ -281,7 +281,7 @@ fn w11_a_session_ends_before_its_numbers_do() {
     let [ServerEvent::SessionEnded { code, unconfirmed, .. }] = &ended[..] else {
         panic!("{ended:?}")
     };
-    assert_eq!(*code, ResetCode::Exhausted);
+    assert_eq!(*code, ErrorCode::SessionRotated);
     assert_eq!(unconfirmed.iter().map(|frame| frame.id.as_str()).collect::<Vec<_>>(), ["b"]);
     const { assert!(SEQUENCE_ROTATE_AT < INTEGER_MAX) };
 }

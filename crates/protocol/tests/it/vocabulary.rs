@@ -1,13 +1,13 @@
 //! Peers that use other names, count otherwise, or do not count at all.
 
 use model::Timestamp;
-use protocol::session::control::{ResetCode, VOID};
+use protocol::error_code::ErrorCode;
+use protocol::session::control::VOID;
 use protocol::session::envelope::Envelope;
 use protocol::session::event::ServerEvent;
 use protocol::session::frame::BusinessFrame;
 use protocol::session::incoming::UNNUMBERED_MAX;
-use protocol::session::kind::{Kind, Vocabulary};
-use protocol::session::payload::Payload;
+use protocol::session::kind::{Kind, Payload, Vocabulary};
 use protocol::session::payload::control::Drain;
 use protocol::session::server_machine::ServerMachine;
 use protocol::session::server_session::Session;
@@ -160,7 +160,7 @@ fn nothing_waits_for_a_worker_that_does_not_count() {
 fn a_worker_of_seed_001_is_turned_away_by_an_error() {
     let mut script = Script::new();
     script.say(json!({"type": "handshake", "id": "h", "ack": {"request": true}}));
-    script.server.refuse(script.now, ResetCode::MissingToken, "give the worker a token", None);
+    script.server.refuse(script.now, ErrorCode::AuthMissingToken, "give the worker a token", None);
     let heard = script.heard();
     assert_eq!(names(&heard), ["error"]);
     let error = json!({"code": "E.AUTH.MISSING_TOKEN", "message": "give the worker a token"});
@@ -171,7 +171,7 @@ fn a_worker_of_seed_001_is_turned_away_by_an_error() {
 fn a_prefixed_worker_is_turned_away_with_the_reason_and_the_time() {
     let mut script = Script::new();
     script.say(json!({"type": "control.handshake", "id": "h"}));
-    script.server.refuse(script.now, ResetCode::Denied, "the server is full", Some(5000));
+    script.server.refuse(script.now, ErrorCode::SessionDenied, "the server is full", Some(5000));
     let heard = script.heard();
     assert_eq!(names(&heard), ["control.reset"]);
     let code = "E.SESSION.DENIED";
@@ -206,7 +206,7 @@ fn what_was_not_confirmed_comes_back_under_its_own_name() {
     let mut script = Script::open("handshake", "register");
     script.send("a", Kind::ExecDispatch, true);
     assert_eq!(names(&script.heard())[3..], ["cmd.dispatch"]);
-    script.server.reset(ResetCode::Superseded, "another connection", None);
+    script.server.reset(ErrorCode::SessionStaleBinding, "another connection", None);
     let Some(ServerEvent::SessionEnded { unconfirmed, .. }) = script.server.poll_event() else {
         panic!()
     };
@@ -216,7 +216,7 @@ fn what_was_not_confirmed_comes_back_under_its_own_name() {
 
 #[test]
 fn all_reset_codes_are_in_the_table_and_can_be_said_in_both_vocabularies() {
-    for code in ResetCode::ALL {
+    for code in ErrorCode::ALL.iter().copied() {
         assert!(code.name().starts_with("E."), "{code:?}");
         let mut script = Script::new();
         script.say(json!({"type": "resume", "id": "r",

@@ -11,7 +11,7 @@ mod words;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use coordinator::{Change, Command, Moment, Renewal, RunChange, Step, Ticket};
+use coordinator::{Change, Command, Moment, Question, Renewal, RunChange, Step, Ticket};
 use model::{LeaseId, ShardId, Timestamp, WorkerId};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -62,7 +62,7 @@ impl World {
     fn confirmed(&self, worker: &WorkerId, leases: &[LeaseId], now: Timestamp) -> Vec<Event> {
         let (ticket, worker, leases) =
             (Ticket(1), worker.clone(), Renewal::Listed(leases.to_vec()));
-        let command = Command::Heartbeat { ticket, worker, leases };
+        let command = Command::Ask(ticket, Question::Heartbeat { worker, leases });
         let mut publication = Publication::default();
         let at = Moment { now, wall: now, entropy: 0 };
         self.projections.lock().overhear(&command, at, &mut publication);

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use coordinator::{
-    Answer, BindingView, Command, Drain, DrainOrder, Explanation, Grant, HeartbeatVerdict,
-    Judgement, LeaseRequest, NewRun, Pause, QueueView, Rebind, Renewal, ScheduleEdit, ScheduleId,
+    Answer, BindingView, Drain, DrainOrder, Explanation, Grant, HeartbeatVerdict, Judgement,
+    LeaseRequest, NewRun, Pause, Question, QueueView, Rebind, Renewal, ScheduleEdit, ScheduleId,
     ScheduleRecord, ScheduleSpec, Signal, SilenceLimits, SubmittedTask, Underway, WorkerView,
 };
 use futures_util::future::{AbortRegistration, Abortable};
@@ -16,7 +16,7 @@ use model::{
     NewTask, Offer, QueueName, Report, RunId, TaskId, Timestamp, ToolName, TypeName, WorkerId,
 };
 use shard::sessions::MemberMessage;
-use shard::worker_link::{LinkCommand, Unanswered};
+use shard::worker_link::Unanswered;
 
 use super::{AskError, ShardHandle};
 
@@ -49,8 +49,7 @@ macro_rules! commands {
         impl ShardHandle {
             $($(#[$doc])*
             $vis async fn $method(&self, $($argument: $type),*) -> Result<$answer, AskError> {
-                let ask = |ticket| Command::$command { ticket, $($field $(: $value)?),* };
-                match self.ask(ask).await? {
+                match self.ask(Question::$command { $($field $(: $value)?),* }).await? {
                     $($said => Ok($given),)+
                     other => Err(not_given(other)),
                 }
@@ -162,7 +161,7 @@ impl ShardHandle {
     ) -> Result<(), AskError> {
         let WorkerRegistration { worker, offer, silence_limits, anew } = own;
         let member = member.map(|message| (worker.clone(), message));
-        let ask = |ticket| Command::Register { ticket, worker, offer, silence_limits, anew };
+        let ask = Question::Register { worker, offer, silence_limits, anew };
         let answer = match member {
             Some(member) => self.ask_as_member(member, ask).await?,
             None => self.ask(ask).await?,
@@ -177,7 +176,7 @@ impl ShardHandle {
         message: MemberMessage,
     ) -> Result<(), AskError> {
         let member = (worker.clone(), message);
-        match self.ask_as_member(member, |ticket| Command::Unregister { ticket, worker }).await? {
+        match self.ask_as_member(member, Question::Unregister { worker }).await? {
             Answer::Unregistered { .. } => Ok(()),
             other => Err(not_given(other)),
         }
@@ -205,10 +204,10 @@ impl ShardHandle {
     /// Asks for a link. A question that is taken back while it waits was granted nothing.
     pub(crate) async fn ask_for_link(
         &self,
-        command: LinkCommand,
+        question: Question,
         stop: Option<AbortRegistration>,
     ) -> LinkAnswer {
-        let asking = self.ask(|ticket| command.with_ticket(ticket));
+        let asking = self.ask(question);
         let answer = match stop {
             None => asking.await,
             Some(stop) => {

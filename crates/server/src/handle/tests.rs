@@ -13,10 +13,10 @@ use super::*;
 async fn an_asker_that_goes_while_it_waits_withdraws() {
     let (handle, mut inbox) = handle();
     {
-        let mut asking = pin!(handle.ask(|ticket| Command::ListWorkers { ticket }));
+        let mut asking = pin!(handle.ask(Question::ListWorkers));
         assert!(poll!(&mut asking).is_pending());
     }
-    let Some(Message::Ask { ticket, .. }) = inbox.recv().await else { panic!("it asked") };
+    let Some(Message::Ask(Asking { ticket, .. })) = inbox.recv().await else { panic!("it asked") };
     let Ok(Message::Tell(Command::Withdraw { ticket: withdrawn })) = inbox.try_recv() else {
         panic!("it goes without a word")
     };
@@ -29,9 +29,11 @@ async fn leases_that_cross_the_asker_who_goes_are_given_back() {
     let grant = grant();
     let lease = grant.lease;
     {
-        let mut asking = pin!(handle.ask(|ticket| Command::ListWorkers { ticket }));
+        let mut asking = pin!(handle.ask(Question::ListWorkers));
         assert!(poll!(&mut asking).is_pending());
-        let Some(Message::Ask { reply, .. }) = inbox.recv().await else { panic!("it asked") };
+        let Some(Message::Ask(Asking { reply, .. })) = inbox.recv().await else {
+            panic!("it asked")
+        };
         assert!(reply.send(Answer::Leases(vec![grant])).is_ok(), "the asker is still there");
     }
     let Ok(Message::Tell(Command::ReturnLeases { leases })) = inbox.try_recv() else {
@@ -44,9 +46,11 @@ async fn leases_that_cross_the_asker_who_goes_are_given_back() {
 async fn an_answer_that_was_heard_is_not_taken_back() {
     let (handle, mut inbox) = handle();
     {
-        let mut asking = pin!(handle.ask(|ticket| Command::ListWorkers { ticket }));
+        let mut asking = pin!(handle.ask(Question::ListWorkers));
         assert!(poll!(&mut asking).is_pending());
-        let Some(Message::Ask { reply, .. }) = inbox.recv().await else { panic!("it asked") };
+        let Some(Message::Ask(Asking { reply, .. })) = inbox.recv().await else {
+            panic!("it asked")
+        };
         assert!(reply.send(Answer::Leases(vec![grant()])).is_ok());
         assert!(matches!(asking.await, Ok(Answer::Leases(_))));
     }
@@ -71,7 +75,7 @@ async fn check_answer(answer: Answer, expected: &Result<Vec<WorkerView>, AskErro
     let (handle, mut inbox) = handle();
     let mut asking = pin!(handle.list_workers());
     assert!(poll!(&mut asking).is_pending());
-    let Some(Message::Ask { reply, .. }) = inbox.recv().await else { panic!("it asked") };
+    let Some(Message::Ask(Asking { reply, .. })) = inbox.recv().await else { panic!("it asked") };
     assert!(reply.send(answer).is_ok(), "the asker is still there");
     assert_eq!(&asking.await, expected);
 }

@@ -261,5 +261,5 @@ pub(crate) async fn job(
 
 /// Makes a task wait for others.
 pub(crate) fn wait_for(task: &mut NewTask, others: Vec<TaskId>) {
-    task.after = others.into_iter().map(model::After::Task).collect();
+    task.after = others;
 }

@@ -9,6 +9,7 @@ use bytes::Bytes;
 use model::{
     Demand, IdempotencyKey, IdempotencyMark, InvalidText, NewTask, PRIORITY_LIMIT, QueueName,
     RetryPolicy, RunName, TagKey, TagValue, TaskSpec, Timestamp, ToolName, TypeName,
+    is_deeper_than,
 };
 use protocol::plan::{PLAN, PLAN_STEP, Plan, PlanJob, PlanTask};
 use protocol::rest::actions::{JobMoment, JobTags, SubmitJob};
@@ -19,7 +20,7 @@ use super::kept::{self, PlanError};
 use crate::app::App;
 use crate::handle::ShardHandle;
 use crate::wire_words::payload::{
-    DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX, PAYLOAD_DEPTH_MAX, describe, is_deeper_than,
+    DEMAND_ENTRIES_MAX, PARAMETERS_BYTES_MAX, PAYLOAD_DEPTH_MAX, describe,
 };
 
 /// The type of a job that is no plan: its payload means something to its worker alone.

@@ -3,11 +3,10 @@
 use std::collections::HashMap;
 
 use coordinator::{
-    ItemEnd, NodeEnd, NodeSeen, NodeStatus, RunBindings, RunRecord, SubgraphRecord, TaskRecord,
-    TaskState,
+    ItemEnd, NodeEnd, NodeSeen, NodeStatus, RunBindings, RunParts, RunRecord, SubgraphRecord,
+    TaskRecord, TaskState,
 };
 use flow::{Graph, Node, Program};
-use store::RunParts;
 use uuid::Uuid;
 
 /// A run with its nodes.

@@ -7,6 +7,7 @@
 use std::fmt::Write;
 
 use bytes::Bytes;
+use model::is_deeper_than;
 use protocol::error_code::ErrorCode;
 use serde_json::value::RawValue;
 
@@ -32,36 +33,6 @@ pub(crate) fn payload(
         return Err(ApiError::invalid(name, rule).with_hint("send deeply nested data as a string"));
     }
     Ok(bytes.into())
-}
-
-/// Whether valid JSON nests deeper than this; brackets inside strings do not count.
-pub(crate) fn is_deeper_than(text: &[u8], depth_max: usize) -> bool {
-    // Each level takes two brackets, so most payloads are too short to be deep.
-    if text.len() < 2 * (depth_max + 1) {
-        return false;
-    }
-    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
-    for byte in text {
-        if in_string {
-            match byte {
-                _ if escaped => escaped = false,
-                b'\\' => escaped = true,
-                b'"' => in_string = false,
-                _ => {}
-            }
-            continue;
-        }
-        match byte {
-            b'"' => in_string = true,
-            b'[' | b'{' => depth += 1,
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-        if depth > depth_max {
-            return true;
-        }
-    }
-    false
 }
 
 /// One level of nesting.

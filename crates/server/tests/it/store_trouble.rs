@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::Mutex;
 
-use coordinator::{LoadKey, RunChange, RunRecord, TaskRecord};
+use coordinator::{LoadKey, RunChange, RunParts, RunRecord, TaskRecord};
 use keyspace::Row;
 use model::{QueueName, RunId, ShardId, TenantId};
 use serde_json::json;
 use shard::{ClaimedShard, DocumentKind, Restored, Turn};
 use store::{
     CommitError, Committed, DocumentVersion, KeyspaceTurn, Note, NoteKind, PageQuery, RunKey,
-    RunPage, RunParts, RunQuery, SqliteStore, Store, StoreError, StoreFuture, TaskPage, TokenRow,
+    RunPage, RunQuery, SqliteStore, Store, StoreError, StoreFuture, TaskPage, TokenRow,
 };
 
 use crate::flows::{node, workflow};

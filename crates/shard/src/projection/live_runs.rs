@@ -37,7 +37,7 @@ impl LiveRuns {
         let mut live = Self::default();
         for run in runs {
             live.add_run(&run.record);
-            if !run.settled.is_empty() {
+            if !run.parts.tasks.is_empty() {
                 live.begin(run.record.id, run.record.created_at);
             }
         }

@@ -48,7 +48,7 @@ impl LogLine {
 
 #[cfg(test)]
 mod tests {
-    use coordinator::{Command, Drain, Moment, Ticket};
+    use coordinator::{Command, Drain, Moment, Question, Ticket};
     use model::{ShardId, Timestamp};
 
     use super::*;
@@ -64,7 +64,7 @@ mod tests {
         let drain = Drain { by: "ada".into(), at: now, gone_by: None, reason: None };
         for drain in [Some(drain), None] {
             let worker = worker.clone();
-            shard.on_message(at, Command::Drain { ticket: Ticket(1), worker, drain });
+            shard.on_message(at, Command::Ask(Ticket(1), Question::Drain { worker, drain }));
         }
         let turn = shard.poll_commit().expect("facts");
         assert!(shard.poll_effect().is_none(), "the turn may still be lost");

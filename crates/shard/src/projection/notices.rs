@@ -48,7 +48,7 @@ impl RunWorkers {
     /// As far as the tasks tell, after a restart.
     pub(super) fn restored(tasks: &[TaskRecord], runs: &[RestoredRun]) -> Self {
         let mut workers = Self::default();
-        for task in tasks.iter().chain(runs.iter().flat_map(|run| &run.settled)) {
+        for task in tasks.iter().chain(runs.iter().flat_map(|run| &run.parts.tasks)) {
             let Some(link) = &task.link else { continue };
             let holder = match &task.progress.state {
                 TaskState::Leased(lease) => Some(&lease.holder),

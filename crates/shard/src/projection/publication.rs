@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coordinator::{Command, Load, Moment, Renewal, Step};
+use coordinator::{Command, Load, Moment, Question, Renewal, Step};
 use model::{Timestamp, WorkerId};
 
 use super::event::Event;
@@ -57,7 +57,11 @@ impl Projections {
 
     /// Whether a worker shows that it has what it was given: no fact comes of it, but it is told.
     pub fn overhear(&mut self, command: &Command, at: Moment, into: &mut Publication) {
-        if let Command::Heartbeat { worker, leases: Renewal::Listed(leases), .. } = command {
+        if let Command::Ask(
+            _,
+            Question::Heartbeat { worker, leases: Renewal::Listed(leases), .. },
+        ) = command
+        {
             Maker::new(&mut self.live_runs, at.now, &mut into.events).confirmed(worker, leases);
         }
     }

@@ -1,14 +1,11 @@
 //! The coordinator's words to the wire's.
 
-use std::borrow::Cow;
-
 use coordinator::{FactNumber, Grant, LostAuthority};
 use model::{LeaseId, Offer, RunId};
 use protocol::rest::leases::{VerdictAnswer, VerdictWord};
 use protocol::session::codec::OpenObject;
 use protocol::session::frame::BusinessFrame;
-use protocol::session::kind::{Kind, Vocabulary};
-use protocol::session::payload::Payload;
+use protocol::session::kind::{Payload, Vocabulary};
 use protocol::session::payload::exec::{
     Cancel, Constraints, Dispatch, Rebind, Verdict as VerdictPayload,
 };
@@ -69,12 +66,9 @@ pub(super) fn dispatch(
         affinity: None,
     }));
     BusinessFrame {
-        kind: Cow::Borrowed(Kind::ExecDispatch.name()),
-        id: grant.lease.to_string(),
-        corr: Some(task_id),
         seq: Some(grant.fact.map_or(seq, FactNumber::get)),
         wants_ack,
-        payload: payload.encode_for(vocabulary).1,
+        ..BusinessFrame::saying(&payload, vocabulary, grant.lease.to_string(), task_id)
     }
 }
 
@@ -110,41 +104,21 @@ pub(super) fn cancel(lease: LeaseId, why: LostAuthority, vocabulary: Vocabulary)
         reason: lost_authority_word(why).to_owned(),
         lease_id: lease.to_string(),
     });
-    BusinessFrame {
-        kind: Cow::Borrowed(Kind::ExecCancel.name()),
-        id: format!("cancel-{lease}"),
-        corr: Some(task_id),
-        seq: None,
-        wants_ack: false,
-        payload: payload.encode_for(vocabulary).1,
-    }
+    BusinessFrame::saying(&payload, vocabulary, format!("cancel-{lease}"), task_id)
 }
 
 /// Tells a worker that a run has ended.
 pub(super) fn release(run: RunId, vocabulary: Vocabulary) -> BusinessFrame {
     let run_id = run.to_string();
     let payload = Payload::ResourceRelease(Release { run_id: run_id.clone() });
-    BusinessFrame {
-        kind: Cow::Borrowed(Kind::ResourceRelease.name()),
-        id: format!("release-{run_id}"),
-        corr: Some(run_id),
-        seq: None,
-        wants_ack: false,
-        payload: payload.encode_for(vocabulary).1,
-    }
+    BusinessFrame::saying(&payload, vocabulary, format!("release-{run_id}"), run_id)
 }
 
 /// Tells a worker who has the work of a run from here on. The mark tells rebinds apart.
 pub(super) fn rebind(rebind: Rebind, mark: &str, vocabulary: Vocabulary) -> BusinessFrame {
     let run_id = rebind.run_id.clone();
-    BusinessFrame {
-        kind: Cow::Borrowed(Kind::RunRebind.name()),
-        id: format!("rebind-{mark}"),
-        corr: Some(run_id),
-        seq: None,
-        wants_ack: false,
-        payload: Payload::RunRebind(rebind).encode_for(vocabulary).1,
-    }
+    let payload = Payload::RunRebind(rebind);
+    BusinessFrame::saying(&payload, vocabulary, format!("rebind-{mark}"), run_id)
 }
 
 /// A verdict as a frame of its own.
@@ -159,14 +133,7 @@ pub(super) fn verdict(
         reason: answer.reason.clone(),
         task_state: answer.task_state.map(|state| state.word().to_owned()),
     });
-    BusinessFrame {
-        kind: Cow::Borrowed(Kind::ExecVerdict.name()),
-        id: format!("verdict-{lease}"),
-        corr: Some(lease.to_string()),
-        seq: None,
-        wants_ack: false,
-        payload: payload.encode_for(vocabulary).1,
-    }
+    BusinessFrame::saying(&payload, vocabulary, format!("verdict-{lease}"), lease.to_string())
 }
 
 /// A verdict in the words that an ack carries: `COMMITTED`, `CANCELLED superseded`.

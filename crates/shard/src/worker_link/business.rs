@@ -4,8 +4,7 @@ use coordinator::{Command, DrainCause};
 use model::{LeaseId, Report, Timestamp, WorkerId};
 use protocol::session::event::CommitToken;
 use protocol::session::frame::BusinessFrame;
-use protocol::session::kind::Kind;
-use protocol::session::payload::Payload;
+use protocol::session::kind::{Kind, Payload, decode_as};
 use protocol::session::payload::control::Heartbeat;
 use protocol::session::payload::exec::{ExecError, ExecResult, Feedback};
 use serde::Deserialize;
@@ -184,9 +183,8 @@ impl WorkerLink {
     }
 
     pub(super) fn on_heartbeat(&mut self, payload: &RawValue) {
-        match Payload::decode(Kind::Heartbeat, payload) {
-            Ok(Payload::Heartbeat(heartbeat)) => self.observe_heartbeat(heartbeat),
-            Ok(_) => {}
+        match decode_as(payload) {
+            Ok(heartbeat) => self.observe_heartbeat(heartbeat),
             Err(error) => {
                 let why = error.to_string();
                 self.events.push_back(LinkEvent::Misread { what: "heartbeat", why });

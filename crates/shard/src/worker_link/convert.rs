@@ -11,8 +11,7 @@ use model::{
 use protocol::session::codec::OpenObject;
 use protocol::session::control::COUNTED_ACKS_FEATURE;
 use protocol::session::frame::BusinessFrame;
-use protocol::session::kind::Kind;
-use protocol::session::payload::Payload;
+use protocol::session::kind::{Kind, Payload};
 use protocol::session::payload::control::{Metrics, PackageStatus, Register};
 use protocol::session::payload::exec::{ExecError, ExecResult, ResultStatus};
 use protocol::session::payload::resource::Artifact;

@@ -2,7 +2,7 @@
 
 use coordinator::Violation;
 use model::{LeaseId, WorkerId};
-use protocol::session::control::ResetCode;
+use protocol::error_code::ErrorCode;
 use protocol::session::payload::control::Heartbeat;
 use protocol::session::payload::exec::Feedback;
 use protocol::session::payload::package::PackageEvent;
@@ -31,12 +31,12 @@ pub enum LinkEvent {
         /// Which one.
         session_id: String,
         /// Why.
-        code: ResetCode,
+        code: ErrorCode,
     },
     /// A worker was turned away.
     Refused {
         /// The code that it was told.
-        code: ResetCode,
+        code: ErrorCode,
         /// The same for people.
         reason: String,
     },

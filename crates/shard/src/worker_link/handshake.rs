@@ -10,18 +10,17 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use coordinator::{Command, DrainCause};
+use coordinator::{Command, DrainCause, Question};
 use model::{ShardId, TenantId, Timestamp, WorkerId};
-use protocol::session::control::ResetCode;
-use protocol::session::kind::Kind;
-use protocol::session::payload::Payload;
+use protocol::error_code::ErrorCode;
+use protocol::session::kind::decode_as;
 use protocol::session::payload::control::{Handshake as HandshakePayload, Resume};
 use protocol::session::server_session::{Session, SessionAccept};
 use serde_json::value::RawValue;
 
 use super::convert::{Registered, registered};
 use super::event::LinkEvent;
-use super::in_flight::{LinkCommand, Waiting};
+use super::in_flight::Waiting;
 use super::session_leases::{Owner, SessionLeases};
 use super::{LinkAsk, WorkerLink};
 use crate::sessions::{Carried, Claimed, SessionClaim, SessionRecord};
@@ -35,7 +34,7 @@ const REFUSAL_DELAY: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// The code that the worker is told.
-    pub code: ResetCode,
+    pub code: ErrorCode,
     /// The same for people.
     pub reason: String,
     /// When it may try again.
@@ -44,7 +43,7 @@ pub struct Refusal {
 
 impl Refusal {
     /// A refusal for good.
-    pub fn new(code: ResetCode, reason: impl Into<String>) -> Self {
+    pub fn new(code: ErrorCode, reason: impl Into<String>) -> Self {
         Self { code, reason: reason.into(), retry_after: None }
     }
 }
@@ -252,9 +251,8 @@ impl WorkerLink {
     ) {
         self.release_claim();
         let attempt = self.handshake.next_attempt();
-        let handshake = match Payload::decode(Kind::Handshake, payload) {
-            Ok(Payload::Handshake(handshake)) => handshake,
-            Ok(_) => return self.refuse_later(now, malformed("not a handshake")),
+        let handshake = match decode_as(payload) {
+            Ok(handshake) => handshake,
             Err(error) => return self.refuse_later(now, malformed(error.to_string())),
         };
         let authenticate = Box::new(Authenticate { tenant, sender_id, boot_id, handshake });
@@ -410,7 +408,7 @@ impl WorkerLink {
     }
 
     fn seat_resumed(&mut self, mut claimed: Claimed, shard: ShardId) -> Result<Opening, Refusal> {
-        let unknown = || Refusal::new(ResetCode::UnknownSession, UNKNOWN_SESSION);
+        let unknown = || Refusal::new(ErrorCode::SessionUnknown, UNKNOWN_SESSION);
         let carried = std::mem::take(&mut claimed.carried);
         let Some(record) = claimed.record else {
             self.park(carried);
@@ -473,7 +471,7 @@ impl WorkerLink {
         // The worker may have taken its question back, or been reset, while it was answered.
         let unheard = self.session.as_ref().filter(|_| self.machine.session_id().is_none());
         if let Some(session_id) = unheard.map(|session| session.owner.session_id.clone()) {
-            self.on_session_ended(now, session_id, ResetCode::Superseded);
+            self.on_session_ended(now, session_id, ErrorCode::SessionStaleBinding);
         }
     }
 
@@ -513,7 +511,7 @@ impl WorkerLink {
         self.ask_session(SessionAsk::Park { carried: Box::new(carried) });
     }
 
-    pub(super) fn on_session_ended(&mut self, now: Timestamp, session_id: String, code: ResetCode) {
+    pub(super) fn on_session_ended(&mut self, now: Timestamp, session_id: String, code: ErrorCode) {
         self.open_by = now.after(OPENING_WITHIN);
         let is_own =
             self.session.as_ref().is_some_and(|session| session.owner.session_id == session_id);
@@ -560,8 +558,8 @@ impl WorkerLink {
     pub(super) fn set_drain(&mut self, worker: &WorkerId, cause: DrainCause, on: bool) {
         let request = self.in_flight.new_id();
         self.in_flight.add(request, Waiting::Drain);
-        let command = LinkCommand::SetDrain { worker: worker.clone(), cause, on };
-        self.asks.push_back(LinkAsk::Ask { request, command });
+        let question = Question::SetDrain { worker: worker.clone(), cause, on };
+        self.asks.push_back(LinkAsk::Ask { request, question });
     }
 
     fn ask_session(&mut self, ask: SessionAsk) {
@@ -574,13 +572,10 @@ impl WorkerLink {
 pub const UNKNOWN_SESSION: &str = "this session cannot be resumed; begin anew";
 
 fn malformed(why: impl Into<String>) -> Refusal {
-    Refusal::new(ResetCode::Malformed, why)
+    Refusal::new(ErrorCode::RequestInvalid, why)
 }
 
 fn read_register(register: &RawValue) -> Result<Registered, Refusal> {
-    match Payload::decode(Kind::Register, register) {
-        Ok(Payload::Register(register)) => registered(&register).map_err(malformed),
-        Ok(_) => Err(malformed("not a register")),
-        Err(error) => Err(malformed(error.to_string())),
-    }
+    let register = decode_as(register).map_err(|error| malformed(error.to_string()))?;
+    registered(&register).map_err(malformed)
 }

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{Command, DrainCause, LeaseRequest, NextCall, Renewal, Ticket};
 use model::{LeaseId, Report, Timestamp, WorkerId};
 use protocol::session::event::CommitToken;
 
@@ -16,53 +15,6 @@ const ASK_AGAIN_AFTER: Duration = Duration::from_millis(500);
 /// Names something that a link asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
-
-/// A command for the coordinator, before it has a ticket.
-#[derive(Clone, Debug)]
-pub enum LinkCommand {
-    /// Answered by `Leases`, when there are some.
-    RequestLeases(LeaseRequest),
-    /// Answered by `Judgements`.
-    Report(Vec<Report>),
-    /// Answered by `Heartbeats`.
-    Heartbeat {
-        /// Who lives.
-        worker: WorkerId,
-        /// What it works on.
-        leases: Vec<LeaseId>,
-    },
-    /// Answered by `Next`, when the next in line has come to its end.
-    Next(Box<NextCall>),
-    /// Its answer does not matter.
-    SetDrain {
-        /// Who.
-        worker: WorkerId,
-        /// Why.
-        cause: DrainCause,
-        /// Whether it is drained from here on.
-        on: bool,
-    },
-}
-
-impl LinkCommand {
-    /// The command, to be answered under this ticket.
-    pub fn with_ticket(self, ticket: Ticket) -> Command {
-        match self {
-            Self::RequestLeases(request) => Command::RequestLeases { ticket, request },
-            Self::Report(reports) => Command::Report { ticket, reports },
-            Self::Heartbeat { worker, leases } => {
-                Command::Heartbeat { ticket, worker, leases: Renewal::Listed(leases) }
-            }
-            Self::Next(call) => Command::Next { ticket, call },
-            Self::SetDrain { worker, cause, on } => Command::SetDrain { ticket, worker, cause, on },
-        }
-    }
-
-    /// Whether the answer may take so long that it is withdrawn when it is no longer wanted.
-    pub fn is_patient(&self) -> bool {
-        matches!(self, Self::RequestLeases(_) | Self::Next(_))
-    }
-}
 
 /// A frame whose report is being judged.
 #[derive(Debug)]

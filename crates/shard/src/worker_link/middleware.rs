@@ -4,14 +4,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use coordinator::{NextCall, NextEnd};
+use coordinator::{NextCall, NextEnd, Question};
 use model::{LeaseId, Timestamp, WorkerId};
 use protocol::session::codec::NAME_CHARS_MAX;
 use protocol::session::event::CommitToken;
 use protocol::session::frame::BusinessFrame;
 use protocol::session::payload::exec::{NextRequest, NextResponse};
 
-use super::in_flight::{LinkCommand, Waiting};
+use super::in_flight::Waiting;
 use super::next::{self, Words};
 use super::session_leases::ChainPlace;
 use super::session_leases::calls::Opening;
@@ -82,9 +82,9 @@ impl WorkerLink {
         match session.calls.open(call, request) {
             Opening::Open => {
                 let worker = session.owner.worker.clone();
-                let command = command(call, &worker);
+                let question = question(call, &worker);
                 self.in_flight.add(request, Waiting::Next { call: Arc::clone(call), worker });
-                self.asks.push_back(LinkAsk::Ask { request, command });
+                self.asks.push_back(LinkAsk::Ask { request, question });
             }
             Opening::Known => {}
             Opening::TooMany => {
@@ -141,12 +141,13 @@ impl WorkerLink {
 }
 
 /// The question for a call. The coordinator recognises one that it has seen.
-pub(super) fn command(call: &Call, worker: &WorkerId) -> LinkCommand {
-    LinkCommand::Next(Box::new(NextCall {
+pub(super) fn question(call: &Call, worker: &WorkerId) -> Question {
+    let call = NextCall {
         lease: call.lease,
         worker: worker.clone(),
         request: Arc::clone(&call.request),
         payload: call.payload.clone(),
         until: call.until,
-    }))
+    };
+    Question::Next { call: Box::new(call) }
 }

@@ -8,8 +8,7 @@ use coordinator::{NextEnd, NodeWord};
 use model::Failure;
 use protocol::session::codec::OpenObject;
 use protocol::session::frame::BusinessFrame;
-use protocol::session::kind::{Kind, Vocabulary};
-use protocol::session::payload::Payload;
+use protocol::session::kind::{Payload, Vocabulary};
 use protocol::session::payload::exec::{CodedError, NextRequest, NextResponse};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -19,8 +18,6 @@ use crate::sessions::Call;
 
 /// A code and a sentence.
 pub(super) type Words = (&'static str, &'static str);
-/// An answer, ready to be sent.
-pub(super) type Response = NextResponse;
 
 pub(super) const NO_CALLER: Words =
     ("next_no_chain", "this worker holds no task that could have made the call");
@@ -49,31 +46,29 @@ pub(super) fn merged(request: &NextRequest, is_for_host: bool) -> Option<Bytes> 
 }
 
 /// What a middleware hears of the next in line.
-pub(super) fn answer(call: &Call, end: &NextEnd) -> Response {
+pub(super) fn answer(call: &Call, end: &NextEnd) -> NextResponse {
+    let failed = |code: &str, message: &str| response(call, None, Some(coded(code, message)), None);
     match end {
         NextEnd::Succeeded(result) => response(call, Some(object(result)), None, None),
         NextEnd::Ended { word, failure, result } => {
             let (code, status, silence) = ended(*word);
             let message = failure.as_ref().map_or(silence, |failure| failure.reason.as_str());
-            let error = CodedError { code: code.to_owned(), message: message.to_owned() };
             let result = result.as_ref().map(|result| object(result));
-            response(call, result, Some(error), trace(status, failure.as_ref()))
+            let trace = trace(status, failure.as_ref());
+            response(call, result, Some(coded(code, message)), trace)
         }
         NextEnd::TimedOut => {
-            let message = "the next in line did not come to its end in time".to_owned();
-            let error = CodedError { code: "next_timeout".to_owned(), message };
-            response(call, None, Some(error), None)
+            failed("next_timeout", "the next in line did not come to its end in time")
         }
         NextEnd::AskedAgain => {
-            let message = "the same call was made again, and is answered there".to_owned();
-            let error = CodedError { code: "next_asked_again".to_owned(), message };
-            response(call, None, Some(error), None)
+            failed("next_asked_again", "the same call was made again, and is answered there")
         }
-        NextEnd::NotAllowed { code, reason } => {
-            let error = CodedError { code: (*code).to_owned(), message: (*reason).to_owned() };
-            response(call, None, Some(error), None)
-        }
+        NextEnd::NotAllowed { code, reason } => failed(code, reason),
     }
+}
+
+fn coded(code: &str, message: &str) -> CodedError {
+    CodedError { code: code.to_owned(), message: message.to_owned() }
 }
 
 /// The code, the word for the status, and a sentence where nobody gave one.
@@ -107,7 +102,7 @@ fn response(
     result: Option<OpenObject>,
     error: Option<CodedError>,
     trace: Option<OpenObject>,
-) -> Response {
+) -> NextResponse {
     NextResponse {
         request_id: call.request.to_string(),
         run_id: call.run_id.clone(),
@@ -120,39 +115,31 @@ fn response(
 }
 
 /// The result is there, but no frame can carry it.
-pub(super) fn too_large(call: &Call) -> Response {
+pub(super) fn too_large(call: &Call) -> NextResponse {
     let message = "the result of the next in line is larger than a frame may be; \
                    leave large data as a resource, and return its name";
-    let error = CodedError { code: "next_failed".to_owned(), message: message.to_owned() };
     let failure = Failure::new("E.RESULT.TOO_LARGE", "");
-    response(call, None, Some(error), trace("failed", Some(&failure)))
+    response(call, None, Some(coded("next_failed", message)), trace("failed", Some(&failure)))
 }
 
 /// A request that cannot become a call.
-pub(super) fn refusal(request: &NextRequest, (code, message): Words) -> Response {
+pub(super) fn refusal(request: &NextRequest, (code, message): Words) -> NextResponse {
     NextResponse {
         request_id: request.request_id.clone(),
         run_id: request.run_id.clone(),
         node_id: request.node_id.clone(),
         middleware_id: request.middleware_id.clone(),
         result: None,
-        error: Some(CodedError { code: code.to_owned(), message: message.to_owned() }),
+        error: Some(coded(code, message)),
         trace: None,
     }
 }
 
 /// The frame of an answer.
-pub(super) fn frame(response: &Response, vocabulary: Vocabulary) -> BusinessFrame {
+pub(super) fn frame(response: &NextResponse, vocabulary: Vocabulary) -> BusinessFrame {
+    let name = |chars_max| response.request_id.chars().take(chars_max).collect::<String>();
     let payload = Payload::NextResponse(response.clone());
-    let request_id = &response.request_id;
-    BusinessFrame {
-        kind: Cow::Borrowed(Kind::NextResponse.name()),
-        id: format!("next-{}", request_id.chars().take(200).collect::<String>()),
-        corr: Some(request_id.chars().take(256).collect()),
-        seq: None,
-        wants_ack: false,
-        payload: payload.encode_for(vocabulary).1,
-    }
+    BusinessFrame::saying(&payload, vocabulary, format!("next-{}", name(200)), name(256))
 }
 
 #[cfg(test)]

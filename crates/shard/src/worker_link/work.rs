@@ -1,17 +1,16 @@
 //! What goes between a session and the coordinator: reports, requests, grants, verdicts.
 
-use std::borrow::Cow;
-
-use coordinator::{Answer, Command, Grant, HeartbeatVerdict, Judgement, LostAuthority, NextEnd};
+use coordinator::{
+    Answer, Command, Grant, HeartbeatVerdict, Judgement, LostAuthority, NextEnd, Question, Renewal,
+};
 use model::{LeaseId, RunId, Timestamp, WorkerId};
 use protocol::session::frame::BusinessFrame;
-use protocol::session::kind::Kind;
-use protocol::session::payload::Payload;
+use protocol::session::kind::{Kind, Payload};
 use protocol::session::payload::exec::Rebind;
 use protocol::session::payload::resource::ReadRequest;
 
 use super::event::LinkEvent;
-use super::in_flight::{LinkCommand, Reported, RequestId, Waiting};
+use super::in_flight::{Reported, RequestId, Waiting};
 use super::{LinkAsk, Unanswered, WorkerLink, answers, convert};
 use crate::verdict_words::verdict_answer;
 
@@ -45,8 +44,8 @@ impl WorkerLink {
         }
         if let Some((request, question)) = question {
             self.in_flight.add(request, Waiting::Leases);
-            let command = LinkCommand::RequestLeases(question);
-            self.asks.push_back(LinkAsk::Ask { request, command });
+            let question = Question::RequestLeases { request: question };
+            self.asks.push_back(LinkAsk::Ask { request, question });
         }
     }
 
@@ -56,16 +55,17 @@ impl WorkerLink {
             return;
         }
         let request = self.in_flight.new_id();
-        let command = LinkCommand::Report(reports.clone());
+        let question = Question::Report { reports: reports.clone() };
         self.in_flight.add(request, Waiting::Verdicts { reported, reports });
-        self.asks.push_back(LinkAsk::Ask { request, command });
+        self.asks.push_back(LinkAsk::Ask { request, question });
     }
 
     pub(super) fn beat(&mut self, worker: WorkerId, leases: Vec<LeaseId>, is_of_frames: bool) {
         let request = self.in_flight.new_id();
-        let command = LinkCommand::Heartbeat { worker, leases: leases.clone() };
+        let renewed = Renewal::Listed(leases.clone());
+        let question = Question::Heartbeat { worker, leases: renewed };
         self.in_flight.add(request, Waiting::Heartbeat { leases, is_of_frames });
-        self.asks.push_back(LinkAsk::Ask { request, command });
+        self.asks.push_back(LinkAsk::Ask { request, question });
     }
 
     /// The coordinator answered; what the answer says is durable.
@@ -121,9 +121,11 @@ impl WorkerLink {
 
     /// The pause before a question is over.
     pub(super) fn ask_again(&mut self, request: RequestId) {
-        let command = match self.in_flight.get(request) {
-            Some(Waiting::Verdicts { reports, .. }) => LinkCommand::Report(reports.clone()),
-            Some(Waiting::Next { call, worker }) => super::middleware::command(call, worker),
+        let question = match self.in_flight.get(request) {
+            Some(Waiting::Verdicts { reports, .. }) => {
+                Question::Report { reports: reports.clone() }
+            }
+            Some(Waiting::Next { call, worker }) => super::middleware::question(call, worker),
             Some(Waiting::Leases) => {
                 // The slots stayed asked for until now; the next turn asks for them anew.
                 self.in_flight.remove(request);
@@ -136,7 +138,7 @@ impl WorkerLink {
                 return;
             }
         };
-        self.asks.push_back(LinkAsk::Ask { request, command });
+        self.asks.push_back(LinkAsk::Ask { request, question });
     }
 
     fn return_leases(&mut self, grants: &[Grant]) {
@@ -276,17 +278,10 @@ impl WorkerLink {
         self.named += 1;
         let number = self.named;
         let request_id = format!("{READ_NAME}{number}");
-        let corr = Some(request_id.clone());
+        let (id, corr) = (format!("resource.{request_id}"), request_id.clone());
         let request = ReadRequest { request_id, resource_id, offset, length };
         let payload = Payload::ResourceReadRequest(request);
-        let frame = BusinessFrame {
-            kind: Cow::Borrowed(Kind::ResourceReadRequest.name()),
-            id: format!("resource.{READ_NAME}{number}"),
-            corr,
-            seq: None,
-            wants_ack: false,
-            payload: payload.encode_for(self.machine.vocabulary()).1,
-        };
+        let frame = BusinessFrame::saying(&payload, self.machine.vocabulary(), id, corr);
         self.machine.send(now, frame).is_ok().then_some(number)
     }
 }

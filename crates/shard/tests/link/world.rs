@@ -8,9 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use coordinator::{Answer, Command, Grant, HeartbeatVerdict, Judgement, StateWord, Verdict};
+use coordinator::{
+    Answer, Command, Grant, HeartbeatVerdict, Judgement, Question, Renewal, StateWord, Verdict,
+};
 use model::{Demand, LeaseId, ShardId, TaskId, TaskSpec, Timestamp, WorkerId};
-use protocol::session::control::ResetCode;
+use protocol::error_code::ErrorCode;
 use protocol::session::envelope::Envelope;
 use protocol::session::event::WorkerEvent;
 use protocol::session::frame::BusinessFrame;
@@ -20,8 +22,8 @@ use protocol::session::worker_machine::{Connection, WorkerMachine, WorkerOptions
 use serde_json::value::RawValue;
 use shard::sessions::{ClaimError, LinkId, Notice, SessionClaim, SessionEffect, SessionTable};
 use shard::worker_link::{
-    Applicant, Leaving, LinkAsk, LinkCommand, LinkEvent, LinkOptions, Opening, Refusal, RequestId,
-    SessionAsk, SessionSeat, WorkerLink,
+    Applicant, Leaving, LinkAsk, LinkEvent, LinkOptions, Opening, Refusal, RequestId, SessionAsk,
+    SessionSeat, WorkerLink,
 };
 
 const INSTANCE: &str = "i-1";
@@ -382,7 +384,9 @@ impl World {
                 | LinkEvent::Misread { why, .. }
                 | LinkEvent::FrameRefused { why, .. } => panic!("{why}"),
                 LinkEvent::Ended { .. } => self.n_windows_lost += 1,
-                LinkEvent::Refused { code: ResetCode::Malformed, reason } => panic!("{reason}"),
+                LinkEvent::Refused { code: ErrorCode::RequestInvalid, reason } => {
+                    panic!("{reason}")
+                }
                 other => self.told.push(other),
             }
         }
@@ -393,7 +397,7 @@ impl World {
 
     fn do_ask(&mut self, id: LinkId, wire: &mut Wire, ask: LinkAsk) {
         match ask {
-            LinkAsk::Ask { request, command } => self.ask(wire, request, command),
+            LinkAsk::Ask { request, question } => self.ask(wire, request, question),
             LinkAsk::Withdraw { request } => {
                 wire.waiting.remove(&request);
                 // What was granted to it meanwhile goes back.
@@ -410,13 +414,13 @@ impl World {
         }
     }
 
-    fn ask(&mut self, wire: &mut Wire, request: RequestId, command: LinkCommand) {
-        let answer = match command {
-            LinkCommand::RequestLeases(_) => {
+    fn ask(&mut self, wire: &mut Wire, request: RequestId, question: Question) {
+        let answer = match question {
+            Question::RequestLeases { .. } => {
                 wire.waiting.insert(request);
                 return;
             }
-            LinkCommand::Report(reports) => {
+            Question::Report { reports } => {
                 for report in &reports {
                     self.fates.get_mut(&report.lease).expect("granted").reported += 1;
                 }
@@ -426,14 +430,14 @@ impl World {
                 };
                 Answer::Judgements(vec![judgement; reports.len()])
             }
-            LinkCommand::Heartbeat { leases, .. } => {
+            Question::Heartbeat { leases: Renewal::Listed(leases), .. } => {
                 let extended = HeartbeatVerdict::Extended { expires_at: self.now };
                 let verdicts = vec![extended; leases.len()];
                 self.beats.push(leases);
                 Answer::Heartbeats { verdicts, drain: None }
             }
-            LinkCommand::SetDrain { .. } => Answer::DrainSet,
-            LinkCommand::Next(_) => panic!("the worker has no middlewares"),
+            Question::SetDrain { .. } => Answer::DrainSet,
+            other => panic!("a link without middlewares does not ask {other:?}"),
         };
         wire.answers.push_back((request, answer));
     }
@@ -500,8 +504,8 @@ impl World {
         wire.claiming = Some(attempt);
         if let Err(error) = self.table.claim(self.now, id, claim) {
             let code = match error {
-                ClaimError::UnknownSession => ResetCode::UnknownSession,
-                _ => ResetCode::Denied,
+                ClaimError::UnknownSession => ErrorCode::SessionUnknown,
+                _ => ErrorCode::SessionDenied,
             };
             wire.link.on_refused(self.now, attempt, Refusal::new(code, "not claimed"));
         }
@@ -528,7 +532,7 @@ impl World {
             };
             wire.link.on_accepted(self.now, attempt, accept);
         } else {
-            wire.link.on_refused(self.now, attempt, Refusal::new(ResetCode::Denied, "late"));
+            wire.link.on_refused(self.now, attempt, Refusal::new(ErrorCode::SessionDenied, "late"));
         }
         wire.link.act(self.now);
     }

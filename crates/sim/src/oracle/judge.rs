@@ -3,12 +3,11 @@
 use std::cmp::Reverse;
 
 use coordinator::{
-    Answer, Change, Command, Effect, HeartbeatVerdict, Judgement, LostAuthority, Outcome, Refusal,
-    Renewal, Step, SubmittedTask, TaskState, Verdict, Violation as Wrong,
+    Answer, Change, Command, Effect, HeartbeatVerdict, Judgement, LostAuthority, Outcome, Question,
+    Refusal, Renewal, Step, SubmittedTask, TaskState, Verdict, Violation as Wrong,
 };
 use model::{
-    After, LeaseId, NewTask, QueueName, Report, ReportKey, ReportedOutcome, TaskId, Timestamp,
-    WorkerId,
+    LeaseId, NewTask, QueueName, Report, ReportKey, ReportedOutcome, TaskId, Timestamp, WorkerId,
 };
 
 use crate::consequence::Consequence;
@@ -50,35 +49,45 @@ impl Model {
             })
         };
         match command {
-            Command::Submit { ticket, tasks } => self.judge_submit(tasks, answer(*ticket), notes),
-            Command::Report { ticket, reports } => {
+            Command::Ask(ticket, Question::Submit { tasks }) => {
+                self.judge_submit(tasks, answer(*ticket), notes)
+            }
+            Command::Ask(ticket, Question::Report { reports }) => {
                 self.stopping = step.changes.iter().filter_map(stopped).collect();
                 self.judge_reports(reports, answer(*ticket), heard, notes);
                 self.stopping.clear();
             }
-            Command::Heartbeat { ticket, worker, leases } => {
+            Command::Ask(ticket, Question::Heartbeat { worker, leases }) => {
                 self.judge_heartbeat((worker, leases), answer(*ticket), heard, notes);
             }
-            Command::Stop { ticket, task } => self.judge_stop(*task, answer(*ticket), notes),
-            Command::Requeue { ticket, task } => self.judge_requeue(*task, answer(*ticket), notes),
-            Command::Peek { ticket, .. } => self.judge_peek(answer(*ticket), notes),
-            Command::SetPause { queue, pause, .. } => self.note_pause(queue, pause.is_some()),
-            Command::Unregister { worker, .. } => {
+            Command::Ask(ticket, Question::Stop { task }) => {
+                self.judge_stop(*task, answer(*ticket), notes)
+            }
+            Command::Ask(ticket, Question::Requeue { task }) => {
+                self.judge_requeue(*task, answer(*ticket), notes)
+            }
+            Command::Ask(ticket, Question::Peek { .. }) => self.judge_peek(answer(*ticket), notes),
+            Command::Ask(_, Question::SetPause { queue, pause, .. }) => {
+                self.note_pause(queue, pause.is_some())
+            }
+            Command::Ask(_, Question::Unregister { worker, .. }) => {
                 self.note_given_back(worker, None, (heard.now, notes));
             }
-            Command::SetDrain { worker, on, .. } => self.note_leaving(worker, *on),
-            Command::Explain { ticket, .. }
-            | Command::ListWorkers { ticket }
-            | Command::ListQueues { ticket }
-            | Command::ListSchedules { ticket }
-            | Command::ShowSchedule { ticket, .. }
-            | Command::AddSchedule { ticket, .. }
-            | Command::EditSchedule { ticket, .. }
-            | Command::RemoveSchedule { ticket, .. }
-            | Command::Backfill { ticket, .. }
-            | Command::Register { ticket, .. }
-            | Command::NoteVerified { ticket, .. }
-            | Command::Drain { ticket, .. } => {
+            Command::Ask(_, Question::SetDrain { worker, on, .. }) => {
+                self.note_leaving(worker, *on)
+            }
+            Command::Ask(ticket, Question::Explain { .. })
+            | Command::Ask(ticket, Question::ListWorkers)
+            | Command::Ask(ticket, Question::ListQueues)
+            | Command::Ask(ticket, Question::ListSchedules)
+            | Command::Ask(ticket, Question::ShowSchedule { .. })
+            | Command::Ask(ticket, Question::AddSchedule { .. })
+            | Command::Ask(ticket, Question::EditSchedule { .. })
+            | Command::Ask(ticket, Question::RemoveSchedule { .. })
+            | Command::Ask(ticket, Question::Backfill { .. })
+            | Command::Ask(ticket, Question::Register { .. })
+            | Command::Ask(ticket, Question::NoteVerified { .. })
+            | Command::Ask(ticket, Question::Drain { .. }) => {
                 self.judge_answered(command, answer(*ticket), notes);
             }
             Command::ReturnLeases { leases } => self.note_returned(leases),
@@ -87,16 +96,16 @@ impl Model {
                 self.note_given_back(worker, Some(leases), (heard.now, notes));
             }
             // Their answers come when there is something to say, or never.
-            Command::StartRun { .. }
-            | Command::Bindings { .. }
-            | Command::Rebind { .. }
-            | Command::CancelRun { .. }
-            | Command::WatchRun { .. }
-            | Command::Next { .. }
-            | Command::Signal { .. }
-            | Command::Underway { .. }
-            | Command::RequestLeases { .. }
-            | Command::Watch { .. }
+            Command::Ask(_, Question::StartRun { .. })
+            | Command::Ask(_, Question::Bindings { .. })
+            | Command::Ask(_, Question::Rebind { .. })
+            | Command::Ask(_, Question::CancelRun { .. })
+            | Command::Ask(_, Question::WatchRun { .. })
+            | Command::Ask(_, Question::Next { .. })
+            | Command::Ask(_, Question::Signal { .. })
+            | Command::Ask(_, Question::Underway { .. })
+            | Command::Ask(_, Question::RequestLeases { .. })
+            | Command::Ask(_, Question::Watch { .. })
             | Command::Withdraw { .. }
             | Command::Prepared { .. }
             | Command::Loaded { .. }
@@ -107,7 +116,7 @@ impl Model {
     /// Whatever the answer says, there is one at once.
     fn judge_answered(&mut self, command: &Command, answer: Option<&Answer>, notes: &mut Notes) {
         notes.demand(answer.is_some(), "P3", || format!("no answer to {command:?}"));
-        if let Command::Register { worker, anew: true, .. } = command {
+        if let Command::Ask(_, Question::Register { worker, anew: true, .. }) = command {
             self.note_registered(worker);
         }
     }
@@ -193,10 +202,7 @@ impl Model {
             let earlier = earlier.and_then(|task| task.mark.as_ref());
             earlier.is_some_and(|earlier| earlier.fingerprint != mark.fingerprint)
         });
-        let is_unknown = |after: &After| match after {
-            After::Task(task) => !self.tasks.contains_key(task),
-            After::Nth(_) => false,
-        };
+        let is_unknown = |after: &TaskId| !self.tasks.contains_key(after);
         let names_nobody = tasks.iter().any(|task| task.after.iter().any(is_unknown));
         match answer {
             Some(Answer::Refused(Refusal::UnknownDependency { .. })) => {
@@ -346,7 +352,7 @@ impl Model {
 
     /// After the facts of a step are observed: a report that counted must have moved its task.
     pub(crate) fn check_commits(&self, command: &Command, notes: &mut Notes) {
-        let Command::Report { reports, .. } = command else { return };
+        let Command::Ask(_, Question::Report { reports, .. }) = command else { return };
         for report in reports {
             let key = report.key;
             let end = self.lease(report.lease).and_then(|lease| lease.end);

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use coordinator::{Answer, Command, Effect, Ticket};
+use coordinator::{Answer, Command, Effect, Question, Ticket};
 use model::{Offer, TaskId, Timestamp, WorkerId};
 
 use crate::consequence::Consequence;
@@ -33,7 +33,7 @@ impl WaitingRequests {
         notes: &mut Notes,
     ) {
         match command {
-            Some(Command::RequestLeases { ticket, request }) => {
+            Some(Command::Ask(ticket, Question::RequestLeases { request })) => {
                 let (worker, slots) = (request.worker.clone(), request.slots);
                 let offer = Arc::clone(&request.offer);
                 self.0.insert(*ticket, WaitingRequest { worker, offer, slots });

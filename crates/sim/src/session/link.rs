@@ -1,8 +1,8 @@
 //! The server's end of a connection: drives the real link as the production driver does.
 
-use coordinator::{Answer, Command, Ticket};
+use coordinator::{Answer, Command, Question, Ticket};
 use model::{Timestamp, WorkerId};
-use protocol::session::control::ResetCode;
+use protocol::error_code::ErrorCode;
 use protocol::session::envelope::Reader;
 use protocol::session::server_session::SessionAccept;
 use shard::sessions::{
@@ -10,8 +10,8 @@ use shard::sessions::{
     SessionRecord,
 };
 use shard::worker_link::{
-    Applicant, LinkAsk, LinkCommand, LinkEvent, LinkOptions, Opening, Refusal, RequestId,
-    SETTLE_WITHIN, SessionAsk, SessionSeat, UNKNOWN_SESSION, Unanswered, WorkerLink,
+    Applicant, LinkAsk, LinkEvent, LinkOptions, Opening, Refusal, RequestId, SETTLE_WITHIN,
+    SessionAsk, SessionSeat, UNKNOWN_SESSION, Unanswered, WorkerLink,
 };
 
 use super::wire::{Direction, Sent};
@@ -86,7 +86,7 @@ fn token_of(session_id: &str) -> String {
 
 fn trouble(what: &str) -> Refusal {
     let retry_after = Some(std::time::Duration::from_secs(1));
-    Refusal { retry_after, ..Refusal::new(ResetCode::Denied, what) }
+    Refusal { retry_after, ..Refusal::new(ErrorCode::SessionDenied, what) }
 }
 
 impl World {
@@ -207,7 +207,9 @@ impl World {
             }
             let at = link.at;
             match link.machine.poll_ask() {
-                Some(LinkAsk::Ask { request, command }) => self.link_asks(at, id, request, command),
+                Some(LinkAsk::Ask { request, question }) => {
+                    self.link_asks(at, id, request, question)
+                }
                 Some(LinkAsk::Withdraw { request }) => self.link_withdraws(at, id, request),
                 Some(LinkAsk::Tell(command)) => self.tell_shard(at, Inbound::Own(command)),
                 Some(LinkAsk::Session(ask)) => self.link_asks_session(now, (at, id), ask),
@@ -223,10 +225,10 @@ impl World {
         }
     }
 
-    fn link_asks(&mut self, at: ShardAt, id: LinkId, request: RequestId, command: LinkCommand) {
+    fn link_asks(&mut self, at: ShardAt, id: LinkId, request: RequestId, question: Question) {
         if self.served(at).live.is_some() {
             let sent_at = self.clock.now;
-            let inbound = Inbound::Link { asker: (id, request), command, sent_at };
+            let inbound = Inbound::Link { asker: (id, request), question, sent_at };
             return self.server_hears(at, inbound);
         }
         let now = self.server_now(at.server);
@@ -284,7 +286,7 @@ impl World {
             }
             SessionAsk::Resume { attempt, instance_id, resume, .. } => {
                 if resume.session_token != token_of(&resume.session_id) {
-                    let refusal = Refusal::new(ResetCode::UnknownSession, UNKNOWN_SESSION);
+                    let refusal = Refusal::new(ErrorCode::SessionUnknown, UNKNOWN_SESSION);
                     return link.machine.on_refused(now, attempt, refusal);
                 }
                 let claim = SessionClaim {
@@ -504,12 +506,12 @@ fn accept(record: &SessionRecord) -> SessionAccept {
 
 fn not_claimed(error: &ClaimError) -> Refusal {
     let code = match error {
-        ClaimError::UnknownSession => ResetCode::UnknownSession,
-        _ => ResetCode::Denied,
+        ClaimError::UnknownSession => ErrorCode::SessionUnknown,
+        _ => ErrorCode::SessionDenied,
     };
     trouble_with(code, &format!("{error:?}"))
 }
 
-fn trouble_with(code: ResetCode, what: &str) -> Refusal {
+fn trouble_with(code: ErrorCode, what: &str) -> Refusal {
     Refusal { code, ..trouble(what) }
 }

@@ -8,8 +8,7 @@ use protocol::session::codec::OpenObject;
 use protocol::session::envelope::Reader;
 use protocol::session::event::WorkerEvent;
 use protocol::session::frame::BusinessFrame;
-use protocol::session::kind::{Kind, Vocabulary};
-use protocol::session::payload::Payload;
+use protocol::session::kind::{Kind, Payload, Vocabulary};
 use protocol::session::payload::exec::{
     Dispatch, ExecResult, NextRequest, NextResponse, ResultError, ResultStatus,
 };

@@ -5,11 +5,11 @@ use std::ops::RangeInclusive;
 
 use coordinator::{
     EndedCall, ItemEnd, ListRecord, NodeEnd, RestoredRun, RunBindings, RunChange, RunNumbers,
-    RunRecord, SubgraphRecord, TaskRecord,
+    RunParts, RunRecord, SubgraphRecord, TaskRecord,
 };
 use model::{CallLink, IdempotencyKey, RunId, ShardId};
 
-use store::{Contradiction, RunKey, RunParts};
+use store::{Contradiction, RunKey};
 
 /// Every run, by id.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -118,9 +118,7 @@ impl RunTables {
         let Some(kept) = self.runs.get(&run) else {
             return RunParts { tasks, ..RunParts::default() };
         };
-        let RestoredRun { record: _, frames, closed, ended, lists, items, calls, rebound, settled } =
-            kept.restored(tasks);
-        RunParts { frames, closed, ended, lists, items, calls, rebound, tasks: settled }
+        kept.parts(tasks)
     }
 
     /// Every run, oldest first.
@@ -140,9 +138,12 @@ impl KeptRun {
 
     /// As a restart brings it back, with the settled tasks that the caller found.
     pub(crate) fn restored(&self, settled: Vec<TaskRecord>) -> RestoredRun {
+        RestoredRun { record: self.record.clone(), parts: self.parts(settled) }
+    }
+
+    fn parts(&self, tasks: Vec<TaskRecord>) -> RunParts {
         let ended = self.ended.iter();
-        RestoredRun {
-            record: self.record.clone(),
+        RunParts {
             frames: self.frames.values().cloned().collect(),
             closed: self.closed.iter().map(|(frame, end)| (*frame, end.clone())).collect(),
             ended: ended.map(|(&(frame, node), end)| (frame, node, end.clone())).collect(),
@@ -150,7 +151,7 @@ impl KeptRun {
             items: self.items.values().cloned().collect(),
             calls: self.calls.values().cloned().collect(),
             rebound: self.rebound.clone(),
-            settled,
+            tasks,
         }
     }
 

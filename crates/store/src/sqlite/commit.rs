@@ -1,26 +1,29 @@
 //! One transaction: rows that a batch of turns became.
 
-use coordinator::{FactNumber, TaskRecord, TaskState};
-use model::{NodeLink, TaskId};
+use std::ptr;
+
+use coordinator::{Ending, FactNumber, Progress, TaskRecord, TaskState};
+use model::{Failure, IdempotencyMark, NodeLink, ReportKey, TaskId, Timestamp, WorkerId};
 use rusqlite::types::{ToSqlOutput, ValueRef};
-use rusqlite::{CachedStatement, Connection, ToSql};
+use rusqlite::{CachedStatement, Connection, ToSql, params};
 
 use super::documents;
 use super::error::WriteError;
 use super::run_commit;
 use super::settings;
 use super::specs::SpecRows;
-use crate::rows::{Batch, Contradiction, EndedWrite, EndingRow, ProgressRow, TaskWrite, WriteKind};
+use crate::rows::{Batch, Contradiction, EndedWrite, TaskWrite, WriteKind};
 use crate::stored_json;
+use crate::words::{ending_text, wait_text};
 
-const INSERT_TASK: &str = include_str!("queries/insert_task.sql");
-const UPDATE_LIVE: &str = include_str!("queries/update_live.sql");
-const UPDATE_WHOLE: &str = include_str!("queries/update_whole.sql");
-const INSERT_PARAMETERS: &str = "INSERT INTO parameters (task_id, json) VALUES (?1, ?2)";
-const INSERT_MARK: &str =
+static INSERT_TASK: &str = include_str!("queries/insert_task.sql");
+static UPDATE_LIVE: &str = include_str!("queries/update_live.sql");
+static UPDATE_WHOLE: &str = include_str!("queries/update_whole.sql");
+static INSERT_PARAMETERS: &str = "INSERT INTO parameters (task_id, json) VALUES (?1, ?2)";
+static INSERT_MARK: &str =
     "INSERT INTO idempotency (shard, key, task_id, fingerprint) VALUES (?1, ?2, ?3, ?4)";
-const INSERT_ENDED: &str = include_str!("queries/insert_ended_attempt.sql");
-const INSERT_ENDED_IF_NEW: &str = include_str!("queries/insert_ended_attempt_if_new.sql");
+static INSERT_ENDED: &str = include_str!("queries/insert_ended_attempt.sql");
+static INSERT_ENDED_IF_NEW: &str = include_str!("queries/insert_ended_attempt_if_new.sql");
 
 /// What a task without parameters has; it is not written.
 pub(super) const NO_PARAMETERS: &[u8] = b"{}";
@@ -31,7 +34,7 @@ pub(super) fn write(
     batch: &Batch<'_>,
     specs: &mut SpecRows,
 ) -> Result<(), WriteError> {
-    let mut statements = Statements::prepare(connection)?;
+    let mut statements = Statements::new(connection);
     for write in &batch.tasks {
         match write.kind {
             WriteKind::Insert(record) => {
@@ -44,33 +47,34 @@ pub(super) fn write(
     for ended in &batch.ended {
         statements.end_attempt(ended)?;
     }
-    run_commit::write(connection, &batch.runs)?;
+    run_commit::write(&mut statements, &batch.runs)?;
     settings::write(connection, &batch.tenants)?;
     documents::write(connection, &batch.documents)
 }
 
-/// Looked up once per transaction, because the look-up costs about as much as binding a row.
-struct Statements<'c> {
-    insert_task: CachedStatement<'c>,
-    update_live: CachedStatement<'c>,
-    update_whole: CachedStatement<'c>,
-    insert_parameters: CachedStatement<'c>,
-    insert_mark: CachedStatement<'c>,
-    insert_ended: CachedStatement<'c>,
-    insert_ended_if_new: CachedStatement<'c>,
+/// The statements of a transaction. Each is looked up once, when it is first needed, because the
+/// look-up costs about as much as binding a row.
+pub(super) struct Statements<'c> {
+    connection: &'c Connection,
+    prepared: Vec<(&'static str, CachedStatement<'c>)>,
 }
 
 impl<'c> Statements<'c> {
-    fn prepare(connection: &'c Connection) -> Result<Self, rusqlite::Error> {
-        Ok(Self {
-            insert_task: connection.prepare_cached(INSERT_TASK)?,
-            update_live: connection.prepare_cached(UPDATE_LIVE)?,
-            update_whole: connection.prepare_cached(UPDATE_WHOLE)?,
-            insert_parameters: connection.prepare_cached(INSERT_PARAMETERS)?,
-            insert_mark: connection.prepare_cached(INSERT_MARK)?,
-            insert_ended: connection.prepare_cached(INSERT_ENDED)?,
-            insert_ended_if_new: connection.prepare_cached(INSERT_ENDED_IF_NEW)?,
-        })
+    fn new(connection: &'c Connection) -> Self {
+        Self { connection, prepared: Vec::new() }
+    }
+
+    /// The statement with this text. A `static` has one address, so texts are told apart by it.
+    pub(super) fn get(
+        &mut self,
+        sql: &'static str,
+    ) -> Result<&mut CachedStatement<'c>, rusqlite::Error> {
+        let known = self.prepared.iter().position(|(known, _)| ptr::eq(*known, sql));
+        let place = known.unwrap_or(self.prepared.len());
+        if known.is_none() {
+            self.prepared.push((sql, self.connection.prepare_cached(sql)?));
+        }
+        Ok(&mut self.prepared[place].1)
     }
 
     fn insert(
@@ -79,11 +83,9 @@ impl<'c> Statements<'c> {
         write: &TaskWrite<'_>,
         spec_id: i64,
     ) -> Result<(), WriteError> {
-        let statement = &mut self.insert_task;
+        let statement = self.get(INSERT_TASK)?;
         let demand = &record.spec.demand;
-        let row = ProgressRow::from(write.progress);
-        bind_live(statement, &row)?;
-        bind_settled(statement, &row)?;
+        bind_progress(statement, write.progress)?;
         statement.raw_bind_parameter(20, write.task.to_integer())?;
         statement.raw_bind_parameter(21, demand.task_type.as_str())?;
         statement.raw_bind_parameter(22, demand.queue.as_str())?;
@@ -100,128 +102,128 @@ impl<'c> Statements<'c> {
         statement.raw_bind_parameter(31, fact_column(write.facts.begun))?;
         statement.raw_bind_parameter(32, fact_column(write.facts.granted))?;
         statement.raw_bind_parameter(33, fact_column(write.facts.settled))?;
-        bind_link(statement, record.link.as_deref())?;
-        statement
-            .raw_execute()
-            .map_err(|error| meaning(error, Contradiction::TaskExists(write.task)))?;
-        self.insert_parameters(record)?;
-        self.insert_mark(record)
-    }
-
-    fn insert_parameters(&mut self, record: &TaskRecord) -> Result<(), WriteError> {
+        if let Some(link) = record.link.as_deref() {
+            bind_link(statement, link)?;
+        }
+        let exists = Contradiction::TaskExists(write.task);
+        statement.raw_execute().map_err(|error| meaning(error, exists))?;
         if record.parameters != NO_PARAMETERS {
-            let statement = &mut self.insert_parameters;
-            statement.raw_bind_parameter(1, record.id.to_integer())?;
-            statement.raw_bind_parameter(2, Text(&record.parameters))?;
-            statement.raw_execute()?;
+            let row = params![record.id.to_integer(), Text(&record.parameters)];
+            self.get(INSERT_PARAMETERS)?.execute(row)?;
+        }
+        if let Some(IdempotencyMark { key, fingerprint }) = &record.idempotency {
+            let (shard, task) = (record.id.shard().get(), record.id.to_integer());
+            let row = params![shard, key.as_str(), task, fingerprint.cast_signed()];
+            let taken = Contradiction::KeyTaken(record.id);
+            self.get(INSERT_MARK)?.execute(row).map_err(|error| meaning(error, taken))?;
         }
         Ok(())
     }
 
-    fn insert_mark(&mut self, record: &TaskRecord) -> Result<(), WriteError> {
-        let Some(mark) = &record.idempotency else { return Ok(()) };
-        let statement = &mut self.insert_mark;
-        statement.raw_bind_parameter(1, record.id.shard().get())?;
-        statement.raw_bind_parameter(2, mark.key.as_str())?;
-        statement.raw_bind_parameter(3, record.id.to_integer())?;
-        statement.raw_bind_parameter(4, mark.fingerprint.cast_signed())?;
-        statement
-            .raw_execute()
-            .map_err(|error| meaning(error, Contradiction::KeyTaken(record.id)))?;
-        Ok(())
-    }
-
     fn update(&mut self, write: &TaskWrite<'_>, was_settled: bool) -> Result<(), WriteError> {
-        let row = ProgressRow::from(write.progress);
         let stays_live = !was_settled && !matches!(write.progress.state, TaskState::Settled(_));
-        let n_updated = if stays_live {
-            let statement = &mut self.update_live;
-            bind_live(statement, &row)?;
+        let statement = self.get(if stays_live { UPDATE_LIVE } else { UPDATE_WHOLE })?;
+        bind_progress(statement, write.progress)?;
+        if stays_live {
             statement.raw_bind_parameter(11, write.task.to_integer())?;
             statement.raw_bind_parameter(12, fact_column(write.facts.granted))?;
-            statement.raw_execute()?
         } else {
-            let statement = &mut self.update_whole;
-            bind_live(statement, &row)?;
-            bind_settled(statement, &row)?;
             statement.raw_bind_parameter(20, write.task.to_integer())?;
             statement.raw_bind_parameter(21, was_settled)?;
             statement.raw_bind_parameter(22, fact_column(write.facts.granted))?;
             statement.raw_bind_parameter(23, fact_column(write.facts.settled))?;
-            statement.raw_execute()?
-        };
-        must_be_one(n_updated, write.task)
+        }
+        must_be_one(statement.raw_execute()?, Contradiction::OutOfOrder(write.task))
     }
 
     fn end_attempt(&mut self, ended: &EndedWrite<'_>) -> Result<(), WriteError> {
         let EndedWrite { task, attempt, may_exist } = ended;
-        let row = EndingRow::from(&attempt.ending);
-        let statement =
-            if *may_exist { &mut self.insert_ended_if_new } else { &mut self.insert_ended };
+        let (report, failure) = match &attempt.ending {
+            Ending::Failed { report, failure } => (Some(*report), Some(failure)),
+            Ending::Expired | Ending::TimedOut | Ending::Undelivered | Ending::Stopped => {
+                (None, None)
+            }
+        };
+        let statement = self.get(if *may_exist { INSERT_ENDED_IF_NEW } else { INSERT_ENDED })?;
         statement.raw_bind_parameter(1, task.to_integer())?;
         statement.raw_bind_parameter(2, attempt.epoch)?;
         statement.raw_bind_parameter(3, attempt.worker.as_str())?;
         statement.raw_bind_parameter(4, attempt.at.to_integer())?;
-        statement.raw_bind_parameter(5, row.ending)?;
-        statement.raw_bind_parameter(6, row.report_key)?;
-        statement.raw_bind_parameter(7, row.failure.map(|failure| failure.code.as_str()))?;
-        statement.raw_bind_parameter(8, row.failure.map(|failure| failure.reason.as_str()))?;
-        let details = row.failure.and_then(|failure| failure.details.as_deref());
-        statement.raw_bind_parameter(9, details.map(Text))?;
-        statement
-            .raw_execute()
-            .map_err(|error| meaning(error, Contradiction::AttemptEndedTwice(*task)))?;
+        statement.raw_bind_parameter(5, ending_text(&attempt.ending))?;
+        statement.raw_bind_parameter(6, report.map(report_key_bytes))?;
+        bind_failure(statement, 7, failure)?;
+        let twice = Contradiction::AttemptEndedTwice(*task);
+        statement.raw_execute().map_err(|error| meaning(error, twice))?;
         Ok(())
     }
 }
 
-/// Parameters 1 to 10: what changes while a task lives.
-fn bind_live(
+/// Parameters 1 to 19: where a task stands. All others are cleared, and those that its state does
+/// not have stay `NULL`.
+fn bind_progress(
     statement: &mut CachedStatement<'_>,
-    row: &ProgressRow<'_>,
+    progress: &Progress,
 ) -> Result<(), rusqlite::Error> {
-    statement.raw_bind_parameter(1, row.state)?;
-    statement.raw_bind_parameter(2, row.wait_until)?;
-    statement.raw_bind_parameter(3, row.attempt)?;
-    statement.raw_bind_parameter(4, row.epoch)?;
-    statement.raw_bind_parameter(5, row.losses)?;
-    statement.raw_bind_parameter(6, row.holder)?;
-    statement.raw_bind_parameter(7, row.granted_at)?;
-    statement.raw_bind_parameter(8, row.expires_at)?;
-    statement.raw_bind_parameter(9, row.attempt_ends_at)?;
-    statement.raw_bind_parameter(10, row.wait_for)
-}
-
-/// Parameters 11 to 19: what a settlement adds.
-fn bind_settled(
-    statement: &mut CachedStatement<'_>,
-    row: &ProgressRow<'_>,
-) -> Result<(), rusqlite::Error> {
-    statement.raw_bind_parameter(11, row.settled_at)?;
-    statement.raw_bind_parameter(12, row.report_key)?;
-    statement.raw_bind_parameter(13, row.failure_code)?;
-    statement.raw_bind_parameter(14, row.failure_reason)?;
-    statement.raw_bind_parameter(15, row.failure_details.map(Text))?;
-    statement.raw_bind_parameter(16, row.result.map(Text))?;
-    statement.raw_bind_parameter(17, row.extra.map(|extra| extra.is_skipped))?;
-    let artifacts = row.extra.and_then(|extra| extra.artifacts.as_deref());
-    statement.raw_bind_parameter(18, artifacts.map(Text))?;
-    statement.raw_bind_parameter(19, row.held_since)
+    statement.clear_bindings();
+    statement.raw_bind_parameter(1, progress.state.word().word())?;
+    statement.raw_bind_parameter(3, progress.attempt)?;
+    statement.raw_bind_parameter(4, progress.epoch)?;
+    statement.raw_bind_parameter(5, progress.losses)?;
+    match &progress.state {
+        TaskState::Ready => Ok(()),
+        TaskState::Waiting { until, why } => {
+            statement.raw_bind_parameter(2, until.to_integer())?;
+            statement.raw_bind_parameter(10, wait_text(*why))
+        }
+        // `confirm_by` has no column. Signs of life are not written, so after a restart nobody
+        // knows whether the holder confirmed; the lease gets a fresh term instead.
+        TaskState::Leased(lease) => {
+            statement.raw_bind_parameter(6, lease.holder.as_str())?;
+            statement.raw_bind_parameter(7, lease.granted_at.to_integer())?;
+            statement.raw_bind_parameter(8, lease.expires_at.to_integer())?;
+            statement.raw_bind_parameter(9, lease.attempt_ends_at.map(Timestamp::to_integer))
+        }
+        TaskState::Settled(settlement) => {
+            let extra = settlement.extra.as_deref();
+            let artifacts = extra.and_then(|extra| extra.artifacts.as_deref());
+            statement.raw_bind_parameter(6, settlement.holder.as_ref().map(WorkerId::as_str))?;
+            statement.raw_bind_parameter(11, settlement.at.to_integer())?;
+            statement.raw_bind_parameter(12, settlement.report.map(report_key_bytes))?;
+            bind_failure(statement, 13, settlement.failure.as_ref())?;
+            statement.raw_bind_parameter(16, settlement.result.as_deref().map(Text))?;
+            statement.raw_bind_parameter(17, extra.map(|extra| extra.is_skipped))?;
+            statement.raw_bind_parameter(18, artifacts.map(Text))?;
+            statement.raw_bind_parameter(19, settlement.granted_at.map(Timestamp::to_integer))
+        }
+    }
 }
 
 /// Parameters 34 to 40: the part of a run that a task executes.
-fn bind_link(
+fn bind_link(statement: &mut CachedStatement<'_>, link: &NodeLink) -> Result<(), rusqlite::Error> {
+    statement.raw_bind_parameter(34, link.run.to_integer())?;
+    statement.raw_bind_parameter(35, link.frame)?;
+    statement.raw_bind_parameter(36, link.node)?;
+    statement.raw_bind_parameter(37, link.item)?;
+    statement.raw_bind_parameter(38, link.level)?;
+    statement.raw_bind_parameter(39, link.step_id.into_bytes())?;
+    statement.raw_bind_parameter(40, link.call.as_deref().map(stored_json::write))
+}
+
+/// Three parameters side by side: code, reason and details.
+pub(super) fn bind_failure(
     statement: &mut CachedStatement<'_>,
-    link: Option<&NodeLink>,
+    first: usize,
+    failure: Option<&Failure>,
 ) -> Result<(), rusqlite::Error> {
-    statement.raw_bind_parameter(34, link.map(|link| link.run.to_integer()))?;
-    statement.raw_bind_parameter(35, link.map(|link| link.frame))?;
-    statement.raw_bind_parameter(36, link.map(|link| link.node))?;
-    statement.raw_bind_parameter(37, link.and_then(|link| link.item))?;
-    statement.raw_bind_parameter(38, link.map(|link| link.level))?;
-    statement.raw_bind_parameter(39, link.map(|link| link.step_id.into_bytes()))?;
-    let call = link.and_then(|link| link.call.as_deref());
-    statement.raw_bind_parameter(40, call.map(stored_json::write))
+    let details = failure.and_then(|failure| failure.details.as_deref());
+    statement.raw_bind_parameter(first, failure.map(|failure| failure.code.as_str()))?;
+    statement.raw_bind_parameter(first + 1, failure.map(|failure| failure.reason.as_str()))?;
+    statement.raw_bind_parameter(first + 2, details.map(Text))
+}
+
+/// Report keys are kept as 16 bytes, the most significant one first.
+fn report_key_bytes(key: ReportKey) -> [u8; 16] {
+    key.0.to_be_bytes()
 }
 
 /// The number of a fact within its run.
@@ -235,10 +237,10 @@ fn after_document(after: &[TaskId]) -> Option<String> {
     (!ids.is_empty()).then(|| format!("[{}]", ids.join(",")))
 }
 
-/// An update names the row that it expects, with its epoch; when there is no such row, the
-/// coordinator and the store disagree about what is true.
-fn must_be_one(n_updated: usize, task: TaskId) -> Result<(), WriteError> {
-    if n_updated == 1 { Ok(()) } else { Err(Contradiction::OutOfOrder(task).into()) }
+/// A statement names the row that it expects; when nothing is written, the coordinator and the store
+/// disagree about what is true.
+pub(super) fn must_be_one(n_written: usize, otherwise: Contradiction) -> Result<(), WriteError> {
+    if n_written == 1 { Ok(()) } else { Err(otherwise.into()) }
 }
 
 /// A broken PRIMARY KEY has a meaning here; every other error keeps its own.

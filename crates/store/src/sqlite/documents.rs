@@ -6,7 +6,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::commit::Text;
 use super::error::WriteError;
-use super::record::bytes_if_any;
+use super::record::{all, bytes_if_any};
 use crate::contract::{DocumentVersion, StoreError};
 use shard::{Document, DocumentKind};
 
@@ -60,16 +60,12 @@ pub(super) fn restore(
     connection: &Connection,
     shard: ShardId,
 ) -> Result<Vec<Document>, StoreError> {
-    let mut select = connection.prepare(SELECT)?;
-    let mut rows = select.query([shard.get()])?;
-    let mut documents = Vec::new();
-    while let Some(row) = rows.next()? {
+    all(&mut connection.prepare(SELECT)?, [shard.get()], |row| {
         let kind: String = row.get(0)?;
         let damaged = || StoreError::Damaged(format!("`{kind}` is not a kind of document"));
         let kind = DocumentKind::from_name(&kind).ok_or_else(damaged)?;
-        documents.push(Document { kind, key: row.get(1)?, json: Some(row.get(2)?), body: None });
-    }
-    Ok(documents)
+        Ok(Document { kind, key: row.get(1)?, json: Some(row.get(2)?), body: None })
+    })
 }
 
 /// The newest version that has a row of its own, unless a number says which.
@@ -90,12 +86,7 @@ pub(super) fn versions(
     (shard, kind, key): (ShardId, DocumentKind, &str),
 ) -> Result<Vec<DocumentVersion>, StoreError> {
     let mut select = connection.prepare_cached(SELECT_VERSIONS)?;
-    let mut rows = select.query(params![shard.get(), kind.name(), key])?;
-    let mut versions = Vec::new();
-    while let Some(row) = rows.next()? {
-        versions.push(read(row)?);
-    }
-    Ok(versions)
+    all(&mut select, params![shard.get(), kind.name(), key], read)
 }
 
 fn read(row: &Row<'_>) -> Result<DocumentVersion, StoreError> {

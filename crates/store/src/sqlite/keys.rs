@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 use bytes::Bytes;
 use keyspace::{Kind, Row, Write};
 use model::{ShardId, Timestamp};
-use rusqlite::{CachedStatement, Connection, params};
+use rusqlite::{Connection, params};
 
 use super::error::WriteError;
-use super::record::moment_if_any;
+use super::record::{all, moment_if_any};
 use crate::contract::StoreError;
 
 // REPLACE, because on a table whose only index is its primary key it overwrites in place, with one
@@ -25,34 +25,26 @@ pub(super) fn write(
     connection: &Connection,
     writes: &BTreeMap<(ShardId, &[u8]), &Write>,
 ) -> Result<(), WriteError> {
+    if writes.is_empty() {
+        return Ok(());
+    }
     let mut put = connection.prepare_cached(PUT)?;
     let mut delete = connection.prepare_cached(DELETE)?;
     for (&(shard, key), write) in writes {
         match write {
-            Write::Put(row) => put_row(&mut put, shard, row)?,
+            Write::Put(Row { key, kind, expires_at, value }) => {
+                let expires_at = expires_at.map(Timestamp::to_integer);
+                put.execute(params![shard.get(), &key[..], kind.word(), expires_at, &value[..]])?;
+            }
             Write::Delete(_) => drop(delete.execute(params![shard.get(), key])?),
         }
     }
     Ok(())
 }
 
-fn put_row(
-    statement: &mut CachedStatement<'_>,
-    shard: ShardId,
-    row: &Row,
-) -> Result<(), rusqlite::Error> {
-    let expires_at = row.expires_at.map(Timestamp::to_integer);
-    let (key, kind, value) = (&row.key[..], row.kind.word(), &row.value[..]);
-    statement.execute(params![shard.get(), key, kind, expires_at, value])?;
-    Ok(())
-}
-
 /// Every key of a shard, by name.
 pub(super) fn restore(connection: &Connection, shard: ShardId) -> Result<Vec<Row>, StoreError> {
-    let mut select = connection.prepare(SELECT)?;
-    let mut rows = select.query([shard.get()])?;
-    let mut restored = Vec::new();
-    while let Some(row) = rows.next()? {
+    all(&mut connection.prepare(SELECT)?, [shard.get()], |row| {
         let key = bytes(row, 0)?;
         let word = row.get_ref(1)?.as_str().unwrap_or_default();
         let Some(kind) = Kind::from_word(word) else {
@@ -61,9 +53,8 @@ pub(super) fn restore(connection: &Connection, shard: ShardId) -> Result<Vec<Row
             return Err(StoreError::Damaged(why));
         };
         let expires_at = moment_if_any(row, 2)?;
-        restored.push(Row { key, kind, expires_at, value: bytes(row, 3)? });
-    }
-    Ok(restored)
+        Ok(Row { key, kind, expires_at, value: bytes(row, 3)? })
+    })
 }
 
 fn bytes(row: &rusqlite::Row<'_>, column: usize) -> Result<Bytes, StoreError> {

@@ -20,39 +20,36 @@ struct Migration {
     then: Option<Then>,
 }
 
-impl Migration {
-    const fn sql(name: &'static str, sql: &'static str) -> Self {
-        Self { name, sql, then: None }
-    }
+macro_rules! migration {
+    ($name:literal) => {
+        Migration {
+            name: $name,
+            sql: include_str!(concat!("migrations/", $name, ".sql")),
+            then: None,
+        }
+    };
 }
 
 /// Step n has version n, from 1.
 const MIGRATIONS: &[Migration] = &[
-    Migration::sql("0001_tables", include_str!("migrations/0001_tables.sql")),
-    Migration::sql("0002_runs_and_notes", include_str!("migrations/0002_runs_and_notes.sql")),
-    Migration::sql("0003_details_and_order", include_str!("migrations/0003_details_and_order.sql")),
-    Migration::sql("0004_scratch", include_str!("migrations/0004_scratch.sql")),
-    Migration::sql("0005_token_worker", include_str!("migrations/0005_token_worker.sql")),
-    Migration::sql("0006_runs", include_str!("migrations/0006_runs.sql")),
-    Migration::sql("0007_rebinds", include_str!("migrations/0007_rebinds.sql")),
-    Migration::sql("0008_moments", include_str!("migrations/0008_moments.sql")),
-    Migration::sql("0009_run_began", include_str!("migrations/0009_run_began.sql")),
-    Migration::sql("0010_run_facts", include_str!("migrations/0010_run_facts.sql")),
-    Migration::sql("0011_settings", include_str!("migrations/0011_settings.sql")),
-    Migration::sql("0012_documents", include_str!("migrations/0012_documents.sql")),
-    Migration::sql("0013_schedules", include_str!("migrations/0013_schedules.sql")),
-    Migration::sql(
-        "0014_documents_of_tenants",
-        include_str!("migrations/0014_documents_of_tenants.sql"),
-    ),
-    Migration::sql("0015_members", include_str!("migrations/0015_members.sql")),
-    Migration::sql("0016_specs", include_str!("migrations/0016_specs.sql")),
-    Migration {
-        name: "0017_keyspace",
-        sql: include_str!("migrations/0017_keyspace.sql"),
-        then: Some(keyspace_rows::move_rows),
-    },
-    Migration::sql("0018_links", include_str!("migrations/0018_links.sql")),
+    migration!("0001_tables"),
+    migration!("0002_runs_and_notes"),
+    migration!("0003_details_and_order"),
+    migration!("0004_scratch"),
+    migration!("0005_token_worker"),
+    migration!("0006_runs"),
+    migration!("0007_rebinds"),
+    migration!("0008_moments"),
+    migration!("0009_run_began"),
+    migration!("0010_run_facts"),
+    migration!("0011_settings"),
+    migration!("0012_documents"),
+    migration!("0013_schedules"),
+    migration!("0014_documents_of_tenants"),
+    migration!("0015_members"),
+    migration!("0016_specs"),
+    Migration { then: Some(keyspace_rows::move_rows), ..migration!("0017_keyspace") },
+    migration!("0018_links"),
 ];
 
 const CREATE_LIST: &str = "CREATE TABLE IF NOT EXISTS migrations (

@@ -352,7 +352,9 @@ fn copy_on_request(connection: &Connection, requests: &Receiver<()>, queue: &Que
         if let Err(error) = checkpoint(connection, "PASSIVE") {
             tracing::warn!(%error, "the store cannot copy its log");
         }
-        queue.push(Job::CheckpointEnded);
+        queue.push(Job::Alone(Box::new(|writer| {
+            writer.checkpoints.on_ended(&writer.connection);
+        })));
     }
 }
 

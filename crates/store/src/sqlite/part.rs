@@ -8,17 +8,58 @@ use std::time::Duration;
 
 use model::ShardId;
 use rusqlite::{Connection, OptionalExtension};
+use shard::{ClaimedShard, Turn};
+use tokio::sync::oneshot;
 
 use super::commit;
 use super::error::WriteError;
 use super::keys;
 use super::specs::SpecRows;
-use super::writer::{PendingKeys, PendingTurn, Reply};
-use crate::claims::Claims;
-use crate::contract::last_writes;
-use crate::contract::{CommitError, Committed};
+use crate::claims::{Claims, TurnKind};
+use crate::contract::{CommitError, Committed, KeyspaceTurn, last_writes};
 use crate::rows::Batch;
-use shard::ClaimedShard;
+
+/// A turn, and who waits for it.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub turn: PendingTurn,
+    /// Whoever asked may have gone; then nobody hears the answer.
+    pub reply: oneshot::Sender<Result<Committed, CommitError>>,
+}
+
+#[derive(Debug)]
+pub(super) enum PendingTurn {
+    Tasks(Turn),
+    Keys(KeyspaceTurn),
+}
+
+/// One claim's turns of one kind.
+type Key = (TurnKind, ShardId, u64);
+
+impl Pending {
+    fn key(&self) -> Key {
+        let (kind, claim) = match &self.turn {
+            PendingTurn::Tasks(turn) => (TurnKind::Tasks, turn.claim),
+            PendingTurn::Keys(turn) => (TurnKind::Keys, turn.claim),
+        };
+        (kind, claim.shard, claim.epoch)
+    }
+
+    /// How many changes a transaction gets by it.
+    pub(super) fn n_changes(&self) -> usize {
+        match &self.turn {
+            PendingTurn::Tasks(turn) => turn.changes.len() + turn.runs.len(),
+            PendingTurn::Keys(turn) => turn.writes.len(),
+        }
+    }
+
+    fn writes(&self) -> bool {
+        match &self.turn {
+            PendingTurn::Tasks(turn) => !turn.is_empty(),
+            PendingTurn::Keys(turn) => !turn.writes.is_empty(),
+        }
+    }
+}
 
 /// What becomes of one claim's turns in a transaction.
 #[derive(Debug)]
@@ -27,83 +68,35 @@ struct Fate {
     kept: Result<(), CommitError>,
 }
 
-/// Turns of one sort, in order, and what becomes of them.
-#[derive(Debug)]
+/// Turns in order, and what becomes of them.
+#[derive(Debug, Default)]
 pub(super) struct Part {
-    turns: Turns,
-    fates: BTreeMap<(ShardId, u64), Fate>,
-}
-
-#[derive(Debug)]
-enum Turns {
-    Tasks(Vec<PendingTurn>),
-    Keys(Vec<PendingKeys>),
+    turns: Vec<Pending>,
+    fates: BTreeMap<Key, Fate>,
 }
 
 impl Part {
-    /// Turns of coordinators, with what is known of their claims before the store is asked.
-    pub(super) fn of_tasks(pending: Vec<PendingTurn>, claims: &Claims) -> Self {
-        let mut part = Self { turns: Turns::Tasks(Vec::new()), fates: BTreeMap::new() };
-        for PendingTurn { turn, .. } in &pending {
-            part.expect(turn.claim, !turn.is_empty(), || claims.check(turn.claim));
+    /// Turns, with what is known of their claims before the store is asked.
+    pub(super) fn new(turns: Vec<Pending>, claims: &Claims) -> Self {
+        let mut fates = BTreeMap::new();
+        for pending in &turns {
+            let key @ (kind, shard, epoch) = pending.key();
+            let known =
+                || Fate { writes: false, kept: claims.check(ClaimedShard { shard, epoch }, kind) };
+            fates.entry(key).or_insert_with(known).writes |= pending.writes();
         }
-        part.turns = Turns::Tasks(pending);
-        part
-    }
-
-    /// Turns of keyspaces.
-    pub(super) fn of_keys(pending: Vec<PendingKeys>, claims: &Claims) -> Self {
-        let mut part = Self { turns: Turns::Keys(Vec::new()), fates: BTreeMap::new() };
-        for PendingKeys { turn, .. } in &pending {
-            part.expect(turn.claim, !turn.writes.is_empty(), || claims.check_keys(turn.claim));
-        }
-        part.turns = Turns::Keys(pending);
-        part
-    }
-
-    fn expect(
-        &mut self,
-        claim: ClaimedShard,
-        writes: bool,
-        known: impl FnOnce() -> Result<(), CommitError>,
-    ) {
-        let fate = self.fates.entry(key(claim));
-        fate.or_insert_with(|| Fate { writes: false, kept: known() }).writes |= writes;
+        Self { turns, fates }
     }
 
     /// The turns of each claim apart.
-    pub(super) fn split(self) -> Vec<Self> {
-        let Self { turns, fates } = self;
-        let mut parts: BTreeMap<_, _> = fates
-            .into_iter()
-            .map(|(key, fate)| {
-                let turns = match &turns {
-                    Turns::Tasks(_) => Turns::Tasks(Vec::new()),
-                    Turns::Keys(_) => Turns::Keys(Vec::new()),
-                };
-                (key, Self { turns, fates: BTreeMap::from([(key, fate)]) })
-            })
-            .collect();
-        let no_fate = "every turn has a fate";
-        match turns {
-            Turns::Tasks(pending) => {
-                for one in pending {
-                    let part = parts.get_mut(&key(one.turn.claim)).expect(no_fate);
-                    if let Turns::Tasks(own) = &mut part.turns {
-                        own.push(one);
-                    }
-                }
-            }
-            Turns::Keys(pending) => {
-                for one in pending {
-                    let part = parts.get_mut(&key(one.turn.claim)).expect(no_fate);
-                    if let Turns::Keys(own) = &mut part.turns {
-                        own.push(one);
-                    }
-                }
-            }
+    pub(super) fn split(self) -> impl Iterator<Item = Self> {
+        let alone =
+            |(key, fate)| (key, Self { turns: Vec::new(), fates: BTreeMap::from([(key, fate)]) });
+        let mut parts: BTreeMap<Key, Self> = self.fates.into_iter().map(alone).collect();
+        for pending in self.turns {
+            parts.get_mut(&pending.key()).expect("every turn has a fate").turns.push(pending);
         }
-        parts.into_values().collect()
+        parts.into_values()
     }
 
     /// Whether there is something to write for a claim that may.
@@ -118,25 +111,24 @@ impl Part {
         specs: &mut SpecRows,
     ) -> Result<(), WriteError> {
         self.fence(connection)?;
-        let is_kept = |claim| self.fates[&key(claim)].kept.is_ok();
-        match &self.turns {
-            Turns::Tasks(pending) => {
-                let turns = pending.iter().map(|pending| &pending.turn);
-                let batch = Batch::fold(turns.filter(|turn| is_kept(turn.claim)))?;
-                commit::write(connection, &batch, specs)
-            }
-            Turns::Keys(pending) => {
-                let turns = pending.iter().map(|pending| &pending.turn);
-                let turns = turns.filter(|turn| is_kept(turn.claim));
-                keys::write(connection, &last_writes(turns))
-            }
-        }
+        let is_kept = |pending: &&Pending| self.fates[&pending.key()].kept.is_ok();
+        let kept = || self.turns.iter().filter(is_kept).map(|pending| &pending.turn);
+        let batch = Batch::fold(kept().filter_map(|turn| match turn {
+            PendingTurn::Tasks(turn) => Some(turn),
+            PendingTurn::Keys(_) => None,
+        }))?;
+        commit::write(connection, &batch, specs)?;
+        let writes = last_writes(kept().filter_map(|turn| match turn {
+            PendingTurn::Tasks(_) => None,
+            PendingTurn::Keys(turn) => Some(turn),
+        }));
+        keys::write(connection, &writes)
     }
 
     /// Compares each claim with the store, inside the transaction: a stale one writes nothing.
     fn fence(&mut self, connection: &Connection) -> Result<(), WriteError> {
         let mut select = connection.prepare_cached("SELECT epoch FROM shards WHERE id = ?1")?;
-        for (&(shard, epoch), fate) in &mut self.fates {
+        for (&(_, shard, epoch), fate) in &mut self.fates {
             if !fate.writes || fate.kept.is_err() {
                 continue;
             }
@@ -158,35 +150,14 @@ impl Part {
 
     /// Remembers which claims are broken, and answers each turn.
     pub(super) fn settle(self, claims: &mut Claims, took: Duration) {
-        for (&(shard, epoch), fate) in &self.fates {
+        for (&(kind, shard, epoch), fate) in &self.fates {
             if let Err(error) = &fate.kept {
-                let claim = ClaimedShard { shard, epoch };
-                match self.turns {
-                    Turns::Tasks(_) => claims.broke(claim, error),
-                    Turns::Keys(_) => claims.broke_keys(claim, error),
-                }
+                claims.broke(ClaimedShard { shard, epoch }, kind, error);
             }
         }
-        let answer = |claim, reply: Reply<_>| {
-            let kept = self.fates[&key(claim)].kept.clone();
-            // Whoever asked may have gone.
-            drop(reply.send(kept.map(|()| Committed { took })));
-        };
-        match self.turns {
-            Turns::Tasks(pending) => {
-                for PendingTurn { turn, reply } in pending {
-                    answer(turn.claim, reply);
-                }
-            }
-            Turns::Keys(pending) => {
-                for PendingKeys { turn, reply } in pending {
-                    answer(turn.claim, reply);
-                }
-            }
+        for pending in self.turns {
+            let kept = self.fates[&pending.key()].kept.clone();
+            drop(pending.reply.send(kept.map(|()| Committed { took })));
         }
     }
-}
-
-fn key(claim: ClaimedShard) -> (ShardId, u64) {
-    (claim.shard, claim.epoch)
 }

@@ -12,13 +12,14 @@ use tokio::task::spawn_blocking;
 use super::commit::NO_PARAMETERS;
 use super::open::DataFolder;
 use super::record::{
-    RecordReader, SELECT_SUMMARY, SELECT_TASK, damaged, moment, moment_if_any, parsed, text_if_any,
+    RecordReader, SELECT_SUMMARY, SELECT_TASK, all, damaged, moment, moment_if_any, parsed,
+    parsed_if_any, text, text_if_any,
 };
 use crate::contract::{
-    Detail, Note, NoteKind, PageQuery, SUMMARY_PARAMETERS_BYTES, SUMMARY_RESULT_BYTES_MAX,
-    StoreError, StoreFuture, TaskPage, TokenRow,
+    Asked, Detail, Note, NoteKind, PageQuery, SUMMARY_PARAMETERS_BYTES, SUMMARY_RESULT_BYTES_MAX,
+    StoreError, TaskPage, TokenRow,
 };
-use crate::page::{PageFill, ROWS_PER_LIST_MAX, TextSearch, cut};
+use crate::page::{PageFill, ROWS_PER_LIST_MAX, TextSearch, cut, page_size};
 
 /// So many reads run at a time; the others wait.
 const READERS_MAX: usize = 4;
@@ -40,7 +41,7 @@ impl Readers {
     pub(super) fn ask<T: Send + 'static>(
         self: &Arc<Self>,
         question: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> StoreFuture<Result<T, StoreError>> {
+    ) -> Asked<T> {
         let readers = Arc::clone(self);
         Box::pin(async move {
             let _permit = readers.permits.acquire().await.expect("never closed");
@@ -199,7 +200,7 @@ fn scan(connection: &Connection, shard: ShardId, query: &PageQuery) -> Result<Fo
             found.ids.push(task);
         }
         n_looked_at += 1;
-        let is_full = found.ids.len() == query.page_size() || search.is_over();
+        let is_full = found.ids.len() == page_size(query.limit) || search.is_over();
         if is_full || n_looked_at == ROWS_PER_LIST_MAX {
             found.next_before = Some(task);
             break;
@@ -245,12 +246,9 @@ pub(super) fn notes(connection: &Connection, kind: NoteKind) -> Result<Vec<Note>
     let mut select = connection.prepare_cached(
         "SELECT tenant, key, json FROM notes WHERE kind = ?1 ORDER BY tenant, key",
     )?;
-    let mut rows = select.query([kind.name()])?;
-    let mut notes = Vec::new();
-    while let Some(row) = rows.next()? {
-        notes.push(Note { kind, tenant: row.get(0)?, key: row.get(1)?, json: Some(row.get(2)?) });
-    }
-    Ok(notes)
+    all(&mut select, [kind.name()], |row| {
+        Ok(Note { kind, tenant: row.get(0)?, key: row.get(1)?, json: Some(row.get(2)?) })
+    })
 }
 
 pub(super) fn count_dead(
@@ -259,41 +257,29 @@ pub(super) fn count_dead(
 ) -> Result<Vec<(QueueName, u64)>, StoreError> {
     let range = [shard.first_task().to_integer(), shard.last_task().to_integer()];
     let mut select = connection.prepare_cached(include_str!("queries/count_dead.sql"))?;
-    let mut rows = select.query(range)?;
-    let mut counts = Vec::new();
-    while let Some(row) = rows.next()? {
-        let queue = parsed(&row.get::<_, String>(0)?)?;
-        counts.push((queue, row.get::<_, i64>(1)?.cast_unsigned()));
-    }
-    Ok(counts)
+    all(&mut select, range, |row| {
+        Ok((parsed(text(row, 0)?)?, row.get::<_, i64>(1)?.cast_unsigned()))
+    })
 }
 
 pub(super) fn tenants(connection: &Connection) -> Result<Vec<TenantId>, StoreError> {
     let mut select = connection.prepare_cached(include_str!("queries/select_tenants.sql"))?;
-    let mut rows = select.query([])?;
-    let mut tenants = Vec::new();
-    while let Some(row) = rows.next()? {
-        tenants.push(parsed(&row.get::<_, String>(0)?)?);
-    }
-    Ok(tenants)
+    all(&mut select, [], |row| parsed(text(row, 0)?))
 }
 
 pub(super) fn tokens(connection: &Connection) -> Result<Vec<TokenRow>, StoreError> {
     let mut select = connection.prepare_cached(include_str!("queries/select_tokens.sql"))?;
-    let mut rows = select.query([])?;
-    let mut tokens = Vec::new();
-    while let Some(row) = rows.next()? {
-        tokens.push(TokenRow {
+    all(&mut select, [], |row| {
+        Ok(TokenRow {
             token_id: row.get(0)?,
-            tenant: parsed(&row.get::<_, String>(1)?)?,
+            tenant: parsed(text(row, 1)?)?,
             role: row.get(2)?,
             digest: row.get(3)?,
             name: row.get(4)?,
             created_at: moment(row, 5)?,
             expires_at: moment_if_any(row, 6)?,
             revoked_at: moment_if_any(row, 7)?,
-            worker: row.get::<_, Option<String>>(8)?.map(|name| parsed(&name)).transpose()?,
-        });
-    }
-    Ok(tokens)
+            worker: parsed_if_any(row, 8)?,
+        })
+    })
 }

@@ -13,7 +13,7 @@ use model::{
     Failure, IdempotencyMark, NodeLink, Pin, ReportKey, ResultExtra, RunId, TaskId, Timestamp,
 };
 use rusqlite::types::FromSql;
-use rusqlite::{CachedStatement, Connection, Row};
+use rusqlite::{CachedStatement, Connection, Params, Row, Statement};
 use uuid::Uuid;
 
 use super::commit::NO_PARAMETERS;
@@ -179,17 +179,14 @@ impl<'c> RecordReader<'c> {
         if progress.epoch == 0 || is_first_lease {
             return Ok(Vec::new());
         }
-        let mut ended = Vec::new();
-        let mut rows = self.ended_attempts.query([task.to_integer()])?;
-        while let Some(row) = rows.next()? {
-            ended.push(EndedAttempt {
+        all(&mut self.ended_attempts, [task.to_integer()], |row| {
+            Ok(EndedAttempt {
                 epoch: row.get(0)?,
                 worker: parsed(text(row, 1)?)?,
                 at: moment(row, 2)?,
                 ending: read_ending(row)?,
-            });
-        }
-        Ok(ended)
+            })
+        })
     }
 }
 
@@ -316,11 +313,7 @@ fn read_ending(row: &Row<'_>) -> Result<Ending, StoreError> {
     match text(row, 3)? {
         ENDING_FAILED => Ok(Ending::Failed {
             report: report_key(row.get(4)?),
-            failure: Failure {
-                code: row.get(5)?,
-                reason: row.get(6)?,
-                details: bytes_if_any(row, 7)?,
-            },
+            failure: read_failure(row, 5)?.ok_or_else(|| damaged("a failure without a code"))?,
         }),
         ENDING_EXPIRED => Ok(Ending::Expired),
         ENDING_TIMED_OUT => Ok(Ending::TimedOut),
@@ -332,6 +325,20 @@ fn read_ending(row: &Row<'_>) -> Result<Ending, StoreError> {
 
 fn report_key(bytes: [u8; 16]) -> ReportKey {
     ReportKey(u128::from_be_bytes(bytes))
+}
+
+/// Every row that a statement gives.
+pub(super) fn all<T>(
+    select: &mut Statement<'_>,
+    parameters: impl Params,
+    mut read: impl FnMut(&Row<'_>) -> Result<T, StoreError>,
+) -> Result<Vec<T>, StoreError> {
+    let mut rows = select.query(parameters)?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        found.push(read(row)?);
+    }
+    Ok(found)
 }
 
 pub(super) fn damaged(why: impl Display) -> StoreError {

@@ -4,7 +4,7 @@ use model::{ShardId, TaskId};
 use rusqlite::Connection;
 
 use super::documents;
-use super::record::{RecordReader, SELECT_LIVE};
+use super::record::{RecordReader, SELECT_LIVE, all};
 use super::run_read::{next_run, restore_runs};
 use super::settings;
 use crate::contract::StoreError;
@@ -18,12 +18,7 @@ pub(super) fn restore(connection: &Connection, shard: ShardId) -> Result<Restore
     let next_number = next_number(&snapshot, shard)?;
     let range = [shard.first_task().to_integer(), shard.last_task().to_integer()];
     let mut reader = RecordReader::new(&snapshot)?;
-    let mut select = snapshot.prepare(&SELECT_LIVE)?;
-    let mut rows = select.query(range)?;
-    let mut tasks = Vec::new();
-    while let Some(row) = rows.next()? {
-        tasks.push(reader.read(row)?);
-    }
+    let tasks = all(&mut snapshot.prepare(&SELECT_LIVE)?, range, |row| reader.read(row))?;
     let runs = restore_runs(&snapshot, shard)?;
     let next_run = next_run(&snapshot, shard)?;
     let settings = settings::restore(&snapshot, shard)?;

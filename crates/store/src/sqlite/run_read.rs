@@ -5,17 +5,17 @@ use std::sync::Arc;
 use bytes::Bytes;
 use coordinator::{
     EndedCall, ItemEnd, ListRecord, NodeEnd, NodeWord, RestoredRun, RunAbout, RunBindings, RunEnd,
-    RunRecord, RunWord, SubgraphRecord, TaskRecord,
+    RunParts, RunRecord, RunWord, SubgraphRecord,
 };
 use model::{CallLink, Failure, IdempotencyMark, LeaseId, RunId, ShardId, TaskId};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row};
 
 use super::record::{
-    RecordReader, SELECT_OF_RUN, bytes_if_any, fact_if_any, moment, moment_if_any, parsed_if_any,
-    read_failure, text, text_if_any,
+    RecordReader, SELECT_OF_RUN, all, bytes_if_any, fact_if_any, moment, moment_if_any,
+    parsed_if_any, read_failure, text, text_if_any,
 };
-use crate::contract::{RunKey, RunPage, RunParts, RunQuery, StoreError};
-use crate::page::ROWS_PER_LIST_MAX;
+use crate::contract::{RunKey, RunPage, RunQuery, StoreError};
+use crate::page::{ROWS_PER_LIST_MAX, page_size};
 use crate::stored_json;
 
 const FIND_KEY: &str = "SELECT id FROM runs INDEXED BY runs_key
@@ -53,23 +53,25 @@ pub(super) fn runs(
     let [first, last] = run_range(shard);
     let rows_max = i64::try_from(ROWS_PER_LIST_MAX).expect("a small number");
     let range = (first, last.min(before), rows_max);
-    let (sql, text) = scan_for(query);
+    let (sql, bound) = scan_for(query);
     let mut select = connection.prepare_cached(sql)?;
-    let mut rows = match text {
-        Some(text) => select.query((range.0, range.1, range.2, text))?,
+    let mut rows = match bound {
+        Some(bound) => select.query((range.0, range.1, range.2, bound))?,
         None => select.query(range)?,
     };
     let mut page = RunPage::default();
     let mut n_looked_at = 0;
     while let Some(row) = rows.next()? {
-        let seen = glance(row)?;
-        let standing = (seen.end, seen.has_begun);
-        if query.admits(standing, seen.client_id, seen.workflow_id) {
+        let id = row.get(column::ID)?;
+        let end = read_word(row).map_err(|error| naming(id, error))?;
+        let has_begun = moment_if_any(row, column::BEGAN_AT)?.is_some();
+        let client_id = text_if_any(row, column::CLIENT_ID)?;
+        if query.admits((end, has_begun), client_id, text(row, column::WORKFLOW_ID)?) {
             page.runs.push(read_short(row)?);
         }
         n_looked_at += 1;
-        if page.runs.len() == query.page_size() || n_looked_at == ROWS_PER_LIST_MAX {
-            page.next_before = Some(seen.id);
+        if page.runs.len() == page_size(query.limit) || n_looked_at == ROWS_PER_LIST_MAX {
+            page.next_before = Some(run_id(id)?);
             break;
         }
     }
@@ -99,7 +101,7 @@ pub(super) fn run_parts(
         return Ok(RunParts::default());
     }
     let snapshot = connection.unchecked_transaction()?;
-    Parts::new(&snapshot)?.read(run, Which::All)
+    Parts::new(&snapshot)?.read(run, false)
 }
 
 /// Every live run of a shard, oldest first.
@@ -109,25 +111,11 @@ pub(super) fn restore_runs(
 ) -> Result<Vec<RestoredRun>, StoreError> {
     let mut parts = Parts::new(connection)?;
     let mut select = connection.prepare(include_str!("queries/select_live_runs.sql"))?;
-    let mut rows = select.query(run_range(shard))?;
-    let mut runs = Vec::new();
-    while let Some(row) = rows.next()? {
+    all(&mut select, run_range(shard), |row| {
         let record = read_whole(row)?;
-        let RunParts { frames, closed, ended, lists, items, calls, rebound, tasks: settled } =
-            parts.read(record.id, Which::Settled)?;
-        runs.push(RestoredRun {
-            record,
-            frames,
-            closed,
-            ended,
-            lists,
-            items,
-            calls,
-            rebound,
-            settled,
-        });
-    }
-    Ok(runs)
+        let parts = parts.read(record.id, true)?;
+        Ok(RestoredRun { record, parts })
+    })
 }
 
 /// The number that the next new run of a shard gets.
@@ -143,27 +131,6 @@ pub(super) fn next_run(connection: &Connection, shard: ShardId) -> Result<u64, S
 /// Runs are numbered as tasks are.
 fn run_range(shard: ShardId) -> [i64; 2] {
     [shard.first_task().to_integer(), shard.last_task().to_integer()]
-}
-
-/// Every row that a statement gives for a run.
-fn all<T>(
-    select: &mut CachedStatement<'_>,
-    run: RunId,
-    read: impl Fn(&Row<'_>) -> Result<T, StoreError>,
-) -> Result<Vec<T>, StoreError> {
-    let mut rows = select.query([run.to_integer()])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(read(row)?);
-    }
-    Ok(found)
-}
-
-/// Which tasks of a run are read.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Which {
-    All,
-    Settled,
 }
 
 /// What belongs to a run, by its id.
@@ -196,33 +163,29 @@ impl<'c> Parts<'c> {
         })
     }
 
-    fn read(&mut self, run: RunId, which: Which) -> Result<RunParts, StoreError> {
-        let mut parts = RunParts { tasks: self.tasks(run, which)?, ..RunParts::default() };
-        let mut rows = self.select_frames.query([run.to_integer()])?;
-        while let Some(row) = rows.next()? {
-            let (frame, end) = read_frame(row)?;
-            parts.closed.extend(end.map(|end| (frame.number, end)));
-            parts.frames.push(frame);
-        }
-        drop(rows);
-        parts.ended = all(&mut self.select_nodes, run, read_node)?;
-        parts.lists = all(&mut self.select_lists, run, read_list)?;
-        parts.items = all(&mut self.select_items, run, read_item)?;
-        parts.calls = all(&mut self.select_calls, run, read_ended_call)?;
-        let mut rows = self.select_bindings.query([run.to_integer()])?;
-        parts.rebound = rows.next()?.map(|row| read_bindings(run, row)).transpose()?;
-        Ok(parts)
-    }
-
-    fn tasks(&mut self, run: RunId, which: Which) -> Result<Vec<TaskRecord>, StoreError> {
+    /// All tasks of the run, or only the settled ones, and everything else.
+    fn read(&mut self, run: RunId, only_settled: bool) -> Result<RunParts, StoreError> {
+        let id = [run.to_integer()];
         let [first, last] = run_range(run.shard());
-        let only_settled = which == Which::Settled;
-        let mut rows = self.select_tasks.query((run.to_string(), first, last, only_settled))?;
-        let mut tasks = Vec::new();
-        while let Some(row) = rows.next()? {
-            tasks.push(self.reader.read(row)?);
-        }
-        Ok(tasks)
+        let mut closed = Vec::new();
+        Ok(RunParts {
+            tasks: all(
+                &mut self.select_tasks,
+                (run.to_string(), first, last, only_settled),
+                |row| self.reader.read(row),
+            )?,
+            frames: all(&mut self.select_frames, id, |row| {
+                let (frame, end) = read_frame(row)?;
+                closed.extend(end.map(|end| (frame.number, end)));
+                Ok(frame)
+            })?,
+            closed,
+            ended: all(&mut self.select_nodes, id, read_node)?,
+            lists: all(&mut self.select_lists, id, read_list)?,
+            items: all(&mut self.select_items, id, read_item)?,
+            calls: all(&mut self.select_calls, id, read_ended_call)?,
+            rebound: all(&mut self.select_bindings, id, |row| read_bindings(run, row))?.pop(),
+        })
     }
 }
 
@@ -252,28 +215,8 @@ mod column {
     pub(super) const DEFINITION: usize = 21;
 }
 
-/// What a page needs to know of a row before it is worth reading.
-pub(super) struct Glance<'r> {
-    pub id: RunId,
-    pub end: Option<RunWord>,
-    pub has_begun: bool,
-    pub client_id: Option<&'r str>,
-    pub workflow_id: &'r str,
-}
-
-pub(super) fn glance<'r>(row: &'r Row<'_>) -> Result<Glance<'r>, StoreError> {
-    let id = row.get(column::ID)?;
-    Ok(Glance {
-        id: run_id(id)?,
-        end: read_word(row).map_err(|error| naming(id, error))?,
-        has_begun: moment_if_any(row, column::BEGAN_AT)?.is_some(),
-        client_id: text_if_any(row, column::CLIENT_ID)?,
-        workflow_id: text(row, column::WORKFLOW_ID)?,
-    })
-}
-
 /// A row of `select_run.sql` or `select_live_runs.sql`.
-pub(super) fn read_whole(row: &Row<'_>) -> Result<RunRecord, StoreError> {
+fn read_whole(row: &Row<'_>) -> Result<RunRecord, StoreError> {
     let mut record = read_short(row)?;
     let whole = || {
         let definition = bytes_if_any(row, column::DEFINITION)?;
@@ -291,7 +234,7 @@ pub(super) fn read_whole(row: &Row<'_>) -> Result<RunRecord, StoreError> {
 }
 
 /// A row of any query of runs, without what may be long.
-pub(super) fn read_short(row: &Row<'_>) -> Result<RunRecord, StoreError> {
+fn read_short(row: &Row<'_>) -> Result<RunRecord, StoreError> {
     let id = row.get(column::ID)?;
     run_id(id).and_then(|run| read_columns(run, row)).map_err(|error| naming(id, error))
 }
@@ -346,7 +289,7 @@ fn read_end(row: &Row<'_>) -> Result<Option<RunEnd>, StoreError> {
 }
 
 /// A row of `select_run_frames.sql`: the frame, and its end if it has one.
-pub(super) fn read_frame(row: &Row<'_>) -> Result<(SubgraphRecord, Option<NodeEnd>), StoreError> {
+fn read_frame(row: &Row<'_>) -> Result<(SubgraphRecord, Option<NodeEnd>), StoreError> {
     let frame = SubgraphRecord {
         number: row.get(0)?,
         graph: row.get(1)?,
@@ -368,27 +311,27 @@ fn read_call(row: &Row<'_>) -> Result<Option<CallLink>, StoreError> {
 }
 
 /// A row of `select_run_nodes.sql`: frame, node, end.
-pub(super) fn read_node(row: &Row<'_>) -> Result<(u32, u32, NodeEnd), StoreError> {
+fn read_node(row: &Row<'_>) -> Result<(u32, u32, NodeEnd), StoreError> {
     let end = read_node_end(row, 2)?;
     let end = end.ok_or_else(|| StoreError::Damaged("a node of a run has no end".into()))?;
     Ok((row.get(0)?, row.get(1)?, end))
 }
 
 /// A row of `run_lists`.
-pub(super) fn read_list(row: &Row<'_>) -> Result<ListRecord, StoreError> {
+fn read_list(row: &Row<'_>) -> Result<ListRecord, StoreError> {
     let (frame, node, length) = (row.get(0)?, row.get(1)?, row.get(2)?);
     Ok(ListRecord { frame, node, length, fact: fact_if_any(row, 3)? })
 }
 
 /// A row of `select_run_items.sql`.
-pub(super) fn read_item(row: &Row<'_>) -> Result<ItemEnd, StoreError> {
+fn read_item(row: &Row<'_>) -> Result<ItemEnd, StoreError> {
     let end = read_node_end(row, 3)?;
     let end = end.ok_or_else(|| StoreError::Damaged("an element of a run has no end".into()))?;
     Ok(ItemEnd { frame: row.get(0)?, node: row.get(1)?, item: row.get(2)?, end })
 }
 
 /// A row of `select_run_calls.sql`.
-pub(super) fn read_ended_call(row: &Row<'_>) -> Result<EndedCall, StoreError> {
+fn read_ended_call(row: &Row<'_>) -> Result<EndedCall, StoreError> {
     let caller = LeaseId { task: task_id(row.get(0)?)?, epoch: row.get(1)? };
     Ok(EndedCall {
         call: CallLink { caller, request: text(row, 2)?.into() },
@@ -399,7 +342,7 @@ pub(super) fn read_ended_call(row: &Row<'_>) -> Result<EndedCall, StoreError> {
 }
 
 /// What a person said of the run's workers.
-pub(super) fn read_bindings(run: RunId, row: &Row<'_>) -> Result<Box<RunBindings>, StoreError> {
+fn read_bindings(run: RunId, row: &Row<'_>) -> Result<Box<RunBindings>, StoreError> {
     let bindings = stored_json::read("bindings", text(row, 0)?);
     bindings.map(Box::new).map_err(|error| naming(run.to_integer(), error))
 }

@@ -9,6 +9,7 @@ use model::{RunId, ShardId, Timestamp};
 use rusqlite::{Connection, Row, params};
 
 use super::commit::Text;
+use super::record::all;
 use crate::contract::StoreError;
 
 const PUT: &str = "INSERT OR REPLACE INTO schedules
@@ -81,13 +82,7 @@ pub(super) fn restore(
     connection: &Connection,
     shard: ShardId,
 ) -> Result<Vec<ScheduleRecord>, StoreError> {
-    let mut select = connection.prepare(SELECT)?;
-    let mut rows = select.query([shard.get()])?;
-    let mut found = Vec::new();
-    while let Some(row) = rows.next()? {
-        found.push(read(row)?);
-    }
-    Ok(found)
+    all(&mut connection.prepare(SELECT)?, [shard.get()], read)
 }
 
 fn read(row: &Row<'_>) -> Result<ScheduleRecord, StoreError> {

@@ -3,9 +3,10 @@
 
 use coordinator::{Drain, Pause, TenantChange, TenantSettings, VerifiedTool};
 use model::{ShardId, Timestamp};
-use rusqlite::{Connection, params};
+use rusqlite::{Connection, Row, params};
 
 use super::error::WriteError;
+use super::record::{all, moment, moment_if_any, text};
 use super::schedules;
 use crate::contract::StoreError;
 
@@ -77,38 +78,26 @@ pub(super) fn restore(
     shard: ShardId,
 ) -> Result<TenantSettings, StoreError> {
     let mut settings = TenantSettings::default();
-    let mut select = connection.prepare(SELECT_PAUSES)?;
-    let mut rows = select.query([shard.get()])?;
-    while let Some(row) = rows.next()? {
-        let queue = name(&row.get::<_, String>(0)?)?;
-        let pause = Pause { by: row.get(1)?, at: Timestamp::from_integer(row.get(2)?) };
-        settings.pauses.insert(queue, pause);
-    }
-    let mut select = connection.prepare(SELECT_DRAINS)?;
-    let mut rows = select.query([shard.get()])?;
-    while let Some(row) = rows.next()? {
-        let worker = name(&row.get::<_, String>(0)?)?;
-        let drain = Drain {
-            by: row.get(1)?,
-            at: Timestamp::from_integer(row.get(2)?),
-            gone_by: row.get::<_, Option<i64>>(3)?.map(Timestamp::from_integer),
-            reason: row.get(4)?,
-        };
-        settings.drains.insert(worker, drain);
-    }
-    let mut select = connection.prepare(SELECT_TOOLS)?;
-    let mut rows = select.query([shard.get()])?;
-    while let Some(row) = rows.next()? {
-        let (worker, tool) = (name(&row.get::<_, String>(0)?)?, name(&row.get::<_, String>(1)?)?);
-        let verified =
-            VerifiedTool { output: row.get(2)?, at: Timestamp::from_integer(row.get(3)?) };
-        settings.verified.entry(worker).or_default().insert(tool, verified);
-    }
+    let pauses = all(&mut connection.prepare(SELECT_PAUSES)?, [shard.get()], |row| {
+        Ok((name(row, 0)?, Pause { by: row.get(1)?, at: moment(row, 2)? }))
+    })?;
+    settings.pauses.extend(pauses);
+    let drains = all(&mut connection.prepare(SELECT_DRAINS)?, [shard.get()], |row| {
+        let (at, gone_by) = (moment(row, 2)?, moment_if_any(row, 3)?);
+        Ok((name(row, 0)?, Drain { by: row.get(1)?, at, gone_by, reason: row.get(4)? }))
+    })?;
+    settings.drains.extend(drains);
+    all(&mut connection.prepare(SELECT_TOOLS)?, [shard.get()], |row| {
+        let verified = VerifiedTool { output: row.get(2)?, at: moment(row, 3)? };
+        let tools = settings.verified.entry(name(row, 0)?).or_default();
+        Ok(tools.insert(name(row, 1)?, verified))
+    })?;
     let kept = schedules::restore(connection, shard)?;
     settings.schedules = kept.into_iter().map(|record| (record.id, record)).collect();
     Ok(settings)
 }
 
-fn name<T: std::str::FromStr>(text: &str) -> Result<T, StoreError> {
+fn name<T: std::str::FromStr>(row: &Row<'_>, column: usize) -> Result<T, StoreError> {
+    let text = text(row, column)?;
     text.parse().map_err(|_| StoreError::Damaged(format!("`{text}` is not a name")))
 }

@@ -1,31 +1,32 @@
 //! The contract, carried out by a writer thread and a few readers.
 
+use std::error::Error;
 use std::future::ready;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
-use coordinator::{LoadKey, RunRecord, TaskRecord};
+use coordinator::{LoadKey, RunParts, RunRecord, TaskRecord};
 use keyspace::Row;
 use model::{QueueName, RunId, ShardId, TenantId};
 use parking_lot::Mutex;
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 
 use super::documents;
+use super::error::WriteError;
 use super::keys;
-use super::open::Checkpoints;
-use super::open::DataFolder;
+use super::open::{Checkpoints, DataFolder};
+use super::part::{Pending, PendingTurn};
 use super::read::{self, Readers};
 use super::restore;
 use super::run_read;
 use super::specs::SpecRows;
-use super::writer::Failpoint;
-use super::writer::Writer;
-use super::writer::{Job, PendingKeys, PendingNote, PendingTurn, Queue, Reply};
+use super::writer::{self, Failpoint, Job, Queue, Writer};
 use crate::claims::Claims;
 use crate::contract::{
-    CommitError, Committed, DocumentVersion, KeyspaceTurn, Note, NoteKind, PageQuery, RunKey,
-    RunPage, RunParts, RunQuery, Store, StoreError, StoreFuture, TaskPage, TokenRow,
+    Asked, CommitError, Committed, DocumentVersion, Kept, KeyspaceTurn, Note, NoteKind, PageQuery,
+    RunKey, RunPage, RunQuery, Store, StoreError, TaskPage, TokenRow,
 };
 use shard::{ClaimedShard, DocumentKind, Restored, Turn};
 
@@ -77,32 +78,46 @@ impl SqliteStore {
     /// Lets the database grow to so many pages and no further, like a disk that is full.
     #[doc(hidden)]
     pub fn limit_pages(&self, pages: u32) {
-        self.queue.push(Job::LimitPages(pages));
+        self.queue.push(Job::Alone(Box::new(move |writer| {
+            let set = writer.connection.pragma_update(None, "max_page_count", pages);
+            set.expect("a test's own setting");
+        })));
     }
 
     /// Queues a turn at once; the future only waits for its fate.
-    fn queue_turn(
-        &self,
-        job: impl FnOnce(Reply<Result<Committed, CommitError>>) -> Job,
-    ) -> StoreFuture<Result<Committed, CommitError>> {
+    fn queue_turn(&self, turn: PendingTurn) -> Kept<Committed> {
         let (reply, answer) = oneshot::channel();
-        self.queue.push(job(reply));
-        Box::pin(async move {
-            answer.await.unwrap_or_else(|_| Err(CommitError::Unavailable(WRITER_GONE.into())))
-        })
+        self.queue.push(Job::Commit(Pending { turn, reply }));
+        Box::pin(async move { answer.await.unwrap_or_else(writer_gone_from_turn) })
     }
 
-    /// Queues a job at once; the future only waits for its answer.
+    /// Queues work for the writer at once; the future only waits for its answer.
     fn order<T: Send + 'static>(
         &self,
-        job: impl FnOnce(Reply<Result<T, StoreError>>) -> Job,
-    ) -> StoreFuture<Result<T, StoreError>> {
+        work: impl FnOnce(&mut Writer) -> T + Send + 'static,
+    ) -> oneshot::Receiver<T> {
         let (reply, answer) = oneshot::channel();
-        self.queue.push(job(reply));
-        Box::pin(async move {
-            answer.await.unwrap_or_else(|_| Err(StoreError::Unavailable(WRITER_GONE.into())))
-        })
+        // Whoever asked may have gone; the work is done all the same.
+        self.queue.push(Job::Alone(Box::new(move |writer| drop(reply.send(work(writer))))));
+        answer
     }
+
+    /// Keeps something in a transaction of its own.
+    fn keep(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<(), WriteError> + Send + 'static,
+    ) -> Asked<()> {
+        let answer = self.order(|writer| writer.keep(work));
+        Box::pin(async { answer.await.unwrap_or_else(writer_gone) })
+    }
+}
+
+fn writer_gone<T>(_: impl Error) -> Result<T, StoreError> {
+    Err(StoreError::Unavailable(WRITER_GONE.into()))
+}
+
+fn writer_gone_from_turn<T>(_: impl Error) -> Result<T, CommitError> {
+    Err(CommitError::Unavailable(WRITER_GONE.into()))
 }
 
 /// However a commit ends, others may write again.
@@ -130,58 +145,48 @@ impl Drop for SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn claim(&self, tenant: TenantId) -> StoreFuture<Result<ClaimedShard, StoreError>> {
-        self.order(|reply| Job::Claim(tenant, reply))
+    fn claim(&self, tenant: TenantId) -> Asked<ClaimedShard> {
+        let answer = self.order(move |writer| writer.claim(&tenant));
+        Box::pin(async { answer.await.unwrap_or_else(writer_gone) })
     }
 
-    fn raise_epoch(&self, claim: ClaimedShard) -> StoreFuture<Result<ClaimedShard, CommitError>> {
-        let (reply, answer) = oneshot::channel();
-        self.queue.push(Job::RaiseEpoch(claim, reply));
-        Box::pin(async move {
-            answer.await.unwrap_or_else(|_| Err(CommitError::Unavailable(WRITER_GONE.into())))
-        })
+    fn raise_epoch(&self, claim: ClaimedShard) -> Kept<ClaimedShard> {
+        let answer = self.order(move |writer| writer.raise_epoch(claim));
+        Box::pin(async { answer.await.unwrap_or_else(writer_gone_from_turn) })
     }
 
-    fn restore(&self, shard: ClaimedShard) -> StoreFuture<Result<Restored, StoreError>> {
+    fn restore(&self, shard: ClaimedShard) -> Asked<Restored> {
         self.readers.ask(move |connection| restore::restore(connection, shard.shard))
     }
 
-    fn commit(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {
-        self.queue_turn(|reply| Job::Commit(PendingTurn { turn, reply }))
+    fn commit(&self, turn: Turn) -> Kept<Committed> {
+        self.queue_turn(PendingTurn::Tasks(turn))
     }
 
-    fn commit_here(&self, turn: Turn) -> StoreFuture<Result<Committed, CommitError>> {
+    fn commit_here(&self, turn: Turn) -> Kept<Committed> {
         if !self.queue.try_take() {
             return self.commit(turn);
         }
         let _right = ReleaseOnDrop(&self.queue);
         let (reply, mut answer) = oneshot::channel();
-        self.writer.lock().commit_one(PendingTurn { turn, reply });
-        let gone = |_| Err(CommitError::Unavailable(WRITER_GONE.into()));
-        Box::pin(ready(answer.try_recv().unwrap_or_else(gone)))
+        let turn = PendingTurn::Tasks(turn);
+        self.writer.lock().commit(vec![Pending { turn, reply }]);
+        Box::pin(ready(answer.try_recv().unwrap_or_else(writer_gone_from_turn)))
     }
 
-    fn load(
-        &self,
-        shard: ShardId,
-        keys: Vec<LoadKey>,
-    ) -> StoreFuture<Result<Vec<(LoadKey, TaskRecord)>, StoreError>> {
+    fn load(&self, shard: ShardId, keys: Vec<LoadKey>) -> Asked<Vec<(LoadKey, TaskRecord)>> {
         self.readers.ask(move |connection| read::load(connection, shard, keys))
     }
 
-    fn run(
-        &self,
-        shard: ShardId,
-        key: RunKey,
-    ) -> StoreFuture<Result<Option<RunRecord>, StoreError>> {
+    fn run(&self, shard: ShardId, key: RunKey) -> Asked<Option<RunRecord>> {
         self.readers.ask(move |connection| run_read::run(connection, shard, &key))
     }
 
-    fn runs(&self, shard: ShardId, query: RunQuery) -> StoreFuture<Result<RunPage, StoreError>> {
+    fn runs(&self, shard: ShardId, query: RunQuery) -> Asked<RunPage> {
         self.readers.ask(move |connection| run_read::runs(connection, shard, &query))
     }
 
-    fn run_parts(&self, shard: ShardId, run: RunId) -> StoreFuture<Result<RunParts, StoreError>> {
+    fn run_parts(&self, shard: ShardId, run: RunId) -> Asked<RunParts> {
         self.readers.ask(move |connection| run_read::run_parts(connection, shard, run))
     }
 
@@ -191,7 +196,7 @@ impl Store for SqliteStore {
         kind: DocumentKind,
         key: String,
         version: Option<u64>,
-    ) -> StoreFuture<Result<Option<DocumentVersion>, StoreError>> {
+    ) -> Asked<Option<DocumentVersion>> {
         self.readers
             .ask(move |connection| documents::version(connection, (shard, kind, &key), version))
     }
@@ -201,58 +206,57 @@ impl Store for SqliteStore {
         shard: ShardId,
         kind: DocumentKind,
         key: String,
-    ) -> StoreFuture<Result<Vec<DocumentVersion>, StoreError>> {
+    ) -> Asked<Vec<DocumentVersion>> {
         self.readers.ask(move |connection| documents::versions(connection, (shard, kind, &key)))
     }
 
-    fn tenant_of_hook(&self, digest: String) -> StoreFuture<Result<Option<TenantId>, StoreError>> {
+    fn tenant_of_hook(&self, digest: String) -> Asked<Option<TenantId>> {
         self.readers.ask(move |connection| documents::tenant_of_hook(connection, &digest))
     }
 
-    fn list(&self, shard: ShardId, query: PageQuery) -> StoreFuture<Result<TaskPage, StoreError>> {
+    fn list(&self, shard: ShardId, query: PageQuery) -> Asked<TaskPage> {
         self.readers.ask(move |connection| read::list(connection, shard, &query))
     }
 
-    fn count_dead(&self, shard: ShardId) -> StoreFuture<Result<Vec<(QueueName, u64)>, StoreError>> {
+    fn count_dead(&self, shard: ShardId) -> Asked<Vec<(QueueName, u64)>> {
         self.readers.ask(move |connection| read::count_dead(connection, shard))
     }
 
-    fn tenants(&self) -> StoreFuture<Result<Vec<TenantId>, StoreError>> {
+    fn tenants(&self) -> Asked<Vec<TenantId>> {
         self.readers.ask(read::tenants)
     }
 
-    fn put_token(&self, token: TokenRow) -> StoreFuture<Result<(), StoreError>> {
-        self.order(|reply| Job::PutToken(Box::new(token), reply))
+    fn put_token(&self, token: TokenRow) -> Asked<()> {
+        self.keep(move |connection| writer::put_token(connection, &token))
     }
 
-    fn tokens(&self) -> StoreFuture<Result<Vec<TokenRow>, StoreError>> {
+    fn tokens(&self) -> Asked<Vec<TokenRow>> {
         self.readers.ask(read::tokens)
     }
 
-    fn put_note(&self, note: Note) -> StoreFuture<Result<(), StoreError>> {
-        self.order(|reply| Job::PutNote(PendingNote { note, reply }))
+    fn put_note(&self, note: Note) -> Asked<()> {
+        self.keep(move |connection| writer::put_note(connection, &note))
     }
 
-    fn notes(&self, kind: NoteKind) -> StoreFuture<Result<Vec<Note>, StoreError>> {
+    fn notes(&self, kind: NoteKind) -> Asked<Vec<Note>> {
         self.readers.ask(move |connection| read::notes(connection, kind))
     }
 
-    fn commit_keys(&self, turn: KeyspaceTurn) -> StoreFuture<Result<Committed, CommitError>> {
-        self.queue_turn(|reply| Job::CommitKeys(PendingKeys { turn, reply }))
+    fn commit_keys(&self, turn: KeyspaceTurn) -> Kept<Committed> {
+        self.queue_turn(PendingTurn::Keys(turn))
     }
 
-    fn restore_keys(&self, shard: ShardId) -> StoreFuture<Result<Vec<Row>, StoreError>> {
-        let (reply, begun) = oneshot::channel();
-        self.queue.push(Job::KeysRestored(shard, reply));
+    fn restore_keys(&self, shard: ShardId) -> Asked<Vec<Row>> {
+        let begun = self.order(move |writer| writer.claims.keys_restored(shard));
         let readers = Arc::clone(&self.readers);
         Box::pin(async move {
             // Every turn from before has met its fate when the rows are read.
-            begun.await.map_err(|_| StoreError::Unavailable(WRITER_GONE.into()))?;
+            begun.await.or_else(writer_gone)?;
             readers.ask(move |connection| keys::restore(connection, shard)).await
         })
     }
 
-    fn probe(&self) -> StoreFuture<Result<(), StoreError>> {
-        self.order(Job::Probe)
+    fn probe(&self) -> Asked<()> {
+        self.keep(writer::probe)
     }
 }

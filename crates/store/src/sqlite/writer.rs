@@ -5,6 +5,7 @@
 //! a caller may write on its own thread instead.
 
 use std::collections::hash_map::RandomState;
+use std::fmt;
 use std::hash::BuildHasher;
 use std::mem;
 use std::str::FromStr;
@@ -14,16 +15,15 @@ use std::time::{Duration, Instant};
 use model::{ShardId, TenantId};
 use parking_lot::{Condvar, Mutex};
 use rusqlite::{Connection, OptionalExtension, params};
-use shard::{ClaimedShard, Turn};
-use tokio::sync::oneshot;
+use shard::ClaimedShard;
 
 use super::error::WriteError;
 use super::open::Checkpoints;
 use super::open::checkpoint_all;
-use super::part::Part;
+use super::part::{Part, Pending};
 use super::specs::SpecRows;
-use crate::claims::Claims;
-use crate::contract::{CommitError, Committed, KeyspaceTurn, Note, StoreError, TokenRow};
+use crate::claims::{Claims, TurnKind};
+use crate::contract::{CommitError, Note, StoreError, TokenRow};
 
 /// A transaction takes no further turn once it has so many changes, so that whoever waits for its
 /// first turn does not wait for a whole backlog.
@@ -39,32 +39,6 @@ pub(super) struct Writer {
     pub claims: Claims,
     pub specs: SpecRows,
     pub failpoint: Option<Failpoint>,
-}
-
-/// Turns that one transaction will keep.
-#[derive(Debug, Default)]
-struct Gathered {
-    tasks: Vec<PendingTurn>,
-    keys: Vec<PendingKeys>,
-    n_changes: usize,
-}
-
-impl Gathered {
-    /// Takes a turn in, or gives the job back.
-    fn take(&mut self, job: Job) -> Option<Job> {
-        match job {
-            Job::Commit(pending) => {
-                self.n_changes += pending.turn.changes.len() + pending.turn.runs.len();
-                self.tasks.push(pending);
-            }
-            Job::CommitKeys(pending) => {
-                self.n_changes += pending.turn.writes.len();
-                self.keys.push(pending);
-            }
-            other => return Some(other),
-        }
-        None
-    }
 }
 
 /// However the thread ends, nobody waits for it any longer.
@@ -103,94 +77,46 @@ impl Writer {
         }
     }
 
-    /// Commits one turn at once.
-    pub(super) fn commit_one(&mut self, pending: PendingTurn) {
-        let mut gathered = Gathered::default();
-        gathered.take(Job::Commit(pending));
-        self.commit(gathered);
-    }
-
     /// Does the jobs in order; `true` when one of them is to stop.
     fn work_off(&mut self, jobs: &mut Vec<Job>) -> bool {
-        let mut gathered = Gathered::default();
-        let mut notes = Vec::new();
+        let mut gathered = Vec::new();
+        let mut n_changes = 0;
         for job in jobs.drain(..) {
-            let job = match job {
-                Job::PutNote(pending) => {
-                    // A thousand workers that connect at once share a sync.
-                    notes.push(pending);
-                    continue;
-                }
-                job => job,
-            };
-            let Some(job) = gathered.take(job) else {
-                if gathered.n_changes >= CHANGES_PER_TRANSACTION {
+            match job {
+                Job::Commit(pending) => {
+                    n_changes += pending.n_changes();
+                    gathered.push(pending);
+                    if n_changes < CHANGES_PER_TRANSACTION {
+                        continue;
+                    }
                     self.commit(mem::take(&mut gathered));
                 }
-                continue;
-            };
-            self.commit(mem::take(&mut gathered));
-            self.keep_notes(mem::take(&mut notes));
-            if matches!(job, Job::Stop) {
-                return true;
+                Job::Alone(work) => {
+                    self.commit(mem::take(&mut gathered));
+                    work(self);
+                }
+                Job::Stop => {
+                    self.commit(gathered);
+                    return true;
+                }
             }
-            self.do_alone(job);
+            n_changes = 0;
         }
         self.commit(gathered);
-        self.keep_notes(notes);
         false
     }
 
-    /// Keeps documents in one transaction and answers for each of them.
-    fn keep_notes(&mut self, pending: Vec<PendingNote>) {
-        if pending.is_empty() {
-            return;
-        }
-        let kept = self.keep(|connection| {
-            pending.iter().try_for_each(|pending| put_note(connection, &pending.note))
-        });
-        for PendingNote { reply, .. } in pending {
-            drop(reply.send(kept.clone()));
-        }
-    }
-
-    /// Jobs that share no transaction. Their askers may have gone; the work is done all the same.
-    fn do_alone(&mut self, job: Job) {
-        match job {
-            Job::Claim(tenant, reply) => drop(reply.send(self.claim(&tenant))),
-            Job::RaiseEpoch(claim, reply) => drop(reply.send(self.raise_epoch(claim))),
-            Job::PutToken(token, reply) => {
-                drop(reply.send(self.keep(|connection| put_token(connection, &token))));
-            }
-            Job::Probe(reply) => drop(reply.send(self.keep(probe))),
-            Job::CheckpointEnded => self.checkpoints.on_ended(&self.connection),
-            Job::LimitPages(pages) => {
-                let set = self.connection.pragma_update(None, "max_page_count", pages);
-                set.expect("a test's own setting");
-            }
-            Job::KeysRestored(shard, reply) => {
-                self.claims.keys_restored(shard);
-                let _ = reply.send(());
-            }
-            Job::Commit(_) | Job::CommitKeys(_) | Job::PutNote(_) | Job::Stop => {
-                unreachable!("done by `work_off`")
-            }
-        }
-    }
-
     /// Commits turns, in one transaction if it can be, and answers each of them.
-    fn commit(&mut self, gathered: Gathered) {
-        let Gathered { tasks, keys, .. } = gathered;
-        if tasks.is_empty() && keys.is_empty() {
+    pub(super) fn commit(&mut self, turns: Vec<Pending>) {
+        if turns.is_empty() {
             return;
         }
         let began = Instant::now();
-        let mut parts =
-            vec![Part::of_tasks(tasks, &self.claims), Part::of_keys(keys, &self.claims)];
-        if self.transact(&mut parts).is_err() {
+        let mut parts = vec![Part::new(turns, &self.claims)];
+        if self.transact(&mut parts[0]).is_err() {
             parts = parts.into_iter().flat_map(Part::split).collect();
             for part in &mut parts {
-                if let Err(error) = self.transact(std::slice::from_mut(part)) {
+                if let Err(error) = self.transact(part) {
                     part.fail(&error);
                 }
             }
@@ -203,17 +129,15 @@ impl Writer {
     }
 
     /// Writes all of it, or nothing.
-    fn transact(&mut self, parts: &mut [Part]) -> Result<(), WriteError> {
-        if !parts.iter().any(Part::needs_transaction) {
+    fn transact(&mut self, part: &mut Part) -> Result<(), WriteError> {
+        if !part.needs_transaction() {
             return Ok(());
         }
         // Rows of specs are known only while every transaction that may have written them was kept.
         let mut specs = mem::take(&mut self.specs);
         let Self { connection, failpoint, .. } = self;
         in_transaction(connection, || {
-            for part in parts.iter_mut().filter(|part| part.needs_transaction()) {
-                part.write(connection, &mut specs)?;
-            }
+            part.write(connection, &mut specs)?;
             if let Some(failpoint) = failpoint {
                 failpoint.reach(Place::BeforeCommit);
             }
@@ -226,14 +150,14 @@ impl Writer {
         Ok(())
     }
 
-    fn claim(&mut self, tenant: &TenantId) -> Result<ClaimedShard, StoreError> {
+    pub(super) fn claim(&mut self, tenant: &TenantId) -> Result<ClaimedShard, StoreError> {
         let claim = self.keep(|connection| claim_shard(connection, tenant))?;
         self.claims.made(claim);
         Ok(claim)
     }
 
-    fn raise_epoch(&mut self, claim: ClaimedShard) -> Result<ClaimedShard, CommitError> {
-        self.claims.check(claim)?;
+    pub(super) fn raise_epoch(&mut self, claim: ClaimedShard) -> Result<ClaimedShard, CommitError> {
+        self.claims.check(claim, TurnKind::Tasks)?;
         let unavailable = |error: StoreError| CommitError::Unavailable(error.to_string());
         let raised = self.keep(|connection| raise_epoch(connection, claim)).map_err(unavailable)?;
         let raised = raised.ok_or(CommitError::Fenced)?;
@@ -241,7 +165,8 @@ impl Writer {
         Ok(raised)
     }
 
-    fn keep<T>(
+    /// Does `work` in a transaction of its own.
+    pub(super) fn keep<T>(
         &mut self,
         work: impl FnOnce(&Connection) -> Result<T, WriteError>,
     ) -> Result<T, StoreError> {
@@ -325,7 +250,7 @@ fn draw_shard(connection: &Connection) -> Result<ShardId, WriteError> {
     Err(WriteError::ShardsFull)
 }
 
-fn put_token(connection: &Connection, token: &TokenRow) -> Result<(), WriteError> {
+pub(super) fn put_token(connection: &Connection, token: &TokenRow) -> Result<(), WriteError> {
     let mut statement = connection.prepare_cached(include_str!("queries/put_token.sql"))?;
     statement.execute(params![
         token.token_id,
@@ -341,7 +266,7 @@ fn put_token(connection: &Connection, token: &TokenRow) -> Result<(), WriteError
     Ok(())
 }
 
-fn put_note(connection: &Connection, note: &Note) -> Result<(), WriteError> {
+pub(super) fn put_note(connection: &Connection, note: &Note) -> Result<(), WriteError> {
     let Note { kind, tenant, key, json } = note;
     match json {
         Some(json) => connection
@@ -354,61 +279,26 @@ fn put_note(connection: &Connection, note: &Note) -> Result<(), WriteError> {
     Ok(())
 }
 
-fn probe(connection: &Connection) -> Result<(), WriteError> {
+pub(super) fn probe(connection: &Connection) -> Result<(), WriteError> {
     connection.prepare_cached("UPDATE probe SET written = written + 1")?.execute([])?;
     Ok(())
 }
 
 /// One thing to do.
-#[derive(Debug)]
 pub(super) enum Job {
-    /// Keep a turn.
-    Commit(PendingTurn),
-    /// Keep a turn of a keyspace.
-    CommitKeys(PendingKeys),
-    /// A keyspace begins anew from what is durable: forget its failed turn.
-    KeysRestored(ShardId, Reply<()>),
-    /// Take a shard over.
-    Claim(TenantId, Reply<Result<ClaimedShard, StoreError>>),
-    /// Raise the epoch of a shard that is owned.
-    RaiseEpoch(ClaimedShard, Reply<Result<ClaimedShard, CommitError>>),
-    /// Keep a token.
-    PutToken(Box<TokenRow>, Reply<Result<(), StoreError>>),
-    /// Keep a small document.
-    PutNote(PendingNote),
-    /// Write and sync something.
-    Probe(Reply<Result<(), StoreError>>),
-    /// The background checkpoint is over.
-    CheckpointEnded,
-    /// Let the database grow to so many pages and no further; for tests of a full disk.
-    LimitPages(u32),
+    /// Keep a turn, with others that are queued.
+    Commit(Pending),
+    /// Do what shares no transaction.
+    Alone(Box<dyn FnOnce(&mut Writer) + Send>),
     /// Do what was asked before this, then end.
     Stop,
 }
 
-/// A turn, and who waits for it.
-#[derive(Debug)]
-pub(super) struct PendingTurn {
-    pub turn: Turn,
-    pub reply: Reply<Result<Committed, CommitError>>,
+impl fmt::Debug for Job {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Job")
+    }
 }
-
-/// A turn of a keyspace, and who waits for it.
-#[derive(Debug)]
-pub(super) struct PendingKeys {
-    pub turn: KeyspaceTurn,
-    pub reply: Reply<Result<Committed, CommitError>>,
-}
-
-/// A document, and who waits for it.
-#[derive(Debug)]
-pub(super) struct PendingNote {
-    pub note: Note,
-    pub reply: Reply<Result<(), StoreError>>,
-}
-
-/// Whoever asked may have gone; then nobody hears the answer.
-pub(super) type Reply<T> = oneshot::Sender<T>;
 
 /// Filled from any thread, emptied by the writer.
 #[derive(Debug, Default)]

@@ -98,7 +98,7 @@ fn a_run_that_finds_no_room_takes_its_tasks_with_it() {
         let shard = claim(&store).await;
         let restored = store.restore(shard).await.expect("restores");
         let [run] = &restored.runs[..] else { panic!("one run: {:?}", restored.runs.len()) };
-        assert_eq!((run.record.definition.len(), run.ended.len()), (100_002, 1));
+        assert_eq!((run.record.definition.len(), run.parts.ended.len()), (100_002, 1));
         assert_eq!((restored.tasks.len(), restored.documents.len()), (1, 1));
     });
 }

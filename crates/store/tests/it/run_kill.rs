@@ -39,9 +39,9 @@ async fn n_turns(store: &SqliteStore, claim: ClaimedShard) -> u64 {
     let expected: Vec<_> = (1..=n_turns).filter(|number| !number.is_multiple_of(2)).collect();
     assert_eq!(live, expected);
     for run in &restored.runs {
-        let [(0, 1, end)] = &run.ended[..] else { panic!("one node ended: {run:?}") };
-        assert_eq!((end.word, run.settled.len()), (NodeWord::Succeeded, 1));
-        assert_eq!(run.settled[0].id.number() + 1, run.record.id.number());
+        let [(0, 1, end)] = &run.parts.ended[..] else { panic!("one node ended: {run:?}") };
+        assert_eq!((end.word, run.parts.tasks.len()), (NodeWord::Succeeded, 1));
+        assert_eq!(run.parts.tasks[0].id.number() + 1, run.record.id.number());
     }
     n_turns
 }

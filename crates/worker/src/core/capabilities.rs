@@ -14,8 +14,7 @@ use std::process::{Command, Stdio};
 
 use protocol::rest::tasks::Package;
 use protocol::session::control::COUNTED_ACKS_FEATURE;
-use protocol::session::kind::Kind;
-use protocol::session::payload::Payload;
+use protocol::session::kind::{Kind, Payload};
 use protocol::session::payload::control::{
     Capabilities, Concurrency, PackageStatus, Register, RegisteredPackage,
 };

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use coordinator::{
-    Answer, Change, Command, Coordinator, Drain, Effect, LeaseRequest, Moment, Pause,
+    Answer, Change, Command, Coordinator, Drain, Effect, LeaseRequest, Moment, Pause, Question,
     SilenceLimits, Step, TaskRecord, TaskState, Ticket, WaitReason,
 };
 use model::{
@@ -170,7 +170,7 @@ impl World {
                 let key = key.map(|key| format!("flight{key}").parse().expect("a key"));
                 let (spec, pin) = (Arc::new(spec(kind)), pin(pinned));
                 let tasks = vec![NewTask { spec, pin, concurrency_key: key, ..plain_task() }];
-                self.order(Command::Submit { ticket, tasks });
+                self.order(Command::Ask(ticket, Question::Submit { tasks }));
             }
             Deed::Ask { worker: number, kind, max, wait_s } => {
                 let wait_until = self.now.after(Duration::from_secs(wait_s));
@@ -180,7 +180,7 @@ impl World {
                 let request = LeaseRequest { offer: Arc::new(offer), max, ..request };
                 self.heard.insert(request.worker.clone(), self.now);
                 self.asked = Some((ticket, request.clone()));
-                self.order(Command::RequestLeases { ticket, request });
+                self.order(Command::Ask(ticket, Question::RequestLeases { request }));
                 self.waiting.extend(self.asked.take());
                 self.check_nothing_is_left();
             }
@@ -194,7 +194,7 @@ impl World {
                 };
                 let (by, at) = ("ada".to_owned(), self.now);
                 let drain = on.then_some(Drain { by, at, gone_by: None, reason: None });
-                self.order(Command::Drain { ticket, worker, drain });
+                self.order(Command::Ask(ticket, Question::Drain { worker, drain }));
             }
             Deed::Pause { kind, on } => {
                 if on {
@@ -204,14 +204,14 @@ impl World {
                 };
                 let pause = on.then(|| Pause { by: "ada".to_owned(), at: self.now });
                 let queue = spec(kind).demand.queue;
-                self.order(Command::SetPause { ticket, queue, pause });
+                self.order(Command::Ask(ticket, Question::SetPause { queue, pause }));
             }
             Deed::Unregister { worker: number } => {
                 let gone = worker(number);
                 self.waiting.retain(|_, request| request.worker != gone);
                 self.bound.retain(|_, (worker, _)| *worker != gone);
                 self.heard.remove(&gone);
-                self.order(Command::Unregister { ticket, worker: gone });
+                self.order(Command::Ask(ticket, Question::Unregister { worker: gone }));
             }
             Deed::Pass(millis) => self.pass(Duration::from_millis(millis)),
             Deed::Restart => self.restart(),
@@ -234,7 +234,7 @@ impl World {
             *heard = self.now;
         }
         let reports = vec![Report { lease, worker, key: ReportKey(1), outcome }];
-        self.order(Command::Report { ticket, reports });
+        self.order(Command::Ask(ticket, Question::Report { reports }));
     }
 
     fn pass(&mut self, time: Duration) {

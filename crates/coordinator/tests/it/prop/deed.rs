@@ -59,7 +59,7 @@ pub(super) struct Wish {
     pub(super) after: Vec<AfterPick>,
 }
 
-/// A task to wait for: an earlier one of the same submit, or any of before.
+/// A task to wait for: one of the newest, or any.
 #[derive(Clone, Debug)]
 pub(super) struct AfterPick {
     pub(super) task: Index,

@@ -7,11 +7,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use coordinator::{
     Answer, Change, Command, Coordinator, Effect, HeartbeatVerdict, Judgement, LeaseRequest,
-    LoadKey, LoadTicket, Moment, Refusal, Renewal, StateWord, Step, SubmittedTask, TaskRecord,
-    TaskState, Ticket, Verdict,
+    LoadKey, LoadTicket, Moment, Question, Refusal, Renewal, StateWord, Step, SubmittedTask,
+    TaskRecord, TaskState, Ticket, Verdict,
 };
 use model::{
-    After, Failure, LeaseId, NewTask, Offer, Report, ReportKey, ReportedOutcome, ShardId, TaskId,
+    Failure, LeaseId, NewTask, Offer, Report, ReportKey, ReportedOutcome, ShardId, TaskId,
     Timestamp, WorkerId,
 };
 use proptest::sample::Index;
@@ -59,12 +59,12 @@ impl Player {
     pub(super) fn play(&mut self, deed: Deed) {
         match deed {
             Deed::Submit(wishes) => {
-                let task = |(place, wish): (usize, &Wish)| NewTask {
-                    after: wish.after.iter().map(|pick| self.pick_after(place, pick)).collect(),
+                let task = |wish: &Wish| NewTask {
+                    after: wish.after.iter().map(|pick| self.pick_after(pick)).collect(),
                     ..wish.to_task(self.now)
                 };
-                let tasks = wishes.iter().enumerate().map(task).collect();
-                self.ask(|ticket| Command::Submit { ticket, tasks });
+                let tasks = wishes.iter().map(task).collect();
+                self.ask(|ticket| Command::Ask(ticket, Question::Submit { tasks }));
             }
             Deed::Ask { worker, offer: kind, max, wait_s, confirm } => {
                 let wait_until = self.now.after(Duration::from_secs(wait_s));
@@ -74,7 +74,7 @@ impl Player {
                     confirm_within: confirm.then_some(Duration::from_secs(3)),
                     ..plain_request(worker_id(worker), wait_until)
                 };
-                self.ask(|ticket| Command::RequestLeases { ticket, request });
+                self.ask(|ticket| Command::Ask(ticket, Question::RequestLeases { request }));
             }
             Deed::Beat { worker, leases } => {
                 let worker = worker_id(worker);
@@ -84,7 +84,7 @@ impl Player {
                 } else {
                     Renewal::Listed(leases)
                 };
-                self.ask(|ticket| Command::Heartbeat { ticket, worker, leases });
+                self.ask(|ticket| Command::Ask(ticket, Question::Heartbeat { worker, leases }));
             }
             Deed::Report { worker, leases, what, key } => self.report(worker, &leases, what, key),
             Deed::Return(pick) => {
@@ -109,19 +109,19 @@ impl Player {
         match deed {
             Deed::Stop(task) => {
                 let task = self.pick_task(*task);
-                self.ask(|ticket| Command::Stop { ticket, task });
+                self.ask(|ticket| Command::Ask(ticket, Question::Stop { task }));
             }
             Deed::Requeue(task) => {
                 let task = self.pick_task(*task);
-                self.ask(|ticket| Command::Requeue { ticket, task });
+                self.ask(|ticket| Command::Ask(ticket, Question::Requeue { task }));
             }
             Deed::Watch(task, wait_s) => {
                 let (task, until) = (self.pick_task(*task), until(*wait_s));
-                self.ask(|ticket| Command::Watch { ticket, task, until });
+                self.ask(|ticket| Command::Ask(ticket, Question::Watch { task, until }));
             }
             Deed::Explain(task) => {
                 let task = self.pick_task(*task);
-                self.ask(|ticket| Command::Explain { ticket, task });
+                self.ask(|ticket| Command::Ask(ticket, Question::Explain { task }));
             }
             _ => panic!("not about one task: {deed:?}"),
         }
@@ -156,7 +156,7 @@ impl Player {
             max: 100,
             ..plain_request(worker.clone(), self.now)
         };
-        self.ask(|ticket| Command::RequestLeases { ticket, request });
+        self.ask(|ticket| Command::Ask(ticket, Question::RequestLeases { request }));
         let report = |lease: LeaseId| Report {
             lease,
             worker: worker.clone(),
@@ -189,7 +189,7 @@ impl Player {
     }
 
     fn send(&mut self, reports: Vec<Report>) {
-        self.ask(|ticket| Command::Report { ticket, reports });
+        self.ask(|ticket| Command::Ask(ticket, Question::Report { reports }));
         // At the end of a history the store answers at once.
         while self.sent.is_empty()
             && let Some((load, found)) = self.loads.pop()
@@ -207,7 +207,7 @@ impl Player {
         };
         let reports: Vec<_> = leases.iter().map(report).collect();
         self.sent.extend(reports.iter().cloned());
-        self.ask(|ticket| Command::Report { ticket, reports });
+        self.ask(|ticket| Command::Ask(ticket, Question::Report { reports }));
     }
 
     fn withdraw(&mut self, request: Index) {
@@ -215,7 +215,11 @@ impl Player {
             .asked
             .iter()
             .filter(|(_, command)| {
-                matches!(command, Command::RequestLeases { .. } | Command::Watch { .. })
+                matches!(
+                    command,
+                    Command::Ask(_, Question::RequestLeases { .. })
+                        | Command::Ask(_, Question::Watch { .. })
+                )
             })
             .map(|(ticket, _)| *ticket)
             .collect();
@@ -269,7 +273,8 @@ impl Player {
         let mut explanations = Vec::new();
         for task in tasks {
             let at = self.at();
-            let step = self.coordinator.handle(at, Command::Explain { ticket: Ticket(0), task });
+            let step =
+                self.coordinator.handle(at, Command::Ask(Ticket(0), Question::Explain { task }));
             match step.effects.as_slice() {
                 [Effect::Answer { answer: Answer::Explained(why), .. }] => {
                     explanations.push((task, why.state, why.attempt));
@@ -313,7 +318,7 @@ impl Player {
     /// Nobody waits for work while there is work for him.
     fn check_waiting(&self) {
         for command in self.asked.values() {
-            if let Command::RequestLeases { request, .. } = command
+            if let Command::Ask(_, Question::RequestLeases { request, .. }) = command
                 && request.max > 0
             {
                 let left = self.model.best_for(&request.offer, self.swept);
@@ -324,14 +329,17 @@ impl Player {
 
     fn check_verdicts(&mut self, question: &Command, answer: &Answer) {
         match (question, answer) {
-            (Command::Report { reports, .. }, Answer::Judgements(judgements)) => {
+            (Command::Ask(_, Question::Report { reports, .. }), Answer::Judgements(judgements)) => {
                 assert_eq!(reports.len(), judgements.len());
                 for (report, judgement) in reports.iter().zip(judgements) {
                     let expected = self.model.judge(report, self.now);
                     assert_eq!(judgement.verdict, expected, "{report:?}");
                 }
             }
-            (Command::Heartbeat { worker, leases, .. }, Answer::Heartbeats { verdicts, .. }) => {
+            (
+                Command::Ask(_, Question::Heartbeat { worker, leases, .. }),
+                Answer::Heartbeats { verdicts, .. },
+            ) => {
                 let mut certain = self.model.held_by(worker);
                 certain.retain(|lease| !self.doubtful.contains(lease));
                 let (leases, is_listed) = match leases {
@@ -358,7 +366,10 @@ impl Player {
         let request = answers
             .iter()
             .find_map(|(question, answer)| match (question, answer) {
-                (Command::RequestLeases { request, .. }, Answer::Leases(grants)) => {
+                (
+                    Command::Ask(_, Question::RequestLeases { request, .. }),
+                    Answer::Leases(grants),
+                ) => {
                     let is_in = grants.iter().any(|grant| grant.lease.task == *task);
                     is_in.then_some(request)
                 }
@@ -375,31 +386,33 @@ impl Player {
     fn check_answer(&self, question: &Command, answer: &Answer, step: &Step) {
         let is_fact = |task: TaskId| step.changes.iter().any(|change| change.task() == task);
         match (question, answer) {
-            (Command::Submit { tasks, .. }, Answer::Submitted(made)) => {
+            (Command::Ask(_, Question::Submit { tasks, .. }), Answer::Submitted(made)) => {
                 self.check_submitted(tasks, made, step);
             }
-            (Command::RequestLeases { request, .. }, Answer::Leases(grants)) => {
+            (Command::Ask(_, Question::RequestLeases { request, .. }), Answer::Leases(grants)) => {
                 assert!(grants.len() <= request.max as usize);
                 assert!(grants.iter().all(|grant| is_fact(grant.lease.task)));
             }
-            (Command::Report { reports, .. }, Answer::Judgements(judgements)) => {
+            (Command::Ask(_, Question::Report { reports, .. }), Answer::Judgements(judgements)) => {
                 reports.iter().zip(judgements).for_each(check_word);
             }
-            (Command::Stop { task, .. }, Answer::Stopped)
-            | (Command::Requeue { task, .. }, Answer::Requeued) => assert!(is_fact(*task)),
+            (Command::Ask(_, Question::Stop { task, .. }), Answer::Stopped)
+            | (Command::Ask(_, Question::Requeue { task, .. }), Answer::Requeued) => {
+                assert!(is_fact(*task))
+            }
             (
-                Command::Stop { task, .. }
-                | Command::Watch { task, .. }
-                | Command::Explain { task, .. },
+                Command::Ask(_, Question::Stop { task, .. })
+                | Command::Ask(_, Question::Watch { task, .. })
+                | Command::Ask(_, Question::Explain { task, .. }),
                 Answer::NotLive,
             ) => assert!(!self.model.kept.live().any(|record| record.id == *task)),
             (_, Answer::Refused(refusal)) => {
                 assert_eq!(step.changes, Vec::new(), "a refusal changes nothing");
                 check_refusal(question, refusal);
             }
-            (Command::Heartbeat { .. }, Answer::Heartbeats { .. })
-            | (Command::Watch { .. }, Answer::WatchEnded)
-            | (Command::Explain { .. }, Answer::Explained(_)) => {}
+            (Command::Ask(_, Question::Heartbeat { .. }), Answer::Heartbeats { .. })
+            | (Command::Ask(_, Question::Watch { .. }), Answer::WatchEnded)
+            | (Command::Ask(_, Question::Explain { .. }), Answer::Explained(_)) => {}
             (question, answer) => panic!("{answer:?} is no answer to {question:?}"),
         }
     }
@@ -430,20 +443,17 @@ impl Player {
         TaskId::of(shard(), task.index(n_tasks + 1) as u64)
     }
 
-    fn pick_after(&self, place: usize, pick: &AfterPick) -> After {
+    fn pick_after(&self, AfterPick { task: pick, is_near }: &AfterPick) -> TaskId {
         let n_tasks = usize::try_from(self.model.kept.next_number()).expect("few");
-        if pick.is_near && place > 0 {
-            After::Nth(pick.task.index(place))
-        } else if n_tasks == 0 {
-            After::Task(TaskId::of(shard(), 0))
-        } else {
-            // Rarely one that nobody submitted: the whole submit is refused for it.
-            let number = pick.task.index(n_tasks * 20);
-            After::Task(TaskId::of(
-                shard(),
-                (number % n_tasks + number / (n_tasks * 20 - 1)) as u64,
-            ))
+        if n_tasks == 0 {
+            return TaskId::of(shard(), 0);
         }
+        if *is_near {
+            return TaskId::of(shard(), (n_tasks - 1 - pick.index(n_tasks.min(4))) as u64);
+        }
+        // Rarely one that nobody submitted: the whole submit is refused for it.
+        let number = pick.index(n_tasks * 20);
+        TaskId::of(shard(), (number % n_tasks + number / (n_tasks * 20 - 1)) as u64)
     }
 
     fn pick_lease(&self, pick: &LeasePick) -> LeaseId {
@@ -491,10 +501,10 @@ fn check_refusal(question: &Command, refusal: &Refusal) {
     let is_right = match refusal {
         Refusal::StoreUnavailable => true,
         Refusal::IdempotencyConflict { .. } | Refusal::UnknownDependency { .. } => {
-            matches!(question, Command::Submit { .. })
+            matches!(question, Command::Ask(_, Question::Submit { .. }))
         }
         Refusal::UnknownTask | Refusal::NotRequeueable { .. } => {
-            matches!(question, Command::Requeue { .. })
+            matches!(question, Command::Ask(_, Question::Requeue { .. }))
         }
         Refusal::LiveTasksFull
         | Refusal::LiveBytesFull

@@ -9,9 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use coordinator::{
     Answer, Change, Command, Coordinator, Effect, EndedCall, FactNumber, Grant, ItemEnd,
-    LeaseRequest, ListRecord, Moment, NewRun, NextCall, NextEnd, NodeEnd, Rebind, RestoredRun,
-    Reused, RunAbout, RunBindings, RunChange, RunNumbers, RunRecord, RunWord, Signal, Step,
-    TaskFacts, TaskRecord, TaskState, Ticket,
+    LeaseRequest, ListRecord, Moment, NewRun, NextCall, NextEnd, NodeEnd, Question, Rebind,
+    RestoredRun, Reused, RunAbout, RunBindings, RunChange, RunNumbers, RunParts, RunRecord,
+    RunWord, Signal, Step, TaskFacts, TaskRecord, TaskState, Ticket,
 };
 use flow::Program;
 use model::{
@@ -136,14 +136,16 @@ impl World {
             ["upgrade"] => self.upgrade(),
             ["cancel"] => {
                 let run = self.run.expect("started");
-                self.ask(line, |ticket| Command::CancelRun { ticket, run, by: "ada".into() });
+                self.ask(line, |ticket| {
+                    Command::Ask(ticket, Question::CancelRun { run, by: "ada".into() })
+                });
             }
             ["signal", node, how @ ..] => self.signal(node, how, payload()),
             [worker, "takes", n] => self.takes(worker, n.parse().expect("a number"), 0),
             [worker, "waits", n] => self.takes(worker, n.parse().expect("a number"), 60),
             ["bindings"] => {
                 let run = self.run.expect("started");
-                self.ask(line, |ticket| Command::Bindings { ticket, run });
+                self.ask(line, |ticket| Command::Ask(ticket, Question::Bindings { run }));
             }
             [how @ ("move" | "drain"), package, target @ ..] => {
                 let rebind = Rebind {
@@ -152,7 +154,9 @@ impl World {
                     to: target.last().map(|worker| worker.parse().expect("a worker")),
                     drain: *how == "drain",
                 };
-                self.ask(line, |ticket| Command::Rebind { ticket, rebind: Box::new(rebind) });
+                self.ask(line, |ticket| {
+                    Command::Ask(ticket, Question::Rebind { rebind: Box::new(rebind) })
+                });
             }
             [worker, "completes", name] => {
                 let outcome = ReportedOutcome::Completed { result: payload(), extra: None };
@@ -177,7 +181,7 @@ impl World {
             }
             ["stop", name] => {
                 let task = self.leases[*name].task;
-                self.ask(line, |ticket| Command::Stop { ticket, task });
+                self.ask(line, |ticket| Command::Ask(ticket, Question::Stop { task }));
             }
             _ => panic!("no such deed: {line}"),
         }
@@ -203,7 +207,7 @@ impl World {
             about: Arc::new(RunAbout::default()),
             reused,
         };
-        self.ask("start", |ticket| Command::StartRun { ticket, run: Box::new(run) });
+        self.ask("start", |ticket| Command::Ask(ticket, Question::StartRun { run: Box::new(run) }));
     }
 
     fn reused(&self, name: &str, result: Option<&str>) -> Reused {
@@ -240,7 +244,7 @@ impl World {
         };
         // Most stories have one worker, and need not say who it is.
         let question = if worker == "w" { "takes".to_owned() } else { format!("{worker} takes") };
-        self.ask(&question, |ticket| Command::RequestLeases { ticket, request });
+        self.ask(&question, |ticket| Command::Ask(ticket, Question::RequestLeases { request }));
     }
 
     fn report(&mut self, worker: &str, name: &str, outcome: ReportedOutcome) {
@@ -248,7 +252,7 @@ impl World {
         let worker: WorkerId = worker.parse().expect("a name");
         let key = ReportKey(u128::from(lease.task.number()) << 32 | u128::from(lease.epoch));
         let reports = vec![Report { lease, worker, key, outcome }];
-        self.ask("report", |ticket| Command::Report { ticket, reports });
+        self.ask("report", |ticket| Command::Ask(ticket, Question::Report { reports }));
     }
 
     fn next(
@@ -266,7 +270,7 @@ impl World {
             until: within.map(|seconds| self.now.after(Duration::from_secs(seconds))),
         };
         let question = format!("{name} called next as {request}");
-        self.ask(&question, |ticket| Command::Next { ticket, call: Box::new(call) });
+        self.ask(&question, |ticket| Command::Ask(ticket, Question::Next { call: Box::new(call) }));
     }
 
     fn signal(&mut self, node: &str, how: &[&str], payload: Bytes) {
@@ -286,7 +290,9 @@ impl World {
             by: "ada".into(),
         };
         let question = format!("signal {node}");
-        self.ask(&question, |ticket| Command::Signal { ticket, signal: Box::new(signal) });
+        self.ask(&question, |ticket| {
+            Command::Ask(ticket, Question::Signal { signal: Box::new(signal) })
+        });
     }
 
     fn restart(&mut self) {
@@ -310,14 +316,16 @@ impl World {
         let run = self.record.clone().filter(|record| record.end.is_none());
         let runs = run.map(|record| RestoredRun {
             record,
-            frames: self.frames.clone(),
-            closed: self.closed.clone(),
-            ended: self.ended.clone(),
-            lists: self.lists.clone(),
-            items: self.items.clone(),
-            calls: self.calls.clone(),
-            rebound: self.rebound.clone(),
-            settled: self.tasks.values().filter(settled).cloned().collect(),
+            parts: RunParts {
+                frames: self.frames.clone(),
+                closed: self.closed.clone(),
+                ended: self.ended.clone(),
+                lists: self.lists.clone(),
+                items: self.items.clone(),
+                calls: self.calls.clone(),
+                rebound: self.rebound.clone(),
+                tasks: self.tasks.values().filter(settled).cloned().collect(),
+            },
         });
         self.coordinator.restore_runs(2, runs, at);
     }

@@ -9,8 +9,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use coordinator::{
     Answer, Command, Coordinator, Effect, Moment, NewRun, Overlap, Preparation, PrepareTicket,
-    RestoredRun, RunAbout, RunChange, RunRecord, ScheduleEdit, ScheduleId, ScheduleProgress,
-    ScheduleSpec, Step, TaskRecord, TenantChange, Ticket,
+    Question, RestoredRun, RunAbout, RunChange, RunParts, RunRecord, ScheduleEdit, ScheduleId,
+    ScheduleProgress, ScheduleSpec, Step, TaskRecord, TenantChange, Ticket,
 };
 use model::{RunId, Timestamp};
 use uuid::Uuid;
@@ -89,12 +89,18 @@ impl World {
                 let paused = Some(*word == "pause");
                 self.edit(line, ScheduleEdit { paused, ..ScheduleEdit::default() });
             }
-            ["remove"] => self.ask(line, |ticket| Command::RemoveSchedule { ticket, schedule }),
-            ["show"] => self.ask(line, |ticket| Command::ShowSchedule { ticket, schedule }),
+            ["remove"] => {
+                self.ask(line, |ticket| Command::Ask(ticket, Question::RemoveSchedule { schedule }))
+            }
+            ["show"] => {
+                self.ask(line, |ticket| Command::Ask(ticket, Question::ShowSchedule { schedule }))
+            }
             ["backfill", moments @ ..] => {
                 let moments = moments.iter().map(|one| later(START, one.parse().expect("s")));
                 let moments = moments.collect();
-                self.ask(line, |ticket| Command::Backfill { ticket, schedule, moments });
+                self.ask(line, |ticket| {
+                    Command::Ask(ticket, Question::Backfill { schedule, moments })
+                });
             }
             ["ends", number] => self.end(RunId::of(shard(), number.parse().expect("a number"))),
             ["wait", seconds] => self.pass(seconds.parse().expect("seconds")),
@@ -118,17 +124,19 @@ impl World {
 
     fn add(&mut self, line: &str, overlap: &str, cron: &str) {
         let (schedule, spec) = (self.id, Box::new(spec(overlap, cron)));
-        self.ask(line, |ticket| Command::AddSchedule { ticket, schedule, spec });
+        self.ask(line, |ticket| Command::Ask(ticket, Question::AddSchedule { schedule, spec }));
     }
 
     fn edit(&mut self, line: &str, edit: ScheduleEdit) {
         let (schedule, edit) = (self.id, Box::new(edit));
-        self.ask(line, |ticket| Command::EditSchedule { ticket, schedule, edit });
+        self.ask(line, |ticket| Command::Ask(ticket, Question::EditSchedule { schedule, edit }));
     }
 
     fn end(&mut self, run: RunId) {
         let question = format!("ends {}", run.number());
-        self.ask(&question, |ticket| Command::CancelRun { ticket, run, by: "ada".into() });
+        self.ask(&question, |ticket| {
+            Command::Ask(ticket, Question::CancelRun { run, by: "ada".into() })
+        });
     }
 
     /// The shell comes back with what it was asked for first.
@@ -212,17 +220,8 @@ impl World {
         let live: Vec<TaskRecord> = self.kept.live().cloned().collect();
         self.coordinator = Coordinator::restore(shard(), self.kept.next_number(), live, at);
         let open = self.runs.values().filter(|record| record.end.is_none());
-        let restored = |record: &RunRecord| RestoredRun {
-            record: record.clone(),
-            frames: Vec::new(),
-            closed: Vec::new(),
-            ended: Vec::new(),
-            lists: Vec::new(),
-            items: Vec::new(),
-            calls: Vec::new(),
-            rebound: None,
-            settled: Vec::new(),
-        };
+        let restored =
+            |record: &RunRecord| RestoredRun { record: record.clone(), parts: RunParts::default() };
         let runs: Vec<_> = open.map(restored).collect();
         self.coordinator.restore_runs(self.runs.len() as u64 + 1, runs, at);
         self.coordinator.restore_settings(self.kept.settings.clone());

@@ -26,9 +26,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use coordinator::{Command, Drain, DrainCause, Pause, Renewal, SilenceLimits};
+use coordinator::{Command, Drain, DrainCause, Pause, Question as Asked, Renewal, SilenceLimits};
 use model::{
-    After, Failure, LeaseId, Report, ReportKey, ReportedOutcome, ShardId, TaskId, WorkerId,
+    Failure, LeaseId, NewTask, Report, ReportKey, ReportedOutcome, ShardId, TaskId, WorkerId,
 };
 
 use super::texts::{digest, duration, moment, names, new_task, offer, plain_request};
@@ -41,23 +41,23 @@ impl World {
             ["submit", ..] => self.submit(deed.strip_prefix("submit").expect("just matched")),
             ["stop", name] => {
                 let task = self.task(name);
-                self.ask(about(deed), |ticket| Command::Stop { ticket, task });
+                self.ask(about(deed), |ticket| Command::Ask(ticket, Asked::Stop { task }));
             }
             ["requeue", name] => {
                 let task = self.task(name);
-                self.ask(about(deed), |ticket| Command::Requeue { ticket, task });
+                self.ask(about(deed), |ticket| Command::Ask(ticket, Asked::Requeue { task }));
             }
             ["explain", name] => {
                 let task = self.task(name);
-                self.ask(about(deed), |ticket| Command::Explain { ticket, task });
+                self.ask(about(deed), |ticket| Command::Ask(ticket, Asked::Explain { task }));
             }
             ["watch", name, time] => {
                 let (task, until) = (self.task(name), moment(time));
-                self.ask(about(deed), |ticket| Command::Watch { ticket, task, until });
+                self.ask(about(deed), |ticket| Command::Ask(ticket, Asked::Watch { task, until }));
             }
-            ["workers"] => self.ask(about(deed), |ticket| Command::ListWorkers { ticket }),
+            ["workers"] => self.ask(about(deed), |ticket| Command::Ask(ticket, Asked::ListWorkers)),
             ["peek", options @ ..] => self.peek(deed, options),
-            ["queues"] => self.ask(about(deed), |ticket| Command::ListQueues { ticket }),
+            ["queues"] => self.ask(about(deed), |ticket| Command::Ask(ticket, Asked::ListQueues)),
             ["returned", leases] => {
                 let leases = self.leases(leases);
                 self.order(Command::ReturnLeases { leases });
@@ -87,51 +87,54 @@ impl World {
                 let (worker, offer) = (worker.parse().expect("a worker"), Arc::new(offer(words)));
                 let (silence_limits, anew) =
                     (silence_limits_named(silence_limits), *how == "registers");
-                self.ask(about(deed), |ticket| Command::Register {
-                    ticket,
-                    worker,
-                    offer,
-                    silence_limits,
-                    anew,
+                self.ask(about(deed), |ticket| {
+                    Command::Ask(ticket, Asked::Register { worker, offer, silence_limits, anew })
                 });
             }
             [worker, "shows", tool, output] => {
                 let (worker, output) = (worker.parse().expect("a worker"), (*output).to_owned());
                 let tool = tool.parse().expect("a tool");
-                let note = |ticket| Command::NoteVerified { ticket, worker, tool, output };
+                let note =
+                    |ticket| Command::Ask(ticket, Asked::NoteVerified { worker, tool, output });
                 self.ask(about(deed), note);
             }
             [worker, "unregisters"] => {
                 let worker = worker.parse().expect("a worker");
-                self.ask(about(deed), |ticket| Command::Unregister { ticket, worker });
+                self.ask(about(deed), |ticket| Command::Ask(ticket, Asked::Unregister { worker }));
             }
             ["pause", queue, "by", by] => {
                 let (queue, by) = (queue.parse().expect("a queue"), (*by).to_owned());
                 let pause = Some(Pause { by, at: self.now });
-                self.ask(about(deed), |ticket| Command::SetPause { ticket, queue, pause });
+                self.ask(about(deed), |ticket| {
+                    Command::Ask(ticket, Asked::SetPause { queue, pause })
+                });
             }
             ["resume", queue] => {
                 let (queue, pause) = (queue.parse().expect("a queue"), None);
-                self.ask(about(deed), |ticket| Command::SetPause { ticket, queue, pause });
+                self.ask(about(deed), |ticket| {
+                    Command::Ask(ticket, Asked::SetPause { queue, pause })
+                });
             }
             ["drain", worker, "by", by, until @ ..] => {
                 let worker = worker.parse().expect("a worker");
                 let gone_by = until.get(1).map(|time| moment(time));
                 let drain = Drain { by: (*by).to_owned(), at: self.now, gone_by, reason: None };
-                self.ask(about(deed), |ticket| Command::Drain {
-                    ticket,
-                    worker,
-                    drain: Some(drain),
+                self.ask(about(deed), |ticket| {
+                    Command::Ask(ticket, Asked::Drain { worker, drain: Some(drain) })
                 });
             }
             ["undrain", worker] => {
                 let (worker, drain) = (worker.parse().expect("a worker"), None);
-                self.ask(about(deed), |ticket| Command::Drain { ticket, worker, drain });
+                self.ask(about(deed), |ticket| {
+                    Command::Ask(ticket, Asked::Drain { worker, drain })
+                });
             }
             ["drain" | "undrain", worker, cause] => {
                 let worker = worker.parse().expect("a worker");
                 let (cause, on) = (drain_cause(cause), words[0] == "drain");
-                self.ask(about(deed), |ticket| Command::SetDrain { ticket, worker, cause, on });
+                self.ask(about(deed), |ticket| {
+                    Command::Ask(ticket, Asked::SetDrain { worker, cause, on })
+                });
             }
             _ => self.play_fate(words),
         }
@@ -157,19 +160,25 @@ impl World {
     }
 
     fn submit(&mut self, text: &str) {
-        let texts: Vec<&str> = text.split(" + ").map(str::trim).collect();
-        let (names, mut tasks): (Vec<String>, Vec<_>) =
-            texts.iter().map(|text| new_task(text)).unzip();
-        for (text, task) in texts.iter().zip(&mut tasks) {
+        let (mut names, mut tasks): (Vec<String>, Vec<NewTask>) = (Vec::new(), Vec::new());
+        for text in text.split(" + ").map(str::trim) {
+            let (name, mut task) = new_task(text);
             let behind = text.split_whitespace().find_map(|word| word.strip_prefix("behind="));
-            let others = behind.iter().flat_map(|behind| behind.split(','));
-            let after = |other: &str| match names.iter().position(|name| name == other) {
-                Some(place) => After::Nth(place),
-                None => After::Task(self.task(other)),
-            };
-            task.after = others.map(after).collect();
+            let others = || behind.iter().flat_map(|behind| behind.split(','));
+            // A task runs behind tasks that exist.
+            if others().any(|other| names.iter().any(|name| name == other)) {
+                let (names, tasks) = (std::mem::take(&mut names), std::mem::take(&mut tasks));
+                self.ask(Question::Submit { names }, |ticket| {
+                    Command::Ask(ticket, Asked::Submit { tasks })
+                });
+            }
+            task.after = others().map(|other| self.task(other)).collect();
+            names.push(name);
+            tasks.push(task);
         }
-        self.ask(Question::Submit { names }, |ticket| Command::Submit { ticket, tasks });
+        self.ask(Question::Submit { names }, |ticket| {
+            Command::Ask(ticket, Asked::Submit { tasks })
+        });
     }
 
     fn peek(&mut self, deed: &str, options: &[&str]) {
@@ -183,7 +192,9 @@ impl World {
                 (other, _) => panic!("no such option: {other}"),
             }
         }
-        self.ask(about(deed), |ticket| Command::Peek { ticket, queues, types, skip, limit });
+        self.ask(about(deed), |ticket| {
+            Command::Ask(ticket, Asked::Peek { queues, types, skip, limit })
+        });
     }
 
     fn take(&mut self, worker: &str, options: &[&str]) {
@@ -208,7 +219,9 @@ impl World {
                 request.confirm_within = Some(duration(within));
             }
         }
-        self.ask(Question::Take { worker }, |ticket| Command::RequestLeases { ticket, request });
+        self.ask(Question::Take { worker }, |ticket| {
+            Command::Ask(ticket, Asked::RequestLeases { request })
+        });
     }
 
     fn beat(&mut self, worker: &str, leases: &[&str], count: &str) {
@@ -221,7 +234,7 @@ impl World {
         } else {
             Renewal::Listed(leases)
         };
-        self.ask(question, |ticket| Command::Heartbeat { ticket, worker, leases });
+        self.ask(question, |ticket| Command::Ask(ticket, Asked::Heartbeat { worker, leases }));
     }
 
     fn report(&mut self, worker: &str, words: &[&str]) {
@@ -245,7 +258,7 @@ impl World {
         };
         let reports = leases.iter().map(report).collect();
         let question = Question::Report { worker: worker.clone(), leases };
-        self.ask(question, |ticket| Command::Report { ticket, reports });
+        self.ask(question, |ticket| Command::Ask(ticket, Asked::Report { reports }));
     }
 
     /// The open requests of a worker, or all watches, are withdrawn.

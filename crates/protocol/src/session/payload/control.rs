@@ -137,7 +137,7 @@ pub struct Reset {
 
 impl Reset {
     /// The same for a peer that knows errors only.
-    pub(super) fn as_error(&self) -> ExecError {
+    pub(in super::super) fn as_error(&self) -> ExecError {
         let (code, message) = (self.code.clone(), self.reason.clone());
         ExecError { code, message, remediation: None, context: None }
     }

@@ -55,7 +55,7 @@ pub struct Dispatch {
 
 impl Dispatch {
     /// The same for a peer of the plain vocabulary, which calls the owner of a resource otherwise.
-    pub(super) fn encode_plain(&self) -> Box<RawValue> {
+    pub(in super::super) fn encode_plain(&self) -> Box<RawValue> {
         let Some(refs) = &self.resource_refs else { return raw(self) };
         let refs: Vec<_> = refs.iter().map(ResourceRef::encode_plain).collect();
         let rest = raw(&Self { resource_refs: None, ..self.clone() });

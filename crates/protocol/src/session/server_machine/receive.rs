@@ -4,18 +4,18 @@ use std::sync::Arc;
 
 use model::Timestamp;
 
-use super::super::control::{self, ResetCode};
+use super::super::control;
 use super::super::control_queue::{Named, acked_name};
 use super::super::envelope::{Envelope, SenderRole};
 use super::super::event::{CommitToken, ServerEvent};
 use super::super::frame::asks_for_ack;
-use super::super::kind::{Kind, Vocabulary};
-use super::super::payload::Payload;
-use super::super::payload::control::Ack;
+use super::super::kind::{Kind, Vocabulary, decode_as};
+use super::super::payload::control::{Ack, Register, Resume};
 use super::super::server_session::AskedResume;
 use super::super::state::State;
 use super::super::window::{Delivery, Receipt};
 use super::{Question, ServerMachine};
+use crate::error_code::ErrorCode;
 
 impl ServerMachine {
     /// Takes a frame that came over the connection.
@@ -26,7 +26,7 @@ impl ServerMachine {
             return;
         }
         if self.tenant.as_ref().is_some_and(|tenant| *tenant != frame.tenant) {
-            self.reset(ResetCode::TenantMismatch, "frame names another tenant", None);
+            self.reset(ErrorCode::SessionTenantMismatch, "frame names another tenant", None);
             return;
         }
         if !self.is_vocabulary_known {
@@ -84,13 +84,7 @@ impl ServerMachine {
 
     pub(super) fn on_register(&mut self, frame: Envelope) {
         let named = Named::of(&frame);
-        if let Some((opener, accept)) = &self.accepted
-            && *opener == named
-        {
-            // The worker did not hear that it was accepted.
-            let accept = Arc::clone(accept);
-            self.controls.ack(named, None);
-            self.controls.push(accept);
+        if self.repeats_accept(&named) {
             return;
         }
         match self.state {
@@ -106,7 +100,7 @@ impl ServerMachine {
             }
             State::Ready | State::Draining => {
                 // What cannot be read changes nothing, and the worker hears so.
-                let misread = Payload::decode(Kind::Register, &frame.payload).err();
+                let misread = decode_as::<Register>(&frame.payload).err();
                 let info = misread.map(|error| format!("{} {error}", error.code().entry().name));
                 let is_read = info.is_none();
                 self.controls.ack(named, info);
@@ -116,28 +110,33 @@ impl ServerMachine {
                 }
             }
             State::New | State::Closed | State::Backoff => {
-                self.reset(ResetCode::HandshakeRequired, "register came before handshake", None);
+                self.reset(
+                    ErrorCode::AuthHandshakeRequired,
+                    "register came before handshake",
+                    None,
+                );
             }
         }
     }
 
+    /// A worker that asks again did not hear that it was accepted. Says whether it is one.
+    fn repeats_accept(&mut self, named: &Named) -> bool {
+        let accepted = self.accepted.as_ref().filter(|(opener, _)| opener == named);
+        let Some(accept) = accepted.map(|(_, accept)| Arc::clone(accept)) else { return false };
+        self.controls.ack(named.clone(), None);
+        self.controls.push(accept);
+        true
+    }
+
     fn on_resume(&mut self, frame: &Envelope) {
         let named = Named::of(frame);
-        if let Some((opener, accept)) = &self.accepted
-            && *opener == named
-        {
-            let accept = Arc::clone(accept);
-            self.controls.ack(named, None);
-            self.controls.push(accept);
+        let is_asked = self.question.as_ref().is_some_and(|asked| asked.id() == named.id);
+        if self.repeats_accept(&named) || is_asked {
             return;
         }
-        if self.question.as_ref().is_some_and(|question| question.id() == named.id) {
-            return;
-        }
-        let payload = match Payload::decode(Kind::Resume, &frame.payload) {
-            Ok(Payload::Resume(payload)) => payload,
-            Ok(_) => return,
-            Err(error) => return self.reset(ResetCode::Malformed, &error.to_string(), None),
+        let payload: Resume = match decode_as(&frame.payload) {
+            Ok(payload) => payload,
+            Err(error) => return self.reset(ErrorCode::RequestInvalid, &error.to_string(), None),
         };
         self.bind(frame);
         let send_base = control::flag(frame, control::SEND_BASE_FLAG);
@@ -192,7 +191,7 @@ impl ServerMachine {
             if self.last_reset.is_some() {
                 self.repeat_reset();
             } else {
-                self.reset(ResetCode::HandshakeRequired, "frame came before handshake", None);
+                self.reset(ErrorCode::AuthHandshakeRequired, "frame came before handshake", None);
             }
             return;
         }
@@ -203,7 +202,11 @@ impl ServerMachine {
         let Some(windows) = &mut session.windows else { return };
         match windows.receive(&mut self.controls, frame) {
             Ok(deliveries) => self.deliver(deliveries),
-            Err(_) => self.reset(ResetCode::Gap, "numbers of frames contradict each other", None),
+            Err(_) => self.reset(
+                ErrorCode::ResultSequenceGap,
+                "numbers of frames contradict each other",
+                None,
+            ),
         }
     }
 

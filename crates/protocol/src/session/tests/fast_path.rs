@@ -6,8 +6,7 @@ use proptest::sample::{Index, select};
 use serde_json::{Value, json};
 
 use super::super::envelope::{Envelope, EnvelopeText, Reader};
-use super::super::kind::Kind;
-use super::super::payload::Payload;
+use super::super::kind::{Kind, Payload};
 use super::super::payload::control::Ack;
 use super::golden::goldens;
 use super::raw;

@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::super::envelope::Envelope;
-use super::super::kind::{Kind, Vocabulary};
-use super::super::payload::Payload;
+use super::super::kind::{Kind, Payload, Vocabulary};
 use super::{examples_of, schema_of};
 
 #[test]

@@ -5,8 +5,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 
 use super::super::envelope::Envelope;
-use super::super::kind::Kind;
-use super::super::payload::Payload;
+use super::super::kind::{Kind, Payload};
 use super::golden::goldens;
 
 proptest! {

@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use model::Timestamp;
 
-use super::super::control::ResetCode;
 use super::super::control_queue::{Named, acked_name};
 use super::super::envelope::{Envelope, SenderRole};
 use super::super::event::WorkerEvent;
 use super::super::frame::asks_for_ack;
-use super::super::kind::Kind;
+use super::super::kind::{Kind, Payload, decode_as};
 use super::super::outgoing::Gap;
-use super::super::payload::Payload;
-use super::super::payload::control::{Ack, Drain, Reset};
+use super::super::payload::control::{Accept, Ack, Drain, Reset};
 use super::super::state::State;
 use super::super::window::{Delivery, Receipt};
 use super::{ACCEPT_TIMEOUT, Connection, Phase, WorkerMachine};
+use crate::error_code::ErrorCode;
 
 impl WorkerMachine {
     /// Takes a frame that came over a connection.
@@ -109,9 +108,7 @@ impl WorkerMachine {
     }
 
     fn on_accept(&mut self, frame: &Envelope) {
-        let Ok(Payload::Accept(accept)) = Payload::decode(Kind::Accept, &frame.payload) else {
-            return;
-        };
+        let Ok(accept) = decode_as::<Accept>(&frame.payload) else { return };
         let (Phase::Handshaking(ask) | Phase::Registered(ask)) = &self.phase else { return };
         // An answer to an older question must not open a session that the server has replaced.
         if frame.corr.as_ref().is_some_and(|corr| *corr != ask.frame.id) {
@@ -128,7 +125,7 @@ impl WorkerMachine {
                 Err(Gap) => return self.lose_place(),
             }
         } else if self.session.is_some() {
-            self.lose_session(ResetCode::UnknownSession.name(), "the server began a new session");
+            self.lose_session(ErrorCode::SessionUnknown.name(), "the server began a new session");
         }
         self.session = Some(accept);
         self.resumes_unanswered = 0;
@@ -143,7 +140,7 @@ impl WorkerMachine {
 
     /// Frames are missing that nobody has any more: begins anew, openly.
     fn lose_place(&mut self) {
-        self.lose_session(ResetCode::Gap.name(), "frames of the session are lost");
+        self.lose_session(ErrorCode::ResultSequenceGap.name(), "frames of the session are lost");
         self.drop_connection("frames of the session are lost", None);
     }
 
@@ -156,11 +153,8 @@ impl WorkerMachine {
 
     fn on_drain(&mut self, frame: &Envelope) {
         self.ack_if_asked(frame);
-        let drain = match Payload::decode(Kind::Drain, &frame.payload) {
-            Ok(Payload::Drain(drain)) => drain,
-            // Whatever it says, it is a drain.
-            Ok(_) | Err(_) => Drain::default(),
-        };
+        // Whatever it says, it is a drain.
+        let drain: Drain = decode_as(&frame.payload).unwrap_or_default();
         if let Phase::Ready { since, heartbeat_at } = self.phase {
             self.step(Phase::Draining { since, heartbeat_at });
             let deadline = drain.deadline_ms.map(Duration::from_millis);
@@ -193,7 +187,7 @@ fn read_reset(frame: &Envelope) -> Reset {
             Reset { code: error.code, reason: error.message, retry_after_ms: None }
         }
         Ok(_) | Err(_) => Reset {
-            code: ResetCode::Malformed.name().to_owned(),
+            code: ErrorCode::RequestInvalid.name().to_owned(),
             reason: "reset cannot be read".to_owned(),
             retry_after_ms: None,
         },

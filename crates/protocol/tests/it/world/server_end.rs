@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use protocol::session::control::ResetCode;
+use protocol::error_code::ErrorCode;
 use protocol::session::event::{CommitToken, ServerEvent};
 use protocol::session::frame::BusinessFrame;
 use protocol::session::payload::control::Resume;
@@ -166,7 +166,7 @@ impl World {
             self.parked = found;
             return self.server(number).refuse(
                 now,
-                ResetCode::UnknownSession,
+                ErrorCode::SessionUnknown,
                 "no session with this id",
                 None,
             );

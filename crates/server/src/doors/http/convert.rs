@@ -12,8 +12,8 @@ use bytes::Bytes;
 use coordinator::{LeaseRequest, StateWord};
 use flow::{ResourceConflict, resource_pin};
 use model::{
-    AFTER_MAX, After, Demand, IdempotencyKey, IdempotencyMark, InvalidText, LEASE_TTL_DEFAULT,
-    NewTask, Offer, PackageRef, QueueName, RetryPolicy, TagKey, TagValue, TaskSpec, Timestamp,
+    AFTER_MAX, Demand, IdempotencyKey, IdempotencyMark, InvalidText, LEASE_TTL_DEFAULT, NewTask,
+    Offer, PackageRef, QueueName, RetryPolicy, TagKey, TagValue, TaskId, TaskSpec, Timestamp,
 };
 use protocol::error_code::ErrorCode;
 use protocol::rest::leases::RequestLeases;
@@ -310,12 +310,12 @@ fn new_task(
 }
 
 /// The tasks to run after, by their ids.
-fn after(place: &dyn Display, ids: &[String]) -> Result<Vec<After>, ApiError> {
+fn after(place: &dyn Display, ids: &[String]) -> Result<Vec<TaskId>, ApiError> {
     if ids.len() > AFTER_MAX {
         return Err(ApiError::batch(&format!("{place}after"), ids.len(), AFTER_MAX));
     }
     let after = |id: &String| match id.parse() {
-        Ok(task) => Ok(After::Task(task)),
+        Ok(task) => Ok(task),
         Err(_) => Err(ApiError::invalid(format_args!("{place}after"), "names no task id")),
     };
     ids.iter().map(after).collect()

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use coordinator::{
     Calendar, CalendarError, FiredMoment, ScheduleEdit, ScheduleId, ScheduleRecord, ScheduleSpec,
 };
-use model::{RunId, Timestamp};
+use model::{RunId, Timestamp, is_deeper_than};
 use protocol::error_code::ErrorCode;
 use protocol::rest::runs::RunRef;
 use protocol::rest::schedules::{
@@ -30,7 +30,7 @@ use crate::runs::start::{NewRunRequest, Source, start};
 use crate::runs::view;
 use crate::schedules::hooks::{self, HOOK_BODY_BYTES_MAX};
 use crate::schedules::prepare;
-use crate::wire_words::payload::{PAYLOAD_DEPTH_MAX, is_deeper_than};
+use crate::wire_words::payload::PAYLOAD_DEPTH_MAX;
 use crate::wire_words::problem::{Answer, ApiError, json, ok};
 use crate::workflows::find;
 

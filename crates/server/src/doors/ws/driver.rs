@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use bytes::Bytes;
+use coordinator::Question;
 use foldhash::fast::RandomState;
 use futures_util::StreamExt;
 use futures_util::future::AbortHandle;
@@ -17,8 +18,7 @@ use shard::sessions::{
     Carried, ClaimError, Claimed, LinkId, LinkMessage, LinkWord, SessionClaim, SessionRecord,
 };
 use shard::worker_link::{
-    LinkAsk, LinkCommand, LinkOptions, Refusal, RequestId, SessionAsk, SessionSeat, Unanswered,
-    WorkerLink,
+    LinkAsk, LinkOptions, Refusal, RequestId, SessionAsk, SessionSeat, Unanswered, WorkerLink,
 };
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -165,7 +165,7 @@ impl Driver {
                 self.observe(event);
             }
             match self.link.poll_ask() {
-                Some(LinkAsk::Ask { request, command }) => self.ask(request, command),
+                Some(LinkAsk::Ask { request, question }) => self.ask(request, question),
                 Some(LinkAsk::Withdraw { request }) => {
                     if let Some(stop) = self.stops.remove(&request) {
                         stop.abort();
@@ -182,16 +182,18 @@ impl Driver {
         }
     }
 
-    fn ask(&mut self, request: RequestId, command: LinkCommand) {
+    fn ask(&mut self, request: RequestId, question: Question) {
         let Some(handle) = self.handle.clone() else {
             return self.link.on_unanswered(self.now(), request, Unanswered::Stopping);
         };
-        let stop = command.is_patient().then(AbortHandle::new_pair).map(|(stop, registration)| {
+        // The answer may take so long that it is withdrawn when it is no longer wanted.
+        let is_patient = matches!(question, Question::RequestLeases { .. } | Question::Next { .. });
+        let stop = is_patient.then(AbortHandle::new_pair).map(|(stop, registration)| {
             self.stops.insert(request, stop);
             registration
         });
         self.work.later(async move {
-            Done::Answered { request, answer: handle.ask_for_link(command, stop).await }
+            Done::Answered { request, answer: handle.ask_for_link(question, stop).await }
         });
     }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::{TenantId, Timestamp};
+use protocol::error_code::ErrorCode;
 use protocol::rest::tokens::Role;
-use protocol::session::control::ResetCode;
 use protocol::session::payload::control::{AuthMode, Handshake, Resume};
 use protocol::session::server_session::SessionAccept;
 use protocol::session::token::Bearer;
@@ -24,7 +24,7 @@ const TROUBLE_PAUSE: Duration = Duration::from_secs(1);
 const INSTANCE_ID_BYTES_MAX: usize = 128;
 
 pub(super) fn trouble(what: &str) -> Refusal {
-    Refusal { retry_after: Some(TROUBLE_PAUSE), ..Refusal::new(ResetCode::Denied, what) }
+    Refusal { retry_after: Some(TROUBLE_PAUSE), ..Refusal::new(ErrorCode::SessionDenied, what) }
 }
 
 /// Judges a handshake.
@@ -34,17 +34,17 @@ pub(super) fn authenticate(app: &App, asked: Authenticate) -> Result<Applicant, 
     if caller.tenant.as_str() != tenant {
         let own_tenant = &caller.tenant;
         let reason = format!("the credential is for tenant {own_tenant}, the frame for another");
-        return Err(Refusal::new(ResetCode::TenantMismatch, reason));
+        return Err(Refusal::new(ErrorCode::SessionTenantMismatch, reason));
     }
     let worker = handshake.worker;
     if let Some(own) = caller.bound_elsewhere(&worker.worker_name) {
         let reason = format!("the token was made for worker {own}; start the worker as {own}");
-        return Err(Refusal::new(ResetCode::Forbidden, reason));
+        return Err(Refusal::new(ErrorCode::AuthForbidden, reason));
     }
     let instance_id = worker.worker_instance_id.unwrap_or_else(|| sender_id.clone());
     if instance_id.len() > INSTANCE_ID_BYTES_MAX {
         let reason = format!("worker_instance_id must be at most {INSTANCE_ID_BYTES_MAX} bytes");
-        return Err(Refusal::new(ResetCode::Malformed, reason));
+        return Err(Refusal::new(ErrorCode::RequestInvalid, reason));
     }
     Ok(Applicant {
         tenant: caller.tenant,
@@ -63,20 +63,20 @@ fn identify(app: &App, handshake: &Handshake) -> Result<(Caller, Option<String>)
     if handshake.auth.mode == AuthMode::Mtls {
         // A fingerprint in a frame proves nothing; a certificate would show on the connection.
         let reason = "this server takes the auth mode `token` alone";
-        return Err(Refusal::new(ResetCode::ModeUnsupported, reason));
+        return Err(Refusal::new(ErrorCode::AuthModeUnsupported, reason));
     }
     let token = handshake.auth.token.as_deref().filter(|token| !token.is_empty());
     let Some((caller, token_id)) = app.auth.identify_token(token, app.clock.now()) else {
         return Err(match token {
-            None => Refusal::new(ResetCode::MissingToken, "the handshake carries no token"),
-            Some(_) => Refusal::new(ResetCode::InvalidToken, "the token is not valid here"),
+            None => Refusal::new(ErrorCode::AuthMissingToken, "the handshake carries no token"),
+            Some(_) => Refusal::new(ErrorCode::AuthInvalidToken, "the token is not valid here"),
         });
     };
     match caller.role {
         Role::Worker | Role::Admin => Ok((caller, token_id)),
         other => {
             let reason = format!("a {} token opens no session; it takes worker", other.word());
-            Err(Refusal::new(ResetCode::Forbidden, reason))
+            Err(Refusal::new(ErrorCode::AuthForbidden, reason))
         }
     }
 }
@@ -88,7 +88,7 @@ pub(super) fn check_resume(
     instance_id: &str,
     resume: &Resume,
 ) -> Result<(TenantId, SessionClaim), Refusal> {
-    let unknown = || Refusal::new(ResetCode::UnknownSession, UNKNOWN_SESSION);
+    let unknown = || Refusal::new(ErrorCode::SessionUnknown, UNKNOWN_SESSION);
     let now = app.clock.now();
     let tenant: TenantId = tenant.parse().map_err(|_| unknown())?;
     let session_id = &resume.session_id;
@@ -112,7 +112,7 @@ pub(super) fn check_resume(
 pub(super) fn check_credential(app: &App, record: Option<&SessionRecord>) -> Result<(), Refusal> {
     let token_id = record.and_then(|record| record.token_id.as_deref());
     if token_id.is_some_and(|token_id| !app.auth.is_live(token_id, app.clock.now())) {
-        return Err(Refusal::new(ResetCode::InvalidToken, "the worker's token was revoked"));
+        return Err(Refusal::new(ErrorCode::AuthInvalidToken, "the worker's token was revoked"));
     }
     Ok(())
 }
@@ -125,21 +125,21 @@ pub(super) fn not_claimed(error: ClaimError) -> Refusal {
         ClaimError::OtherWorker(worker) => {
             let reason =
                 format!("this instance id is worker {worker}'s; use a data folder of its own");
-            return Refusal::new(ResetCode::Forbidden, reason);
+            return Refusal::new(ErrorCode::AuthForbidden, reason);
         }
         ClaimError::TooManyTakeovers => {
             "two processes seem to share one instance id; give each its own data folder".to_owned()
         }
         ClaimError::OtherCredential(_) => {
             let reason = "a worker with this instance id is connected with another token";
-            return Refusal::new(ResetCode::Denied, reason);
+            return Refusal::new(ErrorCode::SessionDenied, reason);
         }
         ClaimError::UnknownSession => {
-            return Refusal::new(ResetCode::UnknownSession, UNKNOWN_SESSION);
+            return Refusal::new(ErrorCode::SessionUnknown, UNKNOWN_SESSION);
         }
         ClaimError::TableFull => "as many workers are connected as this server takes".to_owned(),
     };
-    Refusal { retry_after: Some(TAKEOVER_PAUSE), ..Refusal::new(ResetCode::Denied, reason) }
+    Refusal { retry_after: Some(TAKEOVER_PAUSE), ..Refusal::new(ErrorCode::SessionDenied, reason) }
 }
 
 /// Makes a session durable, and signs its token.

@@ -108,10 +108,10 @@ fn the_facts_of_an_older_run_are_numbered_once() {
     assert_eq!(before.len(), 1);
     write_runs(&connection, shard, numbered);
     let stored = restore(&connection, shard).expect("restores");
-    let facts = &stored.runs[0].settled[0].facts;
+    let facts = &stored.runs[0].parts.tasks[0].facts;
     assert!(facts.begun.is_some() && facts.begun < facts.granted, "{facts:?}");
     assert!(facts.granted < facts.settled, "{facts:?}");
-    assert_eq!(stored.runs[0].lists[0].length, 3);
+    assert_eq!(stored.runs[0].parts.lists[0].length, 3);
 
     let (second, numbered) = restart(&connection, shard);
     assert_eq!(numbered, [], "the second restart replays by the numbers");

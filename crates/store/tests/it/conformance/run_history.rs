@@ -68,7 +68,7 @@ fn start(run: RunId, dice: &mut Dice) -> RunChange {
 }
 
 fn open(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
-    let number = live.frames.last().map_or(1, |last| last.number + 1);
+    let number = live.parts.frames.last().map_or(1, |last| last.number + 1);
     let small = |dice: &mut Dice| u32::try_from(dice.roll(4)).expect("small");
     let frame = SubgraphRecord {
         number,
@@ -87,16 +87,17 @@ fn open(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
 
 /// An open frame's end, if one is open.
 fn close(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> Option<RunChange> {
-    let is_open = |number: u32| live.closed.iter().all(|(closed, _)| *closed != number);
-    let frame = live.frames.iter().map(|frame| frame.number).find(|number| is_open(*number))?;
+    let is_open = |number: u32| live.parts.closed.iter().all(|(closed, _)| *closed != number);
+    let frame =
+        live.parts.frames.iter().map(|frame| frame.number).find(|number| is_open(*number))?;
     let end = Box::new(node_end(shard, dice));
     Some(RunChange::SubgraphClosed { run: live.record.id, frame, end })
 }
 
 /// The next node of a frame, so that none ends twice.
 fn end_node(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
-    let frame = u32::try_from(dice.roll(live.frames.len() + 1)).expect("small");
-    let of_frame = live.ended.iter().filter(|(other, _, _)| *other == frame);
+    let frame = u32::try_from(dice.roll(live.parts.frames.len() + 1)).expect("small");
+    let of_frame = live.parts.ended.iter().filter(|(other, _, _)| *other == frame);
     let node = of_frame.map(|(_, node, _)| node + 1).max().unwrap_or(0);
     let end = Box::new(node_end(shard, dice));
     RunChange::NodeEnded { run: live.record.id, frame, node, step_id: uuid::Uuid::nil(), end }
@@ -108,7 +109,7 @@ fn fact(dice: &mut Dice) -> Option<FactNumber> {
 
 /// The next node, so that no list begins twice.
 fn next_list(live: &RestoredRun, dice: &mut Dice) -> ListRecord {
-    let node = live.lists.iter().map(|list| list.node + 1).max().unwrap_or(0);
+    let node = live.parts.lists.iter().map(|list| list.node + 1).max().unwrap_or(0);
     let length = u32::try_from(dice.roll(1_000)).expect("small");
     ListRecord { frame: 0, node, length, fact: fact(dice) }
 }
@@ -119,7 +120,7 @@ fn begin_list(live: &RestoredRun, dice: &mut Dice) -> RunChange {
 }
 
 fn end_item(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
-    let item = live.items.iter().map(|item| item.item + 1).max().unwrap_or(0);
+    let item = live.parts.items.iter().map(|item| item.item + 1).max().unwrap_or(0);
     let end = NodeEnd { fact: fact(dice), ..node_end(shard, dice) };
     let item = ItemEnd { frame: 0, node: 1, item, end };
     RunChange::ItemEnded { run: live.record.id, item: Box::new(item) }
@@ -127,7 +128,7 @@ fn end_item(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
 
 fn end_call(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
     let mut call = call(shard, dice);
-    call.request = format!("{} {}", live.calls.len(), call.request).into();
+    call.request = format!("{} {}", live.parts.calls.len(), call.request).into();
     let failure = dice.one_in(2).then(|| failure(dice));
     let call = EndedCall { call, failure, at: dice.moment(), fact: fact(dice) };
     RunChange::CallEnded { run: live.record.id, call: Box::new(call) }
@@ -136,9 +137,9 @@ fn end_call(live: &RestoredRun, shard: ShardId, dice: &mut Dice) -> RunChange {
 /// Numbers for what the run has.
 fn number(live: &RestoredRun, dice: &mut Dice) -> RunChange {
     let mut number = || fact(dice).expect("a number");
-    let opened = live.frames.iter().map(|frame| (frame.number, number())).collect();
-    let closed = live.closed.iter().map(|(frame, _)| (*frame, number())).collect();
-    let ended = live.ended.iter().map(|(frame, node, _)| (*frame, *node, number())).collect();
+    let opened = live.parts.frames.iter().map(|frame| (frame.number, number())).collect();
+    let closed = live.parts.closed.iter().map(|(frame, _)| (*frame, number())).collect();
+    let ended = live.parts.ended.iter().map(|(frame, node, _)| (*frame, *node, number())).collect();
     let lists = vec![next_list(live, dice)];
     let numbers = Box::new(RunNumbers { tasks: Vec::new(), opened, closed, ended, lists });
     RunChange::Numbered { run: live.record.id, numbers }

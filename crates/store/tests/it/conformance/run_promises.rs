@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use coordinator::{Change, FactNumber, ListRecord, RunChange, RunNumbers, TaskFacts};
+use coordinator::{Change, FactNumber, ListRecord, RunChange, RunNumbers, RunParts, TaskFacts};
 use model::{IdempotencyMark, LeaseId, RunId, TaskId};
 
 use super::run_sample::{
@@ -11,7 +11,7 @@ use super::run_sample::{
 };
 use super::sample::{at, granted, settled, submitted, tenant};
 use shard::{ClaimedShard, Restored, Turn};
-use store::{CommitError, RunKey, RunParts, RunQuery, Store};
+use store::{CommitError, RunKey, RunQuery, Store};
 
 /// Puts a store through every promise about runs. `open` gives a fresh, empty store each time.
 pub(crate) async fn exercise_runs(open: impl AsyncFn() -> Arc<dyn Store>) {
@@ -212,7 +212,7 @@ async fn a_restart_brings_live_runs_back_and_no_others(store: Arc<dyn Store>) {
     commit(&store, acme, changes, runs).await.expect("kept");
     let restored = restore(&store, acme).await;
     let [run] = &restored.runs[..] else { panic!("one run is live: {:?}", restored.runs) };
-    let numbers: Vec<_> = run.settled.iter().map(|task| task.id.number()).collect();
+    let numbers: Vec<_> = run.parts.tasks.iter().map(|task| task.id.number()).collect();
     assert_eq!((run.record.id, numbers, restored.next_run), (live, vec![0], 3));
     let parts = store.run_parts(acme.shard, live).await.expect("reads");
     let numbers: Vec<_> = parts.tasks.iter().map(|task| task.id.number()).collect();
@@ -254,8 +254,8 @@ async fn the_numbers_of_facts_come_back(store: Arc<dyn Store>) {
     let settled = with_fact(settled(task, 1), 8);
     commit(&store, acme, vec![settled], vec![]).await.expect("kept");
     let restored = restore(&store, acme).await;
-    let found = &restored.runs[0];
-    assert_eq!(found.settled[0].facts, TaskFacts { settled: fact(8), ..expected });
+    let found = &restored.runs[0].parts;
+    assert_eq!(found.tasks[0].facts, TaskFacts { settled: fact(8), ..expected });
     assert_eq!((found.frames[0].fact, found.closed[0].1.fact), (fact(1), fact(2)));
     assert_eq!((found.ended[0].2.fact, found.items[0].end.fact), (fact(2), fact(2)));
     assert_eq!((found.lists[0].length, found.lists[0].fact), (3, fact(4)));
@@ -276,10 +276,10 @@ async fn an_older_run_gets_its_numbers(store: Arc<dyn Store>) {
     }
     commit(&store, acme, vec![end], vec![numbered(run, 1)]).await.expect("kept");
     let restored = restore(&store, acme).await;
-    let found = &restored.runs[0];
+    let found = &restored.runs[0].parts;
     let fact = FactNumber::new;
     let expected = TaskFacts { begun: fact(2), granted: fact(3), settled: fact(9) };
-    assert_eq!(found.settled[0].facts, expected);
+    assert_eq!(found.tasks[0].facts, expected);
     assert_eq!((found.frames[0].fact, found.lists[0].fact), (fact(1), fact(4)));
 }
 
@@ -320,7 +320,7 @@ async fn what_a_person_said_of_a_run_lasts_as_long_as_the_run(store: Arc<dyn Sto
     let first = vec![run_started(run), run_started(other), rebound(run, "w1")];
     commit(&store, acme, vec![], first).await.expect("kept");
     let restored = restore(&store, acme).await;
-    let found: Vec<_> = restored.runs.into_iter().map(|run| run.rebound).collect();
+    let found: Vec<_> = restored.runs.into_iter().map(|run| run.parts.rebound).collect();
     assert_eq!(found, [said("w1"), None]);
     commit(&store, acme, vec![], vec![rebound(run, "w2")]).await.expect("kept");
     let parts = store.run_parts(acme.shard, run).await.expect("reads");

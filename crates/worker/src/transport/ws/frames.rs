@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use protocol::session::codec::{FRAME_BYTES_MAX, OpenObject};
 use protocol::session::frame::BusinessFrame;
-use protocol::session::kind::Kind;
-use protocol::session::payload::Payload;
+use protocol::session::kind::{Kind, Payload};
 use protocol::session::payload::exec::{
     ErrorContext, ExecError, ExecResult, Feedback, NextRequest, ResultError, ResultStatus,
 };

@@ -11,12 +11,11 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use protocol::error_code::ErrorCode;
 use protocol::rest::leases::VerdictWord;
-use protocol::session::control::ResetCode;
 use protocol::session::event::WorkerEvent;
 use protocol::session::frame::BusinessFrame;
-use protocol::session::kind::Kind;
-use protocol::session::payload::Payload;
+use protocol::session::kind::{Kind, Payload};
 use protocol::session::payload::exec::{Cancel, CodedError, Dispatch, Rebind, RebindMode, Verdict};
 use protocol::session::payload::resource::{
     CHUNK_BYTES_MAX, ReadRequest, Release, ResourceChunk, ResourceRef,
@@ -114,7 +113,8 @@ impl Link {
             }
         }
         self.drop_chunks();
-        let is_final = code.starts_with("E.AUTH.") || code == ResetCode::TenantMismatch.name();
+        let is_final =
+            code.starts_with("E.AUTH.") || code == ErrorCode::SessionTenantMismatch.name();
         if is_final && !self.has_been_ready {
             self.refused = Some(WorkerError::NoSession { code, reason });
         }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use protocol::session::frame::BusinessFrame;
+use protocol::session::kind::Payload;
 use protocol::session::outgoing::SendError;
-use protocol::session::payload::Payload;
 use protocol::session::payload::control::{Heartbeat, Metrics, ResourceMetrics, ToldResource};
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};

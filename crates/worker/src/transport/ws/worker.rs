@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use protocol::session::payload::Payload;
+use protocol::session::kind::Payload;
 use protocol::session::payload::control::{Auth, AuthMode, Handshake, WorkerIdentity};
 use protocol::session::window::WINDOW_FRAMES;
 use protocol::session::worker_machine::HEARTBEAT_INTERVAL;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::{SinkExt as _, StreamExt as _};
-use protocol::session::control::ResetCode;
+use protocol::error_code::ErrorCode;
 use protocol::session::envelope::Envelope;
 use protocol::session::event::{CommitToken, ServerEvent};
 use protocol::session::frame::BusinessFrame;
@@ -299,7 +299,7 @@ impl Server {
         let now = self.clock.now();
         match event {
             ServerEvent::Handshake { payload, .. } if payload.get().contains("\"wrong\"") => {
-                machine.refuse(now, ResetCode::InvalidToken, "who is that?", None);
+                machine.refuse(now, ErrorCode::AuthInvalidToken, "who is that?", None);
             }
             ServerEvent::Handshake { .. } => machine.accept_handshake(now),
             ServerEvent::Register { is_first, payload } => {
@@ -315,7 +315,7 @@ impl Server {
                     machine.resume(now, session, self.grant());
                     self.see(Seen::Session { is_resumed: true });
                 }
-                None => machine.refuse(now, ResetCode::UnknownSession, "unknown", None),
+                None => machine.refuse(now, ErrorCode::SessionUnknown, "unknown", None),
             },
             ServerEvent::Heartbeat { payload } => self.see(Seen::Heartbeat(read(payload.get()))),
             ServerEvent::Delivered { token, frame } => {
