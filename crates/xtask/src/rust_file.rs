@@ -233,6 +233,13 @@ impl<'a> Visit<'a> for Items {
         syn::visit::visit_item(self, item);
     }
 
+    fn visit_impl_item_fn(&mut self, function: &'a syn::ImplItemFn) {
+        if function.attrs.iter().any(is_for_tests) {
+            self.tests.push(function.span().start().line..=function.span().end().line);
+        }
+        syn::visit::visit_impl_item_fn(self, function);
+    }
+
     fn visit_signature(&mut self, signature: &'a syn::Signature) {
         let line = signature.fn_token.span.start().line;
         self.functions.push((signature.ident.to_string(), line));
@@ -289,6 +296,7 @@ mod tests {
         check("#![cfg(test)]\nfn a() { x; }\nfn b() { y; }", "x y");
         check("#[derive(Test)] struct A { x: u8 }", "");
         check("#[cfg(test)]\nuse a::b;\nfn c() { x; }", "");
+        check("impl A {\n#[cfg(test)]\nfn b() { x; }\nfn c() { y; }\n}", "x");
     }
 
     #[test]
