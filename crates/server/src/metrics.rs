@@ -33,19 +33,15 @@ pub struct Metrics {
 }
 
 impl Default for Metrics {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Metrics {
     /// All metrics, at zero.
-    pub fn new() -> Self {
+    fn default() -> Self {
         let mut registry = Registry::default();
         let families = Arc::new(Families::registered(&mut registry));
         Self { registry, families, workers_counted: Arc::default() }
     }
+}
 
+impl Metrics {
     /// What is counted of a tenant while this server owns it. The numbers go on where an earlier
     /// owner of the same tenant in this process left them.
     pub fn tenant(&self, tenant: &TenantId) -> TenantMetrics {

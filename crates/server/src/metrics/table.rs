@@ -20,88 +20,59 @@ pub struct MetricRow {
     pub help: &'static str,
 }
 
-type HistogramFamily<L> = Family<L, Histogram, fn() -> Histogram>;
+/// Sets of labels, with the names of the labels.
+macro_rules! labels {
+    ($($name:ident { $($label:ident: $type:ty),* })*) => {
+        $(
+            #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+            pub(super) struct $name {
+                $(pub(super) $label: $type,)*
+            }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct TenantLabel {
-    pub(super) tenant: String,
+            impl $name {
+                const NAMES: &[&str] = &[$(stringify!($label)),*];
+            }
+        )*
+    };
 }
 
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct TypeLabels {
-    pub(super) tenant: String,
-    pub(super) node_type: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct VerdictLabels {
-    pub(super) tenant: String,
-    pub(super) verdict: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct WorkerLabels {
-    pub(super) tenant: String,
-    pub(super) health: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct DoorLabels {
-    pub(super) tenant: String,
-    pub(super) door: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct DirectionLabels {
-    pub(super) tenant: String,
-    pub(super) dir: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct MissLabels {
-    pub(super) tenant: String,
-    pub(super) worker: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct RetryLabel {
-    pub(super) reason: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct RouteLabel {
-    pub(super) route: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-pub(super) struct RequestLabels {
-    pub(super) route: &'static str,
-    pub(super) status: u16,
+labels! {
+    TenantLabel { tenant: String }
+    TypeLabels { tenant: String, node_type: String }
+    VerdictLabels { tenant: String, verdict: &'static str }
+    WorkerLabels { tenant: String, health: String }
+    DoorLabels { tenant: String, door: &'static str }
+    DirectionLabels { tenant: String, dir: &'static str }
+    MissLabels { tenant: String, worker: String }
+    RetryLabel { reason: &'static str }
+    RouteLabel { route: &'static str }
+    RequestLabels { route: &'static str, status: u16 }
 }
 
 /// Makes of one table the numbers, their registration, and the rows for people. A row is: name,
-/// type, what it begins with unless that is its default, kind, labels, sentence.
+/// kind with the bounds of its buckets, labels if it has a series for each of their values,
+/// sentence.
 macro_rules! metrics {
-    ($($name:ident: $type:ty $(= $new:expr)?,
-        $kind:literal [$($label:literal),*] $help:literal;)*) => {
+    ($($name:ident: $kind:ident $(($buckets:ident))? $(by $labels:ident)?, $help:literal;)*) => {
         /// Every metric. The first six have the names of seed 000 section 6.
         pub const METRICS: &[MetricRow] = &[$(MetricRow {
             name: stringify!($name),
-            kind: $kind,
-            labels: &[$($label),*],
+            kind: metrics!(@word $kind),
+            labels: metrics!(@names $($labels)?),
             help: $help,
         }),*];
 
-        /// The numbers of one server. A family has a child for each value of its labels.
+        /// The numbers of one server.
         pub(super) struct Families {
-            $(pub(super) $name: $type,)*
+            $(pub(super) $name: metrics!(@type $kind $($labels)?),)*
         }
 
         impl Families {
             /// All metrics, at zero.
             pub(super) fn registered(registry: &mut Registry) -> Self {
                 $(
-                    let $name: $type = metrics!(@new $($new)?);
+                    let $name: metrics!(@type $kind $($labels)?) =
+                        metrics!(@new [$($buckets)?] [$($labels)?]);
                     // The library adds `_total` to counters itself, and a full stop to sentences.
                     let name = stringify!($name).trim_end_matches("_total");
                     registry.register(name, $help.trim_end_matches('.'), $name.clone());
@@ -110,61 +81,54 @@ macro_rules! metrics {
             }
         }
     };
-    (@new) => { Default::default() };
-    (@new $new:expr) => { $new };
+    (@word Counter) => { "counter" };
+    (@word Gauge) => { "gauge" };
+    (@word Histogram) => { "histogram" };
+    (@names) => { &[] };
+    (@names $labels:ident) => { $labels::NAMES };
+    (@type $kind:ident) => { $kind };
+    (@type Histogram $labels:ident) => { Family<$labels, Histogram, fn() -> Histogram> };
+    (@type $kind:ident $labels:ident) => { Family<$labels, $kind> };
+    (@new [] [$($labels:ident)?]) => { Default::default() };
+    (@new [$buckets:ident] []) => { Histogram::new($buckets) };
+    (@new [$buckets:ident] [$labels:ident]) => {
+        Family::new_with_constructor(|| Histogram::new($buckets))
+    };
 }
 
 metrics! {
-    ws_conn_active: Family<TenantLabel, Gauge>,
-        "gauge" ["tenant"] "Workers that are connected by WebSocket.";
-    ws_frame_bytes_total: Family<DirectionLabels, Counter>,
-        "counter" ["tenant", "dir"] "Bytes of frames, `in` from workers and `out` to them.";
-    ws_heartbeat_miss_total: Family<MissLabels, Counter>,
-        "counter" ["tenant", "worker"]
+    ws_conn_active: Gauge by TenantLabel, "Workers that are connected by WebSocket.";
+    ws_frame_bytes_total: Counter by DirectionLabels,
+        "Bytes of frames, `in` from workers and `out` to them.";
+    ws_heartbeat_miss_total: Counter by MissLabels,
         "Times that a connected worker was not heard of when it should have been.";
-    cmd_dispatch_total: Family<TypeLabels, Counter>,
-        "counter" ["tenant", "node_type"] "Leases handed to workers, by the type of the task.";
-    cmd_retry_total: Family<RetryLabel, Counter>,
-        "counter" ["reason"]
+    cmd_dispatch_total: Counter by TypeLabels, "Leases handed to workers, by the type of the task.";
+    cmd_retry_total: Counter by RetryLabel,
         "Attempts that ended and are followed by another: failed, expired, timed_out, undelivered.";
-    result_latency_ms: HistogramFamily<TypeLabels>
-        = Family::new_with_constructor(|| Histogram::new(LATENCY_MS)),
-        "histogram" ["tenant", "node_type"]
+    result_latency_ms: Histogram(LATENCY_MS) by TypeLabels,
         "From the grant of a lease to its committed report, in milliseconds.";
-    inflight_tasks: Family<TenantLabel, Gauge>, "gauge" ["tenant"] "Tasks that workers hold.";
-    ws_heartbeat_latency_ms: HistogramFamily<TenantLabel>
-        = Family::new_with_constructor(|| Histogram::new(HEARTBEAT_MS)),
-        "histogram" ["tenant"] "From a ping to a connected worker to its answer, in milliseconds.";
-    tasks_submitted_total: Family<TenantLabel, Counter>,
-        "counter" ["tenant"] "Tasks that were made.";
-    tasks_live: Family<TenantLabel, Gauge>,
-        "gauge" ["tenant"] "Tasks that have not come to their end.";
-    tasks_ready: Family<TenantLabel, Gauge>,
-        "gauge" ["tenant"] "Tasks that may run and are held by no worker.";
-    reports_total: Family<VerdictLabels, Counter>,
-        "counter" ["tenant", "verdict"] "Reports, by the verdict they got.";
-    workers: Family<WorkerLabels, Gauge>, "gauge" ["tenant", "health"] "Workers, by how they do.";
-    workers_known: Family<DoorLabels, Gauge>,
-        "gauge" ["tenant", "door"]
+    inflight_tasks: Gauge by TenantLabel, "Tasks that workers hold.";
+    ws_heartbeat_latency_ms: Histogram(HEARTBEAT_MS) by TenantLabel,
+        "From a ping to a connected worker to its answer, in milliseconds.";
+    tasks_submitted_total: Counter by TenantLabel, "Tasks that were made.";
+    tasks_live: Gauge by TenantLabel, "Tasks that have not come to their end.";
+    tasks_ready: Gauge by TenantLabel, "Tasks that may run and are held by no worker.";
+    reports_total: Counter by VerdictLabels, "Reports, by the verdict they got.";
+    workers: Gauge by WorkerLabels, "Workers, by how they do.";
+    workers_known: Gauge by DoorLabels,
         "Workers that a door remembers, with a connection or without: `ws` or `resp`.";
-    workers_forgotten: Family<DoorLabels, Gauge>,
-        "gauge" ["tenant", "door"]
+    workers_forgotten: Gauge by DoorLabels,
         "Workers that a door forgot since the start, by age or to make room.";
-    store_commit_ms: Histogram = Histogram::new(COMMIT_MS),
-        "histogram" [] "One transaction of the store, in milliseconds.";
-    store_commit_changes: Histogram = Histogram::new(COMMIT_CHANGES),
-        "histogram" [] "Facts in one transaction of the store.";
-    store_available: Gauge, "gauge" [] "1 while the store keeps what it is given, else 0.";
+    store_commit_ms: Histogram(COMMIT_MS), "One transaction of the store, in milliseconds.";
+    store_commit_changes: Histogram(COMMIT_CHANGES), "Facts in one transaction of the store.";
+    store_available: Gauge, "1 while the store keeps what it is given, else 0.";
     assertions_failed_total: Counter,
-        "counter" []
-        "Times that a tenant was rebuilt from the store because its memory broke a rule; \
-        report it.";
-    http_requests_total: Family<RequestLabels, Counter>,
-        "counter" ["route", "status"] "Answered requests.";
-    http_request_ms: HistogramFamily<RouteLabel>
-        = Family::new_with_constructor(|| Histogram::new(REQUEST_MS)),
-        "histogram" ["route"] "From request to answer, in milliseconds.";
-    process_resident_memory_bytes: Gauge, "gauge" [] "Memory of the server, in bytes.";
+        "Times that a tenant was rebuilt from the store because its memory broke a rule; report \
+        it.";
+    http_requests_total: Counter by RequestLabels, "Answered requests.";
+    http_request_ms: Histogram(REQUEST_MS) by RouteLabel,
+        "From request to answer, in milliseconds.";
+    process_resident_memory_bytes: Gauge, "Memory of the server, in bytes.";
 }
 
 const COMMIT_MS: [f64; 22] = [

@@ -47,7 +47,7 @@ fn a_tenant_sees_no_series_of_another() {
 
 #[test]
 fn types_beyond_the_limit_count_as_other() {
-    let metrics = Metrics::new();
+    let metrics = Metrics::default();
     let own = metrics.tenant(&tenant("a"));
     for number in 0..NODE_TYPES_PER_TENANT_MAX + 20 {
         let grant = grant(number as u64, &format!("t{number}"));
@@ -60,7 +60,7 @@ fn types_beyond_the_limit_count_as_other() {
 }
 
 fn busy_metrics() -> Metrics {
-    let metrics = Metrics::new();
+    let metrics = Metrics::default();
     let tenant_a = tenant("a");
     let own = metrics.tenant(&tenant_a);
     own.observe_grants(&[grant(1, "core.echo"), grant(2, "core.echo")], at(1_000));
