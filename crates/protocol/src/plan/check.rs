@@ -6,7 +6,6 @@
 //! for [`Rules::Direct`] only.
 
 use std::collections::BTreeMap;
-use std::fmt;
 
 use super::{Plan, PlanJob, PlanTask};
 
@@ -88,7 +87,7 @@ pub enum Fault {
     #[error("it has {0} characters; an argument has at most {ARGUMENT_CHARS_MAX}")]
     ArgumentLength(usize),
     /// A character that has no place there.
-    #[error("it contains {}, which is not allowed there", Named(*.0))]
+    #[error("it contains {}, which is not allowed there", named(*.0))]
     Character(char),
     /// A way out of a folder.
     #[error("it leads upwards; ../ and ..\\ and a leading .. are not allowed there")]
@@ -113,13 +112,8 @@ pub enum Fault {
 impl Plan {
     /// Checks what is submitted, by [`Rules::Strict`].
     pub fn check(&self) -> Result<(), PlanProblem> {
-        self.check_by(Rules::Strict)
-    }
-
-    /// Checks by these rules.
-    pub fn check_by(&self, rules: Rules) -> Result<(), PlanProblem> {
         check_id("plan_id", &self.plan_id)?;
-        check_tasks(&self.tasks, rules)
+        check_tasks(&self.tasks, Rules::Strict)
     }
 }
 
@@ -242,18 +236,12 @@ fn good_or(is_good: bool, field: &str, fault: impl FnOnce() -> Fault) -> Result<
 }
 
 /// A character, so that it is seen.
-struct Named(char);
-
-impl fmt::Display for Named {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 {
-            '\0' => formatter.write_str("a NUL"),
-            '\r' | '\n' => formatter.write_str("a line break"),
-            c if c.is_control() || is_unseen(c) => {
-                write!(formatter, "the character U+{:04X}", u32::from(c))
-            }
-            c => formatter.write_str(c.encode_utf8(&mut [0; 4])),
-        }
+fn named(c: char) -> String {
+    match c {
+        '\0' => "a NUL".to_owned(),
+        '\r' | '\n' => "a line break".to_owned(),
+        c if c.is_control() || is_unseen(c) => format!("the character U+{:04X}", u32::from(c)),
+        c => c.to_string(),
     }
 }
 

@@ -17,23 +17,26 @@ pub const FILLED_BYTES_MAX: usize = 65_536;
 
 /// A field that cannot be put in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum FillError {
+#[error("args[{argument}]: {fault}")]
+pub struct FillError {
+    /// Which argument, from 0.
+    pub argument: usize,
+    /// Why.
+    pub fault: FillFault,
+}
+
+/// Why a field cannot be put in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FillFault {
     /// The input does not have it.
-    #[error("args[{argument}]: the input has no field {field}")]
-    Missing {
-        /// Which argument, from 0.
-        argument: usize,
-        /// The field.
-        field: String,
-    },
+    #[error("the input has no field {0}")]
+    Missing(String),
     /// An object or a list.
     #[error(
-        "args[{argument}]: the field {field} of the input is {kind}; only text, a number, true, \
-         false and null can stand in an argument"
+        "the field {field} of the input is {kind}; only text, a number, true, false and null can \
+         stand in an argument"
     )]
     NotPlain {
-        /// Which argument, from 0.
-        argument: usize,
         /// The field.
         field: String,
         /// What it is.
@@ -41,27 +44,16 @@ pub enum FillError {
     },
     /// It would be an option.
     #[error(
-        "args[{argument}]: the input would make it begin with -, and a program would take it for \
-         an option; put an argument -- before it if that is meant"
+        "the input would make it begin with -, and a program would take it for an option; put an \
+         argument -- before it if that is meant"
     )]
-    Option {
-        /// Which argument, from 0.
-        argument: usize,
-    },
+    Option,
     /// No program can be given a NUL.
-    #[error("args[{argument}]: the input would put a NUL into it, which no program can be given")]
-    Nul {
-        /// Which argument, from 0.
-        argument: usize,
-    },
+    #[error("the input would put a NUL into it, which no program can be given")]
+    Nul,
     /// It became too long.
-    #[error("args[{argument}]: with the input it has {n_bytes} bytes; at most {FILLED_BYTES_MAX}")]
-    Length {
-        /// Which argument, from 0.
-        argument: usize,
-        /// How long.
-        n_bytes: usize,
-    },
+    #[error("with the input it has {0} bytes; at most {FILLED_BYTES_MAX}")]
+    Length(usize),
 }
 
 /// The arguments with the input's fields in place of the placeholders. `{{input.a.b}}` is the
@@ -70,29 +62,29 @@ pub fn substitute(args: &[String], input: &Value) -> Result<Vec<String>, FillErr
     let mut are_options_over = false;
     let mut filled = Vec::with_capacity(args.len());
     for (argument, template) in args.iter().enumerate() {
-        let text = fill(template, input, argument)?;
-        let is_injected = text.starts_with('-') && !template.starts_with('-');
-        if is_injected && !are_options_over {
-            return Err(FillError::Option { argument });
-        }
-        if text.contains('\0') {
-            return Err(FillError::Nul { argument });
-        }
-        if text.len() > FILLED_BYTES_MAX {
-            return Err(FillError::Length { argument, n_bytes: text.len() });
-        }
+        let text = fill(template, input).and_then(|text| check(text, template, are_options_over));
+        filled.push(text.map_err(|fault| FillError { argument, fault })?);
         are_options_over |= template == "--";
-        filled.push(text);
     }
     Ok(filled)
 }
 
-fn fill(template: &str, input: &Value, argument: usize) -> Result<String, FillError> {
+fn check(text: String, template: &str, are_options_over: bool) -> Result<String, FillFault> {
+    let is_injected = text.starts_with('-') && !template.starts_with('-');
+    match text.len() {
+        _ if is_injected && !are_options_over => Err(FillFault::Option),
+        _ if text.contains('\0') => Err(FillFault::Nul),
+        n_bytes if n_bytes > FILLED_BYTES_MAX => Err(FillFault::Length(n_bytes)),
+        _ => Ok(text),
+    }
+}
+
+fn fill(template: &str, input: &Value) -> Result<String, FillFault> {
     let mut filled = String::new();
     let mut rest = template;
     while let Some((before, field, after)) = next_placeholder(rest) {
         filled.push_str(before);
-        filled.push_str(&text_of(input, field, argument)?);
+        filled.push_str(&text_of(input, field)?);
         rest = after;
     }
     filled.push_str(rest);
@@ -106,8 +98,8 @@ fn next_placeholder(text: &str) -> Option<(&str, &str, &str)> {
     Some((before, field.trim(), after))
 }
 
-fn text_of(input: &Value, field: &str, argument: usize) -> Result<String, FillError> {
-    let missing = || FillError::Missing { argument, field: field.to_owned() };
+fn text_of(input: &Value, field: &str) -> Result<String, FillFault> {
+    let missing = || FillFault::Missing(field.to_owned());
     let value = field.split('.').try_fold(input, step).ok_or_else(missing)?;
     let kind = match value {
         Value::String(text) => return Ok(text.clone()),
@@ -115,7 +107,7 @@ fn text_of(input: &Value, field: &str, argument: usize) -> Result<String, FillEr
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     };
-    Err(FillError::NotPlain { argument, field: field.to_owned(), kind })
+    Err(FillFault::NotPlain { field: field.to_owned(), kind })
 }
 
 fn step<'a>(value: &'a Value, part: &str) -> Option<&'a Value> {

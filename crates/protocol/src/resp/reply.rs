@@ -116,46 +116,25 @@ fn encode_list(kind: u8, items: &[Reply], version: Version, out: &mut BytesMut) 
     }
 }
 
-impl From<i64> for Reply {
-    fn from(number: i64) -> Self {
-        Self::Integer(number)
-    }
+/// What is a reply by itself.
+macro_rules! replies {
+    ($($type:ty: |$value:ident| $reply:expr;)*) => {
+        $(impl From<$type> for Reply {
+            fn from($value: $type) -> Self {
+                $reply
+            }
+        })*
+    };
 }
 
-impl From<bool> for Reply {
-    fn from(yes: bool) -> Self {
-        Self::Integer(i64::from(yes))
-    }
-}
-
-impl From<usize> for Reply {
-    fn from(count: usize) -> Self {
-        Self::Integer(signed(count))
-    }
-}
-
-impl From<f64> for Reply {
-    fn from(number: f64) -> Self {
-        Self::Double(number)
-    }
-}
-
-impl From<Bytes> for Reply {
-    fn from(bytes: Bytes) -> Self {
-        Self::Bulk(bytes)
-    }
-}
-
-impl From<String> for Reply {
-    fn from(text: String) -> Self {
-        Self::Bulk(text.into())
-    }
-}
-
-impl From<&'static str> for Reply {
-    fn from(text: &'static str) -> Self {
-        Self::Bulk(Bytes::from_static(text.as_bytes()))
-    }
+replies! {
+    i64: |number| Self::Integer(number);
+    bool: |yes| Self::Integer(yes.into());
+    usize: |count| Self::Integer(signed(count));
+    f64: |number| Self::Double(number);
+    Bytes: |bytes| Self::Bulk(bytes);
+    String: |text| Self::Bulk(text.into());
+    &'static str: |text| Self::Bulk(Bytes::from_static(text.as_bytes()));
 }
 
 impl<T: Into<Reply>> From<Option<T>> for Reply {

@@ -185,7 +185,7 @@ pub struct Verdict {
 
 /// The worker says how it goes.
 #[skip_serializing_none]
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Feedback {
     /// The run that it belongs to.
     pub run_id: String,
