@@ -61,17 +61,7 @@ pub fn hgetall(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
 
 /// `HDEL key field [field ...]`
 pub fn hdel(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let (key, fields) = (call.argument(1), call.from(2));
-    let Some(index) = space.find_collection::<Hash>(call, key)? else {
-        return Ok(Answer::Integer(0));
-    };
-    let hash: &Hash = space.collection(index);
-    if fields.iter().all(|field| hash.get(field).is_none()) {
-        return Ok(Answer::Integer(0));
-    }
-    Ok(Answer::count(space.change(Some(index), key, |hash: &mut Hash| {
-        fields.iter().filter(|field| hash.remove(field)).count()
-    })))
+    space.remove_each(call, |hash: &Hash, field| hash.get(field).is_some(), Hash::remove)
 }
 
 /// `HEXISTS key field`

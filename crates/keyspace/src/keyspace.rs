@@ -7,7 +7,7 @@ use bytes::Bytes;
 use indexmap::IndexMap;
 use model::Timestamp;
 
-use crate::call::{Answer, Call, Failure, Operation, WRONG_TYPE, own};
+use crate::call::{Answer, Call, Failure, Operation, Outcome, WRONG_TYPE, own};
 use crate::row::{self, DamagedRow, Row, Write};
 use crate::value::{Collection, Entry, HashState, Value};
 
@@ -348,6 +348,24 @@ impl Keyspace {
             self.touch(index);
         }
         changed
+    }
+
+    /// Removes the named elements of a collection, and counts those that were there. Where there
+    /// is none of them, nothing has changed.
+    pub(crate) fn remove_each<C: Collection>(
+        &mut self,
+        call: &Call<'_>,
+        has: impl Fn(&C, &[u8]) -> bool,
+        remove: impl Fn(&mut C, &[u8]) -> bool,
+    ) -> Outcome {
+        let (key, names) = (call.argument(1), call.from(2));
+        let found = self.find_collection::<C>(call, key)?;
+        let found =
+            found.filter(|index| names.iter().any(|name| has(self.collection(*index), name)));
+        let Some(index) = found else { return Ok(Answer::Integer(0)) };
+        Ok(Answer::count(self.change(Some(index), key, |collection: &mut C| {
+            names.iter().filter(|name| remove(collection, name)).count()
+        })))
     }
 
     /// Remembers that a list gained elements.

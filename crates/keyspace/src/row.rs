@@ -95,12 +95,10 @@ pub struct DamagedRow {
 
 /// The value of a row.
 pub(crate) fn encode(value: &Value) -> Bytes {
-    let mut out = match value {
-        Value::String(value) => return value.clone(),
-        Value::List(_) | Value::Hash(_) | Value::SortedSet(_) => {
-            BytesMut::with_capacity(value.row_bytes())
-        }
-    };
+    if let Value::String(value) = value {
+        return value.clone();
+    }
+    let mut out = BytesMut::with_capacity(value.row_bytes());
     match value {
         Value::String(_) => {}
         Value::List(list) => list.iter().for_each(|element| put(&mut out, element)),

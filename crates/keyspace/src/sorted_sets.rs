@@ -40,17 +40,8 @@ pub fn zadd(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
 
 /// `ZREM key member [member ...]`
 pub fn zrem(space: &mut Keyspace, call: &Call<'_>) -> Outcome {
-    let (key, members) = (call.argument(1), call.from(2));
-    let Some(index) = space.find_collection::<SortedSet>(call, key)? else {
-        return Ok(Answer::Integer(0));
-    };
-    let sorted: &SortedSet = space.collection(index);
-    if members.iter().all(|member| sorted.score(member).is_none()) {
-        return Ok(Answer::Integer(0));
-    }
-    Ok(Answer::count(space.change(Some(index), key, |sorted: &mut SortedSet| {
-        members.iter().filter(|member| sorted.remove(member)).count()
-    })))
+    let has = |sorted: &SortedSet, member: &[u8]| sorted.score(member).is_some();
+    space.remove_each(call, has, SortedSet::remove)
 }
 
 /// `ZSCORE key member`
