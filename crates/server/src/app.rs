@@ -334,7 +334,7 @@ impl App {
         options: &Options,
         shutdown: CancellationToken,
     ) -> Result<Self, StartError> {
-        let (clock, metrics) = (Clock::start(), Arc::new(Metrics::new()));
+        let (clock, metrics) = (Clock::start(), Arc::new(Metrics::default()));
         let programs = Arc::new(Programs::default());
         let logs = options.data_dir.join(LOGS_FOLDER);
         let directory = Directory::new(Common {

@@ -40,7 +40,8 @@ impl WorkerRegistry {
         let restored = registered.map(|(worker, own)| {
             // What was taken in once can be read; a worker that cannot offers nothing of its own.
             let abilities = abilities(worker, own.metadata.get()).unwrap_or_default();
-            (worker.clone(), RespWorker::registered(Arc::clone(own), abilities))
+            let registration = Some(Arc::clone(own));
+            (worker.clone(), RespWorker { registration, abilities, ..RespWorker::default() })
         });
         *self.workers.lock() = restored.collect();
         self.is_loaded.send_replace(true);
@@ -101,18 +102,9 @@ impl WorkerRegistry {
         is_anothers == Some(true)
     }
 
-    /// A worker was heard of.
-    pub(crate) fn touch(&self, worker: &WorkerId, now: Timestamp) {
-        self.known(worker, |known| known.last_seen = now);
-    }
-
     /// The lease that a job of this worker is held by, as far as it is remembered.
     pub(crate) fn held(&self, worker: &WorkerId, job: &str) -> Option<HeldJob> {
         self.known(worker, |known| known.held(job).cloned()).flatten()
-    }
-
-    pub(crate) fn let_go(&self, worker: &WorkerId, task: TaskId) {
-        self.known(worker, |known| known.let_go(task));
     }
 
     /// What a worker said of itself.
@@ -170,11 +162,6 @@ pub(crate) struct RespWorker {
 }
 
 impl RespWorker {
-    /// A worker that registered before the shard was restored.
-    pub(crate) fn registered(registration: Arc<Registration>, abilities: Abilities) -> Self {
-        Self { registration: Some(registration), abilities, ..Self::default() }
-    }
-
     pub(crate) fn is_alive(&self, now: Timestamp) -> bool {
         now.since(self.last_seen) < DEAD_AFTER
     }
@@ -364,7 +351,7 @@ pub(crate) fn abilities(worker: &WorkerId, json: &str) -> Result<Abilities, Stri
     let tools: Result<BTreeSet<ToolName>, _> = names.iter().map(|name| name.parse()).collect();
     let tools = tools.map_err(|error| format!("Invalid capabilities format: {error}"))?;
     let mut tags = job::tags(register.tags).map_err(|problem| problem.to_string())?;
-    tags.insert(worker_tag(), worker_tag_value(worker));
+    tags.extend([own_tag(worker)]);
     let slots = register.max_concurrent_jobs.unwrap_or(1);
     Ok(Abilities {
         offer: Offer { tools, tags, types: Some(job_types()), ..Offer::default() },
@@ -375,17 +362,15 @@ pub(crate) fn abilities(worker: &WorkerId, json: &str) -> Result<Abilities, Stri
 
 /// A worker that never registered is offered everything.
 pub(crate) fn unregistered(worker: &WorkerId) -> Abilities {
-    let tags = [(worker_tag(), worker_tag_value(worker))].into();
+    let tags = [own_tag(worker)].into();
     let offer = Offer { all_tools: true, tags, types: Some(job_types()), ..Offer::default() };
     Abilities { offer, slots: None, wants_signals: false }
 }
 
-pub(crate) fn worker_tag() -> TagKey {
-    WORKER_TAG.parse().expect("a name")
-}
-
-pub(crate) fn worker_tag_value(worker: &WorkerId) -> TagValue {
-    worker.as_str().parse().expect("a worker's name is short and printable")
+/// The tag by which a job is meant for this worker.
+pub(crate) fn own_tag(worker: &WorkerId) -> (TagKey, TagValue) {
+    let value = worker.as_str().parse().expect("a worker's name is short and printable");
+    (WORKER_TAG.parse().expect("a name"), value)
 }
 
 /// The types of tasks that are jobs.

@@ -1,6 +1,5 @@
 //! Certificates: read from PEM files at the start, so that a wrong one costs nothing.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -30,12 +29,6 @@ pub enum TlsError {
     /// The key does not belong to the certificate.
     #[error("the certificate cannot be used: {0}")]
     Unusable(#[from] rustls::Error),
-}
-
-impl From<TlsError> for io::Error {
-    fn from(error: TlsError) -> Self {
-        Self::new(io::ErrorKind::InvalidData, error)
-    }
 }
 
 /// Takes connections with this certificate, in TLS 1.2 and 1.3.

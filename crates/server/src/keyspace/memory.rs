@@ -109,9 +109,7 @@ impl Memory {
             let (id, served) = waiters.add((operation, arguments.to_vec()), keys);
             return Ok(PopStart::Waits { id, served, timeout });
         }
-        let mut served = Vec::new();
-        live.serve_waiters(now, waiters, &mut served);
-        let point = live.gather(served);
+        let point = live.settle(now, waiters);
         Ok(PopStart::Served(Served { answer, point }))
     }
 
@@ -135,9 +133,7 @@ impl Memory {
                         "an element that nobody took is lost: its key has changed"
                     );
                 }
-                let mut served = Vec::new();
-                live.serve_waiters(now, waiters, &mut served);
-                live.gather(served);
+                live.settle(now, waiters);
             }
             State::Recovering => not_taken.push(popped),
             State::Ended(_) => tracing::warn!("an element that nobody took is lost"),
@@ -258,6 +254,14 @@ impl Live {
     fn check_room(&self) -> Result<(), AskError> {
         let pending_bytes = self.in_flight_bytes + self.keyspace.unsaved_bytes();
         if pending_bytes >= PENDING_BYTES_MAX { Err(AskError::Overloaded) } else { Ok(()) }
+    }
+
+    /// Serves the pops that wait, and begins a batch if something was changed. Gives the commit
+    /// point of now.
+    fn settle(&mut self, now: Timestamp, waiters: &mut Waiters) -> CommitPoint {
+        let mut served = Vec::new();
+        self.serve_waiters(now, waiters, &mut served);
+        self.gather(served)
     }
 
     /// Serves the pops that wait for lists that have grown, before anyone else can take from them.

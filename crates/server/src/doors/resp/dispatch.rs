@@ -7,7 +7,7 @@ use protocol::resp::reply::Reply;
 use protocol::resp::request::Request;
 use protocol::rest::tokens::Role;
 
-use super::answers::{QUEUE_PREFIX, RespError};
+use super::answers::{Answered, QUEUE_PREFIX, RespError};
 use super::command_spec::{CommandSpec, Need, Run};
 use super::commands;
 use super::connection::Connection;
@@ -31,25 +31,25 @@ impl Need {
 }
 
 impl Connection {
-    /// Why a command cannot be carried out for this client, if so: it has too few arguments or too
-    /// many, or the client's role does not reach for it.
-    pub(super) fn refuse(&self, request: &Invocation) -> Option<RespError> {
-        let spec = request.spec?;
+    /// Refuses a command with too few arguments or too many, and one that the client's role does
+    /// not reach for.
+    pub(super) fn allow(&self, request: &Invocation) -> Answered<()> {
+        let Some(spec) = request.spec else { return Ok(()) };
         if !spec.takes(request.arguments.len()) {
-            return Some(arity(request));
+            return Err(arity(request));
         }
         let on_queue = spec.on_queue.filter(|_| is_on_queue(request));
         let need = on_queue.map_or(spec.need, |(_, need)| need);
         // A client that may send this without a proof has no role yet.
         if need == Need::Nothing {
-            return None;
+            return Ok(());
         }
         let role = self.member().caller.role;
         if need.is_met(role, spec.is("readonly")) {
-            return None;
+            return Ok(());
         }
         let (name, role) = (spec.name, role.word());
-        Some(RespError::new(format!(
+        Err(RespError::new(format!(
             "NOPERM a {role} key has no permissions to run the '{name}' command"
         )))
     }
@@ -60,12 +60,12 @@ impl Connection {
             return Some(reply);
         }
         let Some(spec) = request.spec else { return Some(unknown(request)) };
-        let refused = self.refuse(request).or_else(|| self.refuse_while_listening(request));
-        let reply = match (refused, spec.run) {
-            (Some(error), _) => Err(error),
-            (None, Run::Subscribe) => return self.on_subscribe(request),
-            (None, Run::Door(handler)) => handler(self, request).await,
-            (None, Run::Keys(_) | Run::Wait(_) | Run::Submit | Run::Update) => {
+        let allowed = self.allow(request).and_then(|()| self.allow_while_listening(request));
+        let reply = match (allowed, spec.run) {
+            (Err(error), _) => Err(error),
+            (Ok(()), Run::Subscribe) => return self.on_subscribe(request),
+            (Ok(()), Run::Door(handler)) => handler(self, request).await,
+            (Ok(()), Run::Keys(_) | Run::Wait(_) | Run::Submit | Run::Update) => {
                 self.answer_own_key(spec.name, request).await
             }
         };

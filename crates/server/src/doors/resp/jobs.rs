@@ -80,8 +80,8 @@ fn clamp(limit: usize) -> u32 {
 }
 
 /// The states behind a word of the seed.
-fn states_of(word: &str) -> Option<Vec<StateWord>> {
-    Some(match word.to_ascii_lowercase().as_str() {
+fn states_of(word: &str) -> Answered<Vec<StateWord>> {
+    Ok(match word.to_ascii_lowercase().as_str() {
         "scheduled" => vec![StateWord::Waiting],
         "pending" | "ready" | "queued" => vec![StateWord::Queued, StateWord::Retrying],
         "running" => vec![StateWord::Running],
@@ -90,7 +90,10 @@ fn states_of(word: &str) -> Option<Vec<StateWord>> {
         "dead" => vec![StateWord::Dead],
         "cancelled" => vec![StateWord::Stopped],
         "all" => Vec::new(),
-        _ => return None,
+        _ => {
+            let known = "scheduled, pending, running, completed, failed, dead, cancelled or all";
+            return Err(format!("unknown status '{word}'; it is one of {known}").into());
+        }
     })
 }
 
@@ -113,7 +116,7 @@ impl Connection {
     /// The task that a job's name stands for, as it is durable.
     pub(super) async fn find_record(&self, job: &str) -> Answered<Option<TaskRecord>> {
         let found = action::job(&self.app, self.member().handle.shard(), job).await?;
-        Ok(found.filter(is_job))
+        Ok(found.filter(|record| job_types().contains(&record.spec.demand.task_type)))
     }
 
     pub(super) async fn record(&self, job: &str) -> Answered<TaskRecord> {
@@ -225,7 +228,7 @@ fn search_query(words: &[&str]) -> Answered<Option<PageQuery>> {
     let mut query = PageQuery::default();
     for word in words {
         if let Some(status) = word.strip_prefix("status:") {
-            query.states.extend(states_of(status).ok_or_else(|| unknown_status(status))?);
+            query.states.extend(states_of(status)?);
         } else if let Some(queue) = word.strip_prefix("queue:") {
             let Ok(queue) = queue.parse() else { return Ok(None) };
             query.queue = Some(queue);
@@ -239,20 +242,8 @@ fn search_query(words: &[&str]) -> Answered<Option<PageQuery>> {
     Ok(Some(query))
 }
 
-pub(super) fn is_job(record: &TaskRecord) -> bool {
-    job_types().contains(&record.spec.demand.task_type)
-}
-
 fn wanted_states(list: &ListWords<'_>) -> Answered<Vec<StateWord>> {
-    match list.words.first() {
-        None => Ok(Vec::new()),
-        Some(word) => states_of(word).ok_or_else(|| unknown_status(word)),
-    }
-}
-
-fn unknown_status(word: &str) -> RespError {
-    let known = "scheduled, pending, running, completed, failed, dead, cancelled or all";
-    format!("unknown status '{word}'; it is one of {known}").into()
+    list.words.first().map_or(Ok(Vec::new()), |word| states_of(word))
 }
 
 /// What older workers ask for after a pop is the popped value itself, which is JSON.
@@ -296,9 +287,9 @@ impl Connection {
         let (app, handle) = (Arc::clone(&self.app), self.member().handle.clone());
         let mut desk = OrderDesk::new(&app, &handle);
         for request in run {
-            let read = match self.refuse(request) {
-                Some(error) => Err(error),
-                None => read(request, &mut desk).await,
+            let read = match self.allow(request) {
+                Ok(()) => read(request, &mut desk).await,
+                Err(error) => Err(error),
             };
             let (pushed_to, orders) = match read {
                 Ok(read) => read,

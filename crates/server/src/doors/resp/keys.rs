@@ -21,13 +21,13 @@ impl Connection {
     /// A run of commands on the keyspace: one look at it, one wait for the disk.
     pub(super) async fn answer_keys(&mut self, run: &[Invocation]) -> Result<(), Gone> {
         // If some commands of a run are refused, they are answered one by one; that is rare.
-        if run.iter().all(|request| self.refuse(request).is_none()) {
+        if run.iter().all(|request| self.allow(request).is_ok()) {
             return self.answer_allowed_keys(run).await;
         }
         for request in run {
-            match self.refuse(request) {
-                Some(error) => self.reply(&error.into()),
-                None => self.answer_allowed_keys(std::slice::from_ref(request)).await?,
+            match self.allow(request) {
+                Ok(()) => self.answer_allowed_keys(std::slice::from_ref(request)).await?,
+                Err(error) => self.reply(&error.into()),
             }
         }
         Ok(())
@@ -95,9 +95,9 @@ impl Connection {
 
     /// A pop that may have to wait.
     pub(super) async fn answer_wait(&mut self, request: &Invocation) -> Result<(), Gone> {
-        let keyspace = match self.refuse(request) {
-            Some(error) => Err(error),
-            None => self.keyspace().await,
+        let keyspace = match self.allow(request) {
+            Ok(()) => self.keyspace().await,
+            Err(error) => Err(error),
         };
         let keyspace = match keyspace {
             Ok(keyspace) => keyspace,

@@ -69,10 +69,8 @@ impl Connection {
     }
 
     async fn answer_equal_pops(&mut self, equal: &[Invocation]) -> Result<(), Gone> {
-        let read = match self.refuse(&equal[0]) {
-            Some(error) => Err(error),
-            None => read_pop(&equal[0], self.is_single_queue_worker()),
-        };
+        let is_single = self.is_single_queue_worker();
+        let read = self.allow(&equal[0]).and_then(|()| read_pop(&equal[0], is_single));
         let pop = match read {
             Ok(pop) => pop,
             Err(error) => {

@@ -8,7 +8,7 @@ use protocol::resp::reply::{Reply, Version};
 use serde_json::json;
 use tokio::sync::broadcast;
 
-use super::answers::{RespError, job_id, json_bulk, seconds, status_word};
+use super::answers::{Answered, RespError, job_id, json_bulk, seconds, status_word};
 use super::connection::Connection;
 use super::dispatch::Invocation;
 use shard::projection::TaskUpdate;
@@ -106,17 +106,17 @@ impl Connection {
     }
 
     /// Whether a client that listens may send this: version 2 has one stream for both.
-    pub(super) fn refuse_while_listening(&self, request: &Invocation) -> Option<RespError> {
-        let spec = request.spec.filter(|_| self.is_listening())?;
+    pub(super) fn allow_while_listening(&self, request: &Invocation) -> Answered<()> {
+        let Some(spec) = request.spec.filter(|_| self.is_listening()) else { return Ok(()) };
         if spec.group == "pubsub" || ["ping", "quit", "reset"].contains(&spec.name) {
-            return None;
+            return Ok(());
         }
         let text = format!(
             "Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET are \
              allowed in this context",
             spec.name
         );
-        Some(text.into())
+        Err(text.into())
     }
 
     /// Passes a message on.

@@ -35,9 +35,9 @@ impl Connection {
     pub(super) async fn answer_updates(&mut self, run: &[Invocation]) {
         let mut words = Vec::with_capacity(run.len());
         for request in run {
-            let word = match self.refuse(request) {
-                Some(error) => Err(error),
-                None => self.read_update(&request.arguments[1], &request.arguments[2]).await,
+            let word = match self.allow(request) {
+                Ok(()) => self.read_update(&request.arguments[1], &request.arguments[2]).await,
+                Err(error) => Err(error),
             };
             words.push(word);
         }
@@ -147,7 +147,8 @@ impl Connection {
         let mut replies = Vec::with_capacity(words.len());
         for (word, judgement) in words.iter().zip(judgements) {
             self.forget_taken(word.lease);
-            self.member().workers().let_go(&word.worker, word.lease.task);
+            let task = word.lease.task;
+            self.member().workers().known(&word.worker, |worker| worker.let_go(task));
             // A failed attempt that is tried again is committed too.
             replies.push(verdict_reply(judgement.verdict, &word.job));
         }
@@ -171,7 +172,8 @@ impl Connection {
     async fn progress_of(&mut self, worker: WorkerId, words: Vec<Word>) -> Vec<Reply> {
         let leases: Vec<LeaseId> = words.iter().map(|word| word.lease).collect();
         let member = self.member().clone();
-        member.workers().touch(&worker, self.app.clock.now());
+        let now = self.app.clock.now();
+        member.workers().known(&worker, |known| known.last_seen = now);
         let verdicts = match member.handle.heartbeat(worker, Renewal::Listed(leases)).await {
             Ok(beaten) => beaten.verdicts,
             Err(error) => return unanswered(error, words.len()),
@@ -261,16 +263,7 @@ fn feedback(update: &Update<'_>) -> Option<Feedback> {
     if stage.is_none() && progress.is_none() && message.is_none() {
         return None;
     }
-    Some(Feedback {
-        run_id: String::new(),
-        task_id: String::new(),
-        stage,
-        progress,
-        message,
-        chunks: None,
-        metrics: None,
-        metadata: None,
-    })
+    Some(Feedback { stage, progress, message, ..Feedback::default() })
 }
 
 fn progress_reply(job: &str, verdict: HeartbeatVerdict) -> Reply {

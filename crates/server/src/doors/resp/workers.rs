@@ -296,7 +296,7 @@ impl Connection {
             let value: TagValue = "true".parse().expect("short and printable");
             let tags = names.iter().map(|name| Ok((name.parse()?, value.clone())));
             offer.tags = tags.collect::<Result<_, InvalidText>>()?;
-            offer.tags.insert(resp_workers::worker_tag(), resp_workers::worker_tag_value(&worker));
+            offer.tags.extend([resp_workers::own_tag(&worker)]);
         }
         self.tell_registered(&worker, self.greet(), Arc::new(offer.clone())).await?;
         if !self.member().is_bound() {

@@ -111,8 +111,7 @@ impl Driver {
         let Some((tenant, worker)) = self.served() else { return };
         let now = self.now();
         tenant.events.tell(EventKind::WorkerHeartbeat, worker, || {
-            let record = self.record.as_deref().cloned();
-            heartbeat_data(worker, now.to_string(), record, heartbeat)
+            heartbeat_data(worker, now.to_string(), self.record.as_deref(), heartbeat)
         });
         let metrics = &heartbeat.metrics;
         let told = told_resources(metrics);
@@ -183,26 +182,22 @@ fn kept_resources(told: &ResourceMetrics) -> KeptResources {
 fn heartbeat_data<'a>(
     worker: &'a WorkerId,
     at: String,
-    record: Option<SessionRecord>,
+    record: Option<&'a SessionRecord>,
     heartbeat: &'a Heartbeat,
 ) -> WorkerHeartbeatData<'a> {
     let metrics = &heartbeat.metrics;
     let drift = heartbeat.packages.and_then(|packages| packages.drift);
-    let (instance_id, hostname, version, queues) = record.map_or_else(Default::default, |record| {
-        let queues = queues(record.register.get());
-        (record.instance_id, record.hostname, record.version, queues)
-    });
-    let registered = !version.is_empty();
+    let text = |pick: fn(&SessionRecord) -> &str| Cow::from(record.map_or("", pick));
     WorkerHeartbeatData {
         kind: EventKind::WorkerHeartbeat.word().into(),
         worker_name: worker.as_str().into(),
         at: at.into(),
-        queues,
-        instance_id: instance_id.into(),
-        hostname: hostname.into(),
-        version: version.into(),
+        queues: record.map(|record| queues(record.register.get())).unwrap_or_default(),
+        instance_id: text(|record| &record.instance_id),
+        hostname: text(|record| &record.hostname),
+        version: text(|record| &record.version),
         connected: true,
-        registered,
+        registered: record.is_some_and(|record| !record.version.is_empty()),
         heartbeat: HeartbeatWords {
             healthy: heartbeat.healthy,
             metrics: HeartbeatMetrics {
@@ -221,7 +216,6 @@ fn heartbeat_data<'a>(
 fn queues<'a>(register: &str) -> Vec<Cow<'a, str>> {
     #[derive(Deserialize)]
     struct Channels {
-        #[serde(default)]
         channels: Option<Vec<String>>,
     }
     let channels = serde_json::from_str::<Channels>(register).ok();
