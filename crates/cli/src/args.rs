@@ -19,11 +19,10 @@ pub(crate) fn command() -> clap::Command {
 
 fn with_examples(command: clap::Command, path: &str) -> clap::Command {
     let lines = EXAMPLES.lines().skip_while(|line| *line != format!("[{path}]")).skip(1);
-    let lines: String =
-        lines.take_while(|line| !line.is_empty()).map(|line| format!("  {line}\n")).collect();
-    let command = match lines.as_str() {
-        "" => command,
-        lines => command.before_help(format!("Examples:\n{lines}")),
+    let lines: Vec<&str> = lines.take_while(|line| !line.is_empty()).collect();
+    let command = match lines.as_slice() {
+        [] => command,
+        lines => command.before_help(format!("Examples:\n  {}\n", lines.join("\n  "))),
     };
     command.mut_subcommands(|sub| {
         let path = format!("{path} {}", sub.get_name());

@@ -93,11 +93,7 @@ impl Change {
         match self {
             Self::AttemptEnded { attempt, .. } => Some(attempt),
             Self::TaskSettled { attempt, .. } => attempt.as_ref(),
-            Self::TaskSubmitted(_)
-            | Self::TaskRequeued(_)
-            | Self::LeaseGranted { .. }
-            | Self::LossForgiven { .. }
-            | Self::TaskReleased { .. } => None,
+            _ => None,
         }
     }
 }

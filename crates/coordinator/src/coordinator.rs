@@ -259,12 +259,7 @@ impl<'a> Decision<'a> {
         let (task, progress) = (change.task(), change.progress());
         let outcome = match &change {
             Change::TaskSettled { .. } => progress.state.outcome(),
-            Change::TaskSubmitted(_)
-            | Change::LeaseGranted { .. }
-            | Change::AttemptEnded { .. }
-            | Change::LossForgiven { .. }
-            | Change::TaskReleased { .. }
-            | Change::TaskRequeued(_) => None,
+            _ => None,
         };
         let link = match &change {
             Change::TaskSettled { .. } | Change::AttemptEnded { .. } => {

@@ -7,7 +7,6 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::Result;
 use clap::Parser;
@@ -55,7 +54,7 @@ async fn main() -> Result<()> {
 fn obey_stdin() {
     for line in std::io::stdin().lines().map_while(Result::ok) {
         match line.trim().parse() {
-            Ok(seconds) => server::clock::move_ahead(Duration::from_secs(seconds)),
+            Ok(seconds) => server::clock::move_ahead(seconds),
             Err(error) => tracing::warn!(line, %error, "not a number of seconds"),
         }
     }

@@ -1,6 +1,7 @@
 //! Short texts that people choose, each with its own rule.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -30,8 +31,36 @@ fn is_printable(text: &str) -> bool {
     !text.chars().any(char::is_control)
 }
 
-macro_rules! text_type {
-    ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $lengths:expr, $fits:expr) => {
+/// What a text must be.
+struct Rule {
+    words: &'static str,
+    lengths: RangeInclusive<usize>,
+    fits: fn(&str) -> bool,
+}
+
+const ID: Rule = Rule {
+    words: "1 to 64 characters of A-Z a-z 0-9 - _",
+    lengths: 1..=64,
+    fits: |text| text.bytes().all(is_id_byte),
+};
+const NAME: Rule = Rule {
+    words: "1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +",
+    lengths: 1..=128,
+    fits: |text| text.bytes().all(is_name_byte),
+};
+const KEY: Rule = Rule {
+    words: "1 to 256 bytes without control characters",
+    lengths: 1..=256,
+    fits: is_printable,
+};
+const TAG_VALUE: Rule = Rule {
+    words: "at most 256 bytes without control characters",
+    lengths: 0..=256,
+    fits: is_printable,
+};
+
+macro_rules! text_types {
+    ($($(#[$doc:meta])* $name:ident, $what:literal, $rule:expr;)*) => {$(
         $(#[$doc])*
         #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name(Arc<str>);
@@ -47,9 +76,9 @@ macro_rules! text_type {
             type Err = InvalidText;
 
             fn from_str(text: &str) -> Result<Self, InvalidText> {
-                let fits: fn(&str) -> bool = $fits;
-                if !($lengths).contains(&text.len()) || !fits(text) {
-                    return Err(InvalidText { what: $what, rule: $rule });
+                const RULE: Rule = $rule;
+                if !RULE.lengths.contains(&text.len()) || !(RULE.fits)(text) {
+                    return Err(InvalidText { what: $what, rule: RULE.words });
                 }
                 Ok(Self(text.into()))
             }
@@ -72,71 +101,36 @@ macro_rules! text_type {
                 String::deserialize(deserializer)?.parse().map_err(D::Error::custom)
             }
         }
-    };
+    )*};
 }
 
-text_type! {
+text_types! {
     /// Names one worker. Seeds 004 section 2.2 and 7.2.
-    WorkerId, "worker_id", "1 to 64 characters of A-Z a-z 0-9 - _", 1..=64,
-    |text| text.bytes().all(is_id_byte)
-}
-text_type! {
+    WorkerId, "worker_id", ID;
     /// Names one tenant.
-    TenantId, "tenant", "1 to 64 characters of A-Z a-z 0-9 - _", 1..=64,
-    |text| text.bytes().all(is_id_byte)
-}
-text_type! {
+    TenantId, "tenant", ID;
     /// What kind of work a task is; a worker offers the types that it can execute.
-    TypeName, "type", "1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +", 1..=128,
-    |text| text.bytes().all(is_name_byte)
-}
-text_type! {
+    TypeName, "type", NAME;
     /// The queue that a task stands in.
-    QueueName, "queue", "1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +", 1..=128,
-    |text| text.bytes().all(is_name_byte)
-}
-text_type! {
+    QueueName, "queue", NAME;
     /// A program that a worker has at hand.
-    ToolName, "tool", "1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +", 1..=128,
-    |text| text.bytes().all(is_name_byte)
-}
-text_type! {
+    ToolName, "tool", NAME;
     /// A node package.
-    PackageName, "package.name", "1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +", 1..=128,
-    |text| text.bytes().all(is_name_byte)
-}
-text_type! {
+    PackageName, "package.name", NAME;
     /// The exact version of a node package.
-    PackageVersion, "package.version", "1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +", 1..=128,
-    |text| text.bytes().all(is_name_byte)
-}
-text_type! {
+    PackageVersion, "package.version", NAME;
     /// The name of a worker's label.
-    TagKey, "tag", "1 to 128 characters of A-Z a-z 0-9 _ - . : / @ +", 1..=128,
-    |text| text.bytes().all(is_name_byte)
-}
-text_type! {
+    TagKey, "tag", NAME;
     /// The value of a worker's label.
-    TagValue, "tag value", "at most 256 bytes without control characters", 0..=256, is_printable
-}
-text_type! {
+    TagValue, "tag value", TAG_VALUE;
     /// At most one task with this key runs at a time.
-    ConcurrencyKey, "concurrency_key", "1 to 256 bytes without control characters", 1..=256,
-    is_printable
-}
-text_type! {
+    ConcurrencyKey, "concurrency_key", KEY;
     /// Tasks with this key belong to one worker.
-    AffinityKey, "affinity.key", "1 to 256 bytes without control characters", 1..=256, is_printable
-}
-text_type! {
+    AffinityKey, "affinity.key", KEY;
     /// Names a run: the tasks that were asked for together.
-    RunName, "run", "1 to 64 characters of A-Z a-z 0-9 - _", 1..=64,
-    |text| text.bytes().all(is_id_byte)
-}
-text_type! {
+    RunName, "run", ID;
     /// The submitter's own name for a task, so that a repeated submit makes one task.
-    IdempotencyKey, "idempotency_key", "1 to 256 bytes without control characters", 1..=256,
-    is_printable
+    IdempotencyKey, "idempotency_key", KEY;
 }
 
 #[cfg(test)]

@@ -6,16 +6,15 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use model::Timestamp;
 
 /// How far a test moved the clocks of this process. `astra` never does.
-static MOVED_MS: AtomicU64 = AtomicU64::new(0);
+static MOVED_SECONDS: AtomicU64 = AtomicU64::new(0);
 
 /// Moves the clocks of this process ahead. A shard notices with the next message it gets.
-pub fn move_ahead(by: Duration) {
-    let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
-    MOVED_MS.fetch_add(by, Ordering::Relaxed);
+pub fn move_ahead(seconds: u64) {
+    MOVED_SECONDS.fetch_add(seconds, Ordering::Relaxed);
 }
 
 fn moved() -> Duration {
-    Duration::from_millis(MOVED_MS.load(Ordering::Relaxed))
+    Duration::from_secs(MOVED_SECONDS.load(Ordering::Relaxed))
 }
 
 /// Wall time at the start plus the monotonic time since: a stepped wall clock (NTP, a resumed

@@ -399,10 +399,10 @@ impl<T: Tap> Shard<T> {
 
     fn handle(&mut self, at: Moment, command: Command) {
         self.tap.before(at, Some(&command));
-        if let Command::Ask(_, Question::Heartbeat { worker, .. })
-        | Command::Ask(
+        if let Command::Ask(
             _,
-            Question::RequestLeases { request: LeaseRequest { worker, .. }, .. },
+            Question::Heartbeat { worker, .. }
+            | Question::RequestLeases { request: LeaseRequest { worker, .. } },
         ) = &command
         {
             self.sessions.hear(at.now, worker);

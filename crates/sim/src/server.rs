@@ -375,7 +375,7 @@ impl World {
         {
             match effect {
                 Effect::Decided(Decided::Answer { ticket, answer }) => {
-                    self.send_answer(at, ticket, answer)
+                    self.send_answer(at, ticket, answer);
                 }
                 Effect::Decided(Decided::Load { load, keys }) => self.begin_load(at, load, keys),
                 Effect::Decided(Decided::Prepare { prepare, schedule, due, .. }) => {

@@ -194,6 +194,6 @@ async fn measure_run(folder: &Path) {
     println!("its {n_tasks} tasks read in {:.2} s", began.elapsed().as_secs_f64());
     let began = Instant::now();
     let restored = store.restore(claim).await.expect("restores");
-    let n_settled: usize = restored.runs.iter().map(|run| run.settled.len()).sum();
+    let n_settled: usize = restored.runs.iter().map(|run| run.parts.tasks.len()).sum();
     println!("the run restored with {n_settled} in {:.2} s", began.elapsed().as_secs_f64());
 }

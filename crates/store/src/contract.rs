@@ -17,47 +17,47 @@ use shard::{ClaimedShard, DocumentKind, Restored, Turn};
 /// What an asynchronous call gives.
 pub type StoreFuture<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// What a question to the store gives.
-pub type Asked<T> = StoreFuture<Result<T, StoreError>>;
+pub type StoreRead<T> = StoreFuture<Result<T, StoreError>>;
 /// What becomes of something that is to be kept under a claim.
-pub type Kept<T> = StoreFuture<Result<T, CommitError>>;
+pub type StoreWrite<T> = StoreFuture<Result<T, CommitError>>;
 
 /// A durable, fenced memory. Cheap to share; every method may be called from any thread.
 pub trait Store: Send + Sync + 'static {
     /// Takes a tenant's shard over: creates it if it is new, and raises its epoch by one, so that
     /// whatever a former owner still commits fails as a whole.
-    fn claim(&self, tenant: TenantId) -> Asked<ClaimedShard>;
+    fn claim(&self, tenant: TenantId) -> StoreRead<ClaimedShard>;
 
     /// Raises the epoch of a shard that the caller owns; fails like a commit if it does not.
-    fn raise_epoch(&self, claim: ClaimedShard) -> Kept<ClaimedShard>;
+    fn raise_epoch(&self, claim: ClaimedShard) -> StoreWrite<ClaimedShard>;
 
     /// What a claimed shard holds: live tasks and runs, the numbers that the next new ones get, and
     /// what people set.
-    fn restore(&self, shard: ClaimedShard) -> Asked<Restored>;
+    fn restore(&self, shard: ClaimedShard) -> StoreRead<Restored>;
 
     /// Makes a turn's changes durable, all or none.
     ///
     /// The order of the calls is the order of the commits. The turn is queued before this returns;
     /// the future only waits for it. After one failed turn every later turn of the same claim
     /// fails too, because it builds on facts that were never kept: claim and restore again.
-    fn commit(&self, turn: Turn) -> Kept<Committed>;
+    fn commit(&self, turn: Turn) -> StoreWrite<Committed>;
 
     /// The same, on the calling thread where that is possible at once: a hand-off to a writer and
     /// back costs more than a small transaction. The thread is blocked for as long as a sync takes.
-    fn commit_here(&self, turn: Turn) -> Kept<Committed> {
+    fn commit_here(&self, turn: Turn) -> StoreWrite<Committed> {
         self.commit(turn)
     }
 
     /// The tasks that these keys name, live or settled, as they are durable now.
-    fn load(&self, shard: ShardId, keys: Vec<LoadKey>) -> Asked<Vec<(LoadKey, TaskRecord)>>;
+    fn load(&self, shard: ShardId, keys: Vec<LoadKey>) -> StoreRead<Vec<(LoadKey, TaskRecord)>>;
 
     /// A run, live or ended, as it is durable now.
-    fn run(&self, shard: ShardId, key: RunKey) -> Asked<Option<RunRecord>>;
+    fn run(&self, shard: ShardId, key: RunKey) -> StoreRead<Option<RunRecord>>;
 
     /// A page of runs, newest first. A page may be short and still have a next one, as with `list`.
-    fn runs(&self, shard: ShardId, query: RunQuery) -> Asked<RunPage>;
+    fn runs(&self, shard: ShardId, query: RunQuery) -> StoreRead<RunPage>;
 
     /// Everything that belongs to a run, as it is durable now; empty for one that is not known.
-    fn run_parts(&self, shard: ShardId, run: RunId) -> Asked<RunParts>;
+    fn run_parts(&self, shard: ShardId, run: RunId) -> StoreRead<RunParts>;
 
     /// The newest version of a document whose body has a row of its own, unless a number says which,
     /// as it is durable now.
@@ -67,7 +67,7 @@ pub trait Store: Send + Sync + 'static {
         kind: DocumentKind,
         key: String,
         version: Option<u64>,
-    ) -> Asked<Option<DocumentVersion>>;
+    ) -> StoreRead<Option<DocumentVersion>>;
 
     /// Every such version of a document, newest first, without bodies.
     fn document_versions(
@@ -75,32 +75,32 @@ pub trait Store: Send + Sync + 'static {
         shard: ShardId,
         kind: DocumentKind,
         key: String,
-    ) -> Asked<Vec<DocumentVersion>>;
+    ) -> StoreRead<Vec<DocumentVersion>>;
 
     /// The tenant whose webhook has this digest. It is looked up in the documents themselves, so it
     /// is found exactly as long as the webhook is durable.
-    fn tenant_of_hook(&self, digest: String) -> Asked<Option<TenantId>>;
+    fn tenant_of_hook(&self, digest: String) -> StoreRead<Option<TenantId>>;
 
     /// A page of tasks, newest first.
-    fn list(&self, shard: ShardId, query: PageQuery) -> Asked<TaskPage>;
+    fn list(&self, shard: ShardId, query: PageQuery) -> StoreRead<TaskPage>;
 
     /// How many tasks of each queue are dead.
-    fn count_dead(&self, shard: ShardId) -> Asked<Vec<(QueueName, u64)>>;
+    fn count_dead(&self, shard: ShardId) -> StoreRead<Vec<(QueueName, u64)>>;
 
     /// Every tenant that has a shard or a token, by name.
-    fn tenants(&self) -> Asked<Vec<TenantId>>;
+    fn tenants(&self) -> StoreRead<Vec<TenantId>>;
 
     /// Keeps a new token, or a token's new state (same `token_id`).
-    fn put_token(&self, token: TokenRow) -> Asked<()>;
+    fn put_token(&self, token: TokenRow) -> StoreRead<()>;
 
     /// Every token, oldest first.
-    fn tokens(&self) -> Asked<Vec<TokenRow>>;
+    fn tokens(&self) -> StoreRead<Vec<TokenRow>>;
 
     /// Keeps a small document under its name; an empty one is forgotten.
-    fn put_note(&self, note: Note) -> Asked<()>;
+    fn put_note(&self, note: Note) -> StoreRead<()>;
 
     /// Every document of a kind, of all tenants, by name.
-    fn notes(&self, kind: NoteKind) -> Asked<Vec<Note>>;
+    fn notes(&self, kind: NoteKind) -> StoreRead<Vec<Note>>;
 
     /// Makes a turn of a shard's keyspace durable, all or none.
     ///
@@ -109,17 +109,17 @@ pub trait Store: Send + Sync + 'static {
     /// claim fails too, until [`Store::restore_keys`] or a new claim. The coordinator's turns
     /// have a standing of their own: a failure of either breaks nothing of the other, because
     /// neither builds on what the other wrote.
-    fn commit_keys(&self, turn: KeyspaceTurn) -> Kept<Committed>;
+    fn commit_keys(&self, turn: KeyspaceTurn) -> StoreWrite<Committed>;
 
     /// Every key of a shard's keyspace, by name, as it is durable now.
     ///
     /// This takes its place among the turns before it returns. Turns from before still share the
     /// fate of a failed one; turns from after it are tried again, so whoever calls this must
     /// throw away what it had in memory and build on the rows.
-    fn restore_keys(&self, shard: ShardId) -> Asked<Vec<Row>>;
+    fn restore_keys(&self, shard: ShardId) -> StoreRead<Vec<Row>>;
 
     /// Whether the store can keep something right now: writes and syncs a probe.
-    fn probe(&self) -> Asked<()>;
+    fn probe(&self) -> StoreRead<()>;
 }
 
 /// What became true in a keyspace.

@@ -14,9 +14,9 @@ mod words;
 
 pub use claims::{Claims, TurnKind};
 pub use contract::{
-    Asked, CommitError, Committed, Detail, DocumentVersion, Kept, KeyspaceTurn, Note, NoteKind,
-    PageQuery, RunKey, RunPage, RunQuery, SUMMARY_PARAMETERS_BYTES, SUMMARY_RESULT_BYTES_MAX,
-    Store, StoreError, StoreFuture, TaskPage, TokenRow,
+    CommitError, Committed, Detail, DocumentVersion, KeyspaceTurn, Note, NoteKind, PageQuery,
+    RunKey, RunPage, RunQuery, SUMMARY_PARAMETERS_BYTES, SUMMARY_RESULT_BYTES_MAX, Store,
+    StoreError, StoreFuture, StoreRead, StoreWrite, TaskPage, TokenRow,
 };
 pub use page::{PAGE_BYTES_MAX, ROWS_PER_LIST_MAX};
 pub use rows::{Contradiction, add_facts, check_order, check_runs_are_own};

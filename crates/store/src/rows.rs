@@ -190,8 +190,7 @@ pub fn add_facts(facts: &mut TaskFacts, change: &Change) {
         Change::LeaseGranted { fact, .. } => facts.granted = fact.or(facts.granted),
         Change::TaskSettled { fact, .. } => facts.settled = *fact,
         Change::TaskRequeued(_) => facts.settled = None,
-        Change::AttemptEnded { .. } | Change::LossForgiven { .. } | Change::TaskReleased { .. } => {
-        }
+        _ => {}
     }
 }
 
@@ -208,15 +207,10 @@ pub fn check_order(before: Option<&Progress>, change: &Change) -> Result<(), Con
         let is_new = matches!(change, Change::TaskSubmitted(_));
         return if is_new { Ok(()) } else { Err(Contradiction::OutOfOrder(task)) };
     };
-    let starts_settled = match change {
-        Change::TaskSubmitted(_) => return Err(Contradiction::TaskExists(task)),
-        Change::TaskRequeued(_) => true,
-        Change::LeaseGranted { .. }
-        | Change::AttemptEnded { .. }
-        | Change::LossForgiven { .. }
-        | Change::TaskReleased { .. }
-        | Change::TaskSettled { .. } => false,
-    };
+    if matches!(change, Change::TaskSubmitted(_)) {
+        return Err(Contradiction::TaskExists(task));
+    }
+    let starts_settled = matches!(change, Change::TaskRequeued(_));
     let stands_settled = matches!(before.state, TaskState::Settled(_));
     if starts_settled != stands_settled || change.progress().epoch < before.epoch {
         return Err(Contradiction::OutOfOrder(task));

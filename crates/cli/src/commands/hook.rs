@@ -11,7 +11,7 @@ use crate::output::Columns;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Make an address that starts a workflow. It is shown once.
+    /// Make a webhook: an address that starts a workflow. It is shown once.
     Create {
         /// The workflow: its name, its id or the first letters of it.
         workflow: String,
@@ -21,7 +21,7 @@ pub(crate) enum Command {
     },
     /// List webhooks, without their secrets.
     List,
-    /// End webhooks at once.
+    /// Delete webhooks; their addresses stop working at once.
     Rm {
         /// Their ids, as `astra hook list` shows them.
         #[arg(required = true)]
@@ -40,9 +40,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode>
             }
             let text = format!("webhook {}\n  curl -X POST {} -d '{{}}'", made.hook_id, made.url);
             context.output.answer(&made, text, &made.url);
-            context
-                .output
-                .note("whoever has the address may start the workflow; it is not shown again");
+            context.output.note("anyone with the address can start it; it is not shown again");
         }
         Command::List => {
             let page: HookPage = context.get("/api/v1/hooks").await?;
@@ -52,7 +50,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode>
             for hook_id in hooks {
                 let path = format!("/api/v1/hooks/{}", format::percent_encoded(&hook_id));
                 context.delete::<Value>(&path).await?;
-                let text = format!("webhook {hook_id} is gone");
+                let text = format!("webhook {hook_id} is deleted");
                 context.output.answer(&json!({ "hookId": hook_id }), text, &hook_id);
             }
         }

@@ -15,41 +15,32 @@ use crate::output::{self, Columns, Show};
 use crate::workflow_run::{self, Manner};
 use crate::{format, selector};
 
-/// What people read at a glance of a workflow's id; it names the workflow everywhere else too.
+/// Letters of a workflow's id that lists show; they name the workflow elsewhere, too.
 const ID_LETTERS: usize = 8;
 
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// List schedules.
     List,
-    /// Start a kept workflow again and again, by the clock.
+    /// Start a saved workflow at the times of a cron expression.
     Create(CreateArguments),
     /// Show a schedule.
-    Show {
-        /// Its name, its id or the first letters of it.
-        schedule: String,
-    },
-    /// Start nothing by the clock until it is resumed. Runs that go on are left alone.
-    Pause {
-        /// Its name, its id or the first letters of it.
-        schedule: String,
-    },
-    /// Let a schedule go on. Times that passed meanwhile are not made up for; see `backfill`.
-    Resume {
-        /// Its name, its id or the first letters of it.
-        schedule: String,
-    },
+    Show(Named),
+    /// Pause a schedule: no run starts until it is resumed. Runs that go on are left alone.
+    Pause(Named),
+    /// Resume a paused schedule. Times that passed meanwhile start no runs; see `backfill`.
+    Resume(Named),
     /// Start a schedule's workflow now, with its inputs.
     Run {
-        /// Its name, its id or the first letters of it.
+        /// The schedule: its name, its id or the first letters of it.
         schedule: String,
         /// Print the run's number and return; it runs on.
         #[arg(short, long)]
         detach: bool,
     },
-    /// Start runs for times that have passed, one for each. The same again starts none twice.
+    /// Start a run for each time that has passed. No time starts two runs.
     Backfill {
-        /// Its name, its id or the first letters of it.
+        /// The schedule: its name, its id or the first letters of it.
         schedule: String,
         /// From when: a moment (RFC 3339), or how long ago.
         #[arg(long, value_name = "MOMENT|DURATION")]
@@ -58,12 +49,18 @@ pub(crate) enum Command {
         #[arg(long, value_name = "MOMENT|DURATION")]
         to: Option<String>,
     },
-    /// Forget schedules. Their runs stay.
+    /// Delete schedules. Their runs stay.
     Rm {
         /// Names, ids or first letters of ids.
         #[arg(required = true, value_name = "SCHEDULE")]
         schedules: Vec<String>,
     },
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Named {
+    /// The schedule: its name, its id or the first letters of it.
+    schedule: String,
 }
 
 #[derive(Debug, clap::Args)]
@@ -94,22 +91,16 @@ pub(crate) struct CreateArguments {
 }
 
 fn parse_overlap(word: &str) -> std::result::Result<Overlap, String> {
-    match word {
-        "skip" => Ok(Overlap::Skip),
-        "queue" => Ok(Overlap::Queue),
-        "allow" => Ok(Overlap::Allow),
-        "cancel" => Ok(Overlap::Cancel),
-        _ => Err("not one of skip, queue, allow, cancel".into()),
-    }
+    Overlap::from_word(word).ok_or_else(|| "not one of skip, queue, allow, cancel".into())
 }
 
 pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode> {
     match command {
         Command::List => list(context).await?,
         Command::Create(arguments) => create(arguments, context).await?,
-        Command::Show { schedule } => context.output.show(&find(context, &schedule).await?),
-        Command::Pause { schedule } => switch(&schedule, "pause", context).await?,
-        Command::Resume { schedule } => switch(&schedule, "resume", context).await?,
+        Command::Show(Named { schedule }) => context.output.show(&find(context, &schedule).await?),
+        Command::Pause(Named { schedule }) => switch(&schedule, "pause", context).await?,
+        Command::Resume(Named { schedule }) => switch(&schedule, "resume", context).await?,
         Command::Run { schedule, detach } => return run_now(&schedule, detach, context).await,
         Command::Backfill { schedule, from, to } => {
             backfill(&schedule, &from, to.as_deref(), context).await?;
@@ -118,7 +109,7 @@ pub(crate) async fn run(command: Command, context: &Context) -> Result<ExitCode>
             for text in schedules {
                 let id = find(context, &text).await?.schedule_id;
                 context.delete::<Value>(&path(&id)).await?;
-                let text = format!("schedule {id} is forgotten");
+                let text = format!("schedule {id} is deleted");
                 context.output.answer(&json!({ "scheduleId": id }), text, &id);
             }
         }
@@ -222,17 +213,16 @@ fn moment(text: &str) -> Result<String> {
 
 impl Show for Backfilled {
     fn text(&self) -> String {
-        let mut parts = Vec::new();
-        if !self.runs.is_empty() {
-            let numbers: Vec<_> = self.runs.iter().map(|run| run.number.to_string()).collect();
-            let runs = format::count(numbers.len(), "run");
-            parts.push(format!("{runs} started: {}", numbers.join(" ")));
+        let numbers: Vec<_> = self.runs.iter().map(|run| run.number.to_string()).collect();
+        let started =
+            format!("{} started: {}", format::count(numbers.len(), "run"), numbers.join(" "));
+        let waiting = format::count(self.waiting.len(), "run") + " start one after another";
+        match (numbers.is_empty(), self.waiting.is_empty()) {
+            (true, true) => "no time was due then".into(),
+            (false, true) => started,
+            (true, false) => waiting,
+            (false, false) => format!("{started}\n{waiting}"),
         }
-        if !self.waiting.is_empty() {
-            let runs = format::count(self.waiting.len(), "run");
-            parts.push(format!("{runs} start one after another"));
-        }
-        if parts.is_empty() { "no time was due then".into() } else { parts.join("\n") }
     }
 
     fn quiet(&self) -> String {

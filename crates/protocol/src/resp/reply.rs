@@ -78,11 +78,6 @@ impl Reply {
         Self::Array(items.into_iter().map(Into::into).collect())
     }
 
-    /// Whether it says that something went wrong.
-    pub const fn is_error(&self) -> bool {
-        matches!(self, Self::Error(_))
-    }
-
     /// Writes it in the words of a version.
     pub fn encode(&self, version: Version, out: &mut BytesMut) {
         match self {

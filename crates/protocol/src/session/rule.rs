@@ -42,70 +42,34 @@ impl<'de, T: Deserialize<'de>> Visitor<'de> for Ruled<T> {
     }
 }
 
-/// Any text, also none at all.
-pub(super) struct Text;
+macro_rules! rules {
+    ($($(#[$doc:meta])* $name:ident = $words:literal;)*) => {$(
+        $(#[$doc])*
+        pub(super) struct $name;
 
-impl Rule for Text {
-    const WORDS: &'static str = "a string";
+        impl Rule for $name {
+            const WORDS: &'static str = $words;
+        }
+    )*};
 }
 
-/// Neither empty nor longer than an envelope's names may be.
-pub(super) struct ShortName;
-
-impl Rule for ShortName {
-    const WORDS: &'static str = "a string of 1 to 256 characters";
-}
-
-/// No longer than an envelope's names may be.
-pub(super) struct ShortText;
-
-impl Rule for ShortText {
-    const WORDS: &'static str = "a string of at most 256 characters";
-}
-
-/// A moment with an offset: a time without one could be any of 27 moments.
-pub(super) struct Moment;
-
-impl Rule for Moment {
-    const WORDS: &'static str = "a moment in RFC 3339 with an offset or Z";
-}
-
-pub(super) struct Uri;
-
-impl Rule for Uri {
-    const WORDS: &'static str = "a URI";
-}
-
-pub(super) struct Sha256;
-
-impl Rule for Sha256 {
-    const WORDS: &'static str = "64 hexadecimal digits";
-}
-
-/// A word of an enum, which is written in capitals; small letters are as good.
-pub(super) struct Capitals;
-
-impl Rule for Capitals {
-    const WORDS: &'static str = "a word in capitals";
-}
-
-pub(super) struct Positive;
-
-impl Rule for Positive {
-    const WORDS: &'static str = "an integer from 1 to 2^53-1";
-}
-
-/// 64 bits, as an integer.
-pub(super) struct Bits;
-
-impl Rule for Bits {
-    const WORDS: &'static str = "an integer from 0 to 2^64-1";
-}
-
-pub(super) struct Fraction;
-
-impl Rule for Fraction {
-    const WORDS: &'static str = "a number from 0 to 1";
+rules! {
+    /// Any text, also none at all.
+    Text = "a string";
+    /// Neither empty nor longer than an envelope's names may be.
+    ShortName = "a string of 1 to 256 characters";
+    /// No longer than an envelope's names may be.
+    ShortText = "a string of at most 256 characters";
+    /// A moment with an offset: a time without one could be any of 27 moments.
+    Moment = "a moment in RFC 3339 with an offset or Z";
+    Uri = "a URI";
+    Sha256 = "64 hexadecimal digits";
+    /// A word of an enum, which is written in capitals; small letters are as good.
+    Capitals = "a word in capitals";
+    Positive = "an integer from 1 to 2^53-1";
+    /// 64 bits, as an integer.
+    Bits = "an integer from 0 to 2^64-1";
+    Fraction = "a number from 0 to 1";
 }
 
 /// Whether a text follows its rule.

@@ -181,7 +181,7 @@ impl ServerMachine {
                 self.open(named, accept, true);
             }
             Err(Gap) => {
-                self.reset(ErrorCode::ResultSequenceGap, "frames of the session are lost", None)
+                self.reset(ErrorCode::ResultSequenceGap, "frames of the session are lost", None);
             }
         }
     }

@@ -225,6 +225,7 @@ impl IntoResponse for ApiError {
 pub(crate) type Answer = Result<Response, ApiError>;
 
 /// `200` with this answer.
+#[expect(clippy::unnecessary_wraps, reason = "what every handler ends with")]
 pub(crate) fn ok(answer: &impl Serialize) -> Answer {
     Ok(json(StatusCode::OK, answer))
 }

@@ -60,15 +60,7 @@ impl<'a> Maker<'a> {
                     self.node_ended(*run, step, end);
                 }
                 RunChange::RunSettled { run, end } => self.run_settled(*run, end),
-                RunChange::RunStarted(_)
-                | RunChange::RunBegan { .. }
-                | RunChange::SubgraphOpened { .. }
-                | RunChange::SubgraphClosed { .. }
-                | RunChange::ListBegun { .. }
-                | RunChange::ItemEnded { .. }
-                | RunChange::CallEnded { .. }
-                | RunChange::Numbered { .. }
-                | RunChange::Rebound { .. } => {}
+                _ => {}
             }
         }
     }

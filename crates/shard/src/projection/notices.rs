@@ -73,15 +73,7 @@ impl RunWorkers {
                     notices.extend(workers.map(|worker| (worker, WorkerNotice::RunEnded(*run))));
                 }
                 RunChange::Rebound { run, bindings } => notices.extend(rebound(*run, bindings)),
-                RunChange::RunStarted(_)
-                | RunChange::RunBegan { .. }
-                | RunChange::SubgraphOpened { .. }
-                | RunChange::SubgraphClosed { .. }
-                | RunChange::ListBegun { .. }
-                | RunChange::ItemEnded { .. }
-                | RunChange::CallEnded { .. }
-                | RunChange::Numbered { .. }
-                | RunChange::NodeEnded { .. } => {}
+                _ => {}
             }
         }
     }

@@ -49,10 +49,7 @@ impl Numbers {
                 let is_reported = matches!(attempt.ending, Ending::Failed { .. });
                 self.ended.push((*task, is_reported));
             }
-            Change::LeaseGranted { .. }
-            | Change::LossForgiven { .. }
-            | Change::TaskReleased { .. }
-            | Change::TaskRequeued(_) => {}
+            _ => {}
         }
     }
 }

@@ -42,81 +42,81 @@ impl Model {
         heard: Heard,
         notes: &mut Notes,
     ) {
-        let answer = |ticket| {
-            step.effects.iter().find_map(|effect| match effect {
-                Effect::Answer { ticket: to, answer } if *to == ticket => Some(answer),
-                Effect::Answer { .. } | Effect::Load { .. } | Effect::Prepare { .. } => None,
-            })
-        };
         match command {
-            Command::Ask(ticket, Question::Submit { tasks }) => {
-                self.judge_submit(tasks, answer(*ticket), notes)
-            }
-            Command::Ask(ticket, Question::Report { reports }) => {
-                self.stopping = step.changes.iter().filter_map(stopped).collect();
-                self.judge_reports(reports, answer(*ticket), heard, notes);
+            Command::Ask(ticket, question) => {
+                let answer = step.effects.iter().find_map(|effect| match effect {
+                    Effect::Answer { ticket: to, answer } if to == ticket => Some(answer),
+                    Effect::Answer { .. } | Effect::Load { .. } | Effect::Prepare { .. } => None,
+                });
+                if matches!(question, Question::Report { .. }) {
+                    self.stopping = step.changes.iter().filter_map(stopped).collect();
+                }
+                self.judge_answer(question, answer, heard, notes);
                 self.stopping.clear();
-            }
-            Command::Ask(ticket, Question::Heartbeat { worker, leases }) => {
-                self.judge_heartbeat((worker, leases), answer(*ticket), heard, notes);
-            }
-            Command::Ask(ticket, Question::Stop { task }) => {
-                self.judge_stop(*task, answer(*ticket), notes)
-            }
-            Command::Ask(ticket, Question::Requeue { task }) => {
-                self.judge_requeue(*task, answer(*ticket), notes)
-            }
-            Command::Ask(ticket, Question::Peek { .. }) => self.judge_peek(answer(*ticket), notes),
-            Command::Ask(_, Question::SetPause { queue, pause, .. }) => {
-                self.note_pause(queue, pause.is_some())
-            }
-            Command::Ask(_, Question::Unregister { worker, .. }) => {
-                self.note_given_back(worker, None, (heard.now, notes));
-            }
-            Command::Ask(_, Question::SetDrain { worker, on, .. }) => {
-                self.note_leaving(worker, *on)
-            }
-            Command::Ask(ticket, Question::Explain { .. })
-            | Command::Ask(ticket, Question::ListWorkers)
-            | Command::Ask(ticket, Question::ListQueues)
-            | Command::Ask(ticket, Question::ListSchedules)
-            | Command::Ask(ticket, Question::ShowSchedule { .. })
-            | Command::Ask(ticket, Question::AddSchedule { .. })
-            | Command::Ask(ticket, Question::EditSchedule { .. })
-            | Command::Ask(ticket, Question::RemoveSchedule { .. })
-            | Command::Ask(ticket, Question::Backfill { .. })
-            | Command::Ask(ticket, Question::Register { .. })
-            | Command::Ask(ticket, Question::NoteVerified { .. })
-            | Command::Ask(ticket, Question::Drain { .. }) => {
-                self.judge_answered(command, answer(*ticket), notes);
             }
             Command::ReturnLeases { leases } => self.note_returned(leases),
             Command::LoseWorker { worker } => self.note_worker_lost(worker),
             Command::GiveBack { worker, leases } => {
                 self.note_given_back(worker, Some(leases), (heard.now, notes));
             }
-            // Their answers come when there is something to say, or never.
-            Command::Ask(_, Question::StartRun { .. })
-            | Command::Ask(_, Question::Bindings { .. })
-            | Command::Ask(_, Question::Rebind { .. })
-            | Command::Ask(_, Question::CancelRun { .. })
-            | Command::Ask(_, Question::WatchRun { .. })
-            | Command::Ask(_, Question::Next { .. })
-            | Command::Ask(_, Question::Signal { .. })
-            | Command::Ask(_, Question::Underway { .. })
-            | Command::Ask(_, Question::RequestLeases { .. })
-            | Command::Ask(_, Question::Watch { .. })
-            | Command::Withdraw { .. }
+            Command::Withdraw { .. }
             | Command::Prepared { .. }
             | Command::Loaded { .. }
             | Command::LoadFailed { .. } => {}
         }
     }
 
+    fn judge_answer(
+        &mut self,
+        question: &Question,
+        answer: Option<&Answer>,
+        heard: Heard,
+        notes: &mut Notes,
+    ) {
+        match question {
+            Question::Submit { tasks } => self.judge_submit(tasks, answer, notes),
+            Question::Report { reports } => self.judge_reports(reports, answer, heard, notes),
+            Question::Heartbeat { worker, leases } => {
+                self.judge_heartbeat((worker, leases), answer, heard, notes);
+            }
+            Question::Stop { task } => self.judge_stop(*task, answer, notes),
+            Question::Requeue { task } => self.judge_requeue(*task, answer, notes),
+            Question::Peek { .. } => self.judge_peek(answer, notes),
+            Question::SetPause { queue, pause } => self.note_pause(queue, pause.is_some()),
+            Question::Unregister { worker } => {
+                self.note_given_back(worker, None, (heard.now, notes));
+            }
+            Question::SetDrain { worker, on, .. } => self.note_leaving(worker, *on),
+            Question::Explain { .. }
+            | Question::ListWorkers
+            | Question::ListQueues
+            | Question::ListSchedules
+            | Question::ShowSchedule { .. }
+            | Question::AddSchedule { .. }
+            | Question::EditSchedule { .. }
+            | Question::RemoveSchedule { .. }
+            | Question::Backfill { .. }
+            | Question::Register { .. }
+            | Question::NoteVerified { .. }
+            | Question::Drain { .. } => self.judge_answered(question, answer, notes),
+            // Their answers come when there is something to say, or never.
+            Question::StartRun { .. }
+            | Question::Bindings { .. }
+            | Question::Rebind { .. }
+            | Question::CancelRun { .. }
+            | Question::WatchRun { .. }
+            | Question::Next { .. }
+            | Question::Signal { .. }
+            | Question::Underway { .. }
+            | Question::RequestLeases { .. }
+            | Question::Watch { .. } => {}
+        }
+    }
+
     /// Whatever the answer says, there is one at once.
-    fn judge_answered(&mut self, command: &Command, answer: Option<&Answer>, notes: &mut Notes) {
-        notes.demand(answer.is_some(), "P3", || format!("no answer to {command:?}"));
-        if let Command::Ask(_, Question::Register { worker, anew: true, .. }) = command {
+    fn judge_answered(&mut self, question: &Question, answer: Option<&Answer>, notes: &mut Notes) {
+        notes.demand(answer.is_some(), "P3", || format!("no answer to {question:?}"));
+        if let Question::Register { worker, anew: true, .. } = question {
             self.note_registered(worker);
         }
     }
@@ -352,7 +352,7 @@ impl Model {
 
     /// After the facts of a step are observed: a report that counted must have moved its task.
     pub(crate) fn check_commits(&self, command: &Command, notes: &mut Notes) {
-        let Command::Ask(_, Question::Report { reports, .. }) = command else { return };
+        let Command::Ask(_, Question::Report { reports }) = command else { return };
         for report in reports {
             let key = report.key;
             let end = self.lease(report.lease).and_then(|lease| lease.end);

@@ -208,7 +208,7 @@ impl World {
             let at = link.at;
             match link.machine.poll_ask() {
                 Some(LinkAsk::Ask { request, question }) => {
-                    self.link_asks(at, id, request, question)
+                    self.link_asks(at, id, request, question);
                 }
                 Some(LinkAsk::Withdraw { request }) => self.link_withdraws(at, id, request),
                 Some(LinkAsk::Tell(command)) => self.tell_shard(at, Inbound::Own(command)),

@@ -16,8 +16,8 @@ use super::record::{
     parsed_if_any, text, text_if_any,
 };
 use crate::contract::{
-    Asked, Detail, Note, NoteKind, PageQuery, SUMMARY_PARAMETERS_BYTES, SUMMARY_RESULT_BYTES_MAX,
-    StoreError, TaskPage, TokenRow,
+    Detail, Note, NoteKind, PageQuery, SUMMARY_PARAMETERS_BYTES, SUMMARY_RESULT_BYTES_MAX,
+    StoreError, StoreRead, TaskPage, TokenRow,
 };
 use crate::page::{PageFill, ROWS_PER_LIST_MAX, TextSearch, cut, page_size};
 
@@ -41,7 +41,7 @@ impl Readers {
     pub(super) fn ask<T: Send + 'static>(
         self: &Arc<Self>,
         question: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
-    ) -> Asked<T> {
+    ) -> StoreRead<T> {
         let readers = Arc::clone(self);
         Box::pin(async move {
             let _permit = readers.permits.acquire().await.expect("never closed");

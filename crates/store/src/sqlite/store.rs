@@ -25,8 +25,8 @@ use super::specs::SpecRows;
 use super::writer::{self, Failpoint, Job, Queue, Writer};
 use crate::claims::Claims;
 use crate::contract::{
-    Asked, CommitError, Committed, DocumentVersion, Kept, KeyspaceTurn, Note, NoteKind, PageQuery,
-    RunKey, RunPage, RunQuery, Store, StoreError, TaskPage, TokenRow,
+    CommitError, Committed, DocumentVersion, KeyspaceTurn, Note, NoteKind, PageQuery, RunKey,
+    RunPage, RunQuery, Store, StoreError, StoreRead, StoreWrite, TaskPage, TokenRow,
 };
 use shard::{ClaimedShard, DocumentKind, Restored, Turn};
 
@@ -85,7 +85,7 @@ impl SqliteStore {
     }
 
     /// Queues a turn at once; the future only waits for its fate.
-    fn queue_turn(&self, turn: PendingTurn) -> Kept<Committed> {
+    fn queue_turn(&self, turn: PendingTurn) -> StoreWrite<Committed> {
         let (reply, answer) = oneshot::channel();
         self.queue.push(Job::Commit(Pending { turn, reply }));
         Box::pin(async move { answer.await.unwrap_or_else(writer_gone_from_turn) })
@@ -106,7 +106,7 @@ impl SqliteStore {
     fn keep(
         &self,
         work: impl FnOnce(&Connection) -> Result<(), WriteError> + Send + 'static,
-    ) -> Asked<()> {
+    ) -> StoreRead<()> {
         let answer = self.order(|writer| writer.keep(work));
         Box::pin(async { answer.await.unwrap_or_else(writer_gone) })
     }
@@ -145,25 +145,25 @@ impl Drop for SqliteStore {
 }
 
 impl Store for SqliteStore {
-    fn claim(&self, tenant: TenantId) -> Asked<ClaimedShard> {
+    fn claim(&self, tenant: TenantId) -> StoreRead<ClaimedShard> {
         let answer = self.order(move |writer| writer.claim(&tenant));
         Box::pin(async { answer.await.unwrap_or_else(writer_gone) })
     }
 
-    fn raise_epoch(&self, claim: ClaimedShard) -> Kept<ClaimedShard> {
+    fn raise_epoch(&self, claim: ClaimedShard) -> StoreWrite<ClaimedShard> {
         let answer = self.order(move |writer| writer.raise_epoch(claim));
         Box::pin(async { answer.await.unwrap_or_else(writer_gone_from_turn) })
     }
 
-    fn restore(&self, shard: ClaimedShard) -> Asked<Restored> {
+    fn restore(&self, shard: ClaimedShard) -> StoreRead<Restored> {
         self.readers.ask(move |connection| restore::restore(connection, shard.shard))
     }
 
-    fn commit(&self, turn: Turn) -> Kept<Committed> {
+    fn commit(&self, turn: Turn) -> StoreWrite<Committed> {
         self.queue_turn(PendingTurn::Tasks(turn))
     }
 
-    fn commit_here(&self, turn: Turn) -> Kept<Committed> {
+    fn commit_here(&self, turn: Turn) -> StoreWrite<Committed> {
         if !self.queue.try_take() {
             return self.commit(turn);
         }
@@ -174,19 +174,19 @@ impl Store for SqliteStore {
         Box::pin(ready(answer.try_recv().unwrap_or_else(writer_gone_from_turn)))
     }
 
-    fn load(&self, shard: ShardId, keys: Vec<LoadKey>) -> Asked<Vec<(LoadKey, TaskRecord)>> {
+    fn load(&self, shard: ShardId, keys: Vec<LoadKey>) -> StoreRead<Vec<(LoadKey, TaskRecord)>> {
         self.readers.ask(move |connection| read::load(connection, shard, keys))
     }
 
-    fn run(&self, shard: ShardId, key: RunKey) -> Asked<Option<RunRecord>> {
+    fn run(&self, shard: ShardId, key: RunKey) -> StoreRead<Option<RunRecord>> {
         self.readers.ask(move |connection| run_read::run(connection, shard, &key))
     }
 
-    fn runs(&self, shard: ShardId, query: RunQuery) -> Asked<RunPage> {
+    fn runs(&self, shard: ShardId, query: RunQuery) -> StoreRead<RunPage> {
         self.readers.ask(move |connection| run_read::runs(connection, shard, &query))
     }
 
-    fn run_parts(&self, shard: ShardId, run: RunId) -> Asked<RunParts> {
+    fn run_parts(&self, shard: ShardId, run: RunId) -> StoreRead<RunParts> {
         self.readers.ask(move |connection| run_read::run_parts(connection, shard, run))
     }
 
@@ -196,7 +196,7 @@ impl Store for SqliteStore {
         kind: DocumentKind,
         key: String,
         version: Option<u64>,
-    ) -> Asked<Option<DocumentVersion>> {
+    ) -> StoreRead<Option<DocumentVersion>> {
         self.readers
             .ask(move |connection| documents::version(connection, (shard, kind, &key), version))
     }
@@ -206,47 +206,47 @@ impl Store for SqliteStore {
         shard: ShardId,
         kind: DocumentKind,
         key: String,
-    ) -> Asked<Vec<DocumentVersion>> {
+    ) -> StoreRead<Vec<DocumentVersion>> {
         self.readers.ask(move |connection| documents::versions(connection, (shard, kind, &key)))
     }
 
-    fn tenant_of_hook(&self, digest: String) -> Asked<Option<TenantId>> {
+    fn tenant_of_hook(&self, digest: String) -> StoreRead<Option<TenantId>> {
         self.readers.ask(move |connection| documents::tenant_of_hook(connection, &digest))
     }
 
-    fn list(&self, shard: ShardId, query: PageQuery) -> Asked<TaskPage> {
+    fn list(&self, shard: ShardId, query: PageQuery) -> StoreRead<TaskPage> {
         self.readers.ask(move |connection| read::list(connection, shard, &query))
     }
 
-    fn count_dead(&self, shard: ShardId) -> Asked<Vec<(QueueName, u64)>> {
+    fn count_dead(&self, shard: ShardId) -> StoreRead<Vec<(QueueName, u64)>> {
         self.readers.ask(move |connection| read::count_dead(connection, shard))
     }
 
-    fn tenants(&self) -> Asked<Vec<TenantId>> {
+    fn tenants(&self) -> StoreRead<Vec<TenantId>> {
         self.readers.ask(read::tenants)
     }
 
-    fn put_token(&self, token: TokenRow) -> Asked<()> {
+    fn put_token(&self, token: TokenRow) -> StoreRead<()> {
         self.keep(move |connection| writer::put_token(connection, &token))
     }
 
-    fn tokens(&self) -> Asked<Vec<TokenRow>> {
+    fn tokens(&self) -> StoreRead<Vec<TokenRow>> {
         self.readers.ask(read::tokens)
     }
 
-    fn put_note(&self, note: Note) -> Asked<()> {
+    fn put_note(&self, note: Note) -> StoreRead<()> {
         self.keep(move |connection| writer::put_note(connection, &note))
     }
 
-    fn notes(&self, kind: NoteKind) -> Asked<Vec<Note>> {
+    fn notes(&self, kind: NoteKind) -> StoreRead<Vec<Note>> {
         self.readers.ask(move |connection| read::notes(connection, kind))
     }
 
-    fn commit_keys(&self, turn: KeyspaceTurn) -> Kept<Committed> {
+    fn commit_keys(&self, turn: KeyspaceTurn) -> StoreWrite<Committed> {
         self.queue_turn(PendingTurn::Keys(turn))
     }
 
-    fn restore_keys(&self, shard: ShardId) -> Asked<Vec<Row>> {
+    fn restore_keys(&self, shard: ShardId) -> StoreRead<Vec<Row>> {
         let begun = self.order(move |writer| writer.claims.keys_restored(shard));
         let readers = Arc::clone(&self.readers);
         Box::pin(async move {
@@ -256,7 +256,7 @@ impl Store for SqliteStore {
         })
     }
 
-    fn probe(&self) -> Asked<()> {
+    fn probe(&self) -> StoreRead<()> {
         self.keep(writer::probe)
     }
 }

@@ -89,6 +89,7 @@ mod millis {
     use model::Timestamp;
     use serde::{Deserialize as _, Deserializer, Serializer};
 
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde asks with a reference")]
     pub(super) fn serialize<S: Serializer>(at: &Timestamp, to: S) -> Result<S::Ok, S::Error> {
         to.serialize_u64(at.as_millis())
     }

@@ -217,8 +217,14 @@ pub(crate) fn node<'a>(run: &'a Run, text: &str) -> Result<&'a RunNode> {
     let ways: [selector::Way<'_, RunNode>; 4] = [&by_alias, &by_id, &by_label, &by_prefix];
     let known: Vec<_> = nodes.iter().take(NAMES_SHOWN).map(workflow_run::name_of).collect();
     let number = run.number;
-    let hint = format!("run {number} has {}; see `astra run show {number}`", known.join(", "));
-    selector::choose(("node", text), nodes, &ways, |node| &node.node_id, &hint)
+    let hint = format!("it has {}; see `astra run show {number}`", known.join(", "));
+    let chosen = selector::choose(("node", text), nodes, &ways, |node| &node.node_id, &hint);
+    chosen.map_err(|failure| match failure.exit {
+        ExitCode::NotFound => {
+            Failure { message: format!("run {number} has no node {text}"), ..failure }
+        }
+        _ => failure,
+    })
 }
 
 /// Enough to see what names look like.

@@ -217,8 +217,7 @@ impl Player {
             .filter(|(_, command)| {
                 matches!(
                     command,
-                    Command::Ask(_, Question::RequestLeases { .. })
-                        | Command::Ask(_, Question::Watch { .. })
+                    Command::Ask(_, Question::RequestLeases { .. } | Question::Watch { .. })
                 )
             })
             .map(|(ticket, _)| *ticket)
@@ -398,12 +397,15 @@ impl Player {
             }
             (Command::Ask(_, Question::Stop { task, .. }), Answer::Stopped)
             | (Command::Ask(_, Question::Requeue { task, .. }), Answer::Requeued) => {
-                assert!(is_fact(*task))
+                assert!(is_fact(*task));
             }
             (
-                Command::Ask(_, Question::Stop { task, .. })
-                | Command::Ask(_, Question::Watch { task, .. })
-                | Command::Ask(_, Question::Explain { task, .. }),
+                Command::Ask(
+                    _,
+                    Question::Stop { task }
+                    | Question::Watch { task, .. }
+                    | Question::Explain { task },
+                ),
                 Answer::NotLive,
             ) => assert!(!self.model.kept.live().any(|record| record.id == *task)),
             (_, Answer::Refused(refusal)) => {

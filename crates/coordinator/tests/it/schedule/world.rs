@@ -90,10 +90,12 @@ impl World {
                 self.edit(line, ScheduleEdit { paused, ..ScheduleEdit::default() });
             }
             ["remove"] => {
-                self.ask(line, |ticket| Command::Ask(ticket, Question::RemoveSchedule { schedule }))
+                self.ask(line, |ticket| {
+                    Command::Ask(ticket, Question::RemoveSchedule { schedule })
+                });
             }
             ["show"] => {
-                self.ask(line, |ticket| Command::Ask(ticket, Question::ShowSchedule { schedule }))
+                self.ask(line, |ticket| Command::Ask(ticket, Question::ShowSchedule { schedule }));
             }
             ["backfill", moments @ ..] => {
                 let moments = moments.iter().map(|one| later(START, one.parse().expect("s")));

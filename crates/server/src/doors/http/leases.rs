@@ -241,12 +241,13 @@ fn completed(
 }
 
 fn read_artifacts(given: &[Box<RawValue>]) -> Result<Option<Bytes>, ApiError> {
-    let read = |(position, raw): (usize, &Box<RawValue>)| {
+    let read = |(position, raw): (usize, &RawValue)| {
         Artifact::decode(raw).map_err(|error| {
             ApiError::new(ErrorCode::RequestInvalid, format!("artifacts[{position}]: {error}"))
         })
     };
-    let artifacts = given.iter().enumerate().map(read).collect::<Result<Vec<_>, _>>()?;
+    let given = given.iter().map(AsRef::as_ref).enumerate();
+    let artifacts = given.map(read).collect::<Result<Vec<_>, _>>()?;
     artifacts::kept(&artifacts).map_err(|error| {
         ApiError::new(ErrorCode::RequestTooLarge, error.to_string()).with_hint(artifacts::HINT)
     })

@@ -161,7 +161,7 @@ mod tests {
     }
 
     fn check(parameters: &serde_json::Value, expected: &str) {
-        let error = Parameters::parse(&parameters.to_string()).expect_err("refused").to_string();
+        let error = Parameters::parse(&parameters.to_string()).expect_err("refused");
         assert!(error.contains(expected), "{parameters}: {error}");
     }
 }
